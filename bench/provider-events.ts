@@ -40,9 +40,9 @@ export async function eventsPerSecond(url: string, events: readonly Posted[]): P
   const started = performance.now()
   await inFlight(events.length, async (n) => {
     const { body, headers } = events[n] as Posted
-    const answer = await pool.request({ method: 'POST', path: PATH, headers: { ...headers }, body })
-    const text = await answer.body.text()
-    if (answer.statusCode !== 200) throw new Error(`${url}: ${answer.statusCode} ${text}`)
+    const response = await pool.request({ method: 'POST', path: PATH, headers: { ...headers }, body })
+    const text = await response.body.text()
+    if (response.statusCode !== 200) throw new Error(`${url}: ${response.statusCode} ${text}`)
   })
   const perSecond = events.length / ((performance.now() - started) / 1_000)
   await pool.close()

@@ -76,8 +76,8 @@ test('the printed link signs in once, the page works offline, and a call can be 
   const secondPage = await later.newPage()
   await secondPage.goto(ready.signIn)
   await secondPage.getByText('The code was used already').waitFor()
-  const answer = await secondPage.goto(`${ready.adminApi}/openapi`)
-  expect(answer?.status()).toBe(401)
+  const response = await secondPage.goto(`${ready.adminApi}/openapi`)
+  expect(response?.status()).toBe(401)
   await later.close()
 }, 150_000)
 

@@ -34,12 +34,12 @@ test('one that serves and one that works run side by side on one machine, from t
   try {
     const started: [string, Child][] = []
     for (const instance of ['api-1', 'worker-1']) started.push(await start(instance))
-    const answers = started.map(async ([instance, child]) => {
+    const responses = started.map(async ([instance, child]) => {
       const [, url] = await child.says(/(http:\/\/127\.0\.0\.1:\d+)/)
       const status = async (path: string) => (await fetch(`${url}${path}`)).status
       return [instance, await status('/livez'), await status('/admin/multitenancy/tenants')]
     })
-    expect(await Promise.all(answers)).toEqual([
+    expect(await Promise.all(responses)).toEqual([
       ['api-1', 200, 401],
       ['worker-1', 200, 404],
     ])

@@ -215,8 +215,8 @@ describe('examples/quotas', ONE_LIFE, () => {
   }
 
   test('lets through what the plan of a tenant allows, and more with another plan', async () => {
-    const answers = await Promise.all(Array.from({ length: 8 }, () => report('acme')))
-    expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 429, 429, 429, 429, 429])
+    const responses = await Promise.all(Array.from({ length: 8 }, () => report('acme')))
+    expect(responses.map(({ status }) => status).sort()).toEqual([201, 201, 201, 429, 429, 429, 429, 429])
     expect(await report('acme')).toMatchObject({ status: 429, body: { code: 'E_TENANT_QUOTA_EXCEEDED', plan: 'free' } })
     expect((await report('globex')).status).toBe(201)
     await vi.waitUntil(() => host.output().includes('acme has used 100 % of its reports'), { timeout: 30_000 })

@@ -75,7 +75,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
   const expectServed = async (id: string) =>
     expect(await ownersOf(await ground.tenancy.tenant(id))).toEqual([`of ${id}`])
 
-  /** Goes the way while the fault is armed, and sees that nothing was done twice. Answers how it ended. */
+  /** Goes the way while the fault is armed, and sees that nothing was done twice. Returns how it ended. */
   async function meet(text: string, kind: FaultKind, way: Way, { passes = 0, mostRuns = way.writes } = {}) {
     const { writes, go } = way
     const fault = ground.proxy.at(text, kind, passes)

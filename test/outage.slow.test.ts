@@ -54,7 +54,7 @@ async function startAgain(): Promise<number> {
   return child.pid ?? 0
 }
 
-interface Answer {
+interface HttpResponse {
   readonly status: number
   readonly type: string | null
   readonly retryAfter: string | null
@@ -63,7 +63,7 @@ interface Answer {
   readonly isOfTenant: boolean
 }
 
-async function call(method: string, path: string, body?: unknown): Promise<Answer> {
+async function call(method: string, path: string, body?: unknown): Promise<HttpResponse> {
   const headers = { 'x-admin-token': TOKEN, 'content-type': 'application/json', 'idempotency-key': crypto.randomUUID() }
   const request = new Request(`http://tenantry.test/admin/multitenancy${path}`, {
     method,
@@ -90,17 +90,17 @@ async function within<T>(work: Promise<T>, what: string): Promise<T> {
 }
 
 /** Asks all the time until it is told to stop; answers what it was answered. */
-function load(requests: readonly (() => Promise<Answer>)[]) {
-  const answers: Answer[] = []
+function load(requests: readonly (() => Promise<HttpResponse>)[]) {
+  const responses: HttpResponse[] = []
   let isOver = false
   const pending = requests.map(async (request) => {
     while (!isOver) {
-      answers.push(await request())
+      responses.push(await request())
       await nextTurn() // an open circuit answers without waiting for anything
     }
   })
   return {
-    answers,
+    responses,
     async end() {
       isOver = true
       await Promise.all(pending)
@@ -119,7 +119,7 @@ test.each([
     const { id } = await installed(tenancy, { name: 'Queried' })
     const { id: repaired } = await installed(tenancy, { name: 'In and out of maintenance' })
     const running = Number(await pidOfPostgres())
-    const { answers, end } = load([
+    const { responses, end } = load([
       () => call('GET', '/tenants?limit=5'),
       () => call('GET', `/tenants/${id}`),
       () => call('PATCH', `/tenants/${id}`, { metadata: { at: crypto.randomUUID() } }),
@@ -128,18 +128,18 @@ test.each([
       () => call('POST', '/tenants', { name: 'Under load', domains: [`${crypto.randomUUID()}.example`] }),
       () => queried(id),
     ])
-    await eventually(() => expect(answers.length).toBeGreaterThan(50))
+    await eventually(() => expect(responses.length).toBeGreaterThan(50))
     process.kill(running, signal)
-    await eventually(() => expect(answers.filter(({ status }) => status === 503).length).toBeGreaterThan(50), 20_000)
+    await eventually(() => expect(responses.filter(({ status }) => status === 503).length).toBeGreaterThan(50), 20_000)
     await stopPostmaster(directory, running, () => undefined)
     await startAgain()
     await eventually(isServed, 20_000)
     await eventually(async () => expect((await queried(id)).status).toBe(200), 20_000)
-    const before = answers.length
-    await eventually(() => expect(answers.length).toBeGreaterThan(before + 100))
+    const before = responses.length
+    await eventually(() => expect(responses.length).toBeGreaterThan(before + 100))
     await end()
 
-    const refused = answers.filter(({ status }) => status >= 400)
+    const refused = responses.filter(({ status }) => status >= 400)
     for (const answer of refused) {
       expect(answer).toEqual({
         isOfTenant: expect.any(Boolean),
@@ -151,7 +151,7 @@ test.each([
     }
     const ofAdmin = refused.filter(({ isOfTenant }) => !isOfTenant)
     expect(new Set(ofAdmin.map(({ code }) => code))).toEqual(new Set(['E_DEPENDENCY_UNAVAILABLE']))
-    expect(answers.slice(-7).map(({ status }) => status >= 500)).not.toContain(true)
+    expect(responses.slice(-7).map(({ status }) => status >= 500)).not.toContain(true)
 
     await eventually(() => expect(tenancy.kernel.database.isListening).toBe(true))
     expect((await installed(tenancy, { name: 'After' })).status).toBe('active')
@@ -178,7 +178,7 @@ const pidOfPostgres = async (): Promise<string> => {
 }
 
 /** A route of the host's own, which queries a tenant's storage. */
-async function queried(id: string): Promise<Answer> {
+async function queried(id: string): Promise<HttpResponse> {
   try {
     const { db } = await within(tenancy.tenant(id), 'a tenant')
     await within(db.insertInto('notes').values({ body: 'x' }).execute(), 'a statement')

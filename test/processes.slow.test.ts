@@ -91,8 +91,8 @@ const installationsOf = async (worker: string): Promise<unknown[]> => {
   return rows
 }
 const makers = async (ids: readonly string[]) => {
-  const answers: { worker: string }[] = await Promise.all(ids.map((id) => host.ask(id)))
-  return [...new Set(answers.map(({ worker }) => worker))].sort()
+  const results: { worker: string }[] = await Promise.all(ids.map((id) => host.ask(id)))
+  return [...new Set(results.map(({ worker }) => worker))].sort()
 }
 const allActive = (ids: readonly string[], withinMs?: number) =>
   eventually(async () => expect(await statuses(ids)).toEqual(ids.map(() => 'active')), withinMs)

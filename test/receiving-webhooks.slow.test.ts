@@ -112,7 +112,7 @@ const source = (program: string) => join(ROOT, 'examples/webhook-receiver', `${p
 const toldOf = (payload: string) =>
   vi.waitUntil(() => receiver.output().includes(`tenant.activated "${payload}"\n`), { timeout: 10_000 })
 
-/** Answers the status. */
+/** Returns the status. */
 async function send(request: Sent): Promise<number> {
   const { id = uuidv7(), payload = { tenantId: 'acme' }, secrets = [SECRET], secondsAgo = 0 } = request
   const signed = JSON.stringify(payload)

@@ -82,7 +82,7 @@ describe('what breaks', () => {
     }) as unknown as Document
   }
   const body = (operation: any) => operation.requestBody.content['application/json'].schema
-  const answer = (operation: any) => operation.responses['200'].content['application/json'].schema
+  const schemaOf = (operation: any) => operation.responses['200'].content['application/json'].schema
   const codesOf404 = ['E_NOT_FOUND', 'E_PARCEL_NOT_FOUND']
   const renamed = (all: any, was: string, is: string) => {
     all[is] = all[was]
@@ -116,8 +116,8 @@ describe('what breaks', () => {
     ['another type of a header', (one) => (one.responses['200'].headers['Retry-After'].schema.type = 'string')],
     ['another format that is taken', (one) => (body(one).properties.due.format = 'date')],
     ['a format that is new', (one) => (body(one).properties.to.format = 'email')],
-    ['another format that is answered', (one) => (answer(one).properties.sentAt.format = 'date')],
-    ['a format of an answer that is gone', (one) => delete answer(one).properties.sentAt.format],
+    ['another format that is answered', (one) => (schemaOf(one).properties.sentAt.format = 'date')],
+    ['a format of an answer that is gone', (one) => delete schemaOf(one).properties.sentAt.format],
     ['another type of further members', (one) => (body(one).properties.labels.additionalProperties.type = 'number')],
     ['a bound of further members', (one) => (body(one).properties.labels.additionalProperties.maxLength = 10)],
     ['further members of one type', (one) => (body(one).properties.notes.additionalProperties = { type: 'string' })],
@@ -126,9 +126,12 @@ describe('what breaks', () => {
     ['names of further members', (one) => (body(one).properties.notes.propertyNames.pattern = 'a')],
     ['so many further members', (one) => (body(one).properties.labels.maxProperties = 5)],
     ['further members that are asked for', (one) => (body(one).properties.labels.minProperties = 1)],
-    ['another type of answered members', (one) => (answer(one).properties.labels.additionalProperties.type = 'number')],
-    ['answered members of any type', (one) => (answer(one).properties.labels.additionalProperties = {})],
-    ['no further answered members', (one) => (answer(one).properties.labels.additionalProperties = false)],
+    [
+      'another type of answered members',
+      (one) => (schemaOf(one).properties.labels.additionalProperties.type = 'number'),
+    ],
+    ['answered members of any type', (one) => (schemaOf(one).properties.labels.additionalProperties = {})],
+    ['no further answered members', (one) => (schemaOf(one).properties.labels.additionalProperties = false)],
     ['another default', (one) => (body(one).properties.how.default = 'air')],
     ['a default that is gone', (one) => delete body(one).properties.how.default],
     ['another default of alternatives', (one) => (body(one).properties.weight.default = 1)],
@@ -136,10 +139,10 @@ describe('what breaks', () => {
     ['another place for the token', (_, schemes) => (schemes.token.in = 'query')],
     ['another scheme', (one) => (one.security = [{ password: [] }])],
     ['one more scheme', (one) => (one.security = [{ token: [], password: [] }])],
-    ['a member of the answer that is gone', (one) => delete answer(one).properties.note],
-    ['one that is not always there', (one) => (answer(one).required = ['id'])],
-    ['another type that is answered', (one) => (answer(one).properties.id.type = 'number')],
-    ['null that is answered', (one) => (answer(one).properties.id.type = ['string', 'null'])],
+    ['a member of the answer that is gone', (one) => delete schemaOf(one).properties.note],
+    ['one that is not always there', (one) => (schemaOf(one).required = ['id'])],
+    ['another type that is answered', (one) => (schemaOf(one).properties.id.type = 'number')],
+    ['null that is answered', (one) => (schemaOf(one).properties.id.type = ['string', 'null'])],
   ])('%s', (_, change) => expect(broken(change)).toHaveLength(1))
 
   test('an operation that is gone', () => {
@@ -154,15 +157,15 @@ describe('what breaks', () => {
     ['a wider bound', (one) => (one.parameters[0].schema.maximum = 500)],
     ['a further value that is taken', (one) => body(one).properties.how.enum.push('land')],
     ['a wider type', (one) => (one.parameters[0].schema.type = 'number')],
-    ['a further member of the answer', (one) => (answer(one).properties.more = { type: 'string' })],
-    ['a further value that is answered', (one) => answer(one).properties.state.enum.push('lost')],
-    ['an answer that is never null', (one) => (answer(one).properties.note.type = 'string')],
+    ['a further member of the answer', (one) => (schemaOf(one).properties.more = { type: 'string' })],
+    ['a further value that is answered', (one) => schemaOf(one).properties.state.enum.push('lost')],
+    ['an answer that is never null', (one) => (schemaOf(one).properties.note.type = 'string')],
     ['another error', (one) => (one.responses['422'] = {})],
     ['another code', (one) => one.responses['409']['x-error-codes'].push('E_PARCEL_GONE')],
     ['a list of the codes that words name', (one) => (one.responses['404']['x-error-codes'] = codesOf404)],
     ['a further header', (one) => (one.responses['200'].headers.ETag = { schema: { type: 'string' } })],
     ['a format that is asked for no more', (one) => delete body(one).properties.due.format],
-    ['a format of an answer', (one) => (answer(one).properties.id.format = 'uuid')],
+    ['a format of an answer', (one) => (schemaOf(one).properties.id.format = 'uuid')],
     ['further members of any type', (one) => (body(one).properties.labels.additionalProperties = {})],
     ['further members where none were taken', (one) => (body(one).additionalProperties = true)],
     ['a default where none was told', (one) => (body(one).properties.to.default = 'here')],

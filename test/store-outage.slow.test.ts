@@ -76,9 +76,9 @@ test('a session is 503, and neither signed out nor let in; it is there again aft
   const read = () => callAdmin(http, 'GET /tenants/acme', { headers: cookie })
   expect((await read()).status).toBe(200)
   await line.takeAway()
-  const answer = await read()
-  expect(refused(answer)).toEqual(UNAVAILABLE)
-  expect(answer.headers.get('retry-after')).toMatch(/^\d+$/)
+  const response = await read()
+  expect(refused(response)).toEqual(UNAVAILABLE)
+  expect(response.headers.get('retry-after')).toMatch(/^\d+$/)
   expect(refused(await callAdmin(http, session, { body: { token: TOKEN }, headers: origin }))).toEqual(UNAVAILABLE)
   await expect(http.signInLink()).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
   await line.bringBack()
@@ -95,9 +95,9 @@ test('what an admin does to usage is 503, whatever the policy; what was attempte
     () => api('POST /tenants/acme/quotas/reset'),
     () => api('GET /tenants/acme/quotas'),
   ]) {
-    const answer = await attempt()
-    expect(refused(answer)).toEqual(UNAVAILABLE)
-    expect(answer.headers.get('retry-after')).toBe('7')
+    const response = await attempt()
+    expect(refused(response)).toEqual(UNAVAILABLE)
+    expect(response.headers.get('retry-after')).toBe('7')
   }
   await line.bringBack()
   expect(recorded).toEqual(['quotas.reset success', 'quotas.reset failure'])

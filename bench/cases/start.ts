@@ -51,8 +51,8 @@ async function started(directory: string): Promise<{ child: ChildProcess; ms: nu
   })
   const ready = async () => {
     for (;;) {
-      const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined)
-      if (answer?.status === 200) return
+      const response = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined)
+      if (response?.status === 200) return
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
   }

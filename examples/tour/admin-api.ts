@@ -9,10 +9,10 @@ export interface Call {
   /** Status, then the `code` of a problem or the `status` of a tenant: `201 active`, `404 E_TENANT_NOT_FOUND`. Or several. */
   readonly expect: string | readonly string[]
   /** What else of the answer is worth a word. */
-  readonly also?: (answer: Answer) => string
+  readonly also?: (result: HttpResponse) => string
 }
 
-export interface Answer {
+export interface HttpResponse {
   readonly headers: Headers
   readonly body: any
 }
@@ -29,7 +29,7 @@ export class AdminApi {
   }
 
   /** @param path below the prefix, or from the root when it begins with `//`. */
-  async call(method: string, path: string, { body, headers, expect, also }: Call): Promise<Answer> {
+  async call(method: string, path: string, { body, headers, expect, also }: Call): Promise<HttpResponse> {
     const [address, shown] = path.startsWith('//') ? [path.slice(1), path.slice(1)] : [PREFIX + path, path]
     const call = `${method} ${shown}${body === undefined ? '' : ` ${JSON.stringify(body)}`}`
     const request = {
@@ -46,13 +46,16 @@ export class AdminApi {
       throw new Error(`${call} was not answered: ${error.cause?.message ?? error.message}`)
     })
     const isJson = /json/.test(response.headers.get('content-type') ?? '')
-    const answer: Answer = { headers: response.headers, body: isJson ? await response.json() : await response.text() }
-    const outcome = [response.status, answer.body.code ?? answer.body.status].filter(Boolean).join(' ')
-    if (![expect].flat().includes(outcome)) {
-      throw new Error(`${call} was answered "${outcome}", not "${expect}": ${text(answer.body)}`)
+    const result: HttpResponse = {
+      headers: response.headers,
+      body: isJson ? await response.json() : await response.text(),
     }
-    act(call, [outcome, also?.(answer)].filter(Boolean).join(' · '))
-    return answer
+    const outcome = [response.status, result.body.code ?? result.body.status].filter(Boolean).join(' ')
+    if (![expect].flat().includes(outcome)) {
+      throw new Error(`${call} was answered "${outcome}", not "${expect}": ${text(result.body)}`)
+    }
+    act(call, [outcome, also?.(result)].filter(Boolean).join(' · '))
+    return result
   }
 }
 

@@ -105,7 +105,9 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     app.on(method, prefix + routeOf(path), async (c) => {
       const started = performance.now()
       const params = c.req.param() as Record<string, string>
-      const response = await answered(() => runner.run({ bound, request: c.req.raw, params, identity: c.env.identity }))
+      const response = await withProblemResponse(() =>
+        runner.run({ bound, request: c.req.raw, params, identity: c.env.identity }),
+      )
       const status = String(response.status)
       seconds.observe(`${name} ${status}`, () => ({ operation: name, status }), (performance.now() - started) / 1000)
       return response
@@ -116,7 +118,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   app.notFound((c) => refusals.fetch(c.req.raw))
   app.onError((error) => problemResponse(asTenancyError(error, log)))
 
-  const answered = async (work: () => Promise<Response>): Promise<Response> => {
+  const withProblemResponse = async (work: () => Promise<Response>): Promise<Response> => {
     try {
       return await work()
     } catch (error) {
@@ -150,8 +152,8 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
       const pathname = pathOf(request.url)
       return enterContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
-        answered(async () => {
-          if (probes.handles(pathname)) return probes.answer(request, pathname, socketIp)
+        withProblemResponse(async () => {
+          if (probes.handles(pathname)) return probes.respond(request, pathname, socketIp)
           if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)
           return problemResponse(NotFound('There is nothing at this path.'))
         }),

@@ -25,7 +25,7 @@ export interface Probes {
    * @param pathname one that it handles
    * @param socketIp the address of the connection. Throws `E_HOST_NOT_ALLOWED`
    */
-  answer(request: Request, pathname: string, socketIp: string | null | undefined): Promise<Response>
+  respond(request: Request, pathname: string, socketIp: string | null | undefined): Promise<Response>
 }
 
 export function createProbes(
@@ -59,7 +59,7 @@ export function createProbes(
   return {
     paths: [...routes.keys()],
     handles: (pathname) => routes.has(withoutSlash(pathname)),
-    async answer(request, pathname, socketIp) {
+    async respond(request, pathname, socketIp) {
       assertHost(request, socketIp)
       const route = routes.get(withoutSlash(pathname))
       if (!route) throw new Error(`${pathname} is not a probe`)

@@ -19,7 +19,7 @@ import { respondJson } from './respond.ts'
  */
 export function createReceivers({ receivers, kernel }: Core): Mountable {
   const byPath = new Map(receivers.map((receiver) => [receiver.what.path, receiver]))
-  const answered = async (request: Request, ip: string | null): Promise<Response> => {
+  const respondTo = async (request: Request, ip: string | null): Promise<Response> => {
     try {
       const bound = byPath.get(pathOf(request.url))
       if (!bound) return problemResponse(NotFound('There is nothing at this path.'))
@@ -38,7 +38,7 @@ export function createReceivers({ receivers, kernel }: Core): Mountable {
     handles: (pathname) => byPath.has(pathname),
     fetch(request, { ip = null, socketIp = ip } = {}) {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
-      return enterContext({ requestId, actor: ANONYMOUS, ip }, () => answered(request, socketIp))
+      return enterContext({ requestId, actor: ANONYMOUS, ip }, () => respondTo(request, socketIp))
     },
   }
 }

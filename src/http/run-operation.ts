@@ -8,7 +8,7 @@
  */
 
 import { entityTag } from '../kernel/api/entity-tags.ts'
-import type { Idempotency, KeptAnswer, Lease } from '../kernel/api/idempotency.ts'
+import type { Idempotency, Lease, StoredResponse } from '../kernel/api/idempotency.ts'
 import { type Input, JobFailure, Reply, StreamReply } from '../kernel/api/operation.ts'
 import { currentContext } from '../kernel/base/context.ts'
 import { DependencyUnavailable, invalid, TenancyError } from '../kernel/base/errors.ts'
@@ -62,9 +62,9 @@ export class OperationRunner {
     const call = { bound, operation, service, input, request, params }
     const key = operation.method === 'POST' ? request.headers.get('idempotency-key') : null
     if (key === null) {
-      const answer = await this.#call(call)
-      if (answer instanceof StreamReply) return this.#stream(request, answer)
-      return send(await this.#wait(call, answer))
+      const response = await this.#call(call)
+      if (response instanceof StreamReply) return this.#stream(request, response)
+      return send(await this.#wait(call, response))
     }
     if (!IDEMPOTENCY_KEY.test(key)) {
       throw invalid([{ path: 'Idempotency-Key', message: '1 to 255 visible ASCII characters' }])
@@ -80,24 +80,24 @@ export class OperationRunner {
   /** Runs a request that holds the lease of its key. */
   async #once(call: Call, lease: Lease): Promise<Response> {
     try {
-      const answer = await this.#core.transaction(async () => {
-        const answer = await this.#call(call)
-        if (answer instanceof StreamReply) throw new Error(`${call.operation.name} is a POST that streams`)
-        await lease.keep(withoutSecrets(call.operation, answer))
-        return answer
+      const response = await this.#core.transaction(async () => {
+        const handled = await this.#call(call)
+        if (handled instanceof StreamReply) throw new Error(`${call.operation.name} is a POST that streams`)
+        await lease.keep(withoutSecrets(call.operation, handled))
+        return handled
       })
-      return send(await this.#wait(call, answer, lease))
+      return send(await this.#wait(call, response, lease))
     } catch (error) {
       const known = asProtocolSays(asTenancyError(error, this.#core.kernel.log), call)
       if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await lease.release()
-      else await lease.keep(withoutRequestId(answerOf(known)))
+      else await lease.keep(withoutRequestId(toStoredResponse(known)))
       return problemResponse(known)
     } finally {
       lease.end()
     }
   }
 
-  async #call(call: Call): Promise<KeptAnswer | StreamReply> {
+  async #call(call: Call): Promise<StoredResponse | StreamReply> {
     const { operation, service, input, request } = call
     const condition = operation.method === 'GET' ? null : request.headers.get('if-match')
     if (condition === null) return this.#handle(call)
@@ -107,22 +107,22 @@ export class OperationRunner {
     })
   }
 
-  async #handle({ operation, service, input }: Call): Promise<KeptAnswer | StreamReply> {
+  async #handle({ operation, service, input }: Call): Promise<StoredResponse | StreamReply> {
     const handled = await operation.handle(service, input)
     if (handled instanceof StreamReply) return handled
     const reply = handled instanceof Reply ? handled : new Reply(operation.status ?? 200, handled)
     return this.#checked(operation, reply)
   }
 
-  async #stream({ method }: Request, answer: StreamReply): Promise<Response> {
-    const response = await respondStream(answer, this.#core.kernel.log)
+  async #stream({ method }: Request, reply: StreamReply): Promise<Response> {
+    const response = await respondStream(reply, this.#core.kernel.log)
     // Nobody will read it, so its source is ended here.
     if (method === 'HEAD') await response.body?.cancel()
     return response
   }
 
   /** Only what the operation declares leaves the house. */
-  #checked(operation: AnyOperation, reply: Reply): KeptAnswer {
+  #checked(operation: AnyOperation, reply: Reply): StoredResponse {
     const headers: Record<string, string> = { ...reply.headers }
     if (reply.status === 304) return { status: 304, headers, body: '' }
     const checked = operation.reply.parse(reply.body)
@@ -134,13 +134,14 @@ export class OperationRunner {
   }
 
   /** Never throws: the change is made. What was found is kept with `lease`. The answer itself where nothing is to be waited for. */
-  async #wait(call: Call, answer: KeptAnswer, lease?: Lease): Promise<KeptAnswer> {
+  async #wait(call: Call, response: StoredResponse, lease?: Lease): Promise<StoredResponse> {
     const { operation, request } = call
     const preferred = WAIT.exec(request.headers.get('prefer') ?? '')?.[1]
-    if (preferred === undefined || !operation.settled || (answer.status !== 201 && answer.status !== 202)) return answer
+    if (preferred === undefined || !operation.settled || (response.status !== 201 && response.status !== 202))
+      return response
     const seconds = Math.min(Number(preferred), LONGEST_WAIT_SECONDS)
     const applied = { 'preference-applied': `wait=${seconds}` }
-    const first = { ...answer, headers: { ...answer.headers, ...applied } }
+    const first = { ...response, headers: { ...response.headers, ...applied } }
     try {
       const settled = await this.#settled(call, first, AbortSignal.timeout(seconds * 1_000))
       if (settled.status < 500) await lease?.keep(withoutSecrets(operation, withoutRequestId(settled)))
@@ -151,12 +152,16 @@ export class OperationRunner {
     }
   }
 
-  async #settled({ operation, service, request }: Call, first: KeptAnswer, deadline: AbortSignal): Promise<KeptAnswer> {
+  async #settled(
+    { operation, service, request }: Call,
+    first: StoredResponse,
+    deadline: AbortSignal,
+  ): Promise<StoredResponse> {
     const signal = AbortSignal.any([deadline, request.signal])
     const { location = '' } = first.headers
     const settled = await operation.settled?.(service, JSON.parse(first.body), signal, location)
     if (settled instanceof JobFailure) {
-      const { status, headers, body } = answerOf(errorOf(operation, settled))
+      const { status, headers, body } = toStoredResponse(errorOf(operation, settled))
       const { etag: _, ...kept } = first.headers
       return { status, headers: { ...kept, ...headers }, body }
     }
@@ -177,7 +182,7 @@ interface Call extends Pick<Running, 'bound' | 'params'> {
 const pathOf = ({ path }: AnyOperation, params: Readonly<Record<string, unknown>>): string =>
   path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
 
-const send = ({ status, headers, body }: KeptAnswer, more: Readonly<Record<string, string>> = {}): Response =>
+const send = ({ status, headers, body }: StoredResponse, more: Readonly<Record<string, string>> = {}): Response =>
   respond(status, status === 204 || status === 304 ? null : body, { ...headers, ...more })
 
 function asProtocolSays(error: TenancyError, { bound, params }: Pick<Running, 'bound' | 'params'>): TenancyError {
@@ -193,10 +198,10 @@ function asProtocolSays(error: TenancyError, { bound, params }: Pick<Running, 'b
 }
 
 /** What may be kept of an answer. */
-function withoutSecrets({ shownOnce }: AnyOperation, answer: KeptAnswer): KeptAnswer {
-  if (!shownOnce) return answer
-  const members = Object.entries(JSON.parse(answer.body)).filter(([name]) => !shownOnce.includes(name))
-  return { ...answer, body: JSON.stringify(Object.fromEntries(members)) }
+function withoutSecrets({ shownOnce }: AnyOperation, response: StoredResponse): StoredResponse {
+  if (!shownOnce) return response
+  const members = Object.entries(JSON.parse(response.body)).filter(([name]) => !shownOnce.includes(name))
+  return { ...response, body: JSON.stringify(Object.fromEntries(members)) }
 }
 
 /** The failure of a job as an error that the document names for the operation. */
@@ -206,20 +211,21 @@ function errorOf({ name, errors = [], jobErrors }: AnyOperation, { code, message
   return type(message)
 }
 
-function answerOf(error: TenancyError): KeptAnswer {
+function toStoredResponse(error: TenancyError): StoredResponse {
   const { status, headers, body } = problem(error)
   return { status, headers, body: JSON.stringify(body) }
 }
 
-const isProblem = ({ headers }: KeptAnswer): boolean => headers['content-type'] === PROBLEM_TYPE
+const isProblem = ({ headers }: StoredResponse): boolean => headers['content-type'] === PROBLEM_TYPE
 
 /** Of a problem: the request id is of whoever is told. */
-const withoutRequestId = (answer: KeptAnswer): KeptAnswer => (isProblem(answer) ? withRequestId(answer) : answer)
+const withoutRequestId = (response: StoredResponse): StoredResponse =>
+  isProblem(response) ? withRequestId(response) : response
 
-const again = (answer: KeptAnswer): KeptAnswer =>
-  isProblem(answer) ? withRequestId(answer, currentContext().requestId) : answer
+const again = (response: StoredResponse): StoredResponse =>
+  isProblem(response) ? withRequestId(response, currentContext().requestId) : response
 
-const withRequestId = (answer: KeptAnswer, requestId?: string | null): KeptAnswer => ({
-  ...answer,
-  body: JSON.stringify({ ...JSON.parse(answer.body), requestId }),
+const withRequestId = (response: StoredResponse, requestId?: string | null): StoredResponse => ({
+  ...response,
+  body: JSON.stringify({ ...JSON.parse(response.body), requestId }),
 })

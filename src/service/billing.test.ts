@@ -192,8 +192,13 @@ describe('the service', () => {
       ['POST', '/portal'],
       ['POST', '/cancel'],
     ] as const) {
-      const answer = await call(service, method, `${API}/${body.id}/billing${path}`, method === 'GET' ? undefined : {})
-      expect(answer).toMatchObject({ status: 404, body: { code: 'E_SATELLITE_DISABLED' } })
+      const response = await call(
+        service,
+        method,
+        `${API}/${body.id}/billing${path}`,
+        method === 'GET' ? undefined : {},
+      )
+      expect(response).toMatchObject({ status: 404, body: { code: 'E_SATELLITE_DISABLED' } })
     }
     expect(new Set(await deliver(service, '/webhooks/stripe', 'whsec_the_new_one'))).toEqual(new Set([404]))
     expect(await checks(service)).not.toHaveProperty('billing')

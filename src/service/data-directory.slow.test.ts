@@ -99,10 +99,10 @@ test('a secret is made once, kept, and readable by its owner only', () => {
 })
 
 test('processes that ask for a secret at the same moment get the same one', async () => {
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 4 }, () => another(`say(keptSecret(directory, 'admin-token'))`)),
   )
-  expect(new Set(answers.map(({ said }) => said)).size).toBe(1)
+  expect(new Set(responses.map(({ said }) => said)).size).toBe(1)
 })
 
 test('an empty secret is a fault, not a reason to make another', () => {

@@ -165,7 +165,7 @@ async function adopt(start: Start): Promise<Postmaster | undefined> {
     found = readPidFile(directory)
   }
   if (found?.pid === pid && found.status === 'ready' && commandOf(pid) === commandFor(start, found.port)) {
-    if (await answers(start, found)) return found
+    if (await isResponding(start, found)) return found
     log('it does not answer')
   }
   log('stopping it')
@@ -173,7 +173,7 @@ async function adopt(start: Start): Promise<Postmaster | undefined> {
   return undefined
 }
 
-async function answers(start: Start, postmaster: Postmaster): Promise<boolean> {
+async function isResponding(start: Start, postmaster: Postmaster): Promise<boolean> {
   try {
     return (await dataDirectoryOf(start, postmaster.port)) === start.directory
   } catch (error) {

@@ -75,7 +75,7 @@ describe.each([
   test('and the meter does not answer, it ends all the same; what was used is reported later, and not invoiced', async () => {
     const payer = await subscriber()
     await look(payer.tenantId, 3)
-    open.provider.faults.answer(500, { path: METER_EVENTS, headers: { 'stripe-should-retry': 'false' } })
+    open.provider.faults.respond(500, { path: METER_EVENTS, headers: { 'stripe-should-retry': 'false' } })
     await ends(payer)
     expect(await lastInvoice(payer.subscriptionId)).toMatchObject(NO_LOOKS)
     expect(open.log.join()).toContain('the last invoice is without it')

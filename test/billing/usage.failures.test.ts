@@ -83,7 +83,7 @@ describe('while the provider is away', () => {
     [429, 'provider_rate_limited'],
   ])('an answer of %i is one that passes', async (status, errorCode) => {
     const { tenantId, customerId } = await used()
-    open.provider.faults.answer(status, { times: 1, headers: { 'stripe-should-retry': 'false' } })
+    open.provider.faults.respond(status, { times: 1, headers: { 'stripe-should-retry': 'false' } })
     await sweep()
     expect(await open.batches(tenantId)).toMatchObject([{ sentAt: null, errorCode }])
     open.provider.advance({ seconds: MINUTE })

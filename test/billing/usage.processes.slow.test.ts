@@ -54,14 +54,14 @@ describe.each([
     for (const id of await openBatches(tenantId)) await by.ask({ send: id })
   }
   /** Until it has an end. */
-  const cutOff = (answer: Promise<unknown>) => answer.catch((error: Error) => error.message)
+  const cutOff = (response: Promise<unknown>) => response.catch((error: Error) => error.message)
 
   test('that count, reset, close and send at once report each unit once', async () => {
     const payers = await Promise.all(Array.from({ length: 5 }, () => open.payer()))
     const tenants = payers.map(({ tenantId }) => tenantId)
     const id = uuidv7()
     const report = { tenant: tenants[1], quantity: 1_000, id }
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       children.map(async (child, index) => {
         for (let round = 0; round < 3; round++) {
           await child.ask({ tenants, track: CALLS, reset: index === 0, close: true })
@@ -70,7 +70,7 @@ describe.each([
         return child.ask({ report })
       }),
     )
-    expect(answers.filter(Boolean)).toHaveLength(1)
+    expect(responses.filter(Boolean)).toHaveLength(1)
     const [last] = children
     if (!last) throw new Error('there is none')
     await last.ask({ close: true })

@@ -85,8 +85,8 @@ describe('a report whose answer was lost', () => {
   })
 
   test.each([
-    ['an answer of 500', () => open.provider.faults.answer(500, { headers: NO_RETRY })],
-    ['an answer of 409', () => open.provider.faults.answer(409, { headers: NO_RETRY })],
+    ['an answer of 500', () => open.provider.faults.respond(500, { headers: NO_RETRY })],
+    ['an answer of 409', () => open.provider.faults.respond(409, { headers: NO_RETRY })],
     ['a connection that is reset', () => open.provider.faults.cut({ times: 2 })],
     [
       'a connection that is reset, and then refused',
@@ -112,7 +112,7 @@ describe('a report whose answer was lost', () => {
     await sentUnanswered(tenantId)
     const firstSentAt = (await row(tenantId))?.firstSentAt
     open.provider.advance({ seconds: MINUTE })
-    open.provider.faults.answer(429)
+    open.provider.faults.respond(429)
     await send(tenantId)
     expect(await row(tenantId)).toMatchObject({ unanswered: 1, firstSentAt, errorCode: 'provider_rate_limited' })
     open.provider.faults.clear()
@@ -146,9 +146,9 @@ describe('a report whose answer was lost', () => {
 
 describe('a report that certainly has not counted', () => {
   test.each([
-    ['an answer of 400', () => open.provider.faults.answer(400)],
-    ['an answer of 401', () => open.provider.faults.answer(401)],
-    ['an answer of 429', () => open.provider.faults.answer(429)],
+    ['an answer of 400', () => open.provider.faults.respond(400)],
+    ['an answer of 401', () => open.provider.faults.respond(401)],
+    ['an answer of 429', () => open.provider.faults.respond(429)],
     ['a connection that is refused', () => open.provider.down()],
   ])('after %s is sent again, days later too', async (_, fail) => {
     const { tenantId, customerId } = await used()
@@ -172,7 +172,7 @@ describe('a report that certainly has not counted', () => {
     const second = open.provider.faults.hold({ path: METER_EVENTS })
     const sending = send(tenantId)
     await first.arrived
-    open.provider.faults.answer(429, { times: 1 })
+    open.provider.faults.respond(429, { times: 1 })
     await send(tenantId)
     expect(await row(tenantId)).toMatchObject({ unanswered: 1, firstSentAt: expect.any(Date) })
     open.provider.faults.lose({ path: METER_EVENTS, times: 2 })

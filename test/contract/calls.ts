@@ -20,7 +20,7 @@ export interface Sent {
   readonly body?: unknown
 }
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
@@ -32,7 +32,7 @@ export interface Api {
   readonly tenancy: Tenancy
   readonly http: Http
   /** @param path below the prefix, as it is written */
-  call(method: string, path: string, sent?: Sent): Promise<Answer>
+  call(method: string, path: string, sent?: Sent): Promise<HttpResponse>
 }
 
 export function apiOf(tenancy: Tenancy): Api {
@@ -56,7 +56,7 @@ export function apiOf(tenancy: Tenancy): Api {
         },
         body: body === undefined ? null : isRaw(body) ? body : JSON.stringify(body),
       })
-      return answerOf(await http.fetch(request, { ip: from }))
+      return toHttpResponse(await http.fetch(request, { ip: from }))
     },
   }
 }
@@ -64,7 +64,7 @@ export function apiOf(tenancy: Tenancy): Api {
 const isRaw = (body: unknown): body is string | Uint8Array<ArrayBuffer> =>
   typeof body === 'string' || body instanceof Uint8Array
 
-async function answerOf(response: Response): Promise<Answer> {
+async function toHttpResponse(response: Response): Promise<HttpResponse> {
   const text = await response.text()
   const isJson = /[/+]json\b/.test(response.headers.get('content-type') ?? '') && text !== ''
   return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined }

@@ -13,7 +13,7 @@ interface RunOptions {
   readonly progress?: (text: string) => void
 }
 
-/** Answers what the command printed as its result. */
+/** Returns what the command printed as its result. */
 export async function runCommand(
   { commands }: Tenancy,
   line: readonly string[],

@@ -12,7 +12,7 @@ import { entityTag } from '../../src/kernel/api/entity-tags.ts'
 import { Idempotency } from '../../src/kernel/api/idempotency.ts'
 import { fingerprint } from '../../src/kernel/crypto/crypto.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
-import { type Answer, type Api, TOKENS } from './calls.ts'
+import { type Api, type HttpResponse, TOKENS } from './calls.ts'
 import { type Described, described } from './document.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Case, Names, Part, Row } from './row.ts'
@@ -25,7 +25,7 @@ const WAITING = { prefer: 'wait=30' }
 const UNAVAILABLE = ['503', 'E_DEPENDENCY_UNAVAILABLE']
 
 /** The problem of a failed job, which says where the resource is. */
-function expectFailure({ json, headers, text }: Answer, code: string): void {
+function expectFailure({ json, headers, text }: HttpResponse, code: string): void {
   expect(json, text).toMatchObject({ code })
   expect(headers.get('preference-applied')).toBe(WAITING.prefer)
   expect(headers.get('location')).toMatch(DEFAULT_PREFIX)
@@ -45,7 +45,7 @@ function isJob(operation: Described): boolean {
   return status === 202 && settled !== undefined
 }
 /** The status of a success; of an operation that starts a job, without waiting for the job. */
-const successOf = (operation: Described) => (isJob(operation) ? 202 : Math.min(...operation.answers.keys()))
+const successOf = (operation: Described) => (isJob(operation) ? 202 : Math.min(...operation.responses.keys()))
 
 export function coverPart(part: Part): void {
   const subjects = Object.entries(part.operations).map(([name, row]): Subject => {
@@ -73,9 +73,9 @@ export function coverPart(part: Part): void {
       names: Names,
       { api = stage.api, ...sent }: Parameters<typeof play>[4] & { readonly api?: Api } = {},
     ) => {
-      const answer = await play(api, operation, one, names, sent)
-      stage.ledger.noteAnswer(operation, answer)
-      return answer
+      const response = await play(api, operation, one, names, sent)
+      stage.ledger.noteResponse(operation, response)
+      return response
     }
     const namesOf = ({ name }: Subject) => tenants.get(name) ?? expect.fail(name)
 
@@ -91,8 +91,8 @@ export function coverPart(part: Part): void {
       if (parameter)
         test('returns 404 for an impossible path parameter', async () => {
           const params = { ...success.params, [parameter.name]: 'a\0b' }
-          const answer = await send(subject, { ...success, params }, namesOf(subject))
-          expect(answer).toMatchObject(refusal(404, 'E_NOT_FOUND'))
+          const response = await send(subject, { ...success, params }, namesOf(subject))
+          expect(response).toMatchObject(refusal(404, 'E_NOT_FOUND'))
         })
 
       if (TAKES_BODY.includes(operation.method))
@@ -121,9 +121,9 @@ export function coverPart(part: Part): void {
         const { store } = stage.api.tenancy.kernel
         await store.increment(null, failedSignInsKey(from), MAX_FAILED_SIGN_INS, 60)
         const wrong = { who: 'nobody', from, headers: { 'x-admin-token': 'wrong-token-0123456789' } } as const
-        const answer = await send(subject, success, namesOf(subject), wrong)
-        expect(answer).toMatchObject(refusal(429, 'E_TOO_MANY_ATTEMPTS'))
-        expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+        const response = await send(subject, success, namesOf(subject), wrong)
+        expect(response).toMatchObject(refusal(429, 'E_TOO_MANY_ATTEMPTS'))
+        expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
       })
 
       test('accepts a valid request after the rejected ones, with each token of a sufficient scope', async () => {
@@ -179,8 +179,8 @@ export function coverPart(part: Part): void {
         })
       else if (operation.method !== 'GET')
         test('rejects If-Match, having nothing to compare it with', async () => {
-          const answer = await send(subject, success, namesOf(subject), { headers: { 'if-match': '*' } })
-          expect(answer).toMatchObject({
+          const response = await send(subject, success, namesOf(subject), { headers: { 'if-match': '*' } })
+          expect(response).toMatchObject({
             ...refusal(400, 'E_INVALID_REQUEST'),
             json: { errors: [{ path: 'If-Match' }] },
           })
@@ -230,7 +230,7 @@ export function coverPart(part: Part): void {
         const { status, headers, json } = await send(subject, subject.row.success, namesOf(subject), { api })
         expect(status).toBe(503)
         // The document promises a problem, or of a report on the health the report itself.
-        const [code] = subject.operation.answers.get(503) ?? []
+        const [code] = subject.operation.responses.get(503) ?? []
         expect(json.code).toBe(code)
         if (code) expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
       })
@@ -259,9 +259,12 @@ export function coverPart(part: Part): void {
           '$name returns 200 to a request that waits for the job',
           async (subject) => {
             const { success } = subject.row
-            const answer = await send(subject, success, await stage.prepare(success), { api: worker, headers: WAITING })
-            expect(answer.status).toBe(200)
-            expect(answer.headers.get('preference-applied')).toBe(WAITING.prefer)
+            const response = await send(subject, success, await stage.prepare(success), {
+              api: worker,
+              headers: WAITING,
+            })
+            expect(response.status).toBe(200)
+            expect(response.headers.get('preference-applied')).toBe(WAITING.prefer)
           },
         )
 

@@ -4,7 +4,7 @@ import formats from 'ajv-formats'
 import { DEFAULT_PREFIX } from '../../src/http/app.ts'
 import { catalogueOf, openApiOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
-import type { Answer } from './calls.ts'
+import type { HttpResponse } from './calls.ts'
 
 export type JsonSchema = Readonly<Record<string, any>>
 
@@ -24,7 +24,7 @@ export interface Described {
   readonly parameters: readonly Parameter[]
   readonly body: JsonSchema | undefined
   /** Statuses that it may answer, with the error codes that stand behind each. */
-  readonly answers: ReadonlyMap<number, readonly string[]>
+  readonly responses: ReadonlyMap<number, readonly string[]>
   /** Members that a repeated request is answered without. */
   readonly shownOnce: readonly string[]
 }
@@ -42,7 +42,7 @@ export const described: readonly Described[] = Object.entries<any>(document.path
     path: path.slice(DEFAULT_PREFIX.length),
     parameters: parameters.map((parameter: any) => ({ required: false, ...parameter })),
     body: requestBody?.content['application/json'].schema,
-    answers: new Map(
+    responses: new Map(
       Object.entries<any>(responses).map(([status, { description }]) => [
         Number(status),
         description.match(/E_[A-Z_]+/g) ?? [],
@@ -67,9 +67,9 @@ export const resolved = (schema: JsonSchema): JsonSchema =>
   schema.$ref ? resolved(pointed(document, schema.$ref.slice(2).split('/'))) : schema
 
 /** In words, everything about an answer that the document does not promise; empty when it keeps to it. */
-export function breaches({ method, path, answers }: Described, answer: Answer): string[] {
-  const { status, headers, json, text } = answer
-  const codes = answers.get(status)
+export function breaches({ method, path, responses }: Described, response: HttpResponse): string[] {
+  const { status, headers, json, text } = response
+  const codes = responses.get(status)
   if (!codes) return [`status ${status} is not in the document: ${text}`]
   const found: string[] = []
   if (!headers.get('x-request-id')) found.push('it has no x-request-id')

@@ -1,14 +1,14 @@
 /** Records the responses of each operation and the published events of one stage. */
 import type { EventType } from '../../src/kernel/events/events.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
-import type { Answer } from './calls.ts'
+import type { HttpResponse } from './calls.ts'
 import type { Described } from './document.ts'
 
 export class Ledger {
   readonly events = new Set<string>()
   readonly #seen = new Map<string, Set<string>>()
 
-  noteAnswer({ name }: Described, { status, json }: Answer): void {
+  noteResponse({ name }: Described, { status, json }: HttpResponse): void {
     const seen = this.#seen.get(name) ?? new Set()
     this.#seen.set(name, seen.add(String(status)))
     if (typeof json?.code === 'string') seen.add(json.code)
@@ -19,8 +19,8 @@ export class Ledger {
   }
 
   /** Statuses and codes that the document promises for an operation, and that were not seen. */
-  unseen({ name, answers }: Described): string[] {
-    const promised = [...answers].flatMap(([status, codes]) => [String(status), ...codes])
+  unseen({ name, responses }: Described): string[] {
+    const promised = [...responses].flatMap(([status, codes]) => [String(status), ...codes])
     return promised.filter((one) => !this.#seen.get(name)?.has(one))
   }
 }

@@ -13,7 +13,7 @@ export interface PrintedOptions {
   readonly isJson?: boolean | undefined
 }
 
-/** Answers what was on standard output. Every question is answered yes. */
+/** Returns what was on standard output. Every question is answered yes. */
 export async function printedBy(
   { commands }: Tenancy,
   line: readonly string[],

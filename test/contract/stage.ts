@@ -15,7 +15,7 @@ import {
 import { BackupTenant } from '../../src/tenants/transfers/requests/job-types.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { openApi } from './api.ts'
-import type { Answer, Api, Sent } from './calls.ts'
+import type { Api, HttpResponse, Sent } from './calls.ts'
 import { breaches, type Described } from './document.ts'
 import { Ledger } from './ledger.ts'
 import { merged } from './parts.ts'
@@ -116,9 +116,9 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
           continue
         }
         const [method = '', path = '', ...words] = filled(line, names).split(' ')
-        const answer = await first.call(method, path, words.length > 0 ? { body: words.join(' ') } : {})
-        expect(answer.status, `${line}: ${answer.text}`).toBeLessThan(300)
-        names = { ...textsOf(answer.json), ...names, given: answer.json?.id ?? names.given }
+        const response = await first.call(method, path, words.length > 0 ? { body: words.join(' ') } : {})
+        expect(response.status, `${line}: ${response.text}`).toBeLessThan(300)
+        names = { ...textsOf(response.json), ...names, given: response.json?.id ?? names.given }
       }
       return names
     },
@@ -163,12 +163,18 @@ export function pathOf({ path }: Described, { params = {}, query = {} }: Case, n
 }
 
 /** Sends the request of a case, made ready before, and holds the answer against the document. */
-export async function play(api: Api, operation: Described, one: Case, names: Names, sent: Sent = {}): Promise<Answer> {
+export async function play(
+  api: Api,
+  operation: Described,
+  one: Case,
+  names: Names,
+  sent: Sent = {},
+): Promise<HttpResponse> {
   const own = one.body === undefined ? {} : { body: filled(one.body, names) }
   const headers = { ...one.headers, ...sent.headers }
-  const answer = await api.call(operation.method, pathOf(operation, one, names), { ...own, ...sent, headers })
-  expect(breaches(operation, answer), `${operation.name}: ${answer.status} ${answer.text}`).toEqual([])
-  return answer
+  const response = await api.call(operation.method, pathOf(operation, one, names), { ...own, ...sent, headers })
+  expect(breaches(operation, response), `${operation.name}: ${response.status} ${response.text}`).toEqual([])
+  return response
 }
 
 const textsOf = (json: object = {}): Names =>

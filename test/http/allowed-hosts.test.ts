@@ -56,8 +56,8 @@ describe.each(Object.entries(hosts))('%s on loopback', (_name, start) => {
     )
 
     test('the refusal says what to set, and nothing of the tenancy', async () => {
-      const answer = await send(host.origin, 'GET /metrics', { headers: { host: 'evil.example' } })
-      expect(answer).toMatchObject({
+      const response = await send(host.origin, 'GET /metrics', { headers: { host: 'evil.example' } })
+      expect(response).toMatchObject({
         status: 421,
         headers: { 'content-type': 'application/problem+json' },
         json: {
@@ -65,7 +65,7 @@ describe.each(Object.entries(hosts))('%s on loopback', (_name, start) => {
           detail: 'The Host header names a host that is not in the setting allowedHosts.',
         },
       })
-      expect(answer.body).not.toContain('multitenancy')
+      expect(response.body).not.toContain('multitenancy')
     })
 
     test('a forwarded address does not make the connection another', async () => {

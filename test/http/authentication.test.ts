@@ -74,22 +74,22 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test.each(LINES)('%s is 401 without a token', async (line) => {
     const [method, path] = line.split(' ')
-    const answer = await send(host.origin, `${method} ${PREFIX}${path}`)
-    expect(answer.status).toBe(401)
-    expect(answer.headers['content-type']).toBe('application/problem+json')
-    expect(answer.headers['www-authenticate']).toBeDefined()
-    expect(answer.json).toMatchObject({
+    const response = await send(host.origin, `${method} ${PREFIX}${path}`)
+    expect(response.status).toBe(401)
+    expect(response.headers['content-type']).toBe('application/problem+json')
+    expect(response.headers['www-authenticate']).toBeDefined()
+    expect(response.json).toMatchObject({
       status: 401,
       code: 'E_UNAUTHORIZED',
-      requestId: answer.headers['x-request-id'],
+      requestId: response.headers['x-request-id'],
     })
   })
 
   test('a body is not looked at before the token', async () => {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       ['{', 'x'.repeat(2_000_000)].map((body) => send(host.origin, `POST ${PREFIX}/tenants`, { body })),
     )
-    expect(answers.map(({ status }) => status)).toEqual([401, 401])
+    expect(responses.map(({ status }) => status)).toEqual([401, 401])
   })
 
   test('HEAD is 401 without a body', async () => {
@@ -98,14 +98,14 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test.each(Object.entries(WRONG))('a token that is %s is none', async (_what, token) => {
     const headers = { 'x-admin-token': token as string }
-    const answer = await send(host.origin, `GET ${PREFIX}/tenants`, { headers, from })
-    expect(answer).toMatchObject({ status: 401, json: { code: 'E_UNAUTHORIZED' } })
+    const response = await send(host.origin, `GET ${PREFIX}/tenants`, { headers, from })
+    expect(response).toMatchObject({ status: 401, json: { code: 'E_UNAUTHORIZED' } })
   })
 
   test('a token is taken from its header only', async () => {
     const headers = { authorization: `Bearer ${TOKEN}`, cookie: `x-admin-token=${TOKEN}; tenantry_session=${TOKEN}` }
-    const answer = await send(host.origin, `GET ${PREFIX}/tenants?x-admin-token=${TOKEN}`, { headers })
-    expect(answer.status).toBe(401)
+    const response = await send(host.origin, `GET ${PREFIX}/tenants?x-admin-token=${TOKEN}`, { headers })
+    expect(response.status).toBe(401)
   })
 
   test('each token may do what its scope says', async () => {
@@ -123,12 +123,12 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   test('a navigation is shown the sign-in page in place of what it asked for', async () => {
     const headers = { accept: 'text/html,application/xhtml+xml' }
     for (const path of ['/openapi', '/tenants', '/no/such/path']) {
-      const answer = await send(host.origin, `GET ${PREFIX}${path}`, { headers })
-      expect(answer.status).toBe(401)
-      expect(answer.headers['content-type']).toBe('text/html; charset=utf-8')
-      expect(answer.headers['content-security-policy']).toContain("default-src 'none'")
-      expect(answer.body).toContain('Sign in')
-      expect(answer.body).not.toContain(TOKEN)
+      const response = await send(host.origin, `GET ${PREFIX}${path}`, { headers })
+      expect(response.status).toBe(401)
+      expect(response.headers['content-type']).toBe('text/html; charset=utf-8')
+      expect(response.headers['content-security-policy']).toContain("default-src 'none'")
+      expect(response.body).toContain('Sign in')
+      expect(response.body).not.toContain(TOKEN)
     }
   })
 })

@@ -59,22 +59,22 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test.each(['{"limit":1}', '{', 'x'.repeat(100_000)])('a body of a GET or DELETE means nothing', async (body) => {
     const headers = { 'content-length': body.length }
-    const answer = { status: 200, json: { id } }
-    expect(await call(`GET /tenants/${id}`, { body, headers })).toMatchObject(answer)
-    expect(await call(`DELETE /tenants/${id}/maintenance`, { body, headers })).toMatchObject(answer)
+    const response = { status: 200, json: { id } }
+    expect(await call(`GET /tenants/${id}`, { body, headers })).toMatchObject(response)
+    expect(await call(`DELETE /tenants/${id}/maintenance`, { body, headers })).toMatchObject(response)
   })
 
   test('a body that means nothing is not taken for the next request', async () => {
     const smuggled = `GET /mine HTTP/1.1\r\nhost: x\r\n\r\n`
     const head = (path: string, length: number) =>
       `GET ${PREFIX}${path} HTTP/1.1\r\nhost: x\r\nx-admin-token: ${TOKEN}\r\ncontent-length: ${length}\r\n`
-    const answers = await raw(
+    const responses = await raw(
       host.origin,
       `${head(`/tenants/${id}`, smuggled.length)}\r\n${smuggled}${head('/plans', 0)}connection: close\r\n\r\n`,
     )
-    expect(answers.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200'])
-    expect(answers).toContain('defaultPlan')
-    expect(answers).not.toContain('mine')
+    expect(responses.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200'])
+    expect(responses).toContain('defaultPlan')
+    expect(responses).not.toContain('mine')
   })
 
   test.each([
@@ -85,8 +85,8 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     'application/merge-patch+json',
   ])('JSON may be called %s', async (type) => {
     const body = JSON.stringify({ metadata: { calledBy: type } })
-    const answer = await call(`PATCH /tenants/${id}`, { body, headers: { 'content-type': type } })
-    expect(answer).toMatchObject({ status: 200, json: { metadata: { calledBy: type } } })
+    const response = await call(`PATCH /tenants/${id}`, { body, headers: { 'content-type': type } })
+    expect(response).toMatchObject({ status: 200, json: { metadata: { calledBy: type } } })
   })
 
   test.each([
@@ -100,8 +100,8 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     'application/merge-patch+json;charset=us-ascii',
     'application/json; version=1; charset=latin1',
   ])('JSON may not be called %s', async (type) => {
-    const answer = await call(`PATCH /tenants/${id}`, { body: '{}', headers: { 'content-type': type } })
-    expect(answer).toMatchObject(OTHER_TYPE)
+    const response = await call(`PATCH /tenants/${id}`, { body: '{}', headers: { 'content-type': type } })
+    expect(response).toMatchObject(OTHER_TYPE)
   })
 
   test('only a PATCH brings a merge patch', async () => {

@@ -229,8 +229,8 @@ describe('Hono', () => {
 
   test('runs without a socket', async () => {
     app.use(honoHandler(tenancy.http, { ip: () => '203.0.113.7' }))
-    const answer = await app.request(`${PREFIX}/who`, { headers: ADMIN })
-    expect(await answer.json()).toEqual({ ip: '203.0.113.7' })
+    const response = await app.request(`${PREFIX}/who`, { headers: ADMIN })
+    expect(await response.json()).toEqual({ ip: '203.0.113.7' })
     host = { origin: '', close: async () => undefined }
   })
 })

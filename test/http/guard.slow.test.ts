@@ -32,13 +32,13 @@ test.each(Object.entries(guardedHosts))('%s: a request is answered with 503, and
     routes: { 'GET /seen': (called) => reached.push(called) },
     log: createLogger({ level: 'silent' }),
   })
-  const answer = await send(host.origin, 'GET /seen', { headers: { 'x-tenant-id': 'acme' } })
+  const response = await send(host.origin, 'GET /seen', { headers: { 'x-tenant-id': 'acme' } })
   await host.close()
-  expect(answer).toMatchObject({
+  expect(response).toMatchObject({
     status: 503,
     headers: { 'content-type': expect.stringContaining('application/problem+json'), 'cache-control': 'no-store' },
-    json: { status: 503, code: 'E_DEPENDENCY_UNAVAILABLE', requestId: answer.headers['x-request-id'] },
+    json: { status: 503, code: 'E_DEPENDENCY_UNAVAILABLE', requestId: response.headers['x-request-id'] },
   })
-  expect(answer.json.requestId).toMatch(/^[\w.-]{1,128}$/)
+  expect(response.json.requestId).toMatch(/^[\w.-]{1,128}$/)
   expect(reached).toEqual([])
 })

@@ -27,7 +27,7 @@ import { installed } from '../../src/testing/base/tenancy.ts'
 import { lazy } from '../support/lazy.ts'
 import { type Called, guardedHosts } from './guarded-hosts.ts'
 import { type Host, listening } from './hosts.ts'
-import { type Answer, type Served, send, served } from './served.ts'
+import { type HttpResponse, type Served, send, served } from './served.ts'
 
 const PROBLEM = 'application/problem+json'
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
@@ -110,16 +110,16 @@ async function raw(lines: string[]): Promise<{ status: number; body: string }> {
   const socket = connect(Number(port), hostname)
   await once(socket, 'connect')
   socket.end([...lines, 'connection: close', '', ''].join('\r\n'))
-  const answer = await text(socket)
-  return { status: Number(answer.split(' ')[1]), body: answer.slice(answer.indexOf('\r\n\r\n') + 4) }
+  const response = await text(socket)
+  return { status: Number(response.split(' ')[1]), body: response.slice(response.indexOf('\r\n\r\n') + 4) }
 }
 
-const refused = (answer: Answer, status: number, code: string) => {
-  expect(answer.status).toBe(status)
-  expect(answer.headers['content-type']).toMatch(PROBLEM)
-  expect(answer.headers['cache-control']).toBe('no-store')
-  expect(answer.json).toMatchObject({ status, code, requestId: answer.headers['x-request-id'] })
-  expect(answer.json.requestId).toMatch(/^[\w.-]{1,128}$/)
+const refused = (response: HttpResponse, status: number, code: string) => {
+  expect(response.status).toBe(status)
+  expect(response.headers['content-type']).toMatch(PROBLEM)
+  expect(response.headers['cache-control']).toBe('no-store')
+  expect(response.json).toMatchObject({ status, code, requestId: response.headers['x-request-id'] })
+  expect(response.json.requestId).toMatch(/^[\w.-]{1,128}$/)
   expect(reached).toEqual([])
 }
 
@@ -166,12 +166,12 @@ describe.each(Object.entries(guardedHosts))('%s', (_, open) => {
     })
 
     test('a route has its tenant, and runs in its context', async () => {
-      const answer = await get('/seen?x=1', of('acme', { 'x-request-id': 'mine-1' }))
-      expect(answer.status).toBe(200)
-      expect(answer.json).toEqual({
+      const response = await get('/seen?x=1', of('acme', { 'x-request-id': 'mine-1' }))
+      expect(response.status).toBe(200)
+      expect(response.json).toEqual({
         ...{ tenant: 'acme', name: 'acme', tenantId: 'acme', requestId: 'mine-1', hasAddress: true },
       })
-      expect(answer.headers['x-request-id']).toBe('mine-1')
+      expect(response.headers['x-request-id']).toBe('mine-1')
       const { headers, json } = await get('/seen', of('acme', { 'x-request-id': 'not an id!' }))
       expect(json.requestId).toMatch(/^[0-9a-f-]{36}$/)
       expect(headers['x-request-id']).toBe(json.requestId)
@@ -185,8 +185,8 @@ describe.each(Object.entries(guardedHosts))('%s', (_, open) => {
 
     test('however many run at once', async () => {
       const ids = Array.from({ length: 40 }, (_, n) => (n % 2 ? 'acme' : 'globex'))
-      const answers = await Promise.all(ids.map((id) => get('/slow', of(id))))
-      expect(answers.map(({ json }) => [json.tenant, json.tenantId])).toEqual(ids.map((id) => [id, id]))
+      const responses = await Promise.all(ids.map((id) => get('/slow', of(id))))
+      expect(responses.map(({ json }) => [json.tenant, json.tenantId])).toEqual(ids.map((id) => [id, id]))
     })
 
     test.each([

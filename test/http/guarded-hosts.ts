@@ -48,8 +48,8 @@ export const guardedHosts: Readonly<Record<string, (guarded: Guarded) => Promise
       const route = routes[`${method} ${incoming.url?.split('?')[0]}`]
       if (!route) return answered(outgoing, 404, 'not mine')
       const body = await text(incoming)
-      const answer = await route({ tenant, body: body ? JSON.parse(body) : undefined })
-      return answered(outgoing, 200, JSON.stringify(answer))
+      const reply = await route({ tenant, body: body ? JSON.parse(body) : undefined })
+      return answered(outgoing, 200, JSON.stringify(reply))
     }
     const listen = onNode.guard(guard, second ? onNode.guard(second, listener) : listener)
     const failed = onNode.problemHandler(log)

@@ -74,10 +74,10 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test('of twenty at once, one makes the tenant', async () => {
     const body = { name: `race-${name}` }
-    const answers = await Promise.all(Array.from({ length: 20 }, () => post(`race-${name}`, body)))
-    const made = answers.filter(({ status, headers }) => status === 201 && !headers['idempotency-replayed'])
+    const responses = await Promise.all(Array.from({ length: 20 }, () => post(`race-${name}`, body)))
+    const made = responses.filter(({ status, headers }) => status === 201 && !headers['idempotency-replayed'])
     expect(made).toHaveLength(1)
-    for (const { status, headers, json, body } of answers) {
+    for (const { status, headers, json, body } of responses) {
       if (status === 201) expect(body).toBe(made[0]?.body)
       else
         expect({ status, code: json.code, headers }).toMatchObject({
@@ -93,8 +93,8 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   test('a key that is none is 400', async () => {
     const keys = ['', 'a b', 'x'.repeat(256), 'ä', ['a', 'b']]
     for (const key of keys) {
-      const answer = await post('', { name: `bad-key-${name}` }, { 'idempotency-key': key })
-      expect(answer).toMatchObject({ status: 400, json: { errors: [{ path: 'Idempotency-Key' }] } })
+      const response = await post('', { name: `bad-key-${name}` }, { 'idempotency-key': key })
+      expect(response).toMatchObject({ status: 400, json: { errors: [{ path: 'Idempotency-Key' }] } })
     }
     expect(await named(`bad-key-${name}`)).toEqual([])
   })

@@ -41,16 +41,16 @@ export const impersonationHosts: Readonly<Record<string, (acted: Acted) => Promi
       outgoing.statusCode = status
       outgoing.setHeader('content-type', type).end(body)
     }
-    const answer: ImpersonatedListener<Promise<void>> = async (incoming, outgoing, tenant, active) => {
+    const listener: ImpersonatedListener<Promise<void>> = async (incoming, outgoing, tenant, active) => {
       const body = await text(incoming)
       const said = await route({ tenantId: tenant?.id, impersonation: active, body })
       answered(outgoing, 200, 'application/json', JSON.stringify(said))
     }
-    const late = onNode.guard(guard, (incoming, outgoing, tenant) => answer(incoming, outgoing, tenant, undefined))
+    const late = onNode.guard(guard, (incoming, outgoing, tenant) => listener(incoming, outgoing, tenant, undefined))
     const reversed = onNode.impersonation(impersonation, (incoming, outgoing) => late(incoming, outgoing), options)
     const guarded = isReversed
       ? (incoming: IncomingMessage, outgoing: ServerResponse) => reversed(incoming, outgoing, undefined)
-      : onNode.guard(guard, onNode.impersonation(impersonation, answer, options))
+      : onNode.guard(guard, onNode.impersonation(impersonation, listener, options))
     return listening(
       createServer((incoming, outgoing) => {
         guarded(incoming, outgoing).catch((error: Error) =>

@@ -13,7 +13,7 @@ import { fakeClock } from '../../src/testing/base/clock.ts'
 import { type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
 import type { Host } from './hosts.ts'
 import type { Called } from './impersonation-hosts.ts'
-import { type Answer, PREFIX, send, TOKEN } from './served.ts'
+import { type HttpResponse, PREFIX, send, TOKEN } from './served.ts'
 
 export type Satellites = [ReturnType<typeof auditLogs>, ReturnType<typeof impersonation>]
 
@@ -30,7 +30,7 @@ export const guardOf = ({ tenants }: Pick<Tenancy, 'tenants'>) =>
     universal: ['/home'],
   })
 
-export const codeOf = ({ status, json }: Answer) => [status, json?.code]
+export const codeOf = ({ status, json }: HttpResponse) => [status, json?.code]
 
 /** For one file: each test has a tenant. */
 export function useImpersonation() {
@@ -105,11 +105,11 @@ export function useImpersonation() {
   const entriesOf = async (action: string, tenantId = id): Promise<AuditEntry[]> =>
     (await made.tenancy.auditLogs.list(tenantId, { action, limit: 200 })).data
 
-  const refused = (answer: Answer, status = 401, code = 'E_IMPERSONATION_INVALID') => {
-    expect(codeOf(answer)).toEqual([status, code])
-    expect(answer.headers['content-type']).toMatch(PROBLEM)
-    expect(answer.headers['cache-control']).toBe('no-store')
-    expect(answer.json.requestId).toBe(answer.headers['x-request-id'])
+  const refused = (response: HttpResponse, status = 401, code = 'E_IMPERSONATION_INVALID') => {
+    expect(codeOf(response)).toEqual([status, code])
+    expect(response.headers['content-type']).toMatch(PROBLEM)
+    expect(response.headers['cache-control']).toBe('no-store')
+    expect(response.json.requestId).toBe(response.headers['x-request-id'])
     expect(reached).toEqual([])
   }
 

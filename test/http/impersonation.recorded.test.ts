@@ -106,10 +106,10 @@ describe.each(hosts)('%s', (_, open) => {
     await serve()
     const tokens = [await begin(), await begin(here.id, { userId: 'user-7' })].map(({ token }) => token)
     const wanted = Array.from({ length: 30 }, (_, n) => ({ path: `/orders/${n}`, token: tokens[n % 3] }))
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       wanted.map(({ path, token }) => call(`POST ${path}`, token === undefined ? {} : { [HEADER]: token }, 'change')),
     )
-    expect(answers.map(({ json }) => json.impersonation?.userId)).toEqual(
+    expect(responses.map(({ json }) => json.impersonation?.userId)).toEqual(
       wanted.map(({ token }) => (token === undefined ? undefined : token === tokens[0] ? 'user-42' : 'user-7')),
     )
     const paths = (await entriesOf('impersonations.request')).map(({ after }) => String(after?.path))
@@ -126,10 +126,10 @@ describe.each(hosts)('%s', (_, open) => {
       `${table} add constraint no_more check (action <> 'impersonations.request' or tenant_id <> '${here.id}') not valid`,
     )
     try {
-      const answer = await call('GET /orders', { [HEADER]: token })
-      refused(answer, 503, 'E_DEPENDENCY_UNAVAILABLE')
-      expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
-      expect(answer.body).not.toContain('no_more')
+      const response = await call('GET /orders', { [HEADER]: token })
+      refused(response, 503, 'E_DEPENDENCY_UNAVAILABLE')
+      expect(Number(response.headers['retry-after'])).toBeGreaterThan(0)
+      expect(response.body).not.toContain('no_more')
       expect(lines.join('')).toContain('no_more')
       expect((await call('GET /orders')).status).toBe(200)
     } finally {

@@ -101,9 +101,9 @@ describe.each(hosts)('%s', (_, open) => {
     here.host = await open({ guard, impersonation: here.tenancy.impersonation, isReversed: true, route })
     const { token } = await begin()
     for (const path of ['/orders', '/assets/logo.svg']) {
-      const answer = await call(`GET ${path}`, { [HEADER]: token })
-      expect(codeOf(answer)).toEqual([400, 'E_TENANT_NOT_IDENTIFIED'])
-      expect(answer.json.detail).toContain('guard() comes before impersonation()')
+      const response = await call(`GET ${path}`, { [HEADER]: token })
+      expect(codeOf(response)).toEqual([400, 'E_TENANT_NOT_IDENTIFIED'])
+      expect(response.json.detail).toContain('guard() comes before impersonation()')
     }
     expect(reached).toEqual([])
     expect(await entriesOf('impersonations.request')).toEqual([])

@@ -10,14 +10,14 @@ afterAll(() => api?.end())
 
 const create = (id: string, prefer: string, headers: Record<string, string> = {}) =>
   api.call('POST', '/tenants', { body: { id, name: 'Acme' }, headers: { prefer, ...headers } })
-const applied = (answer: Awaited<ReturnType<typeof create>>) => answer.headers.get('preference-applied')
+const applied = (response: Awaited<ReturnType<typeof create>>) => response.headers.get('preference-applied')
 
 test('a job that is not done when the time is up goes on, and the answer shows what is', async () => {
-  const answer = await create('one', 'wait=1', { 'idempotency-key': 'slow' })
-  expect(answer).toMatchObject({ status: 201, json: { status: 'provisioning' } })
-  expect(applied(answer)).toBe('wait=1')
+  const response = await create('one', 'wait=1', { 'idempotency-key': 'slow' })
+  expect(response).toMatchObject({ status: 201, json: { status: 'provisioning' } })
+  expect(applied(response)).toBe('wait=1')
   const again = await create('one', 'wait=1', { 'idempotency-key': 'slow' })
-  expect(again.text).toBe(answer.text)
+  expect(again.text).toBe(response.text)
 })
 
 test('202 stays 202 when the time is up', async () => {

@@ -23,12 +23,12 @@ afterAll(async () => {
 
 const create = (id: string, prefer: string, at = api) =>
   at.call('POST', '/tenants', { body: { id, name: 'Acme' }, headers: { prefer } })
-const applied = (answer: Awaited<ReturnType<typeof create>>) => answer.headers.get('preference-applied')
+const applied = (response: Awaited<ReturnType<typeof create>>) => response.headers.get('preference-applied')
 
 test('the tenant is active when the answer comes', async () => {
-  const answer = await create('quick', 'wait=20')
-  expect(answer).toMatchObject({ status: 201, json: { id: 'quick', status: 'active' } })
-  expect(applied(answer)).toBe('wait=20')
+  const response = await create('quick', 'wait=20')
+  expect(response).toMatchObject({ status: 201, json: { id: 'quick', status: 'active' } })
+  expect(applied(response)).toBe('wait=20')
 })
 
 test.each([
@@ -39,9 +39,9 @@ test.each([
   ['it is more than is waited', 'wait=86400', 'wait=30'],
   ['it is more than any wait', 'wait=99999999999999', 'wait=30'],
 ])('%s', async (_how, prefer, expected) => {
-  const answer = await create(`heard-${crypto.randomUUID().slice(0, 8)}`, prefer)
-  expect(answer).toMatchObject({ status: 201, json: { status: 'active' } })
-  expect(applied(answer)).toBe(expected)
+  const response = await create(`heard-${crypto.randomUUID().slice(0, 8)}`, prefer)
+  expect(response).toMatchObject({ status: 201, json: { status: 'active' } })
+  expect(applied(response)).toBe(expected)
 })
 
 test('a job that fails is answered with the problem of its failure, and where the tenant is', async () => {
@@ -78,15 +78,15 @@ test.each([
   'respond-async',
   'x="wait=20"',
 ])('%s is no such preference: nothing is waited for, and nothing is said to be', async (prefer) => {
-  const answer = await create(`unheard-${crypto.randomUUID().slice(0, 8)}`, prefer, idle)
-  expect(answer).toMatchObject({ status: 201, json: { status: 'provisioning' } })
-  expect(applied(answer)).toBeNull()
+  const response = await create(`unheard-${crypto.randomUUID().slice(0, 8)}`, prefer, idle)
+  expect(response).toMatchObject({ status: 201, json: { status: 'provisioning' } })
+  expect(applied(response)).toBeNull()
 })
 
 test('wait=0 does not wait', async () => {
-  const answer = await create('none', 'wait=0', idle)
-  expect(answer).toMatchObject({ status: 201, json: { status: 'provisioning' } })
-  expect(applied(answer)).toBe('wait=0')
+  const response = await create('none', 'wait=0', idle)
+  expect(response).toMatchObject({ status: 201, json: { status: 'provisioning' } })
+  expect(applied(response)).toBe('wait=0')
 })
 
 test('what needs no job is not waited for', async () => {
@@ -106,9 +106,9 @@ test('a caller that hangs up is not waited for, and its tenant is made all the s
     body: JSON.stringify({ id: 'gone', name: 'Acme' }),
     signal: gone.signal,
   })
-  const answer = idle.http.fetch(request)
+  const response = idle.http.fetch(request)
   setImmediate(() => gone.abort())
-  expect(await (await answer).json()).toMatchObject({ status: 'provisioning' })
+  expect(await (await response).json()).toMatchObject({ status: 'provisioning' })
   const worker = await idle.open({ role: 'all' })
   expect(await worker.tenancy.tenants.settled('gone', AbortSignal.timeout(20_000))).toMatchObject({ status: 'active' })
   await worker.tenancy.stop()

@@ -15,7 +15,7 @@ import { type FakeClock, fakeClock } from '../../src/testing/base/clock.ts'
 import { type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
 import type { Host } from './hosts.ts'
 import { type CountedRoute, type HeaderOf, quotaHosts } from './quota-hosts.ts'
-import { ADMIN, type Answer, PREFIX, send, TOKEN } from './served.ts'
+import { ADMIN, type HttpResponse, PREFIX, send, TOKEN } from './served.ts'
 
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
@@ -66,11 +66,15 @@ export function toNoonMs(): number {
 
 /** The bodies with which routes were called. */
 export const reached: string[] = []
-const answer = (body: string) => {
+const response = (body: string) => {
   reached.push(body)
   return { body }
 }
-const route = (quota: string, options: CountedRoute['options'] = {}): CountedRoute => ({ quota, options, answer })
+const route = (quota: string, options: CountedRoute['options'] = {}): CountedRoute => ({
+  quota,
+  options,
+  answer: response,
+})
 const amount = (header: HeaderOf) => Number(header('x-amount'))
 
 export const routes: Readonly<Record<string, CountedRoute>> = {
@@ -114,8 +118,8 @@ export async function customer({ tenants }: WithQuotas, plan = 'free'): Promise<
   return id
 }
 
-export const codeOf = ({ status, json }: Answer) => [status, json?.code]
-export const hasRateLimit = ({ headers }: Answer) => 'ratelimit' in headers || 'ratelimit-policy' in headers
+export const codeOf = ({ status, json }: HttpResponse) => [status, json?.code]
+export const hasRateLimit = ({ headers }: HttpResponse) => 'ratelimit' in headers || 'ratelimit-policy' in headers
 
 export const post = (host: Host, path: string, tenant?: string, headers: Record<string, string> = {}) =>
   send(host.origin, `POST ${path}`, {
@@ -215,9 +219,9 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
       test('what is only tracked is counted, and never refused', async () => {
         await serve()
         const id = await customer(tenancy)
-        const answers = []
-        for (let n = 0; n < 5; n++) answers.push(await post(host, '/tracked', id))
-        expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
+        const responses = []
+        for (let n = 0; n < 5; n++) responses.push(await post(host, '/tracked', id))
+        expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
         expect(reached).toHaveLength(5)
         expect(await used(id)).toBe(5)
         expect(codeOf(await post(host, '/exports', id))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED'])
@@ -290,10 +294,10 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
       test('of many at once exactly as many get through as are allowed', async () => {
         await serve()
         const id = await customer(tenancy, 'pro')
-        const answers = await Promise.all(Array.from({ length: 70 }, () => post(host, '/exports', id)))
-        const passed = answers.filter(({ status }) => status === 200)
+        const responses = await Promise.all(Array.from({ length: 70 }, () => post(host, '/exports', id)))
+        const passed = responses.filter(({ status }) => status === 200)
         expect(passed).toHaveLength(25)
-        expect(answers.filter(({ status }) => status === 429)).toHaveLength(45)
+        expect(responses.filter(({ status }) => status === 429)).toHaveLength(45)
         expect(reached).toHaveLength(25)
         expect(await used(id)).toBe(25)
         const left = passed.map(({ headers }) => Number(/r=(\d+)/.exec(String(headers.ratelimit))?.[1]))
@@ -318,9 +322,9 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         await serve()
         const [first, second] = [await customer(tenancy), await customer(tenancy, 'pro')]
         const ids = Array.from({ length: 20 }, (_, n) => (n % 2 ? first : second))
-        const answers = await Promise.all(ids.map((id) => post(host, '/exports', id)))
-        expect(answers.filter(({ status }, n) => ids[n] === first && status === 200)).toHaveLength(3)
-        expect(answers.filter(({ status }, n) => ids[n] === second && status === 200)).toHaveLength(10)
+        const responses = await Promise.all(ids.map((id) => post(host, '/exports', id)))
+        expect(responses.filter(({ status }, n) => ids[n] === first && status === 200)).toHaveLength(3)
+        expect(responses.filter(({ status }, n) => ids[n] === second && status === 200)).toHaveLength(10)
         expect([await used(first), await used(second)]).toEqual([3, 10])
       })
 
@@ -365,12 +369,12 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         const open = quotaHosts[framework] as (typeof quotaHosts)[string]
         const host = await open({ quotas: plain.quotas, guard: guardOf(plain), routes })
         const id = await customer(tenancy)
-        const answers = []
-        for (let n = 0; n < 4; n++) answers.push(await post(host, '/exports', id))
+        const responses = []
+        for (let n = 0; n < 4; n++) responses.push(await post(host, '/exports', id))
         await host.close()
-        expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429])
-        expect(answers.map(hasRateLimit)).toEqual([false, false, false, false])
-        expect(answers[3]?.headers['retry-after']).toMatch(/^\d+$/)
+        expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 429])
+        expect(responses.map(hasRateLimit)).toEqual([false, false, false, false])
+        expect(responses[3]?.headers['retry-after']).toMatch(/^\d+$/)
       })
 
       if (store !== 'memory') {
@@ -380,12 +384,12 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
             [tenancy, plain].map((one) => open({ quotas: one.quotas, guard: guardOf(one), routes })),
           )
           const id = await customer(tenancy, 'pro')
-          const answers = await Promise.all(
+          const responses = await Promise.all(
             Array.from({ length: 60 }, (_, n) => post(hosts[n % 2] as Host, '/exports', id)),
           )
           await Promise.all(hosts.map((host) => host.close()))
-          expect(answers.filter(({ status }) => status === 200)).toHaveLength(25)
-          expect(answers.filter(({ status }) => status === 429)).toHaveLength(35)
+          expect(responses.filter(({ status }) => status === 200)).toHaveLength(25)
+          expect(responses.filter(({ status }) => status === 429)).toHaveLength(35)
           expect(await used(id)).toBe(25)
         })
       }

@@ -133,8 +133,12 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
   test('takes POST alone, at this path alone', async () => {
     host = await start(name)
     for (const method of ['GET', 'PUT', 'DELETE']) {
-      const answer = await send(host.origin, `${method} ${PATH}`)
-      expect([answer.status, answer.headers.allow, answer.json.code]).toEqual([405, 'POST', 'E_METHOD_NOT_ALLOWED'])
+      const response = await send(host.origin, `${method} ${PATH}`)
+      expect([response.status, response.headers.allow, response.json.code]).toEqual([
+        405,
+        'POST',
+        'E_METHOD_NOT_ALLOWED',
+      ])
     }
     const yours = { headers: { 'x-tenant-id': tenantId }, body: {} }
     for (const path of [`${PATH}/`, `${PATH}/more`, '/webhooks', '/webhooks/Stripe']) {

@@ -115,15 +115,15 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test.each(Object.entries(BAD_BODIES))('%s is no body', async (_what, [body, code]) => {
     const before = await countTenants()
-    const answer = await call('POST /tenants', { body })
-    expect(answer).toMatchObject({ status: 400, json: { code, requestId: answer.headers['x-request-id'] } })
+    const response = await call('POST /tenants', { body })
+    expect(response).toMatchObject({ status: 400, json: { code, requestId: response.headers['x-request-id'] } })
     expect(await countTenants()).toBe(before)
   })
 
   test('another content type is 415', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx', 'nonsense', '']) {
-      const answer = await call('POST /tenants', { headers: { 'content-type': type }, body: '{"name":"Acme"}' })
-      expect(answer).toMatchObject({ status: 415, json: { code: 'E_UNSUPPORTED_MEDIA_TYPE' } })
+      const response = await call('POST /tenants', { headers: { 'content-type': type }, body: '{"name":"Acme"}' })
+      expect(response).toMatchObject({ status: 415, json: { code: 'E_UNSUPPORTED_MEDIA_TYPE' } })
     }
   })
 
@@ -143,11 +143,11 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   })
 
   test.each(Object.entries(IDS))('an id that is %s is refused', async (_what, [id, status]) => {
-    const answer = await call(`GET /tenants/${id}`)
-    expect(answer.status).toBe(status)
+    const response = await call(`GET /tenants/${id}`)
+    expect(response.status).toBe(status)
     // Fastify's router answers malformed percents itself, before any plugin is asked.
-    if (answer.json.code === 'FST_ERR_BAD_URL') expect(name).toBe('fastify')
-    else expect(answer.headers['content-type']).toBe('application/problem+json')
+    if (response.json.code === 'FST_ERR_BAD_URL') expect(name).toBe('fastify')
+    else expect(response.headers['content-type']).toBe('application/problem+json')
   })
 
   test('dots in a path are resolved before anything is decided', async () => {
@@ -217,9 +217,9 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     }
     expect(await send(host.origin, 'GET /mine')).toMatchObject({ status: 200, body: 'mine' })
     for (const path of ['/', '/admin', `${PREFIX}x`, '/livez//', '/admin//multitenancy/tenants', '/mine/../livez/x']) {
-      const answer = await send(host.origin, `GET ${path}`)
-      expect(answer.status).toBe(404)
-      expect(answer.headers['content-type'] ?? '').not.toContain('problem')
+      const response = await send(host.origin, `GET ${path}`)
+      expect(response.status).toBe(404)
+      expect(response.headers['content-type'] ?? '').not.toContain('problem')
     }
   })
 
@@ -235,11 +235,11 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test('a target with its scheme and host is read by its path', async () => {
     const target = `${host.origin}${PREFIX}/tenants`
-    const answer = await raw(
+    const response = await raw(
       host.origin,
       `GET ${target} HTTP/1.1\r\nHost: x\r\nx-admin-token: ${TOKEN}\r\nConnection: close\r\n\r\n`,
     )
-    expect(answer).toMatch(/^HTTP\/1\.1 200 /)
+    expect(response).toMatch(/^HTTP\/1\.1 200 /)
   })
 })
 

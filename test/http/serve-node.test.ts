@@ -81,20 +81,20 @@ describe('listening', () => {
 describe('closing', () => {
   const ask = async (server: NodeServer, agent: Agent) => {
     gate = new Gate()
-    const answer = once(request(`${server.url}${PREFIX}/gate`, { agent, headers: ADMIN }).end(), 'response')
-    answer.catch(() => undefined) // the test looks at it later
+    const pending = once(request(`${server.url}${PREFIX}/gate`, { agent, headers: ADMIN }).end(), 'response')
+    pending.catch(() => undefined) // the test looks at it later
     await vi.waitUntil(() => gate.waiting === 1, { timeout: 20_000 })
-    return { answer }
+    return { pending }
   }
 
   test('waits for what runs, and takes nothing new', async () => {
     const server = await serve()
     const agent = new Agent({ keepAlive: true })
-    const { answer } = await ask(server, agent)
+    const { pending } = await ask(server, agent)
     const closed = server.close(60_000)
     await expect(send(server.url, 'GET /livez')).rejects.toMatchObject({ code: 'ECONNREFUSED' })
     gate.open()
-    const [incoming] = await answer
+    const [incoming] = await pending
     expect(incoming.headers.connection).toBe('close')
     expect(await json(incoming)).toEqual({ passed: true })
     await closed
@@ -118,9 +118,9 @@ describe('closing', () => {
   test('cuts off what runs for too long', async () => {
     const server = await serve()
     const agent = new Agent({ keepAlive: true })
-    const { answer } = await ask(server, agent)
+    const { pending } = await ask(server, agent)
     await server.close(10)
-    await expect(answer).rejects.toMatchObject({ code: 'ECONNRESET' })
+    await expect(pending).rejects.toMatchObject({ code: 'ECONNRESET' })
     agent.destroy()
   })
 })

@@ -44,7 +44,7 @@ export async function served(
   return on(made.tenancy, made.end, adminTokens)
 }
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: string
@@ -60,7 +60,11 @@ export interface Sent {
 }
 
 /** One request by a connection of its own; the path goes out as it is written. */
-export async function send(origin: string, line: string, { headers = {}, body, from }: Sent = {}): Promise<Answer> {
+export async function send(
+  origin: string,
+  line: string,
+  { headers = {}, body, from }: Sent = {},
+): Promise<HttpResponse> {
   const [method, path] = line.split(' ', 2)
   const isRaw = typeof body === 'string' || Buffer.isBuffer(body)
   const bytes = body === undefined ? undefined : isRaw ? body : JSON.stringify(body)

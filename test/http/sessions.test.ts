@@ -1,7 +1,7 @@
 /** A person in a browser: signed in by token or one-time code, bound to the origin, gone with the token; on every host. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Host, hosts } from './hosts.ts'
-import { ADMIN, type Answer, PREFIX, type Served, send, served, TOKEN } from './served.ts'
+import { ADMIN, type HttpResponse, PREFIX, type Served, send, served, TOKEN } from './served.ts'
 
 const SECOND = 'second-token-0123456789'
 
@@ -36,10 +36,10 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   const signIn = async (token = TOKEN) => cookieOf(await call('POST /session', {}, { token }))
 
   test('a token is exchanged for a cookie that stands for it', async () => {
-    const answer = await call('POST /session', { origin: host.origin }, { token: TOKEN })
-    expect(answer).toMatchObject({ status: 200, json: { name: 'admin', scope: 'admin' } })
-    expect(answer.headers['set-cookie']).toHaveLength(1)
-    const [cookie = ''] = answer.headers['set-cookie'] ?? []
+    const response = await call('POST /session', { origin: host.origin }, { token: TOKEN })
+    expect(response).toMatchObject({ status: 200, json: { name: 'admin', scope: 'admin' } })
+    expect(response.headers['set-cookie']).toHaveLength(1)
+    const [cookie = ''] = response.headers['set-cookie'] ?? []
     const [value, ...attributes] = cookie.split('; ')
     expect(attributes).toEqual([`Path=${PREFIX}`, 'Max-Age=43200', 'HttpOnly', 'SameSite=Strict'])
     expect(value).not.toContain(TOKEN)
@@ -49,11 +49,11 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test('behind https the cookie is for https only', async () => {
     for (const forwarded of ['https', 'https, http', 'HTTPS , https']) {
-      const answer = await call('POST /session', { 'x-forwarded-proto': forwarded }, { token: TOKEN })
-      expect(answer.headers['set-cookie']?.[0]).toMatch(/^__Secure-tenantry_session=.*; Secure$/)
+      const response = await call('POST /session', { 'x-forwarded-proto': forwarded }, { token: TOKEN })
+      expect(response.headers['set-cookie']?.[0]).toMatch(/^__Secure-tenantry_session=.*; Secure$/)
     }
-    const answer = await call('POST /session', { 'x-forwarded-proto': 'http, https' }, { token: TOKEN })
-    expect(answer.headers['set-cookie']?.[0]).not.toContain('Secure')
+    const response = await call('POST /session', { 'x-forwarded-proto': 'http, https' }, { token: TOKEN })
+    expect(response.headers['set-cookie']?.[0]).not.toContain('Secure')
   })
 
   test('a session of https is none over http, and the other way round', async () => {
@@ -61,8 +61,8 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
       ['https', 'http'],
       ['http', 'https'],
     ] as const) {
-      const answer = await call('POST /session', { 'x-forwarded-proto': made }, { token: TOKEN })
-      const cookie = cookieOf(answer)
+      const response = await call('POST /session', { 'x-forwarded-proto': made }, { token: TOKEN })
+      const cookie = cookieOf(response)
       expect(await call('GET /tenants', { cookie, 'x-forwarded-proto': made })).toMatchObject({ status: 200 })
       expect(await call('GET /tenants', { cookie, 'x-forwarded-proto': asked })).toMatchObject({ status: 401 })
       const ended = await call('DELETE /session', {
@@ -90,9 +90,9 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   test('a credential is JSON, and is called so', async () => {
     const body = JSON.stringify({ token: TOKEN })
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/merge-patch+json', '']) {
-      const answer = await call('POST /session', { 'content-type': type }, body)
-      expect(answer).toMatchObject({ status: 415, json: { code: 'E_UNSUPPORTED_MEDIA_TYPE' } })
-      expect(answer.headers['set-cookie']).toBeUndefined()
+      const response = await call('POST /session', { 'content-type': type }, body)
+      expect(response).toMatchObject({ status: 415, json: { code: 'E_UNSUPPORTED_MEDIA_TYPE' } })
+      expect(response.headers['set-cookie']).toBeUndefined()
     }
   })
 
@@ -121,9 +121,9 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   })
 
   test('nobody is signed in from a page of another origin', async () => {
-    const answer = await call('POST /session', { origin: 'https://evil.example' }, { token: TOKEN })
-    expect(answer).toMatchObject({ status: 403 })
-    expect(answer.headers['set-cookie']).toBeUndefined()
+    const response = await call('POST /session', { origin: 'https://evil.example' }, { token: TOKEN })
+    expect(response).toMatchObject({ status: 403 })
+    expect(response.headers['set-cookie']).toBeUndefined()
   })
 
   test('a wrong header is not made good by a cookie', async () => {
@@ -153,10 +153,10 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   test('signing out ends the session, not only the cookie', async () => {
     const cookie = await signIn()
     expect(await call('DELETE /session', { cookie })).toMatchObject({ status: 403 })
-    const answer = await call('DELETE /session', { cookie, origin: host.origin })
-    expect(answer.status).toBe(204)
-    expect(answer.headers['set-cookie']?.[0]).toContain('tenantry_session=; ')
-    expect(answer.headers['set-cookie']?.[0]).toContain('Max-Age=0')
+    const response = await call('DELETE /session', { cookie, origin: host.origin })
+    expect(response.status).toBe(204)
+    expect(response.headers['set-cookie']?.[0]).toContain('tenantry_session=; ')
+    expect(response.headers['set-cookie']?.[0]).toContain('Max-Age=0')
     expect(await call('GET /tenants', { cookie })).toMatchObject({ status: 401 })
   })
 
@@ -177,9 +177,9 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
       expect(await call('POST /session', {}, body)).toMatchObject({ status: 401 })
     }
     for (const body of [{}, { token: 7 }, { token: TOKEN, code: 'x' }, [], '{']) {
-      const answer = await call('POST /session', {}, body)
-      expect(answer.status).toBe(400)
-      expect(answer.headers['set-cookie']).toBeUndefined()
+      const response = await call('POST /session', {}, body)
+      expect(response.status).toBe(400)
+      expect(response.headers['set-cookie']).toBeUndefined()
     }
   })
 
@@ -230,4 +230,4 @@ test.each([
   }
 })
 
-const cookieOf = ({ headers }: Answer): string => headers['set-cookie']?.[0]?.split(';')[0] ?? ''
+const cookieOf = ({ headers }: HttpResponse): string => headers['set-cookie']?.[0]?.split(';')[0] ?? ''

@@ -96,10 +96,10 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
   }
 
   test('comes whole, in the context of its request', async () => {
-    const answer = await send(host.origin, `GET ${PREFIX}/exports/few`, {
+    const response = await send(host.origin, `GET ${PREFIX}/exports/few`, {
       headers: { ...ADMIN, 'x-request-id': 'r-1' },
     })
-    expect(answer).toMatchObject({
+    expect(response).toMatchObject({
       status: 200,
       headers: {
         'content-type': 'text/plain; charset=utf-8',
@@ -109,7 +109,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
         'cache-control': 'no-store',
       },
     })
-    expect(answer.body).toBe(`r-1:${CHUNK}\n`.repeat(3))
+    expect(response.body).toBe(`r-1:${CHUNK}\n`.repeat(3))
     expect(await send(host.origin, `GET ${PREFIX}/exports/none`, { headers: ADMIN })).toMatchObject({
       status: 200,
       body: '',
@@ -151,14 +151,14 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
   })
 
   test('is a problem when it fails before its first chunk', async () => {
-    const answer = await send(host.origin, `GET ${PREFIX}/exports/stillborn`, { headers: ADMIN })
-    expect(answer).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } })
-    expect(answer.body).not.toContain('secrets')
+    const response = await send(host.origin, `GET ${PREFIX}/exports/stillborn`, { headers: ADMIN })
+    expect(response).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } })
+    expect(response.body).not.toContain('secrets')
   })
 
   test('is not made for HEAD', async () => {
-    const answer = await send(host.origin, `HEAD ${PREFIX}/exports/many`, { headers: ADMIN })
-    expect(answer).toMatchObject({ status: 200, body: '', headers: { 'content-type': 'text/plain; charset=utf-8' } })
+    const response = await send(host.origin, `HEAD ${PREFIX}/exports/many`, { headers: ADMIN })
+    expect(response).toMatchObject({ status: 200, body: '', headers: { 'content-type': 'text/plain; charset=utf-8' } })
     await current.ended.promise
     expect(current.made).toBe(0)
   })

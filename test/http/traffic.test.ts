@@ -119,7 +119,7 @@ afterAll(() => opened.end())
 
 const told: { tenantId: string; status: number; bytes: number }[] = []
 const traffic: Traffic = {
-  answered: (tenantId, status, bytes) => void told.push({ tenantId, status, bytes }),
+  requestEnded: (tenantId, status, bytes) => void told.push({ tenantId, status, bytes }),
 }
 const guardOf = (tellTo: Traffic = traffic) =>
   createGuard(
@@ -130,12 +130,12 @@ const guardOf = (tellTo: Traffic = traffic) =>
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 afterAll(() => agent.destroy())
 
-interface Answered {
+interface EndedRequest {
   readonly status: number
   readonly body: Buffer
 }
 
-async function call(origin: string, line: string, tenant: string | null = 'acme'): Promise<Answered> {
+async function call(origin: string, line: string, tenant: string | null = 'acme'): Promise<EndedRequest> {
   const [method, path = ''] = line.split(' ')
   const headers = { 'content-type': 'text/plain', ...(tenant === null ? {} : { 'x-tenant-id': tenant }) }
   const asked = request(`${origin}${path}`, { method, agent, headers })
@@ -256,7 +256,7 @@ describe('a response', () => {
 
   test('behind two guards of one tenancy is told once, and of two tenancies to each', async () => {
     const other: typeof told = []
-    const toOther: Traffic = { answered: (tenantId, status, bytes) => void other.push({ tenantId, status, bytes }) }
+    const toOther: Traffic = { requestEnded: (tenantId, status, bytes) => void other.push({ tenantId, status, bytes }) }
     const app = express()
     app.use([guardOf(), guardOf(toOther), guardOf(), guardOf(toOther)].map((one) => onExpress.guard(one)))
     app.get('/', (_, response) => void response.send('abc'))

@@ -320,8 +320,8 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
     name: 'database: fence not told',
     story: 'isFenced() says no whatever is there.',
     file: TENANT_DATABASE,
-    replace: 'server.answered(async (client) => !(await isOpen(server, client, name)))',
-    by: 'server.answered(async () => false)',
+    replace: 'server.ownedWithTimeout(async (client) => !(await isOpen(server, client, name)))',
+    by: 'server.ownedWithTimeout(async () => false)',
     ...onDatabase,
   },
   {

@@ -374,8 +374,9 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: fence never set',
     story: 'fence() changes nothing at the server.',
     file: DRIVER,
-    replace:
-      'await server.answered((client) => inTransaction(client, async () => fence(client, await labelOf(client, place))))',
+    replace: `await server.ownedWithTimeout((client) =>
+        inTransaction(client, async () => fence(client, await labelOf(client, place))),
+      )`,
     by: '',
     on,
   },
@@ -383,7 +384,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: fence not told',
     story: 'isFenced() says no whatever is there.',
     file: DRIVER,
-    replace: 'return server.answered((client) => isClosed(client, place))',
+    replace: 'return server.ownedWithTimeout((client) => isClosed(client, place))',
     by: 'return false',
     on,
   },

@@ -4,7 +4,7 @@
  * explains is a fault.
  */
 import { type Action, type Move, type Status, verdict } from '../../src/tenants/tenant/lifecycle.ts'
-import type { Answer } from '../contract/calls.ts'
+import type { HttpResponse } from '../contract/calls.ts'
 import { FAILING } from '../contract/row.ts'
 
 interface State {
@@ -33,12 +33,12 @@ export class Model {
   readonly #clones = new Set<string>()
 
   /** Takes in what an operation on a tenant, its `{id}`, was answered. */
-  hear(operation: string, id: string | undefined, answer: Answer): Heard {
+  hear(operation: string, id: string | undefined, response: HttpResponse): Heard {
     const action = ACTIONS[operation]
-    if (id !== undefined && action) return this.#move(id, action, answer)
-    if (operation === 'tenants.create') return this.#create(answer)
-    if (operation === 'tenants.clone') return this.#clone(answer)
-    if (id !== undefined && EDITS.includes(operation)) return this.#edit(id, answer)
+    if (id !== undefined && action) return this.#move(id, action, response)
+    if (operation === 'tenants.create') return this.#create(response)
+    if (operation === 'tenants.clone') return this.#clone(response)
+    if (id !== undefined && EDITS.includes(operation)) return this.#edit(id, response)
     return {}
   }
 
@@ -52,32 +52,32 @@ export class Model {
     return this.#states.has(id)
   }
 
-  #move(id: string, action: Action, answer: Answer): Heard {
+  #move(id: string, action: Action, response: HttpResponse): Heard {
     const possible = this.#possible(id)
-    if (possible.length === 0) return expectAbsent(id, answer)
+    if (possible.length === 0) return expectAbsent(id, response)
     const outcomes = possible.map((state) => {
       const decided = verdict(state.status, action)
       const next = typeof decided === 'object' ? moved(state, decided.move) : state
       return { state, decided, next }
     })
-    const said = `${action} of ${id}, which was ${wordsOf(possible)}, is answered ${answer.status} ${answer.json?.status}`
-    if (answer.json?.code === 'E_TENANT_STATE') {
+    const said = `${action} of ${id}, which was ${wordsOf(possible)}, is answered ${response.status} ${response.json?.status}`
+    if (response.json?.code === 'E_TENANT_STATE') {
       const refused = outcomes.filter(({ decided }) => decided === 'refused').map(({ state }) => state)
       this.#states.set(id, refused)
       return refused.length > 0 ? { changed: false } : { fault: said }
     }
-    if (answer.status >= 300) return refusedOtherwise(id, answer)
-    const shows = ({ status }: State) => status === answer.json.status
+    if (response.status >= 300) return refusedOtherwise(id, response)
+    const shows = ({ status }: State) => status === response.json.status
     const explained = outcomes.filter(
       ({ decided, next }) => decided !== 'refused' && this.#withJobs(id, [next]).some(shows),
     )
     const after = explained.map(({ next }) => next)
-    const fault = this.#narrow(id, this.#withJobs(id, after), answer.json.status, said)
+    const fault = this.#narrow(id, this.#withJobs(id, after), response.json.status, said)
     const changes = new Set(explained.map(({ decided }) => typeof decided === 'object'))
     return { fault, changed: changes.size === 1 ? changes.has(true) : undefined }
   }
 
-  #create({ status, json }: Answer): Heard {
+  #create({ status, json }: HttpResponse): Heard {
     if (status !== 201) return { changed: false }
     if (this.knows(json.id)) return { fault: `${json.id} was made a second time` }
     const fresh = this.#withJobs(json.id, [{ status: 'provisioning', before: null }])
@@ -85,17 +85,18 @@ export class Model {
   }
 
   /** 202, or 200 to who has waited for its end. */
-  #clone(answer: Answer): Heard {
-    if (answer.status >= 300) return { changed: false }
-    this.#clones.add(answer.json.id)
-    return this.#create({ ...answer, status: 201 })
+  #clone(response: HttpResponse): Heard {
+    if (response.status >= 300) return { changed: false }
+    this.#clones.add(response.json.id)
+    return this.#create({ ...response, status: 201 })
   }
 
-  #edit(id: string, answer: Answer): Heard {
+  #edit(id: string, response: HttpResponse): Heard {
     const possible = this.#possible(id)
-    if (possible.length === 0) return expectAbsent(id, answer)
-    if (answer.status < 300 && answer.json.status === 'deleted') return { fault: `${id} is deleted, and is changed` }
-    if (answer.json?.code !== 'E_TENANT_STATE') return refusedOtherwise(id, answer)
+    if (possible.length === 0) return expectAbsent(id, response)
+    if (response.status < 300 && response.json.status === 'deleted')
+      return { fault: `${id} is deleted, and is changed` }
+    if (response.json?.code !== 'E_TENANT_STATE') return refusedOtherwise(id, response)
     const fault = this.#narrow(id, possible, 'deleted', `${id} is refused a change, and was ${wordsOf(possible)}`)
     return { fault, changed: false }
   }
@@ -129,12 +130,12 @@ function moved(state: State, move: Move): State {
 }
 
 /** Everything but "not found" is refused before anybody looks for the tenant. */
-function expectAbsent(id: string, { status, json }: Answer): Heard {
+function expectAbsent(id: string, { status, json }: HttpResponse): Heard {
   const wasLookedFor = status < 300 || status === 409
   return wasLookedFor ? { fault: `${id} does not exist, and is answered ${status} ${json?.code}` } : { changed: false }
 }
 
-function refusedOtherwise(id: string, { status, json }: Answer): Heard {
+function refusedOtherwise(id: string, { status, json }: HttpResponse): Heard {
   if (json?.code === 'E_TENANT_NOT_FOUND') return { fault: `${id} exists, and is not found` }
   return status < 300 ? {} : { changed: false }
 }

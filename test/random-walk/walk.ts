@@ -3,7 +3,7 @@
  * `Idempotency-Key`, and in the end all of them against the audit log, where there is one.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { Answer, Api } from '../contract/calls.ts'
+import type { Api, HttpResponse } from '../contract/calls.ts'
 import { breaches, described } from '../contract/document.ts'
 import { Model } from './model.ts'
 import { type Drawn, isOfTenant, pathOf, TENANTS } from './requests.ts'
@@ -44,7 +44,7 @@ class Walker {
   readonly #begun = new Date().toISOString()
   readonly #steps: Step[] = []
   /** Answers that are kept, or may be, by who asked, their path and key. */
-  readonly #keyed = new Map<string, readonly { body: string; answer: Answer }[]>()
+  readonly #keyed = new Map<string, readonly { body: string; answer: HttpResponse }[]>()
   readonly #receiver: string
   /** What was seen last, by the name that stands for it. */
   readonly #seen: Record<string, string> = {
@@ -68,19 +68,19 @@ class Walker {
     const headers = Object.fromEntries(Object.entries(drawn.headers).map(([name, value]) => [name, this.#fill(value)]))
     const before = await this.#visible(drawn)
     const sent = { who, body, headers: { ...headers, 'x-request-id': requestId } }
-    const answer = await this.#api.call(operation.method, path, sent)
+    const response = await this.#api.call(operation.method, path, sent)
 
     const words = `${requestId}: ${operation.method} ${path} ${JSON.stringify(headers)} ${body ?? ''}`
     const faults = [
-      ...breaches(operation, answer),
-      ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, textOf(body), answer, operation.shownOnce),
+      ...breaches(operation, response),
+      ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, textOf(body), response, operation.shownOnce),
     ]
-    if (answer.status >= 500) faults.push('a fault of ours')
-    if (answer.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')
-    const outcome = acceptedOf(operation.name, answer)
+    if (response.status >= 500) faults.push('a fault of ours')
+    if (response.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')
+    const outcome = acceptedOf(operation.name, response)
     const heard = this.#hear(drawn, outcome)
     if (heard.fault) faults.push(heard.fault)
-    if (faults.length > 0) throw new Error(`${words}\n  ${answer.status} ${answer.text}\n  ${faults.join('\n  ')}`)
+    if (faults.length > 0) throw new Error(`${words}\n  ${response.status} ${response.text}\n  ${faults.join('\n  ')}`)
 
     this.#remember(drawn, outcome)
     const hasChanged = heard.changed ?? (await this.#hasChanged(drawn, outcome, before))
@@ -106,7 +106,7 @@ class Walker {
     return [...names, ...known].reduce((filled, [name, one]) => filled.replaceAll(name, one), text)
   }
 
-  #remember({ operation }: Drawn, { json }: Answer): void {
+  #remember({ operation }: Drawn, { json }: HttpResponse): void {
     const { nextCursor, webhookId, id, data, deliveries } = json ?? {}
     const [first] = Array.isArray(data) ? data : [json]
     const [subscription, delivery] = isOfTenant(operation)
@@ -120,11 +120,11 @@ class Walker {
     for (const [name, one] of Object.entries(seen)) if (typeof one === 'string') this.#seen[name] = one
   }
 
-  #hear({ operation, params }: Drawn, answer: Answer): ReturnType<Model['hear']> {
-    if (answer.headers.has('idempotency-replayed')) return { changed: false } // what it says is of another day
+  #hear({ operation, params }: Drawn, response: HttpResponse): ReturnType<Model['hear']> {
+    if (response.headers.has('idempotency-replayed')) return { changed: false } // what it says is of another day
     const id = this.#fill(params.id ?? '')
-    const heard = this.#model.hear(operation.name, this.#isOwn(id) ? id : undefined, answer)
-    const [fault = heard.fault] = tenantsIn(answer.json).flatMap((tenant) => this.#see(tenant) ?? [])
+    const heard = this.#model.hear(operation.name, this.#isOwn(id) ? id : undefined, response)
+    const [fault = heard.fault] = tenantsIn(response.json).flatMap((tenant) => this.#see(tenant) ?? [])
     return { ...heard, fault }
   }
 
@@ -138,8 +138,8 @@ class Walker {
   }
 
   /** @param scope path and key: all of a walk that are run have one token */
-  #faultsOfKey(scope: string, body: string, answer: Answer, shownOnce: readonly string[]): string[] {
-    const { status, text, json, headers } = answer
+  #faultsOfKey(scope: string, body: string, response: HttpResponse, shownOnce: readonly string[]): string[] {
+    const { status, text, json, headers } = response
     const earlier = this.#keyed.get(scope) ?? []
     if (headers.has('idempotency-replayed')) {
       const isKnown = earlier.some(
@@ -152,8 +152,8 @@ class Walker {
       return earlier.some((one) => one.body !== body) ? [] : ['its key was used for no other body']
     }
     if (scope.endsWith(' undefined')) return []
-    this.#keyed.set(scope, [...earlier, { body, answer }])
-    const wasKept = !mayNotBeKept(answer) && earlier.some((one) => !mayNotBeKept(one.answer))
+    this.#keyed.set(scope, [...earlier, { body, answer: response }])
+    const wasKept = !mayNotBeKept(response) && earlier.some((one) => !mayNotBeKept(one.answer))
     return wasKept ? ['it is run, and its key was used'] : []
   }
 
@@ -169,7 +169,7 @@ class Walker {
     return tenant ? { ...tenant, status: null, updatedAt: null, activatedAt: null, failure: null } : json
   }
 
-  async #hasChanged(drawn: Drawn, { status }: Answer, before: unknown): Promise<boolean | undefined> {
+  async #hasChanged(drawn: Drawn, { status }: HttpResponse, before: unknown): Promise<boolean | undefined> {
     if (status >= 300 || drawn.operation.method === 'GET') return false
     if (before === undefined) return undefined
     return !isDeepStrictEqual(before, await this.#visible(drawn))
@@ -187,7 +187,7 @@ class Walker {
   }
 }
 
-const mayNotBeKept = ({ status, json }: Answer): boolean =>
+const mayNotBeKept = ({ status, json }: HttpResponse): boolean =>
   MAYBE_NOT_KEPT.includes(status) || MAYBE_NOT_KEPT.includes(json?.code)
 
 function tenantsIn(json: any): Shown[] {
@@ -199,15 +199,15 @@ function tenantsIn(json: any): Shown[] {
 const textOf = (body = ''): string => body.replace(/^\ufeff/, '')
 
 /** What an answer says, without what is shown once; a problem that is given again has the request id of the repeat. */
-function said({ text, json }: Pick<Answer, 'text' | 'json'>, shownOnce: readonly string[] = []): string {
+function said({ text, json }: Pick<HttpResponse, 'text' | 'json'>, shownOnce: readonly string[] = []): string {
   if (json?.code !== undefined) return JSON.stringify({ ...json, requestId: null })
   if (!shownOnce.some((name) => json && name in json)) return text
   return JSON.stringify(Object.fromEntries(Object.entries(json).filter(([name]) => !shownOnce.includes(name))))
 }
 
 /** A request that waited received the problem of its job. It was accepted all the same, and its tenant has failed. */
-function acceptedOf(operation: string, answer: Answer): Answer {
-  if (answer.status < 400 || !answer.headers.has('preference-applied')) return answer
-  const id = /\/tenants\/([^/]+)/.exec(answer.headers.get('location') ?? '')?.[1]
-  return { ...answer, status: operation === 'tenants.create' ? 201 : 202, json: { id, status: 'failed' } }
+function acceptedOf(operation: string, response: HttpResponse): HttpResponse {
+  if (response.status < 400 || !response.headers.has('preference-applied')) return response
+  const id = /\/tenants\/([^/]+)/.exec(response.headers.get('location') ?? '')?.[1]
+  return { ...response, status: operation === 'tenants.create' ? 201 : 202, json: { id, status: 'failed' } }
 }

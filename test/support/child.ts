@@ -36,15 +36,15 @@ export async function startChild(program: URL, options: unknown): Promise<Child>
     for (const { reject } of pending.values()) reject(new Error('the child process is gone'))
     pending.clear()
   })
-  const answerTo = (number: number) =>
+  const replyTo = (number: number) =>
     new Promise<any>((resolve, reject) => {
       pending.set(number, { resolve, reject })
     })
-  await answerTo(0)
+  await replyTo(0)
   return {
     ask(question) {
       const number = ++asked
-      const answer = answerTo(number)
+      const answer = replyTo(number)
       child.send({ number, question })
       return answer
     },
@@ -61,7 +61,7 @@ export async function startChild(program: URL, options: unknown): Promise<Child>
 export async function serveParent(open: (options: any) => Promise<(question: any) => Promise<unknown>>): Promise<void> {
   process.on('disconnect', () => process.exit())
   const say = (reply: Reply) => process.send?.(reply)
-  const answering = (number: number, answer: Promise<unknown>) =>
+  const sendReply = (number: number, answer: Promise<unknown>) =>
     answer.then(
       (value) => say({ number, answer: value }),
       (error) => say({ number, failure: String(error?.code ?? error?.message ?? error) }),
@@ -69,9 +69,9 @@ export async function serveParent(open: (options: any) => Promise<(question: any
   const opened = open(JSON.parse(process.argv[2] ?? 'null'))
   process.on('message', async ({ number, question }: { number: number; question: unknown }) => {
     const answer = await opened
-    await answering(number, answer(question))
+    await sendReply(number, answer(question))
   })
-  await answering(
+  await sendReply(
     0,
     opened.then(() => undefined),
   )

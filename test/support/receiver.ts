@@ -2,7 +2,7 @@
  * A receiver of webhooks: an HTTP server on loopback that keeps what it was sent and answers as it is told.
  *
  *   const receiver = await startReceiver()
- *   receiver.answers(() => ({ status: 503 }))
+ *   receiver.respondWith(() => ({ status: 503 }))
  */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -13,36 +13,36 @@ export interface Received {
   readonly body: string
 }
 
-export interface ReceiverAnswer {
+export interface ReceiverResponse {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
 }
 
 /** Answers, or with undefined has answered, or never will, by itself. */
-export type Answering = (received: Received, response: ServerResponse) => ReceiverAnswer | undefined
+export type Responder = (received: Received, response: ServerResponse) => ReceiverResponse | undefined
 
 export interface Receiver {
   readonly url: string
   readonly received: readonly Received[]
   /** Empties `received`, for the next test. */
   forget(): void
-  answers(how: Answering): void
+  respondWith(how: Responder): void
   close(): Promise<void>
 }
 
-export async function startReceiver(how: Answering = () => ({})): Promise<Receiver> {
+export async function startReceiver(how: Responder = () => ({})): Promise<Receiver> {
   const received: Received[] = []
-  let answering = how
+  let responder = how
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
       const one = { path: request.url ?? '', headers: request.headers, body: Buffer.concat(chunks).toString() }
       received.push(one)
-      const answer = answering(one, response)
-      if (!answer) return
-      const { status = 200, headers = {}, body = '' } = answer
+      const reply = responder(one, response)
+      if (!reply) return
+      const { status = 200, headers = {}, body = '' } = reply
       response.writeHead(status, headers).end(body)
     })
   })
@@ -53,8 +53,8 @@ export async function startReceiver(how: Answering = () => ({})): Promise<Receiv
     forget() {
       received.splice(0)
     },
-    answers(next) {
-      answering = next
+    respondWith(next) {
+      responder = next
     },
     async close() {
       server.closeAllConnections()

@@ -48,7 +48,7 @@ export async function startRedisServer(
     ]
     child = spawn(program, [...common, ...settings], { stdio: 'ignore' })
     await once(child, 'spawn')
-    await untilItAnswers(port, child)
+    await waitUntilResponding(port, child)
   }
   const end = async (signal: 'SIGKILL' | 'SIGTERM') => {
     if (child.exitCode !== null || child.signalCode !== null) return
@@ -73,21 +73,21 @@ export async function startRedisServer(
   }
 }
 
-async function untilItAnswers(port: number, child: ChildProcess): Promise<void> {
+async function waitUntilResponding(port: number, child: ChildProcess): Promise<void> {
   const deadline = performance.now() + START_MS
-  while (!(await isAnswering(port))) {
+  while (!(await isResponding(port))) {
     if (child.exitCode !== null || performance.now() > deadline) throw new Error('redis-server did not start')
     await pause(ASKED_EVERY_MS)
   }
 }
 
-async function isAnswering(port: number): Promise<boolean> {
+async function isResponding(port: number): Promise<boolean> {
   const socket = connect(port, '127.0.0.1')
   try {
     await once(socket, 'connect')
     socket.write('PING\r\n')
-    const [answer] = await once(socket, 'data')
-    return /^(\+PONG|-NOAUTH)/.test(String(answer))
+    const [reply] = await once(socket, 'data')
+    return /^(\+PONG|-NOAUTH)/.test(String(reply))
   } catch {
     return false
   } finally {

@@ -9,7 +9,7 @@ import { InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
 import type { ServiceConfig } from '../../service/config.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { interruptible } from '../process/stop-signal.ts'
-import { adminToken, nothingAnswers, serviceUrl } from './service-address.ts'
+import { adminToken, serviceUnreachable, serviceUrl } from './service-address.ts'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
@@ -28,14 +28,14 @@ export async function api({ args, options, terminal, signal, loadConfig }: OwnIn
   const request = { method, headers, body: body ?? null, signal, redirect: 'manual' as const }
   const response = await fetch(url + pathBelow(config, args.path ?? ''), request).catch((error) => {
     signal.throwIfAborted()
-    throw nothingAnswers(`at ${url}`, error)
+    throw serviceUnreachable(`at ${url}`, error)
   })
   const text = await response.text()
   const isJson = /^application\/([a-z.-]+\+)?json\b/.test(response.headers.get('content-type') ?? '') && text !== ''
-  const answer: unknown = isJson ? JSON.parse(text) : text || null
-  if (response.status >= 300) throw problemOf(response.status, answer)
-  if (answer === null) terminal.say(`${response.status} ${response.statusText}`)
-  terminal.print(isJson ? `${JSON.stringify(answer, null, 2)}\n` : text, answer)
+  const result: unknown = isJson ? JSON.parse(text) : text || null
+  if (response.status >= 300) throw problemOf(response.status, result)
+  if (result === null) terminal.say(`${response.status} ${response.statusText}`)
+  terminal.print(isJson ? `${JSON.stringify(result, null, 2)}\n` : text, result)
 }
 
 function headersOf(given: readonly string[]): Headers {
@@ -71,8 +71,8 @@ function pathBelow({ prefix }: ServiceConfig, given: string): string {
 }
 
 /** What the service answered, as the error it is. */
-function problemOf(status: number, answer: unknown): TenancyError {
-  const problem = typeof answer === 'object' && answer !== null ? (answer as Record<string, unknown>) : {}
+function problemOf(status: number, result: unknown): TenancyError {
+  const problem = typeof result === 'object' && result !== null ? (result as Record<string, unknown>) : {}
   const {
     code = `HTTP_${status}`,
     title = `HTTP ${status}`,

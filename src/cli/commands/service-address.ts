@@ -13,11 +13,11 @@ export function serviceUrl(config: ServiceConfig, given: string | undefined): st
     return `http://${dialled(config.host)}:${config.port}`
   }
   const url = readRunning(config.dataDirectory)?.url
-  if (!url) throw nothingAnswers(`on ${config.dataDirectory}`)
+  if (!url) throw serviceUnreachable(`on ${config.dataDirectory}`)
   return url
 }
 
-export const nothingAnswers = (where: string, cause?: unknown) =>
+export const serviceUnreachable = (where: string, cause?: unknown) =>
   DependencyUnavailable(`no Tenantry is running ${where}; start one with: tenantry serve`, { cause })
 
 /** The admin token of the configuration, or the one kept in the data directory; undefined when there is neither. */

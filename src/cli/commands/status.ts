@@ -2,7 +2,7 @@
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { CheckResult } from '../../kernel/resilience/health.ts'
 import type { OwnInput } from '../parser/own-input.ts'
-import { nothingAnswers, serviceUrl } from './service-address.ts'
+import { serviceUnreachable, serviceUrl } from './service-address.ts'
 
 const TIMEOUT_MS = 10_000
 
@@ -31,7 +31,7 @@ async function readiness(url: string, path: string, signal: AbortSignal): Promis
     if (report && typeof report.checks === 'object') return report
   } catch (error) {
     signal.throwIfAborted()
-    throw nothingAnswers(`at ${url}`, error)
+    throw serviceUnreachable(`at ${url}`, error)
   }
   throw DependencyUnavailable(
     `what answers at ${url}${path} is not Tenantry's readiness probe (it may be switched off)`,

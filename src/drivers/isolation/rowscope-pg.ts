@@ -188,7 +188,9 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     async fence(place) {
       const server = placements.server(place.placement)
       await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
-      await server.answered((client) => inTransaction(client, async () => fence(client, await labelOf(client, place))))
+      await server.ownedWithTimeout((client) =>
+        inTransaction(client, async () => fence(client, await labelOf(client, place))),
+      )
     },
 
     /** A process that died in the middle of a switch has left another location entered. */
@@ -196,7 +198,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       const server = placements.server(place.placement)
       await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
       const open = () =>
-        server.answered((client) =>
+        server.ownedWithTimeout((client) =>
           inTransaction(client, async () => {
             const isEntered = await settle(client, place)
             if (isEntered) await unfence(client, place.tenantId)
@@ -209,7 +211,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     async isFenced(place) {
       const server = placements.server(place.placement)
       await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
-      return server.answered((client) => isClosed(client, place))
+      return server.ownedWithTimeout((client) => isClosed(client, place))
     },
 
     mayBeFence: (error) => StorageFenced.matches(error),
@@ -279,7 +281,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     },
 
     async inventory(placement) {
-      return placements.server(placement).answered(async (client) => {
+      return placements.server(placement).ownedWithTimeout(async (client) => {
         const { rows } = await client.query(`select to_regclass('tenantry.row_locations') is not null as "isPrepared"`)
         if (!rows[0].isPrepared) return [] // no tenant has been put there
         return (await client.query(FENCED_LOCATORS)).rows

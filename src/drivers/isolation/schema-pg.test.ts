@@ -357,12 +357,12 @@ test.each([`select setseed(0.5)`, `set seed = 0.5`, `select set_config('seed', '
   'what random() answers is nobody’s to choose for others: %s',
   async (text) => {
     const random = async ({ db }: TenantHandle) => (await raw(db, 'select random() as value'))[0].value
-    const answers = []
+    const results = []
     for (let turn = 0; turn < 2; turn++) {
       await Promise.all(Array.from({ length: 2 * CONNECTIONS }, () => raw(a.db, text)))
-      answers.push(await random(b))
+      results.push(await random(b))
     }
-    expect(answers[0]).not.toBe(answers[1])
+    expect(results[0]).not.toBe(results[1])
   },
 )
 

@@ -133,7 +133,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     async isFenced({ placement, locator }) {
       const server = placements.server(placement)
-      const { rows } = await server.answered((client) =>
+      const { rows } = await server.ownedWithTimeout((client) =>
         client.query(`select has_schema_privilege($1, oid, 'usage') as open from pg_namespace where nspname = $2`, [
           server.scopeRole,
           locator,
@@ -178,7 +178,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     async inventory(placement) {
       const server = placements.server(placement)
-      const { rows } = await server.answered((client) => client.query(MADE_HERE, [server.scopeRole]))
+      const { rows } = await server.ownedWithTimeout((client) => client.query(MADE_HERE, [server.scopeRole]))
       return rows
     },
 
@@ -212,10 +212,10 @@ async function changeUsage(server: PostgresServer, locator: string, what: 'grant
     select has_schema_privilege(${pg.escapeLiteral(server.scopeRole)}, ${pg.escapeLiteral(locator)}, 'usage') as open`
   for (let attempt = 1; ; attempt++) {
     try {
-      await server.answered((client) =>
+      await server.ownedWithTimeout((client) =>
         inTransaction(client, async () => {
-          const [, answer] = (await client.query(text)) as unknown as pg.QueryResult[]
-          if (what === 'revoke' && answer?.rows[0].open) throw new Error(openByOthers(server.scopeRole, locator))
+          const [, result] = (await client.query(text)) as unknown as pg.QueryResult[]
+          if (what === 'revoke' && result?.rows[0].open) throw new Error(openByOthers(server.scopeRole, locator))
         }),
       )
       return

@@ -29,7 +29,7 @@ interface Asked {
   count: number
 }
 
-interface Answer {
+interface BatchResult {
   readonly now_ms: number
   readonly counts_before: string
   /** Null: all are allowed. */
@@ -39,7 +39,7 @@ interface Answer {
 export interface Batch {
   /** The parameters of `take_counters` after the clock's offset. */
   readonly values: readonly unknown[]
-  settle(answer: Answer): void
+  settle(result: BatchResult): void
 }
 
 export function batchOf(calls: readonly Call[]): Batch {

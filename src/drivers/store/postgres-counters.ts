@@ -117,7 +117,7 @@ export class PostgresCounters implements Counters {
   readonly #sessions: SessionPool
   readonly #options: PostgresCountersOptions
   readonly #outage = new Outage()
-  #answeredAt = Number.NEGATIVE_INFINITY
+  #respondedAt = Number.NEGATIVE_INFINITY
   #calls: Call[] = []
   #statements = 0
 
@@ -191,7 +191,7 @@ export class PostgresCounters implements Counters {
     try {
       return await inTime(ask(), timeoutMs, () => {
         late()
-        if (performance.now() - this.#answeredAt >= timeoutMs) this.#outage.failed()
+        if (performance.now() - this.#respondedAt >= timeoutMs) this.#outage.failed()
         return DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`)
       })
     } catch (error) {
@@ -222,16 +222,16 @@ export class PostgresCounters implements Counters {
   }
 
   async #query(client: SessionClient, statement: string | Prepared, values: readonly unknown[]): Promise<any[]> {
-    const answered = () => {
-      this.#answeredAt = performance.now()
+    const noteResponse = () => {
+      this.#respondedAt = performance.now()
       this.#outage.answered()
     }
     try {
       const { rows } = await this.#sessions.query(client, statement, values)
-      answered()
+      noteResponse()
       return rows
     } catch (error) {
-      if (!isDatabaseUnavailable(error)) answered() // a refusal is an answer
+      if (!isDatabaseUnavailable(error)) noteResponse() // a refusal is an answer
       throw error
     }
   }
@@ -267,8 +267,8 @@ export class PostgresCounters implements Counters {
 
   async #send(client: SessionClient, calls: readonly Call[]): Promise<void> {
     const batch = batchOf(calls)
-    const [answer] = await this.#query(client, TAKE, [this.#options.clockOffsetMs(), ...batch.values])
-    batch.settle(answer)
+    const [result] = await this.#query(client, TAKE, [this.#options.clockOffsetMs(), ...batch.values])
+    batch.settle(result)
   }
 }
 

@@ -83,29 +83,25 @@ export class RedisConnection {
     }
   }
 
-  script<Answer>(
-    script: Script<Answer>,
-    keys: readonly string[],
-    values: readonly (string | number)[],
-  ): Promise<Answer> {
+  script<Reply>(script: Script<Reply>, keys: readonly string[], values: readonly (string | number)[]): Promise<Reply> {
     return this.run(async (client) => {
       try {
-        return (await client.evalsha(script.hash, keys.length, ...keys, ...values)) as Answer
+        return (await client.evalsha(script.hash, keys.length, ...keys, ...values)) as Reply
       } catch (error) {
         if (!isUnknownScript(error)) throw error
-        return (await client.eval(script.text, keys.length, ...keys, ...values)) as Answer
+        return (await client.eval(script.text, keys.length, ...keys, ...values)) as Reply
       }
     })
   }
 
   /** The same, sent at once and alone: for what is a batch of its own. */
-  scriptNow<Answer>(script: Script<Answer>, args: readonly (string | number)[]): Promise<Answer> {
+  scriptNow<Reply>(script: Script<Reply>, args: readonly (string | number)[]): Promise<Reply> {
     return this.run(async (client) => {
       try {
-        return (await this.#sendNow(client, 'evalsha', [script.hash, ...args])) as Answer
+        return (await this.#sendNow(client, 'evalsha', [script.hash, ...args])) as Reply
       } catch (error) {
         if (!isUnknownScript(error)) throw error
-        return (await this.#sendNow(client, 'eval', [script.text, ...args])) as Answer
+        return (await this.#sendNow(client, 'eval', [script.text, ...args])) as Reply
       }
     })
   }
@@ -236,9 +232,9 @@ function failureOf(error: unknown): unknown {
 }
 
 /** Of what a server answers, most is a fault of ours. */
-export function refusalOf(answer: Error): Error {
-  if (NOT_KEPT_AS_A_NUMBER.test(answer.message)) {
-    return InvalidRequest('what is kept under this key is not a counter', { cause: answer })
+export function refusalOf(reply: Error): Error {
+  if (NOT_KEPT_AS_A_NUMBER.test(reply.message)) {
+    return InvalidRequest('what is kept under this key is not a counter', { cause: reply })
   }
-  return UNABLE.test(answer.message) ? unavailable(answer) : answer
+  return UNABLE.test(reply.message) ? unavailable(reply) : reply
 }

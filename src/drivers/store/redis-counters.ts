@@ -150,8 +150,8 @@ export class RedisCounters implements Counters {
     for (let guess = 0; guess < GUESSES; guess++) {
       const day = this.#today()
       const { script, keys, values = [] } = ask(dateOf(day), dateOf(day - 1))
-      const answer = await this.#connection.script(script, keys, [day, this.#clockOffsetMs(), ...values])
-      if (this.#isOf(day, answer)) return answer
+      const reply = await this.#connection.script(script, keys, [day, this.#clockOffsetMs(), ...values])
+      if (this.#isOf(day, reply)) return reply
     }
     throw dayless()
   }
@@ -177,9 +177,9 @@ export class RedisCounters implements Counters {
   async #take(calls: readonly Call[]): Promise<void> {
     for (let guess = 0; guess < GUESSES; guess++) {
       const day = this.#today()
-      const answer = await this.#connection.scriptNow(TAKE, this.#argumentsOf(calls, day))
-      if (this.#isOf(day, answer)) {
-        settle(calls, answer)
+      const reply = await this.#connection.scriptNow(TAKE, this.#argumentsOf(calls, day))
+      if (this.#isOf(day, reply)) {
+        settle(calls, reply)
         return
       }
     }
@@ -213,13 +213,13 @@ function portions(calls: readonly Call[]): (readonly Call[])[] {
   )
 }
 
-/** @param answer as TAKE says: the time, then of each counter of each call its count, -1 - count, or a failure. */
-function settle(calls: readonly Call[], answer: Timed<number | string>): void {
-  const [nowMs] = answer
+/** @param reply as TAKE says: the time, then of each counter of each call its count, -1 - count, or a failure. */
+function settle(calls: readonly Call[], reply: Timed<number | string>): void {
+  const [nowMs] = reply
   let place = 1
   for (const { takes, resolve, reject } of calls) {
-    const said = answer.slice(place, place + takes.length).map(Number)
-    const failure = answer[place]
+    const said = reply.slice(place, place + takes.length).map(Number)
+    const failure = reply[place]
     place += takes.length
     if (Number.isNaN(said[0])) {
       reject(refusalOf(new Error(String(failure))))

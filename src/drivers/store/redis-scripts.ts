@@ -10,17 +10,17 @@
 import { createHash } from 'node:crypto'
 import { MAX_COUNTED } from '../../kernel/store/counters.ts'
 
-export interface Script<Answer> {
+export interface Script<Reply> {
   readonly text: string
   readonly hash: string
-  /** Never there: it says what is answered. */
-  readonly answer?: Answer
+  /** Never there: it is the type of the reply. */
+  readonly reply?: Reply
 }
 
 /** The time first; alone, where the script was given another day than its own. */
 export type Timed<Rest> = readonly [nowMs: number, ...Rest[]]
 
-const script = <Answer>(text: string): Script<Answer> => ({
+const script = <Reply>(text: string): Script<Reply> => ({
   text,
   hash: createHash('sha1').update(text).digest('hex'),
 })
@@ -38,7 +38,7 @@ if day ~= tonumber(ARGV[1]) then return { now } end
 /**
  * Any number of calls, one after the other. KEYS, for each call: the names of its tenant, then its counters. ARGV, after day and
  * offset: the seconds that a counter is kept; for each call how many counters, and of each the amount and the limit (-1: none).
- * Answers the time, and for each counter its count; where its call was refused, -1 - count; where it failed, with what.
+ * Returns the time, and for each counter its count; where its call was refused, -1 - count; where it failed, with what.
  *
  * A call whose keys hold something else fails alone, before it has counted anything. Unheard (`call`), a failure would end the
  * script for all who come after, and undo nothing of what was done before. A SET may be unheard: it replaces whatever is there, and
@@ -129,7 +129,7 @@ return now
 
 /**
  * KEYS: what was cleared today, and the day before; then of each name the counter of today, and of the day before. ARGV, after day and
- * offset: the names. Answers the time; then for each counter its count, and what was cleared of it.
+ * offset: the names. Returns the time; then for each counter its count, and what was cleared of it.
  */
 export const COUNTED = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
 local answer = { now }

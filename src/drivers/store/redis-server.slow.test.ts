@@ -61,12 +61,12 @@ describe('the store redis and a server that', () => {
       while (!isOver) await opened.admin.script('FLUSH')
     }
     const forgotten = forgetting()
-    const answers = await Promise.all(
+    const results = await Promise.all(
       Array.from({ length: 20 }, () => repeat(100, () => counters().take('counted', one))),
     )
     isOver = true
     await forgotten
-    expect(answers.flat()).toHaveLength(2_000)
+    expect(results.flat()).toHaveLength(2_000)
     expect((await counters().read('counted', 'calls')).today).toBe(2_000)
     expect(await opened.store.increment('counted', 'plain', 2)).toBe(2)
   })
@@ -293,7 +293,7 @@ describe('the store redis and a cluster', () => {
 
 /** What each call answered or threw. */
 async function repeat<T>(times: number, call: () => Promise<T>): Promise<(T | Error)[]> {
-  const answers: (T | Error)[] = []
-  for (let n = 0; n < times; n++) answers.push(await call().catch((error: Error) => error))
-  return answers
+  const results: (T | Error)[] = []
+  for (let n = 0; n < times; n++) results.push(await call().catch((error: Error) => error))
+  return results
 }

@@ -93,10 +93,10 @@ function storeAt(
     async setIfAbsent(owner, key, value, ttlSeconds) {
       checkEntry({ owner, key, value, ttlSeconds })
       const at = keys.of(owner, key)
-      const answer = await connection.run((client) =>
+      const reply = await connection.run((client) =>
         ttlSeconds === undefined ? client.set(at, value, 'NX') : client.set(at, value, 'PX', ttlMsOf(ttlSeconds), 'NX'),
       )
-      return answer !== null
+      return reply !== null
     },
     async take(owner, key) {
       checkEntry({ owner, key })

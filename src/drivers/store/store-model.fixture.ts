@@ -79,8 +79,8 @@ export function countersModel(numRuns: number): void {
               // Sent together, so that they may be carried out together; they are decided in the order in which they were asked.
               const told = await Promise.allSettled(one.calls.map((call) => counters.take(tenant, call)))
               for (const [index, call] of one.calls.entries()) {
-                const answer = told[index] as (typeof told)[number]
-                expect(answer.status === 'fulfilled' ? answer.value : 'too far').toEqual(expected(today, call))
+                const outcome = told[index] as (typeof told)[number]
+                expect(outcome.status === 'fulfilled' ? outcome.value : 'too far').toEqual(expected(today, call))
               }
             } else if (one.kind === 'put') {
               await counters.put(tenant, one.name, one.value)

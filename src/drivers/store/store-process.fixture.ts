@@ -21,10 +21,10 @@ await serveParent(async ({ postgresUrl, redisUrl, keyPrefix }) => {
   return async ({ calls, tenants, limit, concurrency }) => {
     const takes = [{ name: 'calls', amount: 1, limit }]
     if (concurrency) return clearing(counters, tenants[0], takes, calls, concurrency)
-    const answers = await Promise.all(
+    const results = await Promise.all(
       Array.from({ length: calls }, (_, n) => counters.take(tenants[n % tenants.length], takes)),
     )
-    return answers.filter(({ isAllowed }) => isAllowed).length
+    return results.filter(({ isAllowed }) => isAllowed).length
   }
 })
 

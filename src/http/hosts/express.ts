@@ -5,9 +5,9 @@ import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import { listed, loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
+import { listed, NodeRequest, pass, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
-import { answer, pathnameOf } from './listener.ts'
+import { handleRequest, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
 
 declare global {
@@ -35,7 +35,7 @@ export function expressHandler(http: Mountable): RequestHandler {
     if (!http.handles(pathnameOf(request.originalUrl))) return next()
     request.url = request.originalUrl
     if (hasBody(request) && request.readableDidRead) Object.assign(request, { rawBody: bodyOf(request) })
-    answer(http, request, response, { ip: request.ip })
+    handleRequest(http, request, response, { ip: request.ip })
   }
 }
 
@@ -59,7 +59,7 @@ export function guard(by: Guard): RequestHandler {
         next()
       },
       refused(error) {
-        const problem = problemAnswer(error)
+        const problem = toProblemResponse(error)
         if (!problem) next(error)
         else if (!response.headersSent) writeProblem(response, problem)
       },
@@ -89,7 +89,7 @@ export function enforceQuota(
       next()
     }
     const refused = (error: unknown) => {
-      const problem = problemAnswer(error)
+      const problem = toProblemResponse(error)
       if (!problem) return next(error)
       if (!response.headersSent) writeProblem(response, problem)
     }
@@ -114,7 +114,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
         next()
       },
       refused(error) {
-        const problem = problemAnswer(error)
+        const problem = toProblemResponse(error)
         if (!problem) next(error)
         else if (!response.headersSent) writeProblem(response, problem)
       },
@@ -129,7 +129,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
  */
 export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
   return (error, request, response, next) => {
-    const problem = response.headersSent ? undefined : loggedAnswer(error, log, nodeRequest(request))
+    const problem = response.headersSent ? undefined : toLoggedProblemResponse(error, log, nodeRequest(request))
     if (problem) writeProblem(response, problem)
     else next(error)
   }

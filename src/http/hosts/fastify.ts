@@ -5,9 +5,16 @@ import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import { listed, loggedAnswer, NodeRequest, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
+import {
+  listed,
+  NodeRequest,
+  type ProblemResponse,
+  pass,
+  toLoggedProblemResponse,
+  toProblemResponse,
+} from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
-import { answer } from './listener.ts'
+import { handleRequest } from './listener.ts'
 import { measure } from './measured.ts'
 
 declare module 'fastify' {
@@ -34,7 +41,7 @@ export function fastifyHandler(http: Mountable): FastifyPluginCallback {
     for (const [name, value] of Object.entries(reply.getHeaders())) {
       if (value !== undefined) reply.raw.setHeader(name, value)
     }
-    answer(http, request.raw, reply.raw, { ip: request.ip })
+    handleRequest(http, request.raw, reply.raw, { ip: request.ip })
   }
   return (app, _options, done) => {
     const isBelow = (route: string) => route === app.prefix || route.startsWith(`${app.prefix}/`)
@@ -71,7 +78,7 @@ export function guard(by: Guard): FastifyPluginCallback {
           next()
         },
         refused(error) {
-          const problem = problemAnswer(error)
+          const problem = toProblemResponse(error)
           if (problem) send(reply, problem)
           else next(error as Error)
         },
@@ -102,7 +109,7 @@ export function enforceQuota(
       for (const [name, value] of Object.entries(headers)) reply.header(name, listed(reply.getHeader(name), value))
       return undefined
     } catch (error) {
-      const problem = problemAnswer(error)
+      const problem = toProblemResponse(error)
       if (!problem) throw error
       return reply.sent ? reply : send(reply, problem)
     }
@@ -129,7 +136,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
           next()
         },
         refused(error) {
-          const problem = problemAnswer(error)
+          const problem = toProblemResponse(error)
           if (!problem) next(error as Error)
           else if (!reply.sent) send(reply, problem)
         },
@@ -150,7 +157,7 @@ export function problemHandler(
   log: Pick<Logger, 'warn'>,
 ): (error: unknown, request: FastifyRequest, reply: FastifyReply) => FastifyReply {
   return (error, request, reply) => {
-    const problem = loggedAnswer(error, log, nodeRequest(request))
+    const problem = toLoggedProblemResponse(error, log, nodeRequest(request))
     if (!problem) throw error
     return send(reply, problem)
   }
@@ -159,5 +166,5 @@ export function problemHandler(
 const nodeRequest = (request: FastifyRequest): NodeRequest<FastifyRequest> =>
   new NodeRequest(request, request.raw, request.raw.url, () => request.host)
 
-const send = (reply: FastifyReply, { status, headers, body }: ProblemAnswer): FastifyReply =>
+const send = (reply: FastifyReply, { status, headers, body }: ProblemResponse): FastifyReply =>
   reply.code(status).headers(headers).send(body)

@@ -101,27 +101,29 @@ function isTwice(rawHeaders: readonly string[], name: string): boolean {
   return count > 1
 }
 
-export interface ProblemAnswer {
+export interface ProblemResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
 /** What an error of Tenantry's is answered; undefined for another, which is the host's to handle. */
-export function problemAnswer(error: unknown): ProblemAnswer | undefined {
-  const answer = problemOf(error)
-  return answer && { ...answer, headers: { ...baseHeaders(), ...answer.headers }, body: JSON.stringify(answer.body) }
+export function toProblemResponse(error: unknown): ProblemResponse | undefined {
+  const response = problemOf(error)
+  return (
+    response && { ...response, headers: { ...baseHeaders(), ...response.headers }, body: JSON.stringify(response.body) }
+  )
 }
 
 /** The same for what the host's own routes throw. What is no caller's fault is logged, as its answer does not tell. */
-export function loggedAnswer(
+export function toLoggedProblemResponse(
   error: unknown,
   log: Pick<Logger, 'warn'>,
   request: GuardedRequest,
-): ProblemAnswer | undefined {
-  const answer = inRequest(request, () => problemAnswer(error))
-  if (answer && answer.status >= 500) log.warn({ err: error }, (error as TenancyError).message)
-  return answer
+): ProblemResponse | undefined {
+  const response = inRequest(request, () => toProblemResponse(error))
+  if (response && response.status >= 500) log.warn({ err: error }, (error as TenancyError).message)
+  return response
 }
 
 /** The answer names a request also where no guard has: on an ignored path, or when the context got lost on the way. */
@@ -135,7 +137,7 @@ function inRequest<T>(request: GuardedRequest, work: () => T): T {
 export const listed = (before: unknown, value: string): string => (before === undefined ? value : `${before}, ${value}`)
 
 /** Headers that were set before stay, but for ours. */
-export function writeProblem(outgoing: ServerResponse, { status, headers, body }: ProblemAnswer): void {
+export function writeProblem(outgoing: ServerResponse, { status, headers, body }: ProblemResponse): void {
   outgoing.statusCode = status
   for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value)
   outgoing.end(body)

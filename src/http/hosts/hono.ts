@@ -9,7 +9,7 @@ import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import type { Mountable } from '../app.ts'
-import { loggedAnswer, type ProblemAnswer, pass, problemAnswer } from './guarded.ts'
+import { type ProblemResponse, pass, toLoggedProblemResponse, toProblemResponse } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { lingerOnClose } from './lingering-close.ts'
 import { measure } from './measured.ts'
@@ -77,7 +77,7 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
           }, reject)
         },
         refused(error) {
-          const problem = problemAnswer(error)
+          const problem = toProblemResponse(error)
           if (problem) resolve(responseOf(problem))
           else reject(error)
         },
@@ -103,7 +103,7 @@ export function enforceQuota(
     try {
       headers = await passed(checkpoint, context, context.get('tenant'))
     } catch (error) {
-      const problem = problemAnswer(error)
+      const problem = toProblemResponse(error)
       if (problem) return responseOf(problem)
       throw error
     }
@@ -131,7 +131,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
           next().then(() => resolve(undefined), reject)
         },
         refused(error) {
-          const problem = problemAnswer(error)
+          const problem = toProblemResponse(error)
           if (problem) resolve(responseOf(problem))
           else reject(error)
         },
@@ -153,7 +153,7 @@ function appendMissing(context: Context, headers: Readonly<Record<string, string
  */
 export function problemHandler(log: Pick<Logger, 'warn'>, otherwise: ErrorHandler<any>): ErrorHandler<any> {
   return (error, context) => {
-    const problem = loggedAnswer(error, log, new HonoRequest(context))
+    const problem = toLoggedProblemResponse(error, log, new HonoRequest(context))
     return problem ? responseOf(problem) : otherwise(error, context)
   }
 }
@@ -183,4 +183,4 @@ class HonoRequest implements GuardedRequest<Context> {
   }
 }
 
-const responseOf = ({ status, headers, body }: ProblemAnswer): Response => new Response(body, { status, headers })
+const responseOf = ({ status, headers, body }: ProblemResponse): Response => new Response(body, { status, headers })

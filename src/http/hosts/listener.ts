@@ -20,7 +20,7 @@ import { lingerOnClose } from './lingering-close.ts'
 
 const DOT_SEGMENT = /\/(\.|%2e)/i
 
-export interface AnswerOptions {
+export interface RequestHandlerOptions {
   /** The client's address; default: the connection's. */
   readonly ip?: string | undefined
   /** Replaces the process's `Request` and `Response` by lighter ones, for a process that is all ours; default false. */
@@ -28,11 +28,11 @@ export interface AnswerOptions {
 }
 
 /** Answers one request of node:http, whatever its path. */
-export function answer(
+export function handleRequest(
   http: Mountable,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  { ip = incoming.socket.remoteAddress, lightGlobals = false }: AnswerOptions = {},
+  { ip = incoming.socket.remoteAddress, lightGlobals = false }: RequestHandlerOptions = {},
 ): void {
   const listen = getRequestListener(
     async (request) => {

@@ -88,7 +88,7 @@ function tell(this: Measured): void {
   const bytes = hasBody(this) ? measurement.bytes : 0
   let told: Told | undefined = measurement
   while (told) {
-    told.traffic.answered(told.tenantId, status, bytes)
+    told.traffic.requestEnded(told.tenantId, status, bytes)
     told = told.next
   }
 }

@@ -5,7 +5,7 @@ import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
-import { listed, loggedAnswer, NodeRequest, pass, problemAnswer, writeProblem } from './guarded.ts'
+import { listed, NodeRequest, pass, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
@@ -41,7 +41,7 @@ export function guard<T>(
           handle(incoming, outgoing, tenant).then(resolve, reject)
         },
         refused(error) {
-          const problem = problemAnswer(error)
+          const problem = toProblemResponse(error)
           if (!problem) return reject(error)
           if (!outgoing.headersSent) writeProblem(outgoing, problem)
           resolve(undefined)
@@ -68,7 +68,7 @@ export function enforceQuota<T>(
     try {
       headers = await passed(checkpoint, incoming, tenant)
     } catch (error) {
-      const problem = problemAnswer(error)
+      const problem = toProblemResponse(error)
       if (!problem) throw error
       if (!outgoing.headersSent) writeProblem(outgoing, problem)
       return undefined
@@ -110,7 +110,7 @@ export function impersonation<T>(
           handle(incoming, outgoing, tenant, impersonation).then(resolve, reject)
         },
         refused(error) {
-          const problem = problemAnswer(error)
+          const problem = toProblemResponse(error)
           if (!problem) return reject(error)
           if (!outgoing.headersSent) writeProblem(outgoing, problem)
           resolve(undefined)
@@ -124,7 +124,9 @@ export function problemHandler(
   log: Pick<Logger, 'warn'>,
 ): (error: unknown, incoming: IncomingMessage, outgoing: ServerResponse) => boolean {
   return (error, incoming, outgoing) => {
-    const problem = outgoing.headersSent ? undefined : loggedAnswer(error, log, new NodeRequest(incoming, incoming))
+    const problem = outgoing.headersSent
+      ? undefined
+      : toLoggedProblemResponse(error, log, new NodeRequest(incoming, incoming))
     if (problem) writeProblem(outgoing, problem)
     return problem !== undefined
   }

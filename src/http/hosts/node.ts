@@ -10,7 +10,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Mountable } from '../app.ts'
-import { answer, pathnameOf } from './listener.ts'
+import { handleRequest, pathnameOf } from './listener.ts'
 
 export { enforceQuota, guard, impersonation, problemHandler } from './node-guard.ts'
 
@@ -36,7 +36,7 @@ export function nodeHandler(
 ): (incoming: IncomingMessage, outgoing: ServerResponse, next?: () => void) => void {
   return (incoming, outgoing, next) => {
     if (next && !http.handles(pathnameOf(incoming.url ?? '/'))) next()
-    else answer(http, incoming, outgoing)
+    else handleRequest(http, incoming, outgoing)
   }
 }
 
@@ -69,7 +69,7 @@ export async function serveNode(http: Mountable, { port, host }: ServeOptions): 
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
   })
   server.timeout = SOCKET_TIMEOUT_MS
-  server.on('request', (incoming, outgoing) => answer(http, incoming, outgoing, { lightGlobals: true }))
+  server.on('request', (incoming, outgoing) => handleRequest(http, incoming, outgoing, { lightGlobals: true }))
   const drain = drainOf(server)
   try {
     await once(server.listen(port, host), 'listening')

@@ -33,10 +33,10 @@ export async function startAdminApi(): Promise<AdminApi> {
   const tenants: unknown[] = [{ id: 'acme', name: 'Acme & Söhne', status: 'active' }]
   const codes = new Set([CODE])
   const server = createServer((request, response) => {
-    answer(request, response).catch((error: Error) => response.writeHead(500).end(error.stack))
+    handle(request, response).catch((error: Error) => response.writeHead(500).end(error.stack))
   })
 
-  async function answer(request: IncomingMessage, response: ServerResponse) {
+  async function handle(request: IncomingMessage, response: ServerResponse) {
     const { method = '', url = '', headers } = request
     const body = method === 'POST' ? await json(request) : undefined
     seen.push({ method, url, headers, body })

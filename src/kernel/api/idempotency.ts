@@ -30,7 +30,7 @@ export const IDEMPOTENCY_KEYS = `
       create index idempotency_keys_expiry on idempotency_keys (expires_at);
     `
 
-export interface KeptAnswer {
+export interface StoredResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
@@ -39,7 +39,7 @@ export interface KeptAnswer {
 /** The right to run a request; one of `keep` or `release` ends it. */
 export interface Lease {
   /** Keeps the answer; within a transaction it commits with it. Throws when the lease was lost meanwhile. */
-  keep(answer: KeptAnswer): Promise<void>
+  keep(response: StoredResponse): Promise<void>
   /** Lets a repeat run anew, unless an answer is kept: a commit may be told as failed and yet be one. */
   release(): Promise<void>
   /** Ends the renewal. */
@@ -56,7 +56,7 @@ export class Idempotency {
   }
 
   /** @param parts token, method, path (in one spelling) and key. @param request what must be the same when the key is. */
-  async begin(parts: readonly string[], request: string): Promise<Lease | KeptAnswer> {
+  async begin(parts: readonly string[], request: string): Promise<Lease | StoredResponse> {
     const scope = sha256(JSON.stringify(parts))
     const hash = sha256(request)
     const lease = randomUUID()
@@ -74,7 +74,7 @@ export class Idempotency {
     return rows.length > 0 ? this.#lease(scope, lease) : this.#earlier(scope, hash)
   }
 
-  async #earlier(scope: string, hash: string): Promise<KeptAnswer> {
+  async #earlier(scope: string, hash: string): Promise<StoredResponse> {
     const { rows } = await this.#database.sql(
       'select request_hash, response from multitenancy.idempotency_keys where scope = $1',
       [scope],
@@ -103,8 +103,8 @@ export class Idempotency {
     }, RENEW_MS)
     renewal.unref()
     return {
-      keep: async (answer) => {
-        const { rows } = await update('response = $3', this.#secrets.seal(JSON.stringify(answer), scope))
+      keep: async (response) => {
+        const { rows } = await update('response = $3', this.#secrets.seal(JSON.stringify(response), scope))
         if (rows.length === 0) throw IdempotencyInProgress('Another request took over this Idempotency-Key.')
       },
       release: async () => {

@@ -80,7 +80,7 @@ export interface Operation<
   Params extends z.ZodObject = z.ZodObject,
   Query extends z.ZodObject = z.ZodObject,
   Body extends z.ZodType = z.ZodType,
-  Answer extends z.ZodType = z.ZodType,
+  ReplySchema extends z.ZodType = z.ZodType,
 > {
   /** Dotted: `tenants.create`. OpenAPI's operationId and the audit action. */
   readonly name: string
@@ -93,7 +93,7 @@ export interface Operation<
   readonly body?: Body
   /** Whether the body may be left out; then it is parsed as `{}`. */
   readonly bodyOptional?: boolean
-  readonly reply: Answer
+  readonly reply: ReplySchema
   /** Of an operation that reads or changes one, and answers its state or nothing. */
   readonly resource?: Resource<Service>
   /** Members of `reply` that are secrets: a repeated `Idempotency-Key` is answered without them, so `reply` has them as optional. */
@@ -119,17 +119,17 @@ export interface Operation<
   readonly handle: (
     service: Service,
     input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,
-  ) => Promise<Handled<z.input<Answer>>>
+  ) => Promise<Handled<z.input<ReplySchema>>>
   /**
    * For `Prefer: wait`: resolves with the resource once its job has ended, or as it is when `signal` aborts; with a `JobFailure` if the
    * job has failed.
    */
   readonly settled?: (
     service: Service,
-    answer: z.input<Answer>,
+    reply: z.input<ReplySchema>,
     signal: AbortSignal,
     location: string,
-  ) => Promise<z.input<Answer> | JobFailure>
+  ) => Promise<z.input<ReplySchema> | JobFailure>
 }
 
 export const operation = <
@@ -137,7 +137,7 @@ export const operation = <
   Params extends z.ZodObject = z.ZodObject<{}>,
   Query extends z.ZodObject = z.ZodObject<{}>,
   Body extends z.ZodType = z.ZodVoid,
-  Answer extends z.ZodType = z.ZodVoid,
+  ReplySchema extends z.ZodType = z.ZodVoid,
 >(
-  definition: Operation<Service, Params, Query, Body, Answer>,
+  definition: Operation<Service, Params, Query, Body, ReplySchema>,
 ): Operation<Service, any, any, any, any> => definition

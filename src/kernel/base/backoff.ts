@@ -25,7 +25,7 @@ export class Outage {
     this.#isTrying = this.#isOn
   }
 
-  /** Answers whether this is news. */
+  /** Returns whether this is news. */
   failed(): boolean {
     const isNews = !this.#isOn
     this.#isOn = true

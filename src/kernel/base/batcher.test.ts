@@ -23,7 +23,7 @@ test('what goes together sees nothing of the context of whoever asked for it, or
       { most: 2 },
     )
   })
-  const answers = await Promise.all(
+  const results = await Promise.all(
     ['first', 'second', 'third'].map((name) =>
       inRequestOf(name, async () => {
         const seen = await gathering.add(name)
@@ -33,7 +33,7 @@ test('what goes together sees nothing of the context of whoever asked for it, or
   )
   expect(together).toEqual([['first', 'second'], ['third']])
   const nothing = { span: undefined, tenantId: undefined, context: { requestId: null, actor: SYSTEM, ip: null } }
-  expect(answers).toEqual([
+  expect(results).toEqual([
     { seen: nothing, afterwards: 'first' },
     { seen: nothing, afterwards: 'second' },
     { seen: nothing, afterwards: 'third' },

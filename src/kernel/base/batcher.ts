@@ -14,24 +14,24 @@ export interface GatheringOptions<Item> {
   readonly weight?: { readonly of: (item: Item) => number; readonly most: number }
 }
 
-interface Waiting<Item, Answer> {
+interface Waiting<Item, Result> {
   readonly item: Item
-  readonly resolve: (answer: Answer) => void
+  readonly resolve: (result: Result) => void
   readonly reject: (error: unknown) => void
 }
 
-export class Gathering<Item, Answer> {
-  readonly #run: (items: readonly Item[]) => Promise<readonly Answer[]>
+export class Gathering<Item, Result> {
+  readonly #run: (items: readonly Item[]) => Promise<readonly Result[]>
   readonly #options: GatheringOptions<Item>
-  #waiting: Waiting<Item, Answer>[] = []
+  #waiting: Waiting<Item, Result>[] = []
   #working: Promise<void> | undefined
 
-  constructor(run: (items: readonly Item[]) => Promise<readonly Answer[]>, options: GatheringOptions<Item>) {
+  constructor(run: (items: readonly Item[]) => Promise<readonly Result[]>, options: GatheringOptions<Item>) {
     this.#run = run
     this.#options = options
   }
 
-  add(item: Item): Promise<Answer> {
+  add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject })
       this.#working ??= asSystem(() => this.#work())
@@ -48,8 +48,8 @@ export class Gathering<Item, Answer> {
     while (this.#waiting.length > 0) {
       const together = this.#take()
       try {
-        const answers = await this.#run(together.map(({ item }) => item))
-        for (const [index, { resolve }] of together.entries()) resolve(answers[index] as Answer)
+        const results = await this.#run(together.map(({ item }) => item))
+        for (const [index, { resolve }] of together.entries()) resolve(results[index] as Result)
       } catch (error) {
         for (const { reject } of together) reject(error)
       }
@@ -57,7 +57,7 @@ export class Gathering<Item, Answer> {
     this.#working = undefined
   }
 
-  #take(): Waiting<Item, Answer>[] {
+  #take(): Waiting<Item, Result>[] {
     const { most, weight } = this.#options
     let count = 0
     let weighed = 0

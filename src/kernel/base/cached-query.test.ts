@@ -33,8 +33,8 @@ test('nothing is loaded before somebody asks', async () => {
 })
 
 test('many questions are one load', async () => {
-  const answers = await Promise.all(Array.from({ length: 50 }, () => value.get()))
-  expect(new Set(answers)).toEqual(new Set([1]))
+  const results = await Promise.all(Array.from({ length: 50 }, () => value.get()))
+  expect(new Set(results)).toEqual(new Set([1]))
   expect(await value.get()).toBe(1)
   expect(loads).toBe(1)
 })

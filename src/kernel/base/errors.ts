@@ -46,7 +46,7 @@ export class TenancyError extends Error {
  *   throw TenantNotFound('There is no tenant "acme".')
  *   if (error instanceof TenantNotFound) console.log(error.status) // 404
  */
-export interface ErrorType extends ErrorAnswer {
+export interface ErrorType extends ErrorResponse {
   (detail: string, options?: ErrorOptions): TenancyError
   [Symbol.hasInstance](error: unknown): error is TenancyError
   readonly code: string
@@ -56,19 +56,19 @@ export interface ErrorType extends ErrorAnswer {
 }
 
 /** What its problems have beside the standard members and headers, for whoever describes the API. */
-export interface ErrorAnswer {
+export interface ErrorResponse {
   /** As schemas, by name. */
   readonly members?: z.ZodRawShape
   /** Descriptions, by name. */
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export function defineError(code: string, status: number, title: string, answer: ErrorAnswer = {}): ErrorType {
+export function defineError(code: string, status: number, title: string, response: ErrorResponse = {}): ErrorType {
   const type = { code, status, title }
   const make = (detail: string, options?: ErrorOptions) => new TenancyError(type, detail, options)
   const matches = (error: unknown): error is TenancyError => error instanceof TenancyError && error.code === code
   Object.defineProperty(make, Symbol.hasInstance, { value: matches })
-  return Object.assign(make as ErrorType, { ...type, ...answer, matches })
+  return Object.assign(make as ErrorType, { ...type, ...response, matches })
 }
 
 export const InvalidRequest = defineError('E_INVALID_REQUEST', 400, 'The request is not valid')

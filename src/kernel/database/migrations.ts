@@ -25,7 +25,7 @@ const LOCK_KEY = 7_367_228_001
 /** 0.1.0 was never published: each part has one migration since, and its databases are rejected. */
 const OF_VERSION_0_1 = 'kernel/0001_idempotency_keys'
 
-/** Brings the database up to date. Answers the migrations that were run, as `part/name`. */
+/** Brings the database up to date. Returns the migrations that were run, as `part/name`. */
 export async function migrate(database: Database, parts: readonly MigratedPart[]): Promise<string[]> {
   if ((await pendingOf(parts, await appliedIn(database))).length === 0) return []
   return database.session(async (client) => {

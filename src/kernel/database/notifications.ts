@@ -126,9 +126,9 @@ export class Notifications {
   /** One statement at a time: pg no longer wants to queue them. */
   #query(client: pg.Client, statement: string): Promise<unknown> {
     const run = () => client.query(statement)
-    const answer = this.#lastQuery.then(run, run)
-    this.#lastQuery = answer
-    return answer
+    const result = this.#lastQuery.then(run, run)
+    this.#lastQuery = result
+    return result
   }
 
   #deliver(channel: string, payload: string): void {

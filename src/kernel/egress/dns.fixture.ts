@@ -4,9 +4,9 @@ import { once } from 'node:events'
 import { onTestFinished } from 'vitest'
 
 /** undefined: nothing ever. */
-export type Answer = readonly string[] | 'NXDOMAIN' | 'SERVFAIL' | undefined
+export type DnsResponse = readonly string[] | 'NXDOMAIN' | 'SERVFAIL' | undefined
 
-export type Zone = (name: string, type: 'A' | 'AAAA') => Answer | Promise<Answer>
+export type Zone = (name: string, type: 'A' | 'AAAA') => DnsResponse | Promise<DnsResponse>
 
 export interface NameServer {
   readonly address: string
@@ -30,8 +30,8 @@ export async function startNameServer(zone: Zone): Promise<NameServer> {
     header.writeUInt16BE(0x8180 | code, 2)
     header.writeUInt16BE(addresses.length, 6)
     header.writeUInt32BE(0, 8)
-    const answers = addresses.map((each) => answer(type, each))
-    socket.send(Buffer.concat([header, message.subarray(12, end), ...answers]), port, address)
+    const records = addresses.map((each) => resourceRecord(type, each))
+    socket.send(Buffer.concat([header, message.subarray(12, end), ...records]), port, address)
   })
   socket.bind(0, '127.0.0.1')
   await once(socket, 'listening')
@@ -49,7 +49,7 @@ function questionOf(message: Buffer): { name: string; type: 'A' | 'AAAA'; end: n
   return { name: labels.join('.').toLowerCase(), type: message.readUInt16BE(at + 1) === 1 ? 'A' : 'AAAA', end: at + 5 }
 }
 
-function answer(type: 'A' | 'AAAA', address: string): Buffer {
+function resourceRecord(type: 'A' | 'AAAA', address: string): Buffer {
   const bytes =
     type === 'A' ? address.split('.').map(Number) : groups(address).flatMap((each) => [each >> 8, each & 0xff])
   const head = Buffer.alloc(12)

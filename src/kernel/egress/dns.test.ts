@@ -118,13 +118,13 @@ describe('a name, by the system', () => {
     ],
     ['nothing', null, [], { error: 'name not found', isOurs: false }],
   ])('that answers %s', async (_, error, addresses, failure) => {
-    expect(await found(new Names(bySystem((_name, _options, answer) => answer(error, addresses))), 'a.b')).toEqual(
+    expect(await found(new Names(bySystem((_name, _options, callback) => callback(error, addresses))), 'a.b')).toEqual(
       failure,
     )
   })
 
   test('may come as one address', async () => {
-    const names = new Names(bySystem((_name, _options, answer) => answer(null, '192.0.2.7', 4)))
+    const names = new Names(bySystem((_name, _options, callback) => callback(null, '192.0.2.7', 4)))
     expect(await found(names, 'a.b')).toEqual([{ address: '192.0.2.7', family: 4 }])
   })
 })

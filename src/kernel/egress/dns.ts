@@ -83,7 +83,7 @@ export function byDns(servers?: readonly string[]): Way {
           addresses.toSorted((a, b) => a.family - b.family),
         )
     }
-    const answered = (family: number) => (error: NodeJS.ErrnoException | null, of: readonly string[]) => {
+    const resolved = (family: number) => (error: NodeJS.ErrnoException | null, of: readonly string[]) => {
       if (isOver) return
       missing -= 1
       if (error) errors.push(error)
@@ -91,8 +91,8 @@ export function byDns(servers?: readonly string[]): Way {
       if (missing === 0) end()
       else if (addresses.length > 0) timer = setTimeout(end, OTHER_FAMILY_MS)
     }
-    resolver.resolve4(name, answered(4))
-    resolver.resolve6(name, answered(6))
+    resolver.resolve4(name, resolved(4))
+    resolver.resolve6(name, resolved(6))
     return stop
   }
 }

@@ -17,21 +17,21 @@ function open(network: EgressNetwork = {}, settings = DEVELOPMENT) {
 }
 
 /** Answers a name with addresses, each time with the next ones. */
-function names(...answers: (readonly string[] | string)[]): LookupFunction {
+function names(...results: (readonly string[] | string)[]): LookupFunction {
   let asked = 0
-  return (_, __, answer) => {
-    const next = answers[Math.min(asked++, answers.length - 1)] ?? []
-    if (typeof next === 'string') return void answer(Object.assign(new Error(next), { code: next }), [])
+  return (_, __, callback) => {
+    const next = results[Math.min(asked++, results.length - 1)] ?? []
+    if (typeof next === 'string') return void callback(Object.assign(new Error(next), { code: next }), [])
     const addresses = next.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
-    answer(null, addresses)
+    callback(null, addresses)
   }
 }
 
 const ok = (_: unknown, response: ServerResponse) => void response.end('ok')
 
 /** Once the request is there in full, as far as it has no body. */
-const whenAsked = (answer: (socket: Socket) => void) => (socket: Socket, piece: string) => {
-  if (piece.includes('\r\n\r\n')) answer(socket)
+const whenAsked = (respond: (socket: Socket) => void) => (socket: Socket, piece: string) => {
+  if (piece.includes('\r\n\r\n')) respond(socket)
 }
 
 const named = (receiver: Receiver) => `http://hooks.example.com:${receiver.port}/hook`
@@ -169,9 +169,9 @@ describe('a body that is longer than was wanted', () => {
       response.on('drain', more)
       more()
     })
-    const answer = await open().send(receiver.url, { maxResponseBytes: 16_384 })
-    expect(answer).toMatchObject({ status: 200, isCut: true, error: null, address: '127.0.0.1' })
-    expect(answer.body).toBe('x'.repeat(16_384))
+    const exchanged = await open().send(receiver.url, { maxResponseBytes: 16_384 })
+    expect(exchanged).toMatchObject({ status: 200, isCut: true, error: null, address: '127.0.0.1' })
+    expect(exchanged.body).toBe('x'.repeat(16_384))
     await gone(receiver)
   })
 
@@ -255,8 +255,8 @@ describe('a connection', () => {
   })
 
   test('on which more is said than was asked for is ended', async () => {
-    const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
-    const receiver = await listen(whenAsked((socket) => void socket.write(answer + answer.replace('ok', 'no'))))
+    const response = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
+    const receiver = await listen(whenAsked((socket) => void socket.write(response + response.replace('ok', 'no'))))
     const { send } = open()
     expect(await send(receiver.url)).toMatchObject({ status: 200, body: 'ok' })
     await gone(receiver)
@@ -416,8 +416,8 @@ describe('what goes wrong', () => {
     ['our name server does not answer', 'EAI_AGAIN', 'name look-up failed', true],
     ['our name server fails', 'EAI_FAIL', 'name look-up failed', true],
     ['a name has no address', [], 'name not found', false],
-  ])('%s: %s', async (_, answer, error, isOurs) => {
-    const { send } = open({ lookup: names(answer) })
+  ])('%s: %s', async (_, result, error, isOurs) => {
+    const { send } = open({ lookup: names(result) })
     expect(await send('http://hooks.example.com/')).toMatchObject({ ...reject(error, isOurs), address: null })
   })
 
@@ -480,7 +480,7 @@ describe('a name', () => {
     const receiver = await listenHttp(ok)
     let read = 0
     const changing = { family: 4, get address() { return read++ === 0 ? '8.8.8.8' : '127.0.0.1' } } // biome-ignore format: one thing
-    const { send } = open({ lookup: (_, __, answer) => answer(null, [changing]) }, { allowHttp: true })
+    const { send } = open({ lookup: (_, __, callback) => callback(null, [changing]) }, { allowHttp: true })
     expect(await send(named(receiver))).toMatchObject({ ...reject('address not allowed'), address: null })
     await eventually(() => expect(receiver.connections).toBe(1))
     await gone(receiver)

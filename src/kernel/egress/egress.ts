@@ -67,7 +67,7 @@ export class Egress {
     }
   }
 
-  /** Without a look-up. Answers the URL as it will be called; throws `UrlNotAllowed` with the reason. */
+  /** Without a look-up. Returns the URL as it will be called; throws `UrlNotAllowed` with the reason. */
   check(url: string): URL {
     const judged = judgedUrl(url, this.#settings)
     if ('reason' in judged) throw UrlNotAllowed(`The URL is not allowed: ${judged.reason}`)

@@ -46,10 +46,10 @@ export interface Owner {
   over(running: RunningExchange, connection: EgressConnection, canBeKept: boolean): void
 }
 
-const NO_ANSWER = { status: null, headers: {}, body: '', isCut: false }
+const NO_RESPONSE = { status: null, headers: {}, body: '', isCut: false }
 
 /** An exchange that was never begun. */
-export const notBegun = (failure: Failure): Exchanged => ({ ...NO_ANSWER, ...failure, address: null, durationMs: 0 })
+export const notBegun = (failure: Failure): Exchanged => ({ ...NO_RESPONSE, ...failure, address: null, durationMs: 0 })
 
 export class RunningExchange implements Dispatcher.DispatchHandler {
   readonly #exchange: Exchange
@@ -103,18 +103,18 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
     if (this.#chunks) this.#chunks.push(wanted)
     else this.#chunks = [wanted]
     this.#bytes += wanted.length
-    if (isTooLong) this.#answer(true)
+    if (isTooLong) this.#complete(true)
   }
 
   onResponseEnd(): void {
-    this.#answer(false)
+    this.#complete(false)
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     this.#fail(failureOf(error, this.#connection.stage))
   }
 
-  #answer(isCut: boolean): void {
+  #complete(isCut: boolean): void {
     const status = this.#status
     const body = text(this.#chunks, isCut)
     const exchanged = { status, headers: this.#headers, body, isCut, error: null, isOurs: false }
@@ -123,7 +123,7 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
 
   #fail(failure: Failure): void {
     const begun = { status: this.#status, headers: this.#headers, body: text(this.#chunks, true), isCut: true }
-    const exchanged = { ...(this.#status >= 200 ? begun : NO_ANSWER), ...failure }
+    const exchanged = { ...(this.#status >= 200 ? begun : NO_RESPONSE), ...failure }
     this.#settle(exchanged, this.#connection.address ?? failure.address ?? null, false)
   }
 

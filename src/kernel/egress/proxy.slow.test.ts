@@ -14,8 +14,8 @@ const PUBLIC = '93.184.216.34'
 
 const names =
   (...addresses: string[]): LookupFunction =>
-  (_, __, answer) =>
-    answer(
+  (_, __, callback) =>
+    callback(
       null,
       addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
     )
@@ -47,9 +47,9 @@ async function secured(headers: Record<string, string> = {}) {
 const named = ({ port }: { port: number }) => `http://${NAME}:${port}/hook`
 const reject = (error: string, isOurs: boolean, address: string | null) => ({ status: null, error, isOurs, address })
 const says =
-  (answer: string): Conduct =>
+  (response: string): Conduct =>
   (socket) =>
-    void socket.end(answer)
+    void socket.end(response)
 const unresponsive: Conduct = () => undefined
 
 describe('through a proxy', () => {
@@ -258,8 +258,8 @@ describe('a proxy that', () => {
 
 describe('what comes right behind the answer of the proxy', () => {
   test.each(['http', 'https'])('is no answer to anything that was sent by %s', async (scheme) => {
-    const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno'
-    const proxy = await startProxy((socket) => void socket.write(`HTTP/1.1 200 OK\r\n\r\n${answer}`))
+    const response = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno'
+    const proxy = await startProxy((socket) => void socket.write(`HTTP/1.1 200 OK\r\n\r\n${response}`))
     expect(await open(proxy.address).send(`${scheme}://${NAME}/`)).toMatchObject(reject('protocol', false, PUBLIC))
     await gone(proxy)
     expect(proxy.asked).toHaveLength(1)
@@ -317,14 +317,14 @@ describe('closing', () => {
     const late: (() => void)[] = []
     const { send } = open(proxy.address, {
       lookup: (name, _, found) => {
-        const answer = () => found(null, [{ address: PUBLIC, family: 4 }])
-        if (name === NAME) answer()
-        else late.push(answer)
+        const resolve = () => found(null, [{ address: PUBLIC, family: 4 }])
+        if (name === NAME) resolve()
+        else late.push(resolve)
       },
     })
     const exchange = send('http://late.example.com/', { timeoutMs: 50 })
     expect(await exchange).toMatchObject(reject('name look-up failed', true, null))
-    for (const answer of late) answer()
+    for (const resolve of late) resolve()
     expect(await send(named(receiver))).toMatchObject({ status: 200 })
     expect(late).toHaveLength(1)
     expect(proxy.connections).toBe(1)

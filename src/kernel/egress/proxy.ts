@@ -64,7 +64,7 @@ export class Tunnel {
       failure = reason
       socket.destroy()
     }
-    whenAnswered(socket, (status, isMore) => {
+    onResponse(socket, (status, isMore) => {
       clearTimeout(timer)
       if (status === undefined) giveUp(PROXY_UNREACHABLE)
       else if (NOT_REACHED.has(status)) giveUp({ ...HOST_UNREACHABLE, address })
@@ -121,7 +121,7 @@ function request(address: string, port: number, { authorization }: EgressProxy):
  * Tells the status once its header is complete, or undefined for what is no HTTP or has no end; and whether something came behind it:
  * a receiver does not speak first, and what it is told has not been written yet.
  */
-function whenAnswered(socket: Socket, answered: (status: number | undefined, isMore: boolean) => void): void {
+function onResponse(socket: Socket, callback: (status: number | undefined, isMore: boolean) => void): void {
   let head = ''
   const read = () => {
     for (let piece: Buffer | null = socket.read(); piece !== null; piece = socket.read()) {
@@ -132,7 +132,7 @@ function whenAnswered(socket: Socket, answered: (status: number | undefined, isM
       if (end < 4 && !isTooLong && BEGINNING.startsWith(head.slice(0, BEGINNING.length))) continue
       socket.off('readable', read)
       const status = end < 4 || isTooLong ? undefined : STATUS.exec(head)?.[1]
-      return answered(status === undefined ? undefined : Number(status), head.length > end)
+      return callback(status === undefined ? undefined : Number(status), head.length > end)
     }
   }
   socket.on('readable', read)

@@ -31,7 +31,7 @@ export async function listen(
   )
 }
 
-export const listenHttp = (answer: RequestListener): Promise<Receiver> => watched(createHttpServer(answer))
+export const listenHttp = (listener: RequestListener): Promise<Receiver> => watched(createHttpServer(listener))
 
 /** Any server: it listens, and what arrives is kept. */
 export async function watched(server: Server, protocol = 'http'): Promise<Receiver> {

@@ -8,7 +8,7 @@ import { gone, listen, listenHttp, watched } from './receivers.fixture.ts'
 
 const NAME = 'hooks.example.com'
 
-const toUs: LookupFunction = (_, __, answer) => answer(null, [{ address: '127.0.0.1', family: 4 }])
+const toUs: LookupFunction = (_, __, callback) => callback(null, [{ address: '127.0.0.1', family: 4 }])
 
 function open(authorities?: string) {
   const egress = new Egress({ allowPrivateNetworks: true }, { lookup: toUs, authorities })

@@ -102,7 +102,7 @@ export interface Jobs {
   counts(tenantId?: string): Promise<QueueCounts[]>
   /** Of all queues, for the doctor. @param lateMs how long a job that is due may wait */
   state(lateMs: number): Promise<QueueState>
-  /** Schedules what `state` tells as unscheduled; answers the queues. */
+  /** Schedules what `state` tells as unscheduled; returns the queues. */
   scheduleMissing(): Promise<string[]>
 }
 

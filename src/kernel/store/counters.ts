@@ -68,7 +68,7 @@ export interface Counters {
   read(tenantId: string, name: string): Promise<Reading>
   /** Whatever is counted of a tenant today, and whatever stands. */
   readAll(tenantId: string): Promise<Readings>
-  /** Puts a standing value, any number of 0 or more. Answers the store's time in ms. */
+  /** Puts a standing value, any number of 0 or more. Returns the store's time in ms. */
   put(tenantId: string, name: string, value: number): Promise<number>
   /**
    * All that was ever counted of each name today and the day before, whatever was cleared since: it only grows, up to

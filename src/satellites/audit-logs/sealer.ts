@@ -39,7 +39,7 @@ export class Sealer {
     this.#readAtOnce = readAtOnce
   }
 
-  /** Seals all that was there when it began, unless somebody else does it; answers how many entries that were. */
+  /** Seals all that was there when it began, unless somebody else does it; returns how many entries that were. */
   async seal(signal?: AbortSignal): Promise<number> {
     const key = await this.#keeper.key()
     const isAdopted = await this.#keeper.isAdopted()

@@ -67,7 +67,7 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
   ): Promise<{ status: number; json: any; headers: Headers }>
   /**
    * Gives the receiver events of the provider, all at once; by default those that the endpoint has chosen, and that it was not given
-   * yet. Answers the statuses.
+   * yet. Returns the statuses.
    */
   deliver(events?: Provider['events']): Promise<number[]>
   /** Events so far are not delivered by default any more. */

@@ -28,8 +28,8 @@ import {
   type BillingOfTenant,
   CancelRequest,
   ChangePlanRequest,
-  type CheckoutAnswer,
   CheckoutRequest,
+  type CheckoutSession,
   PortalRequest,
 } from './resource.ts'
 import { Customers } from './subscriptions/customers.ts'
@@ -100,7 +100,7 @@ export class Billing {
    * Where somebody of the tenant subscribes: send the browser to `url`. `E_PRICE_NOT_MAPPED` for a price that stands for no plan.
    * By `resilience.provider.checkout: 'fail-open'` it is `cancelUrl`, with a null id, while the provider does not answer.
    */
-  async checkout(tenantId: string, options: CheckoutRequest): Promise<CheckoutAnswer> {
+  async checkout(tenantId: string, options: CheckoutRequest): Promise<CheckoutSession> {
     const { priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes } = parsed(CheckoutRequest, options)
     try {
       return await this.#asked('billing.checkout', tenantId, async () => {

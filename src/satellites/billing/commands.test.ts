@@ -62,13 +62,13 @@ describe('billing:sync', () => {
       stderr: expect.stringContaining('has no customer'),
     })
     await open.subscriber()
-    open.provider.faults.answer(500)
+    open.provider.faults.respond(500)
     expect(await tenantry.run('billing:sync')).toMatchObject({
       code: 7,
       stderr: expect.stringContaining('E_DEPENDENCY_UNAVAILABLE'),
     })
     open.provider.faults.clear()
-    open.provider.faults.answer(401)
+    open.provider.faults.respond(401)
     expect(await tenantry.run('billing:sync')).toMatchObject({
       code: 7,
       stderr: expect.stringContaining('does not take the key'),
@@ -130,7 +130,7 @@ describe('billing:replay', () => {
     await tenantry.run('billing:backfill', '--since', '2000-01-01')
     await open.process()
     open.provider.changePrice(subscriptionId, open.prices.scale)
-    open.provider.faults.answer(400)
+    open.provider.faults.respond(400)
     await open.settle()
     const failed = await failedEvents()
     expect(failed).toMatchObject([{ errorCode: 'provider_rejected' }])

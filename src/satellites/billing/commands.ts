@@ -123,8 +123,8 @@ export const commands = [
       const probed = options.url ? await probe(billing, options.url) : await probeHere(billing)
       terminal.record({ ...probed })
       if (probed.received) return
-      const answer = `was answered with ${probed.status}, and is not in the inbox of this installation`
-      throw FindingsStand(`The event ${answer}: see what listens there, and whether its secret is the same.`)
+      const outcome = `was answered with ${probed.status}, and is not in the inbox of this installation`
+      throw FindingsStand(`The event ${outcome}: see what listens there, and whether its secret is the same.`)
     },
   }),
 ]

@@ -70,7 +70,7 @@ export const part: Part = {
   happenings: {
     subscribed: (stage, { id = '' }) => subscribe(stage, id),
     refused: async () => {
-      provider.faults.answer(400, { times: 1, method: 'POST' })
+      provider.faults.respond(400, { times: 1, method: 'POST' })
       return {}
     },
     received: async (stage) => {

@@ -17,10 +17,10 @@ const portal = (id: string, of: OpenBilling) =>
 describe('nothing of the words of the provider', () => {
   const WORDS = ['Ada Lovelace', 'ada@example.com', 'sk_test_1815', '4242 4242 4242 4242']
   const said = WORDS.join(', ')
-  let answer = { status: 500, type: 'api_error' }
+  let failure = { status: 500, type: 'api_error' }
   let told: OpenBilling
   const server = createServer((_, response) => {
-    const { status, type } = answer
+    const { status, type } = failure
     response.writeHead(status, { 'content-type': 'application/json', 'stripe-should-retry': 'false' })
     const error = { type, message: said, param: said, decline_code: said, doc_url: said }
     response.end(JSON.stringify({ error }))
@@ -48,12 +48,12 @@ describe('nothing of the words of the provider', () => {
     [500, 'api_error'],
     [503, 'unheard_of'],
   ])('of an answer %i gets to callers, jobs or the log', async (status, type) => {
-    answer = { status, type }
+    failure = { status, type }
     told.log.splice(0)
     const { tenancy, provider } = told
     const { id } = await tenancy.tenants.create({ name: 'Payer' })
-    const answers = [await checkout(id, told), await portal(id, told)]
-    expect(answers.map((one) => one.status).filter((one) => one !== 422 && one !== 503)).toEqual([])
+    const responses = [await checkout(id, told), await portal(id, told)]
+    expect(responses.map((one) => one.status).filter((one) => one !== 422 && one !== 503)).toEqual([])
     const customer = provider.customer({ metadata: { tenantId: id } })
     provider.subscribe(customer.id, told.prices.pro)
     await told.settle()
@@ -64,7 +64,7 @@ describe('nothing of the words of the provider', () => {
     const usage = uuidv7()
     await tenancy.billing.reportUsage(id, 'calls', 1, { id: usage })
     await tenancy.billing.usage.send(usage)
-    const kept = JSON.stringify([answers, told.log, await told.inbox(), told.heard, await tenancy.doctor.examine()])
+    const kept = JSON.stringify([responses, told.log, await told.inbox(), told.heard, await tenancy.doctor.examine()])
     expect(WORDS.filter((word) => kept.includes(word))).toEqual([])
     expect(told.log.length).toBeGreaterThan(0)
   })
@@ -84,7 +84,7 @@ test('nothing about a person who pays is in the log', async () => {
   })
   await open.settle()
   open.provider.setPaymentMethod(session.customer as string, 'declines')
-  open.provider.faults.answer(402, { times: 1 })
+  open.provider.faults.respond(402, { times: 1 })
   await portal(id, open)
   await open.call('POST', `/tenants/${id}/billing/cancel`, { atPeriodEnd: false })
   await open.settle()

@@ -63,9 +63,9 @@ describe('while the provider cannot be used', () => {
   const wrongKey = 'sk_test_another'
   const ways: [string, (of: OpenBilling) => unknown][] = [
     ['is down', ({ provider }) => provider.down()],
-    ['answers 500', ({ provider }) => provider.faults.answer(500)],
-    ['is at the same for somebody else', ({ provider }) => provider.faults.answer(409)],
-    ['answers 429', ({ provider }) => provider.faults.answer(429, { headers: { 'retry-after': '60' } })],
+    ['answers 500', ({ provider }) => provider.faults.respond(500)],
+    ['is at the same for somebody else', ({ provider }) => provider.faults.respond(409)],
+    ['answers 429', ({ provider }) => provider.faults.respond(429, { headers: { 'retry-after': '60' } })],
     ['does not take the key', ({ provider }) => Object.assign(provider.settings, { apiKey: wrongKey })],
   ]
   const mended = async ({ provider }: OpenBilling, isDown: boolean) => {
@@ -78,8 +78,8 @@ describe('while the provider cannot be used', () => {
     const { tenantId } = await open.subscriber()
     const other = await tenant()
     await spoil(open)
-    const answers = await Promise.all([checkout(other), portal(tenantId), cancel(tenantId)])
-    for (const { status, json, headers } of answers) {
+    const responses = await Promise.all([checkout(other), portal(tenantId), cancel(tenantId)])
+    for (const { status, json, headers } of responses) {
       expect({ status, code: json.code }).toEqual({ status: 503, code: 'E_DEPENDENCY_UNAVAILABLE' })
       expect(headers.get('retry-after')).toBe('5')
     }
@@ -125,7 +125,7 @@ describe('while the provider cannot be used', () => {
     await expect(begin(NOBODY)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
     await open.provider.up()
     expect(await begin(id)).toMatchObject({ id: expect.any(String) })
-    open.provider.faults.answer(400, { path: '/v1/checkout' })
+    open.provider.faults.respond(400, { path: '/v1/checkout' })
     await expect(begin(id)).rejects.toMatchObject({ code: 'E_PAYMENT_REJECTED' })
     expect(told).toHaveLength(1)
     await lenient.stop()
@@ -135,10 +135,10 @@ describe('while the provider cannot be used', () => {
 describe('what the provider refuses', () => {
   test('is 422, and nothing is done', async () => {
     const { tenantId } = await open.subscriber()
-    open.provider.faults.answer(400, { method: 'POST' })
-    open.provider.faults.answer(402, { method: 'DELETE' })
-    for (const answer of [await checkout(tenantId), await portal(tenantId), await cancel(tenantId)]) {
-      expect(answer).toMatchObject({ status: 422, json: { code: 'E_PAYMENT_REJECTED' } })
+    open.provider.faults.respond(400, { method: 'POST' })
+    open.provider.faults.respond(402, { method: 'DELETE' })
+    for (const response of [await checkout(tenantId), await portal(tenantId), await cancel(tenantId)]) {
+      expect(response).toMatchObject({ status: 422, json: { code: 'E_PAYMENT_REJECTED' } })
     }
     const change = open.tenancy.billing.changePlan(tenantId, { priceId: open.prices.scale })
     await expect(change).rejects.toMatchObject({ code: 'E_PAYMENT_REJECTED' })

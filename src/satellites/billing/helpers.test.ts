@@ -128,9 +128,9 @@ describe('a customer', () => {
 describe('a checkout', () => {
   test('asks for what was requested, and nothing more', async () => {
     const tenantId = await tenant()
-    const answer = await billing().checkout(tenantId, { priceId: PRO_MONTHLY, ...urls })
+    const session = await billing().checkout(tenantId, { priceId: PRO_MONTHLY, ...urls })
     const { customerId } = await billing().of(tenantId)
-    expect(answer).toEqual({ url: expect.stringMatching(/^https?:/), id: expect.stringMatching(/^cs_test_/) })
+    expect(session).toEqual({ url: expect.stringMatching(/^https?:/), id: expect.stringMatching(/^cs_test_/) })
     const plain = {
       mode: 'subscription',
       customer: customerId,

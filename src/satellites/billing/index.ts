@@ -29,8 +29,8 @@ export type {
   BillingOfTenant,
   CancelRequest,
   ChangePlanRequest,
-  CheckoutAnswer,
   CheckoutRequest,
+  CheckoutSession,
   PortalRequest,
 } from './resource.ts'
 

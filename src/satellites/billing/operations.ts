@@ -8,10 +8,10 @@ import { PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './model/e
 import {
   BillingOfTenant,
   CancelRequest,
-  CheckoutAnswer,
   CheckoutRequest,
-  PortalAnswer,
+  CheckoutSession,
   PortalRequest,
+  PortalSession,
 } from './resource.ts'
 
 const params = z.object({ id: TenantId })
@@ -37,7 +37,7 @@ export const operations = [
     description: 'The tenant has its plan once the provider has told that it is paid, or on trial.',
     params,
     body: CheckoutRequest,
-    reply: CheckoutAnswer,
+    reply: CheckoutSession,
     status: 201,
     errors: [...refusals, TenantState, PriceNotMapped],
     handle: (billing: Billing, { params, body }) => billing.checkout(params.id, body),
@@ -49,7 +49,7 @@ export const operations = [
     summary: "Open the provider's pages for invoices and means of payment",
     params,
     body: PortalRequest,
-    reply: PortalAnswer,
+    reply: PortalSession,
     status: 201,
     errors: [...refusals, TenantState],
     handle: (billing: Billing, { params, body }) => billing.portal(params.id, body),

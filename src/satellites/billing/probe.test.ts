@@ -12,8 +12,8 @@ import { probe, probeHere } from './probe.ts'
 let open: OpenBilling
 const arrived = async (eventId: string) => (await open.inbox()).filter((event) => event.eventId === eventId)
 const servers: Server[] = []
-const listening = async (answer: RequestListener) => {
-  const server = createServer(answer)
+const listening = async (listener: RequestListener) => {
+  const server = createServer(listener)
   servers.push(server)
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`

@@ -15,7 +15,7 @@ export const CheckoutRequest = z.strictObject({
 })
 export type CheckoutRequest = z.input<typeof CheckoutRequest>
 
-export const CheckoutAnswer = z
+export const CheckoutSession = z
   .object({
     url: z.string().meta({ description: 'Send the browser there' }),
     id: z
@@ -24,13 +24,13 @@ export const CheckoutAnswer = z
       .meta({ description: 'Of the session; null while the provider does not answer and the policy is to go on' }),
   })
   .meta({ id: 'BillingCheckout' })
-export type CheckoutAnswer = z.output<typeof CheckoutAnswer>
+export type CheckoutSession = z.output<typeof CheckoutSession>
 
 export const PortalRequest = z.strictObject({
   returnUrl: HttpUrl.meta({ description: 'Where the browser comes back to' }),
 })
 export type PortalRequest = z.input<typeof PortalRequest>
-export const PortalAnswer = z.object({ url: z.string() }).meta({ id: 'BillingPortal' })
+export const PortalSession = z.object({ url: z.string() }).meta({ id: 'BillingPortal' })
 
 export const CancelRequest = z.strictObject({
   atPeriodEnd: z

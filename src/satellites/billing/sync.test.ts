@@ -14,7 +14,7 @@ const standing = async (tenantId: string) => {
 }
 const all = () => Array.fromAsync(open.tenancy.billing.sync.all())
 const run = (tenantId: string) => Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
-/** At the provider; answers what that tells, and nobody has heard yet. */
+/** At the provider; returns what that tells, and nobody has heard yet. */
 const deleted = ({ customerId }: Subscriber) => {
   const from = open.provider.events.length
   open.provider.deleteCustomer(customerId)
@@ -65,7 +65,7 @@ test('one that the provider does not know is named among all, and thrown by itse
   for (const one of [before, after]) expect(await standing(one.tenantId)).toBe('scale active')
   expect(await standing(tenantId)).toBe('pro active')
   await expect(run(tenantId)).rejects.toMatchObject({ code: 'customer_not_found' })
-  open.provider.faults.answer(500)
+  open.provider.faults.respond(500)
   await expect(all()).rejects.toMatchObject({ code: 'provider_unavailable' })
   open.provider.faults.clear()
 })

@@ -91,7 +91,7 @@ async function backfill({ other }: World, since: Date): Promise<void> {
 async function tell(world: World, events: readonly Event[]): Promise<void> {
   const { random, provider, other } = world
   await other.receive(events)
-  if (random.below(3) === 0) provider.faults.answer(random.pick([429, 500]), { times: random.below(4) })
+  if (random.below(3) === 0) provider.faults.respond(random.pick([429, 500]), { times: random.below(4) })
   const waiting = shuffled(random, await other.waiting())
   await work(
     world,

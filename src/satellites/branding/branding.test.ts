@@ -160,8 +160,8 @@ describe('a request is refused', () => {
 
 describe('a tenant', () => {
   test('that never was has none', async () => {
-    for (const answer of [await call('GET', 'nobody'), await call('PUT', 'nobody', EVERYTHING)]) {
-      expect(answer).toEqual([404, expect.objectContaining({ code: 'E_TENANT_NOT_FOUND' })])
+    for (const response of [await call('GET', 'nobody'), await call('PUT', 'nobody', EVERYTHING)]) {
+      expect(response).toEqual([404, expect.objectContaining({ code: 'E_TENANT_NOT_FOUND' })])
     }
   })
 

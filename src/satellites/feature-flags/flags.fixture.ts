@@ -10,7 +10,7 @@ export const TOKEN = 'a-token-for-the-tests'
 export type FlagsTenancy = Tenancy<[ReturnType<typeof featureFlags>]>
 
 export interface Api {
-  /** @param path below the prefix. Answers status and body. */
+  /** @param path below the prefix. Returns status and body. */
   call(method: string, path: string, body?: unknown): Promise<[status: number, body: any]>
   send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
   /** What is there at a path of the host. */

@@ -64,9 +64,9 @@ describe('one flag', () => {
     ['none', '{"context":{"tenantId":"ID","targetingKey":7}}', 400, 'E_INVALID_REQUEST', 'INVALID_CONTEXT'],
     ['a%2Fb', '{"context":{"tenantId":"ID"}}', 400, 'E_INVALID_REQUEST', 'PARSE_ERROR'],
   ])('%s with %s is %i, %s, as OFREP says it', async (key, body, status, code, errorCode) => {
-    const answer = await evaluate(key, body.replace('ID', id))
-    expect(answer).toMatchObject([status, { key: decodeURIComponent(key), code, errorCode }])
-    expect(answer[1].errorDetails).toBe(answer[1].detail)
+    const response = await evaluate(key, body.replace('ID', id))
+    expect(response).toMatchObject([status, { key: decodeURIComponent(key), code, errorCode }])
+    expect(response[1].errorDetails).toBe(response[1].detail)
   })
 
   test('says so in the same way when it is told again', async () => {

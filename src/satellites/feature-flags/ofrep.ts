@@ -79,10 +79,10 @@ export const ofrepOperations = [
     scope: 'runtime',
     problemMembers,
     handle: async (flags: FeatureFlags, { body, headers }) => {
-      const answer = { flags: (await flags.explainAll(contextOf(body.context))).map(evaluationOf) }
-      const etag = entityTag(JSON.stringify(answer))
+      const reply = { flags: (await flags.explainAll(contextOf(body.context))).map(evaluationOf) }
+      const etag = entityTag(JSON.stringify(reply))
       return matchesNone(headers.get('if-none-match'), etag)
-        ? new Reply(200, answer, { etag })
+        ? new Reply(200, reply, { etag })
         : new Reply(304, undefined as never, { etag })
     },
   }),

@@ -213,8 +213,8 @@ describe('while the database is away', () => {
       ['PUT', '/on', { enabled: false }],
       ['DELETE', '/on', undefined],
     ] as const) {
-      const answer = await openApi.call(method, `/tenants/${id}/feature-flags${path}`, body)
-      expect(answer).toMatchObject([503, { code: UNAVAILABLE.code }])
+      const response = await openApi.call(method, `/tenants/${id}/feature-flags${path}`, body)
+      expect(response).toMatchObject([503, { code: UNAVAILABLE.code }])
     }
   })
 
@@ -235,8 +235,8 @@ describe('while the database is away', () => {
     await takeAway('cut')
     expect(await explain(open, 'on')).toMatchObject({ reason: 'STALE' })
     for (const tenancy of both()) await expect(explainAll(tenancy)).rejects.toMatchObject(UNAVAILABLE)
-    const answer = await openApi.call('POST', '/ofrep/v1/evaluate/flags', { context: { tenantId: id } })
-    expect(answer).toMatchObject([503, { code: UNAVAILABLE.code, errorCode: 'GENERAL' }])
+    const response = await openApi.call('POST', '/ofrep/v1/evaluate/flags', { context: { tenantId: id } })
+    expect(response).toMatchObject([503, { code: UNAVAILABLE.code, errorCode: 'GENERAL' }])
     await expect(open.transaction(() => explainAll(open))).rejects.toThrow()
   })
 })

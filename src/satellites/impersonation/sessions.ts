@@ -94,7 +94,7 @@ export class Sessions {
     return this.#rows().where('id', '=', sessionId).executeTakeFirst()
   }
 
-  /** Ends what is on of a session, or of all of a tenant's; answers what it has ended. */
+  /** Ends what is on of a session, or of all of a tenant's; returns what it has ended. */
   async end(of: { readonly sessionId: string } | { readonly tenantId: string }): Promise<ImpersonationRow[]> {
     const { database } = this.#kernel
     const [column, value] = 'sessionId' in of ? ['id', of.sessionId] : ['tenant_id', of.tenantId]

@@ -23,7 +23,7 @@ await serveParent(async ({ url, redisUrl, keyPrefix, timeoutMs }) => {
     for (let call = 1; call <= calls; call++) {
       for (const tenant of tenants) {
         await tenancy.metrics.increment(tenant, 'calls', call)
-        tenancy.metrics.traffic.answered(tenant, call % 10 === 0 ? 500 : 200, 1_000)
+        tenancy.metrics.traffic.requestEnded(tenant, call % 10 === 0 ? 500 : 200, 1_000)
       }
       if (flushEvery > 0 && call % flushEvery === 0) await tenancy.metrics.flush()
     }

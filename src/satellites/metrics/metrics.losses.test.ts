@@ -8,7 +8,7 @@ describe.each(STORES)('the end of a process with the store %s', (store) => {
     const own = await openMetrics(store)
     const tenant = await own.tenant()
     await own.opened.tenancy.metrics.increment(tenant, 'exports', 6)
-    own.opened.tenancy.metrics.traffic.answered(tenant, 200, 1)
+    own.opened.tenancy.metrics.traffic.requestEnded(tenant, 200, 1)
     await own.opened.tenancy.stop()
     const next = await own.opened.open()
     const day = dateOf(dayOf(own.clock.now().getTime()))

@@ -44,7 +44,7 @@ describe.each(STORES)('metrics of a tenant on the store %s', (store) => {
     await fixture.metrics.flush()
     expect(await rows(id)).toEqual([])
     expect(await rows(other)).toEqual([before])
-    fixture.metrics.traffic.answered(id, 200, 1) // a request that was under way
+    fixture.metrics.traffic.requestEnded(id, 200, 1) // a request that was under way
     await fixture.metrics.flush()
     expect(await rows(id)).toEqual([])
     await expect(fixture.metrics.list(id)).rejects.toMatchObject(NOT_FOUND)

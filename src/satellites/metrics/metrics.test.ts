@@ -18,10 +18,10 @@ describe.each(STORES)('metrics on the store %s', (store) => {
     await fixture.metrics.increment(fixture.acme, 'exports', 4)
     await fixture.metrics.increment(fixture.acme, 'mails.sent', 2 ** 40)
     await fixture.metrics.increment(fixture.acme, 'nothing', 0)
-    fixture.metrics.traffic.answered(fixture.acme, 200, 1_000)
-    fixture.metrics.traffic.answered(fixture.acme, 404, 20)
-    fixture.metrics.traffic.answered(fixture.acme, 503, 3)
-    fixture.metrics.traffic.answered(fixture.acme, 0, 0)
+    fixture.metrics.traffic.requestEnded(fixture.acme, 200, 1_000)
+    fixture.metrics.traffic.requestEnded(fixture.acme, 404, 20)
+    fixture.metrics.traffic.requestEnded(fixture.acme, 503, 3)
+    fixture.metrics.traffic.requestEnded(fixture.acme, 0, 0)
     expect(await read()).toEqual({
       [`${date()} exports`]: 5,
       [`${date()} mails.sent`]: 2 ** 40,
@@ -63,7 +63,7 @@ describe.each(STORES)('metrics on the store %s', (store) => {
     const day = dayOf(fixture.clock.now().getTime())
     fixture.clock.set(new Date((day + 1) * DAY_MS - 1))
     await fixture.metrics.increment(fixture.acme, 'exports', 3)
-    fixture.metrics.traffic.answered(fixture.acme, 200, 7)
+    fixture.metrics.traffic.requestEnded(fixture.acme, 200, 7)
     fixture.clock.advance(1)
     await fixture.metrics.increment(fixture.acme, 'exports', 4)
     const expected = { [`${date(1)} exports`]: 3, [`${date(1)} requests`]: 1, [`${date(1)} bytes`]: 7 }

@@ -66,8 +66,8 @@ export class TenantMetrics {
     this.#writeThrough = new WriteThrough(kernel.store)
     this.#flush = new Flush(kernel, retentionDays)
     this.traffic = {
-      answered: (tenantId, status, bodyBytes) => {
-        this.#tallies.answered(this.#today(), tenantId, status, bodyBytes)
+      requestEnded: (tenantId, status, bodyBytes) => {
+        this.#tallies.countResponse(this.#today(), tenantId, status, bodyBytes)
         if (this.#timer === undefined) this.#handOverLater()
       },
     }

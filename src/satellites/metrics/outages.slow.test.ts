@@ -66,7 +66,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       await happen(way)
       for (let n = 0; n < 5; n++) {
         await metrics.increment(acme, 'exports')
-        metrics.traffic.answered(acme, 500, 100)
+        metrics.traffic.requestEnded(acme, 500, 100)
         // What was flushed is there all the same. Each reading tries to hand over, and has no answer.
         expect(await read(open)).toEqual({ [`${day} exports`]: 10 })
       }
@@ -97,7 +97,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       await happen(way)
       await expect(metrics.increment(acme, 'exports')).rejects.toMatchObject(REFUSED)
       await expect(metrics.increment(acme, 'exports', -1)).rejects.toMatchObject({ status: 400 })
-      metrics.traffic.answered(acme, 200, 100)
+      metrics.traffic.requestEnded(acme, 200, 100)
       await expect(metrics.list(acme)).rejects.toMatchObject(REFUSED)
       await expect(metrics.export(acme, 'csv')).rejects.toMatchObject(REFUSED)
       expect(told().slice(0, 2)).toEqual([

@@ -14,7 +14,7 @@ const sumsOf = (tallies: Tallies) =>
 test('they are empty until something is counted, and once they are taken', () => {
   const tallies = new Tallies()
   expect(tallies.isEmpty).toBe(true)
-  tallies.answered(0, 'acme', 200, 5)
+  tallies.countResponse(0, 'acme', 200, 5)
   expect(tallies.isEmpty).toBe(false)
   expect(sumsOf(tallies)).toEqual({ '1970-01-01 acme requests': 1, '1970-01-01 acme bytes': 5 })
   expect(tallies.isEmpty).toBe(true)
@@ -46,7 +46,7 @@ test('they are the sums of what is counted, however often they are taken in betw
       }
       for (const { day, tenantId, key, amount, status, isOfGuard, isTakenAfter } of counts) {
         if (isOfGuard) {
-          tallies.answered(day, tenantId, status, amount)
+          tallies.countResponse(day, tenantId, status, amount)
           add(expected, `${day} ${tenantId} requests`, 1)
           add(expected, `${day} ${tenantId} bytes`, amount)
           add(expected, `${day} ${tenantId} errors`, Number(status >= 500))
@@ -70,14 +70,14 @@ test('the oldest day comes first', () => {
 
 test('beyond their bound nothing new is counted, what is there goes on, and how much was dropped is told once', () => {
   const tallies = new Tallies(3)
-  tallies.answered(0, 'acme', 200, 1)
+  tallies.countResponse(0, 'acme', 200, 1)
   tallies.add(0, 'acme', 'exports', 1)
   tallies.add(0, 'globex', 'exports', 1) // its tenant fills the last place
-  tallies.answered(0, 'initech', 200, 1)
+  tallies.countResponse(0, 'initech', 200, 1)
   tallies.add(0, 'acme', 'mails', 1)
   tallies.add(0, 'acme', 'exports', 4)
-  tallies.answered(0, 'acme', 500, 2)
-  tallies.answered(0, 'globex', 200, 9)
+  tallies.countResponse(0, 'acme', 500, 2)
+  tallies.countResponse(0, 'globex', 200, 9)
   expect(tallies.dropped()).toBe(3)
   expect(tallies.dropped()).toBe(0)
   expect(sumsOf(tallies)).toEqual({

@@ -38,7 +38,7 @@ export class Tallies {
   }
 
   /** A request that a guard has let through. @param day as `dayOf` says */
-  answered(day: number, tenantId: string, status: number, bodyBytes: number): void {
+  countResponse(day: number, tenantId: string, status: number, bodyBytes: number): void {
     const tally = this.#tallyOf(day, tenantId)
     if (!tally) return
     tally.requests += 1

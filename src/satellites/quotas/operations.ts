@@ -39,7 +39,7 @@ const digits = z
 const one =
   (mode: 'consume' | 'track') =>
   async (quotas: Quotas, { params, body }: Input<z.output<typeof byQuota>, object, z.output<typeof OneAmount>>) => {
-    const { decisions, headers } = await quotas.answer(params.id, mode, [{ quota: params.quota, ...body }])
+    const { decisions, headers } = await quotas.apply(params.id, mode, [{ quota: params.quota, ...body }])
     const [decision] = decisions
     if (!decision) throw new Error('nothing was decided')
     return new Reply<Decision>(200, decision, headers)
@@ -103,7 +103,7 @@ export const operations = [
     errors: [TenantNotFound, QuotaExceeded],
     replyHeaders: RATE_LIMIT,
     handle: async (quotas: Quotas, { params, body }) => {
-      const { decisions, headers } = await quotas.answer(params.id, 'consume', body.quotas)
+      const { decisions, headers } = await quotas.apply(params.id, 'consume', body.quotas)
       return new Reply(200, { data: [...decisions] }, headers)
     },
   }),

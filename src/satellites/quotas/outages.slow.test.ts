@@ -99,9 +99,9 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       if (happen === FAULTS['is cut off']) {
         expect(await within(patient.quotas.decide(acme, 'exports'))).toMatchObject({ degraded: true })
       } else {
-        const answer = patient.quotas.decide(acme, 'exports').then(() => 'answered')
+        const result = patient.quotas.decide(acme, 'exports').then(() => 'answered')
         const patience = new Promise((resolve) => setTimeout(resolve, 3 * TIMEOUT_MS, 'still waiting'))
-        expect(await Promise.race([answer, patience])).toBe('still waiting')
+        expect(await Promise.race([result, patience])).toBe('still waiting')
       }
       await comeBack()
       await patient.stop()

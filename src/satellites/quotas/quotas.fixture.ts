@@ -45,10 +45,10 @@ export interface QuotasOpened {
   readonly opened: Awaited<ReturnType<typeof testTenancy<[ReturnType<typeof quotas>]>>>
   /** A new tenant, of the plan `free` unless another is named. */
   tenant(plan?: string): Promise<string>
-  call(method: string, path: string, body?: unknown, token?: string): Promise<Answer>
+  call(method: string, path: string, body?: unknown, token?: string): Promise<HttpResponse>
 }
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: Headers
   readonly body: any

@@ -75,8 +75,8 @@ describe.each(STORES)('a life of quotas on the store %s', (store) => {
 /** What is answered: the usage after it, `refused`, or of a burst how many were admitted. */
 async function really(all: QuotasOpened, tenant: string, step: Step): Promise<unknown> {
   const { quotas, tenants } = all.opened.tenancy
-  const orRefused = (answer: Promise<unknown>) =>
-    answer.catch((error) => {
+  const orRefused = (result: Promise<unknown>) =>
+    result.catch((error) => {
       if (error.code === 'E_TENANT_QUOTA_EXCEEDED') return 'refused'
       throw error
     })

@@ -385,14 +385,14 @@ describe.each(STORES)('quotas on the store %s', (store) => {
 
     test("a host's server counts, and may not reset", async () => {
       const token = `${TOKEN}-runtime`
-      const answers = await Promise.all([
+      const responses = await Promise.all([
         all.call('POST', `/tenants/${acme}/quotas/exports/consume`, {}, token),
         all.call('POST', `/tenants/${acme}/quotas/exports/track`, {}, token),
         all.call('GET', `/tenants/${acme}/quotas/exports/check`, undefined, token),
         all.call('POST', `/tenants/${acme}/quotas/reset`, {}, token),
         all.call('PUT', `/tenants/${acme}/quotas/usage`, { quota: 'seats', value: 1 }, token),
       ])
-      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 403, 403])
+      expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 403, 403])
     })
 
     test.each([

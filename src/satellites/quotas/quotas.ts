@@ -45,7 +45,7 @@ export interface QuotasOptions {
   readonly headers?: boolean
 }
 
-export interface QuotaAnswer {
+export interface QuotaResult {
   readonly decisions: readonly (Decision & { readonly quota: string })[]
   readonly headers: Readonly<Record<string, string>>
 }
@@ -160,8 +160,8 @@ export class Quotas {
   }
 
   /** `track` and `consume` as HTTP answers them. */
-  async answer(tenantId: string, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<QuotaAnswer> {
-    return this.#answerOf(await this.#ask(await this.#usable(tenantId), mode, wanted))
+  async apply(tenantId: string, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<QuotaResult> {
+    return this.#resultOf(await this.#ask(await this.#usable(tenantId), mode, wanted))
   }
 
   /**
@@ -175,7 +175,7 @@ export class Quotas {
     return {
       pass: async (request, tenant) => {
         const wanted = [{ quota, amount: await amountOf(request) }]
-        return this.#answerOf(await this.#ask(tenant, mode, wanted)).headers
+        return this.#resultOf(await this.#ask(tenant, mode, wanted)).headers
       },
     }
   }
@@ -203,7 +203,7 @@ export class Quotas {
     return outcome
   }
 
-  #answerOf(outcome: Outcome): QuotaAnswer {
+  #resultOf(outcome: Outcome): QuotaResult {
     this.#assertAllowed(outcome)
     return {
       decisions: outcome.requests.map(({ quota }, index) => ({ quota, ...decisionOf(outcome, index) })),

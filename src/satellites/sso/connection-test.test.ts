@@ -31,7 +31,7 @@ const faults = async () => {
   expect(ok).toBe(bad.length === 0)
   return bad.map(({ name, message }: { name: string; message: string }) => `${name}: ${message}`)
 }
-const lies = (members: object) => provider.lies(DISCOVERY, (answer) => ({ ...answer, ...members }))
+const lies = (members: object) => provider.lies(DISCOVERY, (response) => ({ ...response, ...members }))
 
 test('all is well, enabled or not', async () => {
   const { status, json } = await opened.call('POST', `/tenants/${id}/sso/test`)

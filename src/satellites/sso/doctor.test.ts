@@ -78,7 +78,7 @@ test('an issuer at which everybody has an account, where no domains are named', 
 })
 
 test('a provider whose document is another’s; not that of a tenant that is deleted', async () => {
-  provider.lies('/.well-known/openid-configuration', (answer) => ({ ...answer, issuer: 'https://evil.example' }))
+  provider.lies('/.well-known/openid-configuration', (response) => ({ ...response, issuer: 'https://evil.example' }))
   expect(await checks()).toMatchObject([{ severity: 'warn', code: 'sso.provider-unusable', tenantId: id }])
   await opened.tenancy.tenants.delete(id)
   expect(await checks()).toEqual([])

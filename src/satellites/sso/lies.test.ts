@@ -68,10 +68,10 @@ describe('an ID token is refused', () => {
     for (const alg of ['none', 'None']) {
       login.provider.bends((claims) => claims, { alg })
       await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
-      login.provider.lies('/token', (answer) => {
-        const [, payload] = answer.id_token.split('.')
+      login.provider.lies('/token', (response) => {
+        const [, payload] = response.id_token.split('.')
         const header = Buffer.from(JSON.stringify({ alg })).toString('base64url')
-        return { ...answer, id_token: `${header}.${payload}.` }
+        return { ...response, id_token: `${header}.${payload}.` }
       })
       await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     }
@@ -80,11 +80,11 @@ describe('an ID token is refused', () => {
   test('signed with what everybody knows, or with the secret of the client', async () => {
     const keys = await keysOf(login.provider)
     for (const secret of [CLIENT.clientSecret, JSON.stringify(keys[0]), keys[0].n]) {
-      login.provider.lies('/token', (answer) => {
-        const [, payload] = answer.id_token.split('.')
+      login.provider.lies('/token', (response) => {
+        const [, payload] = response.id_token.split('.')
         const header = Buffer.from(JSON.stringify({ alg: 'HS256', kid: keys[0].kid })).toString('base64url')
         const signature = createHmac('sha256', secret).update(`${header}.${payload}`).digest('base64url')
-        return { ...answer, id_token: `${header}.${payload}.${signature}` }
+        return { ...response, id_token: `${header}.${payload}.${signature}` }
       })
       await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     }
@@ -92,7 +92,7 @@ describe('an ID token is refused', () => {
 
   test('that is none, or not there', async () => {
     for (const token of [undefined, '', 'a.b.c', 'a', 1, `${'a'.repeat(5_000)}.b.c`]) {
-      login.provider.lies('/token', (answer) => ({ ...answer, id_token: token }))
+      login.provider.lies('/token', (response) => ({ ...response, id_token: token }))
       await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
     }
   })
@@ -126,7 +126,7 @@ describe('an answer is refused', () => {
   })
 
   test('of userinfo, about somebody else', async () => {
-    login.provider.lies('/me', (answer) => ({ ...answer, sub: 'the-boss' }))
+    login.provider.lies('/me', (response) => ({ ...response, sub: 'the-boss' }))
     await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
   })
 
@@ -134,7 +134,7 @@ describe('an answer is refused', () => {
     await login.opened.tenancy.sso.disable(login.id)
     login.id = await login.opened.tenantAt(login.provider, { allowedDomains: ['acme.example'] })
     login.provider.bends((claims) => ({ ...claims, email: 'alice@acme.example' }))
-    login.provider.lies('/me', (answer) => ({ ...answer, email: 'alice@evil.example', email_verified: true }))
+    login.provider.lies('/me', (response) => ({ ...response, email: 'alice@evil.example', email_verified: true }))
     await expect(login.finish()).rejects.toMatchObject(inCode('E_SSO_DOMAIN_NOT_ALLOWED'))
   })
 

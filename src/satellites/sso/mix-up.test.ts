@@ -23,7 +23,7 @@ afterAll(() => opened?.end())
 beforeEach(async () => {
   ;[honest, evil] = [await startProvider(), await startProvider({}, undefined, newKey())]
   for (const provider of [honest, evil]) {
-    provider.lies(DISCOVERY, (answer) => ({ ...answer, authorization_response_iss_parameter_supported: false }))
+    provider.lies(DISCOVERY, (response) => ({ ...response, authorization_response_iss_parameter_supported: false }))
   }
   return async () => {
     await honest.close()

@@ -10,8 +10,8 @@ import { type OpenSso, openSso, type SsoTenancy } from './sso.fixture.ts'
 const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: expect.any(Number) }
 
 const refused = async (all: readonly Promise<unknown>[]) => {
-  for (const answer of await Promise.allSettled(all)) {
-    expect(answer).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
+  for (const response of await Promise.allSettled(all)) {
+    expect(response).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
   }
 }
 

@@ -70,15 +70,15 @@ export function refusalOf(error: unknown): TenancyError {
 
 /** For the log. Of the provider's own words, the code of an error alone: its description may name people. */
 export function wordsOf(error: unknown): string {
-  const words = chainOf(error).map((one) => (isAnswer(one) ? `${one.message} (${one.error})` : one.message))
+  const words = chainOf(error).map((one) => (isErrorResponse(one) ? `${one.message} (${one.error})` : one.message))
   return words.join(': ').slice(0, MAX_LOGGED_CHARACTERS)
 }
 
 /** What a provider says of an error beside its code; for whoever looks closely. */
 export const descriptionOf = (error: unknown): string | undefined =>
-  chainOf(error).find(isAnswer)?.error_description?.slice(0, MAX_LOGGED_CHARACTERS)
+  chainOf(error).find(isErrorResponse)?.error_description?.slice(0, MAX_LOGGED_CHARACTERS)
 
-const isAnswer = (error: unknown): error is AuthorizationResponseError | ResponseBodyError =>
+const isErrorResponse = (error: unknown): error is AuthorizationResponseError | ResponseBodyError =>
   error instanceof AuthorizationResponseError || error instanceof ResponseBodyError
 
 function chainOf(error: unknown): Error[] {

@@ -20,8 +20,8 @@ describe('a discovery document', () => {
     ['that has its keys in a file', { jwks_uri: 'file:///etc/passwd' }],
     ['whose userinfo is no address', { userinfo_endpoint: 5 }],
   ])('%s is none to go by', async (_what, members) => {
-    login.provider.lies(DISCOVERY, (answer) =>
-      JSON.parse(JSON.stringify({ ...answer, ...members }).replaceAll('{issuer}', login.provider.issuer)),
+    login.provider.lies(DISCOVERY, (response) =>
+      JSON.parse(JSON.stringify({ ...response, ...members }).replaceAll('{issuer}', login.provider.issuer)),
     )
     await expect(login.opened.tenancy.sso.start(login.id)).rejects.toMatchObject(UNAVAILABLE)
     login.provider.lies(DISCOVERY, undefined)

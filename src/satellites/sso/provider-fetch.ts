@@ -14,7 +14,7 @@ const TYPE = /^[\x20-\x7e]{1,200}$/
 export const providerFetch =
   (egress: Egress, timeoutMs: number): CustomFetch =>
   async (url, { method, headers, body }) => {
-    const { status, error, isCut, ...answer } = await egress.send({
+    const { status, error, isCut, ...response } = await egress.send({
       url,
       method: method === 'POST' ? 'POST' : 'GET',
       headers: { ...headers, 'accept-encoding': 'identity' },
@@ -26,8 +26,8 @@ export const providerFetch =
     if (isCut) throw new ProviderFault(`the provider answered more than ${MAX_RESPONSE_BYTES} bytes`, false)
     if (status >= 500 || status === 429) throw new ProviderFault(`the provider answered ${status}`, true)
     if (status < 200) throw new ProviderFault('the provider answered no status of an answer', false)
-    const type = answer.headers['content-type'] ?? ''
-    return new Response(BODILESS.includes(status) ? null : answer.body, {
+    const type = response.headers['content-type'] ?? ''
+    return new Response(BODILESS.includes(status) ? null : response.body, {
       status,
       headers: TYPE.test(type) ? { 'content-type': type } : {},
     })

@@ -19,7 +19,7 @@ const MAX_HOPS = 12
 
 type Json = Record<string, any>
 /** What is said in place of an answer; undefined: what would be said. */
-type Lie = (answer: Json) => Json | undefined
+type Lie = (response: Json) => Json | undefined
 /** Answers in the provider's place, or never. */
 type Takeover = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -36,9 +36,9 @@ export interface TestProvider {
   takesOver(path: string, takeover: Takeover | undefined): void
   /** Changes the claims of each ID token, which is signed anew; by default with the provider's own key. */
   bends(change: ((claims: Json) => Json) | undefined, header?: Json, key?: JWK): void
-  /** From now on it signs with another key, and no other is known. Answers the one before. */
+  /** From now on it signs with another key, and no other is known. Returns the one before. */
   rollKeys(): JWK
-  /** @param url of the authorization request. Answers where the browser is sent at last. */
+  /** @param url of the authorization request. Returns where the browser is sent at last. */
   logIn(url: string): Promise<string>
   close(): Promise<void>
 }
@@ -99,8 +99,10 @@ export async function startProvider(
     takesOver: (path, takeover) => void (takeover ? takeovers.set(path, takeover) : takeovers.delete(path)),
     bends(change, header, other) {
       if (!change) return void lies.delete('/token')
-      lies.set('/token', (answer) =>
-        answer.id_token ? { ...answer, id_token: bent(answer.id_token, change, header, other ?? key) } : undefined,
+      lies.set('/token', (response) =>
+        response.id_token
+          ? { ...response, id_token: bent(response.id_token, change, header, other ?? key) }
+          : undefined,
       )
     },
     rollKeys() {

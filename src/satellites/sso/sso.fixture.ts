@@ -17,7 +17,7 @@ const TOKEN = 'token-of-an-admin-0123456789'
 /** Of a request to a provider; where one is silent, tests move the timers by it. */
 export const TIMEOUT_MS = 4_000
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly json: any
 }
@@ -28,12 +28,12 @@ export interface OpenSso extends TestTenancy<SsoSatellites> {
   readonly log: string[]
   readonly changes: EventOf<typeof ChangeRecorded>[]
   /** @param path below the prefix */
-  call(method: string, path: string, body?: unknown): Promise<Answer>
+  call(method: string, path: string, body?: unknown): Promise<HttpResponse>
   /** A tenant that is active. */
   tenant(): Promise<string>
   /** One whose people log in at a provider. */
   tenantAt(provider: TestProvider, settings?: Readonly<Record<string, unknown>>): Promise<string>
-  /** Begins a login and lets the person log in; answers what the browser comes back with. */
+  /** Begins a login and lets the person log in; returns what the browser comes back with. */
   comeBack(tenantId: string, provider: TestProvider, options?: SsoStartOptions): Promise<CameBack>
   /** The whole way. */
   logIn(tenantId: string, provider: TestProvider, options?: SsoStartOptions): Promise<SsoLogin>

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { type Receiver, type ReceiverAnswer, startReceiver } from '../../../test/support/receiver.ts'
+import { type Receiver, type ReceiverResponse, startReceiver } from '../../../test/support/receiver.ts'
 import type { FakeClock } from '../../testing/base/clock.ts'
 import { seededRandom } from '../../testing/base/seeded-random.ts'
 import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
@@ -21,21 +21,21 @@ const SETTLED_WITHIN_MS = 60_000
 interface Deed {
   readonly weight: number
   readonly status: number | null
-  act(response: ServerResponse): ReceiverAnswer | undefined
+  act(response: ServerResponse): ReceiverResponse | undefined
 }
 
-const answering = (status: number, weight: number, headers: Record<string, string> = {}): Deed => ({
+const responding = (status: number, weight: number, headers: Record<string, string> = {}): Deed => ({
   weight,
   status,
   act: () => ({ status, headers, body: status === 204 ? '' : 'as it is' }),
 })
-const GOOD = [answering(200, 5), answering(204, 1), answering(299, 1)]
+const GOOD = [responding(200, 5), responding(204, 1), responding(299, 1)]
 const BAD: Deed[] = [
-  answering(500, 4),
-  answering(404, 2),
-  answering(301, 2, { location: 'http://127.0.0.1:9/elsewhere' }),
-  answering(503, 2, { 'retry-after': '90' }),
-  answering(429, 2, { 'retry-after': 'Fri, 31 Dec 2100 23:59:59 GMT' }),
+  responding(500, 4),
+  responding(404, 2),
+  responding(301, 2, { location: 'http://127.0.0.1:9/elsewhere' }),
+  responding(503, 2, { 'retry-after': '90' }),
+  responding(429, 2, { 'retry-after': 'Fri, 31 Dec 2100 23:59:59 GMT' }),
   { weight: 2, status: null, act: (response) => void response.destroy() },
   {
     weight: 1,
@@ -97,7 +97,7 @@ describe('receivers that fail at random', () => {
   test('in the end each delivery is delivered or failed by the schedule, and everything adds up', async () => {
     const random = seededRandom(SEED)
     const done = new Map<string, (number | null)[]>()
-    receiver.answers(({ path, headers }, response) => {
+    receiver.respondWith(({ path, headers }, response) => {
       const failsIn100 = path.startsWith('/rough') ? 30 : 85
       const id = String(headers['x-delivery-id'])
       const before = done.get(id) ?? []
@@ -164,7 +164,7 @@ describe('any number of workers and retry runs at once', () => {
   test('send each delivery once', async () => {
     const count = 1_500
     const times = new Map<string, number>()
-    receiver.answers(({ headers }) => {
+    receiver.respondWith(({ headers }) => {
       const id = String(headers['x-delivery-id'])
       times.set(id, (times.get(id) ?? 0) + 1)
       return {}

@@ -93,7 +93,7 @@ describe('tenant:webhooks:retry', () => {
   })
 
   test('interrupted, it gives back what it has not sent', async () => {
-    fixture.receiver.answers(() => undefined)
+    fixture.receiver.respondWith(() => undefined)
     const { webhookId } = await subscribe()
     for (let n = 0; n < 20; n++) await dispatch()
     const child = fixture.tenantry.start(['tenant:webhooks:retry'])
@@ -105,7 +105,7 @@ describe('tenant:webhooks:retry', () => {
 
   test('what is broken off when it stops does not count as sent', async () => {
     await subscribe()
-    fixture.receiver.answers(() => (fixture.receiver.received.length === 1 ? {} : undefined))
+    fixture.receiver.respondWith(() => (fixture.receiver.received.length === 1 ? {} : undefined))
     await dispatch()
     await dispatch()
     const { webhooks } = await fixture.opened.open({ role: 'api' })

@@ -60,7 +60,7 @@ describe('with a receiver', () => {
     })
 
     test('leaves at once, whatever is on its way to a receiver that does not answer', async () => {
-      fixture.receiver.answers(() => undefined)
+      fixture.receiver.respondWith(() => undefined)
       const { child } = await listening([], true)
       await dispatch()
       await eventually(() => expect(fixture.receiver.received).toHaveLength(1))
@@ -86,7 +86,7 @@ describe('with a receiver', () => {
     test('shows what other processes attempt, each once, until Ctrl-C', async () => {
       await working()
       await subscribe()
-      fixture.receiver.answers(({ body }) => ({ status: JSON.parse(body).n === 7 ? 404 : 200 }))
+      fixture.receiver.respondWith(({ body }) => ({ status: JSON.parse(body).n === 7 ? 404 : 200 }))
       const child = fixture.tenantry.start(['tenant:webhooks:tail', fixture.id, '--json', '--since', '5m'])
       const dispatched: (string | undefined)[] = []
       for (let n = 0; n < 20; n++) dispatched.push((await dispatch('order.paid', { n }))[0])
@@ -107,7 +107,7 @@ describe('with a receiver', () => {
 
     test('with --once shows what there was in the last hour, or since, and ends', async () => {
       await subscribe()
-      fixture.receiver.answers(() => ({ status: 500 }))
+      fixture.receiver.respondWith(() => ({ status: 500 }))
       const [deliveryId = ''] = await dispatch()
       await fixture.tenancy.webhooks.retry()
       const line = new RegExp(`^\\S+Z  order\\.paid  ${deliveryId}  attempt 1: 500 in \\d+ ms, retry_scheduled\\n$`)
@@ -135,10 +135,10 @@ describe('with a receiver', () => {
 
     test('sends what is due, and nothing that is not', async () => {
       const { webhookId } = await subscribe()
-      fixture.receiver.answers(() => ({ status: 503, headers: { 'retry-after': '20' } }))
+      fixture.receiver.respondWith(() => ({ status: 503, headers: { 'retry-after': '20' } }))
       await dispatch()
       await fixture.tenancy.webhooks.retry()
-      fixture.receiver.answers(() => ({}))
+      fixture.receiver.respondWith(() => ({}))
       await dispatch()
       expect(await sent(fixture.tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(1)
       expect(await sent(fixture.tenantry.start(['tenant:webhooks:retry', '--json']))).toBe(0)

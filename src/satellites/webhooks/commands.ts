@@ -90,8 +90,8 @@ type Shown = Omit<TailedAttempt, 'webhookId'>
 
 /** Where an answer was cut off, it has a status and an error. */
 const lineOf = ({ startedAt, event, deliveryId, attempt, status, error, durationMs, state }: Shown): string => {
-  const answer = [status, error].filter((part) => part !== null).join(', ')
-  return `${startedAt}  ${event}  ${deliveryId}  attempt ${attempt}: ${answer} in ${durationMs} ms, ${state}`
+  const response = [status, error].filter((part) => part !== null).join(', ')
+  return `${startedAt}  ${event}  ${deliveryId}  attempt ${attempt}: ${response} in ${durationMs} ms, ${state}`
 }
 
 const attemptOf = ({ delivery, verdict, startedMs, status, error, durationMs }: Settlement): Shown => ({

@@ -28,7 +28,7 @@ beforeAll(async () => {
   // They fail together, and none before all have come: what follows is of several tenants at once.
   receiver = await startReceiver((_, response) => {
     held.push(() => response.writeHead(500).end())
-    if (held.length === tenantIds.length) for (const answer of held.splice(0)) answer()
+    if (held.length === tenantIds.length) for (const respond of held.splice(0)) respond()
     return undefined
   })
   tenantIds = [await anyTenant(tenancy), await anyTenant(tenancy), await anyTenant(tenancy)]

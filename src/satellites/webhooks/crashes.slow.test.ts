@@ -72,7 +72,7 @@ describe('a worker that is killed in the middle of its work', () => {
       worker = process
       let ended: Promise<unknown> | undefined
       // The request that gets no answer is sent and not recorded: at least its delivery arrives again.
-      receiver.answers(() => {
+      receiver.respondWith(() => {
         if (receiver.received.length <= kill * 1_000) return {}
         ended ??= process.kill('SIGKILL')
         return undefined
@@ -86,7 +86,7 @@ describe('a worker that is killed in the middle of its work', () => {
       expect(rows.length).toBeGreaterThan(0)
       for (const { id } of rows) ofTheKilled.add(id)
     }
-    receiver.answers(() => ({}))
+    receiver.respondWith(() => ({}))
     worker = await startWorker()
     await eventually(async () => expect(await counts()).toEqual({ delivered: DELIVERIES }), SETTLED_WITHIN_MS)
 

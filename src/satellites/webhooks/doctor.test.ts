@@ -66,7 +66,7 @@ test('nothing is found where nothing is wrong', async () => {
   await subscribe()
   await subscribe(null)
   const listener = await tenancy.webhooks.listen({ tenantId: id, url: receiver.url, heard: () => undefined })
-  receiver.answers(() => ({ status: 500 }))
+  receiver.respondWith(() => ({ status: 500 }))
   await dispatch()
   await tenancy.webhooks.retry()
   await dispatch()
@@ -95,7 +95,7 @@ describe('deliveries', () => {
   })
 
   test('that somebody was sending who is gone', async () => {
-    receiver.answers(() => undefined)
+    receiver.respondWith(() => undefined)
     await subscribe()
     await dispatch()
     sends.push(tenancy.webhooks.retry())
@@ -114,7 +114,7 @@ describe('deliveries', () => {
     const webhookId = await subscribe()
     for (let n = 0; n < 5; n++) await dispatch()
     clock.advance(OVERDUE_MS)
-    receiver.answers(() => undefined)
+    receiver.respondWith(() => undefined)
     sends.push(other.webhooks.retry())
     await eventually(() => expect(receiver.received).toHaveLength(2))
     expect(await checks()).toMatchObject([
@@ -154,7 +154,7 @@ describe('deliveries', () => {
 
 describe('subscriptions', () => {
   test('that were switched off by themselves', async () => {
-    receiver.answers(() => ({ status: 410 }))
+    receiver.respondWith(() => ({ status: 410 }))
     const [own, hosts] = [await subscribe(), await subscribe(null)]
     await dispatch()
     await tenancy.webhooks.retry()
@@ -177,7 +177,7 @@ describe('subscriptions', () => {
   })
 
   test('that have known nothing but failures for a day, unless their tenant is deleted', async () => {
-    receiver.answers(() => ({ status: 500 }))
+    receiver.respondWith(() => ({ status: 500 }))
     const webhookId = await subscribe()
     await dispatch()
     await tenancy.webhooks.retry()

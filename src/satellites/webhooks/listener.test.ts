@@ -104,13 +104,13 @@ describe('while somebody listens', () => {
       onTestFinished(developer.on(type as typeof WebhookDeliveryFailed, (event) => void told.push(event)))
     }
     await listen()
-    receiver.answers(() => ({ status: 500 }))
+    receiver.respondWith(() => ({ status: 500 }))
     await dispatch()
     await eventually(() => expect(heard).toMatchObject([{ status: 500, verdict: { state: 'retry_scheduled' } }]))
-    receiver.answers(() => ({ status: 410 }))
+    receiver.respondWith(() => ({ status: 410 }))
     await dispatch()
     await eventually(() => expect(heard.at(-1)).toMatchObject({ status: 410, verdict: { state: 'failed' } }))
-    receiver.answers(() => ({}))
+    receiver.respondWith(() => ({}))
     await dispatch()
     await eventually(() => expect(heard.at(-1)).toMatchObject({ status: 200 }))
 
@@ -125,7 +125,7 @@ describe('while somebody listens', () => {
 
 describe('whoever leaves', () => {
   test('leaves nothing behind, and does not wait for a receiver that does not answer', async () => {
-    receiver.answers(() => undefined)
+    receiver.respondWith(() => undefined)
     const listener = await listen()
     const [deliveryId = ''] = await dispatch()
     await eventually(() => expect(receiver.received).toHaveLength(1))
@@ -163,7 +163,7 @@ describe('whoever leaves', () => {
 
 test('whoever was cut off is gone after a minute, and what was dispatched until then ends as failed', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-  receiver.answers(() => undefined)
+  receiver.respondWith(() => undefined)
   const listener = await listen()
   const [deliveryId = ''] = await dispatch()
   clock.advance(MINUTE_MS + SECOND_MS)

@@ -39,7 +39,7 @@ export function openReceiver() {
   beforeEach(async () => {
     fixture.id = (await opened.tenancy.tenants.create({ id: `acme-${randomUUID().slice(0, 8)}`, name: 'Acme' })).id
     fixture.path = `/${randomUUID()}`
-    fixture.receiver.answers(() => ({}))
+    fixture.receiver.respondWith(() => ({}))
   })
   /** What a test leaves behind meets no other. */
   afterEach(() => sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts'))
@@ -80,7 +80,7 @@ export function openReceiver() {
     holding(status = 200) {
       const held: ServerResponse[] = []
       let isOpen = false
-      fixture.receiver.answers((_, response) => {
+      fixture.receiver.respondWith((_, response) => {
         if (isOpen) return { status }
         held.push(response)
         return undefined

@@ -51,7 +51,7 @@ test('each delivery is sent only while its lease outlives the request; late ones
     )
     return Number(row.ms)
   }
-  receiver.answers(({ headers }, response) => {
+  receiver.respondWith(({ headers }, response) => {
     leases.push(leaseOf(String(headers['x-delivery-id'])))
     void sleep(answersAfterMs).then(() => response.end())
     return undefined
@@ -72,7 +72,7 @@ test('a worker without its database settles later; no other worker sends the del
     opened.open({ role: 'worker', database: { url }, satellites: [webhooks({ bridge: false, ...options })] })
   const proxy = await startProxy(opened.url)
   const held: ServerResponse[] = []
-  receiver.answers((_, response) => {
+  receiver.respondWith((_, response) => {
     held.push(response)
     return undefined
   })

@@ -18,7 +18,7 @@ const SEEN_AFTER = 20
 const DEADLINE_MS = 1_000
 
 /** Answers what HTTP does not allow, byte by byte as it is told, once the request has arrived. */
-async function rawReceiver(answer: (socket: Socket) => void) {
+async function rawReceiver(respond: (socket: Socket) => void) {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
@@ -27,7 +27,7 @@ async function rawReceiver(answer: (socket: Socket) => void) {
     socket.on('data', (bytes) => {
       const before = request.includes('{"amount":12.5}')
       request += bytes.toString('latin1')
-      if (!before && request.includes('{"amount":12.5}')) answer(socket)
+      if (!before && request.includes('{"amount":12.5}')) respond(socket)
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -65,7 +65,7 @@ function drip(socket: Socket, pieces: string | readonly string[], seen: () => vo
 describe('an answer', () => {
   test('that never ends is read to 16 KiB, and counts by its status', async () => {
     const closed: Promise<void>[] = []
-    fixture.receiver.answers((_, response) => {
+    fixture.receiver.respondWith((_, response) => {
       closed.push(new Promise((resolve) => response.on('close', () => resolve())))
       response.writeHead(200)
       pour(response, Buffer.alloc(64 * KIBIBYTE, 'ü'))
@@ -78,7 +78,7 @@ describe('an answer', () => {
   })
 
   test('that says it has 10 GiB is not waited for', async () => {
-    fixture.receiver.answers((_, response) => {
+    fixture.receiver.respondWith((_, response) => {
       response.writeHead(500, { 'content-length': `${10 * KIBIBYTE ** 3}` })
       pour(response, Buffer.alloc(64 * KIBIBYTE, 'x'))
       return undefined
@@ -117,9 +117,9 @@ describe('an answer', () => {
         'one hint after the other, and no answer',
         (socket) => drip(socket, ['HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'], passDeadline),
       ],
-    ])('of %s ends with the deadline', async (what, answer) => {
+    ])('of %s ends with the deadline', async (what, respond) => {
       await tried(fixture.receiver.url + fixture.path, hasty) // the timers that undici keeps are those of the machine
-      const raw = await rawReceiver(answer)
+      const raw = await rawReceiver(respond)
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
       const { state, attempts } = await tried(raw.url, hasty)
       expect(state).toBe('retry_scheduled')
@@ -136,7 +136,7 @@ describe('an answer', () => {
       Buffer.from(`${head}content-length: ${Buffer.byteLength(body)}\r\n${headers}\r\n`, 'latin1'),
       Buffer.from(body),
     ])
-  const ANSWERS: Record<string, Buffer> = {
+  const RESPONSES: Record<string, Buffer> = {
     'NUL in its body': of('a\0b'),
     'bytes that are no UTF-8': of(Buffer.from([0xff, 0xfe, 0xc3, 0x28, 0xed, 0xa0, 0x80, 0xf5])),
     'half a character at its end': of(Buffer.from([0x61, 0xe2, 0x82])),
@@ -173,9 +173,9 @@ describe('an answer', () => {
   }
 
   test('holds nothing that cannot be kept: each attempt is, of all that are settled at once', async () => {
-    const names = Object.keys(ANSWERS)
+    const names = Object.keys(RESPONSES)
     const raws = await Promise.all(
-      names.map((name) => rawReceiver((socket) => void socket.end(ANSWERS[name] as Buffer))),
+      names.map((name) => rawReceiver((socket) => void socket.end(RESPONSES[name] as Buffer))),
     )
     const made = await Promise.all(raws.map(({ url }) => subscribe(url)))
     await dispatch()
@@ -215,7 +215,7 @@ describe('an answer', () => {
   ])('a response with the status %i is a failure, and is not followed to %j', async (status, locations) => {
     const inside = await startReceiver()
     for (const location of locations.map((location) => location || `${inside.url}/secret`)) {
-      fixture.receiver.answers(({ path: at }) => (at === fixture.path ? { status, headers: { location } } : {}))
+      fixture.receiver.respondWith(({ path: at }) => (at === fixture.path ? { status, headers: { location } } : {}))
       const { state, attempts, lastStatus } = await tried(fixture.receiver.url + fixture.path)
       expect({ state, lastStatus }).toEqual({ state: 'retry_scheduled', lastStatus: status })
       expect(attempts[0]?.responseHeaders?.location).toBe(location)
@@ -232,7 +232,7 @@ describe('an answer', () => {
     ['503, sooner than the schedule', 503, () => '1', 8],
     ['500, where it is not heeded', 500, () => '15', 8],
   ])('with Retry-After (%s) stretches the delay, within bounds', async (_, status, retryAfter, atLeastSeconds) => {
-    fixture.receiver.answers(() => ({ status, headers: { 'retry-after': retryAfter() } }))
+    fixture.receiver.respondWith(() => ({ status, headers: { 'retry-after': retryAfter() } }))
     const { nextRetryAt } = await tried(fixture.receiver.url + fixture.path)
     const delayMs = Date.parse(nextRetryAt ?? '') - clock.now().getTime()
     expect(delayMs).toBeGreaterThanOrEqual(atLeastSeconds * SECOND_MS - 1)

@@ -105,14 +105,14 @@ async function write(rows: readonly Row[]): Promise<() => Promise<void>> {
 
 test('attempts of any process are shown as they are made, with what they came to', async () => {
   const { webhookId } = await tenancy.webhooks.create(id, { url: `${receiver.url}/tail`, events: ['*'] })
-  receiver.answers(() => ({ status: 503 }))
+  receiver.respondWith(() => ({ status: 503 }))
   const [before = ''] = await tenancy.webhooks.dispatch(id, 'order.placed', {})
   await other.webhooks.retry()
 
   const { shown, ended, stop } = tailing({ sinceMinutes: 1 })
   await eventually(() => expect(shown).toHaveLength(1))
   clock.advance(13_000)
-  receiver.answers(() => ({ status: 200 }))
+  receiver.respondWith(() => ({ status: 200 }))
   const [after = ''] = await other.webhooks.dispatch(id, 'order.paid', {})
   await tenancy.webhooks.retry()
   await eventually(() => expect(shown).toHaveLength(3))

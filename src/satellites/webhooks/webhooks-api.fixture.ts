@@ -18,7 +18,7 @@ export interface Sent {
   readonly body?: unknown
 }
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
@@ -26,7 +26,7 @@ export interface Answer {
 }
 
 /** @param path below the prefix */
-export type Call = (method: string, path: string, sent?: Sent) => Promise<Answer>
+export type Call = (method: string, path: string, sent?: Sent) => Promise<HttpResponse>
 
 export function apiOf(tenancy: Tenancy, options: Partial<HttpOptions> = {}): Call {
   const http = createHttp(tenancy, {

@@ -97,7 +97,7 @@ export class Webhooks {
     return this.#subscriptions.lock(owner, webhookId)
   }
 
-  /** Answers its secret, this once. `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, or a 400. */
+  /** Returns its secret, this once. `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, or a 400. */
   create(owner: Owner, request: z.input<typeof NewSubscription>): Promise<SubscriptionWithSecret> {
     return this.#subscriptions.create(owner, request)
   }
@@ -111,14 +111,14 @@ export class Webhooks {
     return this.#subscriptions.delete(owner, webhookId)
   }
 
-  /** Answers the new secret, this once; the one before signs too until its grace is over. */
+  /** Returns the new secret, this once; the one before signs too until its grace is over. */
   rotateSecret(owner: Owner, webhookId: string, request?: z.input<typeof Rotation>): Promise<SubscriptionWithSecret> {
     return this.#subscriptions.rotateSecret(owner, webhookId, request)
   }
 
   /**
    * Sends an event of a tenant to all who subscribed to it. Inside `tenancy.transaction` its rows join the host's own: it is sent
-   * when that commits, and never if it does not. Answers the ids of the deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it
+   * when that commits, and never if it does not. Returns the ids of the deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it
    * is deleted, or a 400.
    */
   dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
@@ -177,7 +177,7 @@ export class Webhooks {
   }
 
   /**
-   * Sends what is due, until nothing is; answers how many requests that were. Any number may do so at once.
+   * Sends what is due, until nothing is; returns how many requests that were. Any number may do so at once.
    * `E_DEPENDENCY_UNAVAILABLE` when the database cannot be asked what is due.
    *
    * @param onSent told after each.

@@ -162,9 +162,9 @@ export class CircuitRecords {
 
   async #ask<T>(question: () => Promise<T>): Promise<T | undefined> {
     try {
-      const answer = await inTime(question(), STORE_TIMEOUT_MS, late)
+      const result = await inTime(question(), STORE_TIMEOUT_MS, late)
       this.#pausedUntilMs = 0
-      return answer
+      return result
     } catch (error) {
       this.#pausedUntilMs = performance.now() + STORE_PAUSE_MS
       this.#failure = error

@@ -74,7 +74,7 @@ describe('sessions that take long', () => {
     const owner = ownerOf(url, 'a forgotten console')
     const release = await resting(owner, 'lock table t1_acme.notes')
     const { pool } = await tenancy.tenant('acme')
-    const answer = pool.query(`select body   from notes where body <> 'hunter2'`)
+    const result = pool.query(`select body   from notes where body <> 'hunter2'`)
     const ours = async (asked?: Asked) =>
       (await atOnce(tenancy, asked)).filter(({ message }) => /Lock: relation|forgotten console/.test(message))
     const found = await eventually(async () => {
@@ -113,7 +113,7 @@ describe('sessions that take long', () => {
       "): select body from notes where body <> 'hunter2'",
     ])
     await release()
-    await answer
+    await result
     expect(await ours()).toEqual([])
     // What is not long is not told.
     expect((await tenancy.doctor.examine()).checks).toEqual([])

@@ -291,9 +291,9 @@ describe('membership', () => {
     for (const hook of [failing, async () => failing()]) {
       await expect(guardOf({ authorize: hook })({ id })).rejects.toThrow('the session store is away')
     }
-    for (const answer of [undefined, null, 'yes', 1, {}, [true]] as any[]) {
-      await expect(guardOf({ authorize: () => answer })({ id })).rejects.toMatchObject(DENIED)
-      await expect(guardOf({ authorize: async () => answer })({ id })).rejects.toMatchObject(DENIED)
+    for (const result of [undefined, null, 'yes', 1, {}, [true]] as any[]) {
+      await expect(guardOf({ authorize: () => result })({ id })).rejects.toMatchObject(DENIED)
+      await expect(guardOf({ authorize: async () => result })({ id })).rejects.toMatchObject(DENIED)
     }
   })
 })

@@ -7,7 +7,7 @@ import type { Tenant } from '../tenant/tenant.ts'
 import type { GuardedTenant } from './guard.ts'
 
 export interface Checkpoint<Raw = any> {
-  /** Answers headers for the response; rejects with what the request is to be answered instead. */
+  /** Returns headers for the response; rejects with what the request is to be answered instead. */
   pass(request: Raw, tenant: Tenant): Promise<Readonly<Record<string, string>>>
 }
 

@@ -6,15 +6,15 @@ export interface Traffic {
    * @param status 0: it was over before there was an answer
    * @param bodyBytes of the answer's body, as the route has written it: before TLS, and without the frames of HTTP
    */
-  answered(tenantId: string, status: number, bodyBytes: number): void
+  requestEnded(tenantId: string, status: number, bodyBytes: number): void
 }
 
 /** Undefined when nobody wants to know, so that nothing is measured. */
 export function trafficTo(all: readonly Traffic[]): Traffic | undefined {
   if (all.length < 2) return all[0]
   return {
-    answered(tenantId, status, bodyBytes) {
-      for (const one of all) one.answered(tenantId, status, bodyBytes)
+    requestEnded(tenantId, status, bodyBytes) {
+      for (const one of all) one.requestEnded(tenantId, status, bodyBytes)
     },
   }
 }

@@ -13,7 +13,7 @@ import pg from 'pg'
 import type { Statement, StatementResult, TenantConnection, TransactionModes } from '../isolation/driver.ts'
 import { TenantMismatch } from '../tenant/errors.ts'
 import { assertAgrees } from './agreement.ts'
-import { answered, type Callback, calledBack } from './query-arguments.ts'
+import { type Callback, calledBack, runQuery } from './query-arguments.ts'
 import { refuseSettings } from './refused-settings.ts'
 import type { TenantSource } from './router.ts'
 import { traced } from './stack-trace.ts'
@@ -58,7 +58,7 @@ export class TenantClient extends EventEmitter {
   }
 
   query(...given: unknown[]): any {
-    return answered(given, this.#types, (statement) => this.#inOrder(statement, this.#last))
+    return runQuery(given, this.#types, (statement) => this.#inOrder(statement, this.#last))
   }
 
   connect(callback?: Callback<this>): any {

@@ -11,7 +11,7 @@ import { EventEmitter } from 'node:events'
 import pg from 'pg'
 import type { SourceOf } from './pg-client.ts'
 import { clientClass, connected, ended, execute } from './pg-pool.ts'
-import { answered, type Callback } from './query-arguments.ts'
+import { type Callback, runQuery } from './query-arguments.ts'
 import { REFUSED_SETTINGS, refuseSettings } from './refused-settings.ts'
 
 /** `pg`, without `native`: what libraries use of it. */
@@ -77,7 +77,7 @@ const poolClass = (sourceOf: SourceOf): typeof pg.Pool =>
 
     query(...given: unknown[]): unknown {
       const { types } = (this.#config ?? {}) as { types?: unknown }
-      return answered(given, types, (statement) => execute(sourceOf, statement))
+      return runQuery(given, types, (statement) => execute(sourceOf, statement))
     }
 
     connect(callback?: Parameters<typeof connected>[2]): unknown {

@@ -12,7 +12,7 @@
 import pg from 'pg'
 import type { Statement, StatementResult } from '../isolation/driver.ts'
 import { type SourceOf, TenantClient } from './pg-client.ts'
-import { answered, type Callback, calledBack } from './query-arguments.ts'
+import { type Callback, calledBack, runQuery } from './query-arguments.ts'
 import { REFUSED_SETTINGS, refuseSettings } from './refused-settings.ts'
 import type { TenantSource } from './router.ts'
 import { traced } from './stack-trace.ts'
@@ -47,7 +47,7 @@ class TenantPool extends Pool {
   }
 
   query(...given: unknown[]): unknown {
-    return answered(given, undefined, (statement) => execute(this.#sourceOf, statement))
+    return runQuery(given, undefined, (statement) => execute(this.#sourceOf, statement))
   }
 
   connect(callback?: WithClient): unknown {

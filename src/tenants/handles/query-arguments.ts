@@ -14,7 +14,7 @@ export type Callback<T> = (error: unknown, result?: T) => void
 type Values = readonly unknown[]
 
 /** @param types parsers for a statement that brings none */
-export function answered(
+export function runQuery(
   given: readonly unknown[],
   types: unknown,
   run: (statement: Statement) => Promise<StatementResult>,

@@ -85,7 +85,7 @@ export class Fences {
     })
   }
 
-  /** Sees to it that no fence stands before the tenant, if it may be used. Answers whether it may. */
+  /** Sees to it that no fence stands before the tenant, if it may be used. Returns whether it may. */
   async mend(id: string): Promise<boolean> {
     // Nothing is lifted for what may be rolled back; and the caller's transaction may hold the row that others wait for here.
     if (this.#kernel.database.inTransaction) return false

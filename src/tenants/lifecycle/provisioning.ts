@@ -142,7 +142,7 @@ export class Installation {
   }
 
   /**
-   * Removes everything of a deleted tenant past its purgeAt; its id stays taken. Answers false when there is nothing to do: it
+   * Removes everything of a deleted tenant past its purgeAt; its id stays taken. Returns false when there is nothing to do: it
    * is not deleted, not past it, or purged already.
    */
   async purge(id: string): Promise<boolean> {

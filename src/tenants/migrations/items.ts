@@ -70,7 +70,7 @@ export class MigrationItems {
     return rows.map(toClaimed)
   }
 
-  /** Answers the storages whose outcome counts: the others were taken over when their lease had run out. */
+  /** Returns the storages whose outcome counts: the others were taken over when their lease had run out. */
   async settle(settlements: readonly Settlement[]): Promise<Set<string>> {
     const { rows } = await this.#database.sql(SETTLE, [this.#run.id, this.#worker, JSON.stringify(settlements)])
     return new Set(rows.map(({ storage }) => storage))
@@ -119,7 +119,7 @@ export class MigrationItems {
     )
   }
 
-  /** Locks an item until the transaction ends. Answers whether it is still ours. */
+  /** Locks an item until the transaction ends. Returns whether it is still ours. */
   async hold(storage: string): Promise<boolean> {
     const { rows } = await this.#database.sql(
       `select from multitenancy.migration_items
@@ -137,7 +137,7 @@ export class MigrationItems {
     )
   }
 
-  /** Items whose process does not answer any more can be claimed again. Answers how long until one can be, at the least. */
+  /** Items whose process does not answer any more can be claimed again. Returns how long until one can be, at the least. */
   async reclaim(): Promise<number> {
     const { rows } = await this.#database.sql(RECLAIM, [
       this.#run.id,
@@ -147,7 +147,7 @@ export class MigrationItems {
     return rows[0].wait_ms
   }
 
-  /** Ends the run when nothing is left to do. Answers whether it has ended. */
+  /** Ends the run when nothing is left to do. Returns whether it has ended. */
   async finish(now: Date): Promise<boolean> {
     return this.#database.transaction(async () => {
       // Who claims holds a share of this lock: nothing is claimed between the look at the items and the end.

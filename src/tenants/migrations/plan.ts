@@ -88,7 +88,7 @@ export async function candidates(
   return rows
 }
 
-/** One item for each storage. Answers how many. @param sharing drivers whose tenants share their tables. */
+/** One item for each storage. Returns how many. @param sharing drivers whose tenants share their tables. */
 export async function addItems(
   database: Database,
   runId: string,

@@ -106,8 +106,8 @@ describe('a run of several processes', { shuffle: false }, () => {
       expect(await lost).toBe('the child process is gone')
       await sql('delete from public.stuck')
       const [one, other] = [await child(...migrations), await child(...migrations)]
-      const answers = await Promise.all([one.ask(rollback), other.ask(rollback)])
-      for (const { report } of answers)
+      const results = await Promise.all([one.ask(rollback), other.ask(rollback)])
+      for (const { report } of results)
         expect(report).toMatchObject({ state: 'completed', total: TENANTS, done: TENANTS })
       expect(await ranIn('down 0003_killed')).toEqual(allSchemas)
       expect(await ranIn('down 0002_shared')).toEqual([])

@@ -34,7 +34,7 @@ export class SchemaVersions {
     return row?.migrations
   }
 
-  /** Answers its name, which a tenant's row may then carry. */
+  /** Returns its name, which a tenant's row may then carry. */
   async keep(migrations: readonly AppliedMigration[]): Promise<string> {
     const version = versionOf(migrations)
     if (this.#kept.has(version)) return version

@@ -32,7 +32,7 @@ const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) =>
 }
 
 /** 202 when the tenant is being installed (again), else 200. */
-const answer = ({ tenant }: Transition) =>
+const tenantOf = ({ tenant }: Transition) =>
   tenant.status === 'provisioning' ? new Reply(202, tenant, { location: `/tenants/${tenant.id}` }) : tenant
 
 const QueueCounts = z
@@ -112,7 +112,7 @@ export const operations = [
     resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
-    handle: async (tenants: Tenants, { params }) => answer(await tenants.activate(params.id)),
+    handle: async (tenants: Tenants, { params }) => tenantOf(await tenants.activate(params.id)),
     settled,
     jobErrors: [InstallationFailed, MigrationFailed],
   }),
@@ -125,7 +125,7 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState],
-    handle: async (tenants: Tenants, { params }) => answer(await tenants.suspend(params.id)),
+    handle: async (tenants: Tenants, { params }) => tenantOf(await tenants.suspend(params.id)),
   }),
   operation({
     name: 'tenants.delete',
@@ -136,7 +136,7 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound],
-    handle: async (tenants: Tenants, { params }) => answer(await tenants.delete(params.id)),
+    handle: async (tenants: Tenants, { params }) => tenantOf(await tenants.delete(params.id)),
   }),
   operation({
     name: 'tenants.restore',
@@ -148,7 +148,7 @@ export const operations = [
     resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
-    handle: async (tenants: Tenants, { params }) => answer(await tenants.restore(params.id)),
+    handle: async (tenants: Tenants, { params }) => tenantOf(await tenants.restore(params.id)),
     settled,
     jobErrors: [InstallationFailed, MigrationFailed],
   }),

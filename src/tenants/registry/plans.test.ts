@@ -54,12 +54,12 @@ test('a plan that is no longer defined counts as the default, and does not stand
 })
 
 test('a host that decides plans itself is asked each time, and is the only one to change them', async () => {
-  let answer: unknown = 'pro'
-  const { id, tenants, planOf, degraded } = await openWith({ getPlan: () => answer as string })
+  let result: unknown = 'pro'
+  const { id, tenants, planOf, degraded } = await openWith({ getPlan: () => result as string })
   expect(await planOf()).toBe('pro')
-  answer = 'free'
+  result = 'free'
   expect(await planOf()).toBe('free')
-  for (answer of ['gold', 'constructor', undefined, 7]) expect(await planOf()).toBe('free')
+  for (result of ['gold', 'constructor', undefined, 7]) expect(await planOf()).toBe('free')
   await expect(tenants.setPlan(id, 'pro')).rejects.toMatchObject({ code: 'E_PLAN_RESOLVED_BY_HOST', status: 409 })
   expect(tenants.plans.describe().resolvedBy).toBe('host')
   expect(degraded).toEqual([])
@@ -89,16 +89,16 @@ test('a host that fails: the default, then the plan last known, and each time it
 
 test('a timeout of getPlan selects the last known plan, which a late answer does not change', async () => {
   const late = Promise.withResolvers<string>()
-  const answers = ['pro', late.promise, new Promise<string>(() => undefined)]
+  const results = ['pro', late.promise, new Promise<string>(() => undefined)]
   const { id, tenants, degraded, kernel } = await openWith({})
-  const getPlan = () => answers.shift() ?? expect.fail()
+  const getPlan = () => results.shift() ?? expect.fail()
   const plans = new Plans({ defaultPlan: 'free', definitions, getPlan }, kernel, 20)
   const planOf = async () => (await plans.resolve(await tenants.get(id))).plan
   expect(await planOf()).toBe('pro')
   expect(await planOf()).toBe('pro')
   late.resolve('free')
   expect(await planOf()).toBe('pro')
-  expect(answers).toEqual([])
+  expect(results).toEqual([])
   const timeout = { operation: 'plans.resolve', errorCode: 'E_PLAN_RESOLVER_FAILED' }
   await eventually(() => expect(degraded).toMatchObject([timeout, timeout]))
 })

@@ -121,8 +121,8 @@ export class Plans {
 
   async #ask(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
     try {
-      const answer = Promise.resolve(tenant).then(getPlan)
-      const plan = await inTime(answer, this.#resolverTimeoutMs, () => new Error('getPlan took too long'))
+      const resolution = Promise.resolve(tenant).then(getPlan)
+      const plan = await inTime(resolution, this.#resolverTimeoutMs, () => new Error('getPlan took too long'))
       this.#lastKnown.set(tenant.id, plan)
       return plan
     } catch (error) {

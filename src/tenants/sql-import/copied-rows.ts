@@ -49,7 +49,7 @@ export class CopiedRows {
     if (this.#batch.length === this.#most || this.#characters >= CHARACTERS_AT_ONCE) await this.#send()
   }
 
-  /** Answers how many rows there were. */
+  /** Returns how many rows there were. */
   async end(): Promise<number> {
     if (this.#batch.length > 0) await this.#send()
     return this.#inserted

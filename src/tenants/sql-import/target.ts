@@ -6,7 +6,7 @@ import type { Capabilities, TenantConnection } from '../isolation/driver.ts'
 import type { SqlName } from './parser.ts'
 
 interface Catalog {
-  /** Answers the storage's schema, and sets what the text of an import is read by. */
+  /** Returns the storage's schema, and sets what the text of an import is read by. */
   readonly open: string
   readonly tables: string
   readonly sequences: string

@@ -40,7 +40,7 @@ export async function cancel(
   })
 }
 
-/** Whatever is under way. Answers how many that were. */
+/** Whatever is under way. Returns how many that were. */
 export async function cancelUnderWay(parts: TransferParts): Promise<number> {
   const { rows } = await parts.kernel.database.sql(
     `select id, tenant_id as "tenantId" from multitenancy.transfers where state in ('pending', 'running')`,

@@ -173,7 +173,7 @@ export class Transfers {
     return this.get(tenantId, id)
   }
 
-  /** Whatever is under way, of all tenants. Answers how many that were. */
+  /** Whatever is under way, of all tenants. Returns how many that were. */
   cancelUnderWay(): Promise<number> {
     return cancelUnderWay(this.#parts)
   }

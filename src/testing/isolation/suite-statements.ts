@@ -96,8 +96,8 @@ export function statementsOfTenants(
       const { a, b } = proof()
       const asked = Array.from({ length: 60 }, (_, n) => {
         const handle = n % 2 === 0 ? a : b
-        const answer = n % 3 === 0 ? handle.transaction(items) : items(handle.db)
-        return answer.then((rows) => expect(rows).toEqual(untouched(handle)))
+        const result = n % 3 === 0 ? handle.transaction(items) : items(handle.db)
+        return result.then((rows) => expect(rows).toEqual(untouched(handle)))
       })
       await Promise.all(asked)
     })

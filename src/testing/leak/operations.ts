@@ -152,14 +152,14 @@ async function savepoints(step: FuzzStep): Promise<void> {
 /** One handle, asked by many at once. */
 async function readsAtOnce(step: FuzzStep): Promise<void> {
   const { db, pool } = step.handle
-  const answers = await Promise.all([
+  const results = await Promise.all([
     readAll(db),
     readAll(db),
     pool.query('select owner, id, value from items').then(({ rows }) => rows),
     db.transaction().execute(readAll),
     raw(db, 'select owner from owners'),
   ])
-  for (const rows of answers) step.see(rows)
+  for (const rows of results) step.see(rows)
 }
 
 async function clientCommits(step: FuzzStep): Promise<void> {

@@ -106,15 +106,15 @@ export class FuzzStep {
 
   /** Work that must fail, with one of these SQLSTATEs, error codes or texts. */
   async refused(work: Promise<unknown>, ...reasons: readonly (string | RegExp)[]): Promise<void> {
-    let answer: unknown
+    let result: unknown
     try {
-      answer = await work
+      result = await work
     } catch (error) {
       if (reasons.length === 0 || reasons.some((reason) => isFor(error, reason))) return
       this.violate(`refused for another reason than ${reasons.join(', ')}: ${told(error)}`)
       return
     }
-    this.violate(`not refused, answered ${JSON.stringify(answer)?.slice(0, 200)}`)
+    this.violate(`not refused, answered ${JSON.stringify(result)?.slice(0, 200)}`)
   }
 }
 

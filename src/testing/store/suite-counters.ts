@@ -56,8 +56,8 @@ export function countersSuite(
     })
 
     test('under whatever limit each call brings', async () => {
-      const answers = await Promise.all([take('calls', 5, 5), take('calls', 5, 100), take('calls', 5, null)])
-      expect(answers.map(({ isAllowed }) => isAllowed)).toEqual([true, true, true])
+      const results = await Promise.all([take('calls', 5, 5), take('calls', 5, 100), take('calls', 5, null)])
+      expect(results.map(({ isAllowed }) => isAllowed)).toEqual([true, true, true])
       expect(await take('calls', 1, 14)).toMatchObject({ isAllowed: false, usages: [15] })
       expect(await take('calls', 1, 1e300)).toMatchObject({ isAllowed: true, usages: [16] })
     })
@@ -133,7 +133,7 @@ export function countersSuite(
     })
 
     test('several together and alone at the same time, no more than either limit', async () => {
-      const answers = await Promise.all(
+      const results = await Promise.all(
         Array.from({ length: 300 }, (_, n) => {
           const takes: Take[] = [
             { name: 'calls', amount: 1, limit: 100 },
@@ -144,7 +144,7 @@ export function countersSuite(
       )
       const { today } = await counters().readAll(tenant)
       const admitted = (isAsked: (n: number) => boolean) =>
-        answers.filter(({ isAllowed }, n) => isAllowed && isAsked(n)).length
+        results.filter(({ isAllowed }, n) => isAllowed && isAsked(n)).length
       expect(today.get('calls')).toBe(admitted(() => true))
       expect(today.get('bytes')).toBe(2 * admitted((n) => n % 3 !== 1))
       expect(today.get('calls')).toBe(100)
@@ -152,8 +152,8 @@ export function countersSuite(
     })
 
     test(`${MANY.calls} at once under a limit of ${MANY.limit}: exactly so many are admitted and stored`, async () => {
-      const answers = await Promise.all(Array.from({ length: MANY.calls }, () => take('calls', 1, MANY.limit)))
-      const admitted = answers.filter(({ isAllowed }) => isAllowed)
+      const results = await Promise.all(Array.from({ length: MANY.calls }, () => take('calls', 1, MANY.limit)))
+      const admitted = results.filter(({ isAllowed }) => isAllowed)
       expect(admitted.length).toBe(MANY.limit)
       expect(admitted.map(({ usages }) => usages[0] as number).toSorted((a, b) => a - b)).toEqual(
         Array.from({ length: MANY.limit }, (_, index) => index + 1),

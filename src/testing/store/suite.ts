@@ -168,8 +168,8 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
       })
 
       test('two hundred at once, each exactly once', async () => {
-        const answers = await Promise.all(Array.from({ length: 200 }, () => store.increment(tenant, 'calls', 1, 60)))
-        expect(answers.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 200 }, (_, index) => index + 1))
+        const results = await Promise.all(Array.from({ length: 200 }, () => store.increment(tenant, 'calls', 1, 60)))
+        expect(results.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 200 }, (_, index) => index + 1))
         expect(await store.get(tenant, 'calls')).toBe('200')
       })
 

@@ -65,7 +65,7 @@ export function updateCustomer(state: State, customer: Stripe.Customer, edit: (c
 }
 
 /** Its subscriptions end at once, each with an event of its own. */
-export function deleteCustomer(state: State, customer: Stripe.Customer): DeletedAnswer {
+export function deleteCustomer(state: State, customer: Stripe.Customer): DeletedCustomer {
   for (const subscription of subscriptionsOf(state, customer.id)) {
     if (!ENDED.has(subscription.status)) cancel(state, subscription, 'cancellation_requested')
   }
@@ -74,11 +74,11 @@ export function deleteCustomer(state: State, customer: Stripe.Customer): Deleted
   return { id: customer.id, object: 'customer', deleted: true }
 }
 
-type DeletedAnswer = Stripe.DeletedCustomer
+type DeletedCustomer = Stripe.DeletedCustomer
 
 const ENDED: ReadonlySet<Stripe.Subscription.Status> = new Set(['canceled', 'incomplete_expired'])
 
-export function customerAnswer(state: State, id: string): Stripe.Customer | DeletedAnswer {
+export function customerResponse(state: State, id: string): Stripe.Customer | DeletedCustomer {
   const customer = named(state.customers, 'customer', id)
   return state.deletedCustomers.has(id) ? { id, object: 'customer', deleted: true } : customer
 }
@@ -131,7 +131,7 @@ export const customerRoutes: readonly Route[] = [
     )
     return searched(findable, neededText(params, 'query'), params, '/v1/customers/search')
   }),
-  get('/v1/customers/:id', [], (state, _, id) => customerAnswer(state, id)),
+  get('/v1/customers/:id', [], (state, _, id) => customerResponse(state, id)),
   post('/v1/customers/:id', [...CUSTOMER, 'invoice_settings'], (state, params, id) => {
     const customer = livingNamed(state, id)
     updateCustomer(state, customer, (one) => applied(state, one, params))

@@ -1,7 +1,7 @@
 /** `expand[]`: ids in an answer become the objects they name; some lists are in an answer only when asked for. */
 import type Stripe from 'stripe'
 import { lineItemsOf } from './checkout.ts'
-import { customerAnswer } from './customers.ts'
+import { customerResponse } from './customers.ts'
 import { invalid } from './errors.ts'
 import { whollyListed } from './lists.ts'
 import { type State, snapshot } from './state.ts'
@@ -11,14 +11,14 @@ const MAX_DEPTH = 4
 
 type Json = Record<string, unknown>
 
-/** @param answer a snapshot, which is changed */
-export function expand(state: State, answer: object, paths: readonly string[]): void {
+/** @param response a snapshot, which is changed */
+export function expand(state: State, response: object, paths: readonly string[]): void {
   for (const path of paths) {
     const names = path.split('.')
     if (names.length > MAX_DEPTH + (names[0] === 'data' ? 1 : 0)) {
       throw invalid(`You cannot expand more than ${MAX_DEPTH} levels of a property. Property: ${path}`, 'expand')
     }
-    walk(state, answer as Json, names, path)
+    walk(state, response as Json, names, path)
   }
 }
 
@@ -35,7 +35,7 @@ function walk(state: State, object: Json, [name, ...rest]: readonly string[], pa
 }
 
 function found(state: State, id: string, path: string): object {
-  if (state.customers.has(id)) return snapshot(customerAnswer(state, id))
+  if (state.customers.has(id)) return snapshot(customerResponse(state, id))
   const collections: readonly ReadonlyMap<string, object>[] = [
     state.products,
     state.prices,

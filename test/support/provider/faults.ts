@@ -1,6 +1,7 @@
 /** What can go wrong on the way to the provider and back. Each can be switched at any time. */
-import type { Answer, ProviderRequest } from './answer.ts'
+
 import { bodyOf } from './errors.ts'
+import type { ProviderRequest, ProviderResponse } from './responder.ts'
 
 export interface Where {
   /** The beginning of a path, e.g. `/v1/invoices`, or a pattern; undefined: everything. */
@@ -22,7 +23,7 @@ export interface Held {
 
 export interface Faults {
   /** This instead of carrying it out. */
-  answer(status: number, how?: Limited & { readonly headers?: Readonly<Record<string, string>> }): void
+  respond(status: number, how?: Limited & { readonly headers?: Readonly<Record<string, string>> }): void
   /** Carried out, but the connection is reset before the answer. Once, if not said otherwise. */
   cut(how?: Limited): void
   /** Carried out, but answered with 500, which the client does not send again. Once, if not said otherwise. */
@@ -35,11 +36,11 @@ export interface Faults {
 
 export interface FaultsInside extends Faults {
   /** The answer that replaces carrying it out. */
-  instead(request: ProviderRequest): Answer | undefined
+  instead(request: ProviderRequest): ProviderResponse | undefined
   /** Whether the answer may go out, when it may. */
   before(request: ProviderRequest): Promise<'send' | 'cut' | 'lose'>
   /** The answer that goes out for one that is lost. */
-  readonly lost: Answer
+  readonly lost: ProviderResponse
 }
 
 interface Active extends Limited {
@@ -48,15 +49,15 @@ interface Active extends Limited {
 
 export function createFaults(): FaultsInside {
   const counts = { cut: 0 }
-  let answers: (Active & { status: number; headers: Readonly<Record<string, string>> })[] = []
+  let responses: (Active & { status: number; headers: Readonly<Record<string, string>> })[] = []
   let cuts: Active[] = []
   let losses: Active[] = []
   const holds: (Active & { arrive: () => void; released: Promise<void>; release: () => void })[] = []
 
   return {
     counts,
-    answer(status, { headers = {}, times = Infinity, ...where } = {}) {
-      answers.push({ ...where, left: times, status, headers })
+    respond(status, { headers = {}, times = Infinity, ...where } = {}) {
+      responses.push({ ...where, left: times, status, headers })
     },
     cut({ times = 1, ...where } = {}) {
       cuts.push({ ...where, left: times })
@@ -84,13 +85,13 @@ export function createFaults(): FaultsInside {
       }
     },
     clear() {
-      answers = []
+      responses = []
       cuts = []
       losses = []
       for (const { release } of holds.splice(0)) release()
     },
     instead(request) {
-      const fault = taken(answers, request)
+      const fault = taken(responses, request)
       if (!fault) return undefined
       return { status: fault.status, headers: fault.headers, body: { error: bodyOf(fault.status) } }
     },

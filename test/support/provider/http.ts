@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text as bodyText } from 'node:stream/consumers'
-import type { Answer, Answering, ProviderRequest } from './answer.ts'
 import type { FaultsInside } from './faults.ts'
 import { parsed } from './form.ts'
+import type { ProviderRequest, ProviderResponse, Responder } from './responder.ts'
 
 export interface Listening {
   readonly port: number
@@ -16,7 +16,7 @@ export interface Listening {
 }
 
 export interface Serving {
-  readonly answering: Answering
+  readonly responder: Responder
   readonly faults: FaultsInside
   readonly requests: ProviderRequest[]
   readonly nextId: () => string
@@ -43,7 +43,7 @@ export async function listen(serving: Serving): Promise<Listening> {
 }
 
 async function serve(serving: Serving, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { answering, faults, requests, nextId } = serving
+  const { responder, faults, requests, nextId } = serving
   const request = await read(incoming, nextId())
   requests.push(request)
   const instead = faults.instead(request)
@@ -51,19 +51,19 @@ async function serve(serving: Serving, incoming: IncomingMessage, response: Serv
     send(response, instead, request)
     return
   }
-  const answer = answering.answer(request)
+  const reply = responder.respond(request)
   const { idempotencyKey } = request
-  let isOnItsWay = idempotencyKey !== undefined && !answering.inFlight.has(idempotencyKey)
+  let isOnItsWay = idempotencyKey !== undefined && !responder.inFlight.has(idempotencyKey)
   const landed = () => {
-    if (isOnItsWay && idempotencyKey !== undefined) answering.inFlight.delete(idempotencyKey)
+    if (isOnItsWay && idempotencyKey !== undefined) responder.inFlight.delete(idempotencyKey)
     isOnItsWay = false
   }
-  if (isOnItsWay && idempotencyKey !== undefined) answering.inFlight.add(idempotencyKey)
+  if (isOnItsWay && idempotencyKey !== undefined) responder.inFlight.add(idempotencyKey)
   response.on('close', landed)
   const fate = await faults.before(request)
   landed()
   if (fate === 'cut') incoming.socket.resetAndDestroy()
-  else if (!response.destroyed) send(response, fate === 'lose' ? faults.lost : answer, request)
+  else if (!response.destroyed) send(response, fate === 'lose' ? faults.lost : reply, request)
 }
 
 async function read(incoming: IncomingMessage, id: string): Promise<ProviderRequest> {
@@ -84,7 +84,7 @@ function one(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header
 }
 
-function send(response: ServerResponse, { status, headers, body }: Answer, request: ProviderRequest): void {
+function send(response: ServerResponse, { status, headers, body }: ProviderResponse, request: ProviderRequest): void {
   response.writeHead(status, {
     'content-type': 'application/json',
     'request-id': request.id,

@@ -11,13 +11,13 @@
  * order. An endpoint or a parameter that the fake does not know is refused, never ignored.
  */
 import Stripe from 'stripe'
-import { createAnswering, type ProviderRequest } from './answer.ts'
 import { moveTo } from './clock.ts'
 import { deliver, type SignedEvent, signed } from './delivery.ts'
 import { createFaults, type Faults } from './faults.ts'
 import { listen } from './http.ts'
 import { createLevers, type Levers } from './levers.ts'
 import { usage } from './meters.ts'
+import { createResponder, type ProviderRequest } from './responder.ts'
 import { createState, DAY_SECONDS, HOUR_SECONDS, type Settings } from './state.ts'
 
 export { shuffled } from './delivery.ts'
@@ -81,8 +81,8 @@ export async function startProvider({ start = new Date(), ...settings }: Provide
   const state = createState({ ...DEFAULTS, ...settings }, start)
   const faults = createFaults()
   const requests: ProviderRequest[] = []
-  const answering = createAnswering(state, Stripe.API_VERSION)
-  const server = await listen({ answering, faults, requests, nextId: () => state.id('req') })
+  const responder = createResponder(state, Stripe.API_VERSION)
+  const server = await listen({ responder, faults, requests, nextId: () => state.id('req') })
   const signedAt = (event: Stripe.Event, { secret, at }: Signing) =>
     signed(event, secret, at ? Math.floor(at.getTime() / 1000) : state.now)
   return {

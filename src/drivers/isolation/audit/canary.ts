@@ -45,7 +45,7 @@ export async function* canary(
     await client.connect()
     for (const bait of baits) {
       for (const role of takesRole ? [undefined, scopeRole] : [undefined]) {
-        if (await answers(client, bait, role)) {
+        if (await isReadable(client, bait, role)) {
           const by = role ?? (database === undefined ? server.login : await loginOf(server, database))
           yield unscopedRead(server, bait, { role: by, database })
         }
@@ -72,7 +72,7 @@ export async function baitsIn(client: pg.ClientBase, schemas: readonly string[],
   return rows
 }
 
-async function answers(client: pg.Client, { schema, table }: Bait, role: string | undefined): Promise<boolean> {
+async function isReadable(client: pg.Client, { schema, table }: Bait, role: string | undefined): Promise<boolean> {
   const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`
   await client.query(`begin read only; set local statement_timeout = ${TIMEOUT_MS}`)
   try {

@@ -53,7 +53,7 @@ export class IdleClients {
     else this.#byDatabase.set(database, [pooled])
   }
 
-  /** Answers whether it was there. */
+  /** Returns whether it was there. */
   remove(pooled: PooledClient): boolean {
     const { database } = pooled.request
     const clients = this.#byDatabase.get(database)

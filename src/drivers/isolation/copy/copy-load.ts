@@ -40,8 +40,8 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
   return withSettings(client, settings, async () => {
     const stored = await existingIn(client, schema, searchPath)
     refuseMisfit(copy.description, stored)
-    const answer = await client.query(`select current_setting('transaction_isolation') as isolation`)
-    const mayFreeze = answer.rows[0].isolation === 'read committed' // a snapshot that lasts would not see the rows
+    const result = await client.query(`select current_setting('transaction_isolation') as isolation`)
+    const mayFreeze = result.rows[0].isolation === 'read committed' // a snapshot that lasts would not see the rows
     const names = copy.description.tables.map(({ name }) => name)
     const bared = await bareTables(client, schema, names, { ...options, tenantId })
     await all(client, ...bared.off, ...emptied(schema, names, stored))

@@ -132,7 +132,7 @@ async function read(client: pg.ClientBase, source: Source, stored: StoredSchema)
     query: queryOf(table, source),
   }))
   const ran = await migrator.records(client, schema)
-  const answers = await all(
+  const results = await all(
     client,
     sequencesText(schema, stored),
     `select set_config('search_path', ${pg.escapeLiteral(searchPath)}, true), set_config('app.tenant_id', ${pg.escapeLiteral(tenantId)}, true)`,
@@ -144,9 +144,9 @@ async function read(client: pg.ClientBase, source: Source, stored: StoredSchema)
     isolation,
     migrations: ran.map(({ name, checksum }) => ({ name, checksum })),
     tables: reads.map(({ table }) => table),
-    sequences: answers[0]?.rows as CopiedSequence[],
+    sequences: results[0]?.rows as CopiedSequence[],
   }
-  return new TablesOut(client, description, reads, estimateOf(answers.slice(-reads.length || answers.length)))
+  return new TablesOut(client, description, reads, estimateOf(results.slice(-reads.length || results.length)))
 }
 
 /** Whose rows they are, row level security says; the condition says it again, for the index. */

@@ -15,7 +15,7 @@ export interface Into {
 
 const NEWLINE = 0x0a
 
-/** Answers how many rows the server has taken. */
+/** Returns how many rows the server has taken. */
 export async function copyTableIn(
   client: pg.ClientBase,
   { name, isFreezing }: Into,

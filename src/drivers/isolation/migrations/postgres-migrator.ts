@@ -61,7 +61,7 @@ export class PostgresMigrator {
     this.#migrations = migrations
   }
 
-  /** Brings storage that has just been made up to date. Answers everything it has now, in order. */
+  /** Brings storage that has just been made up to date. Returns everything it has now, in order. */
   async install(client: pg.ClientBase, locator: string, searchPath: string, { ran }: StorageRead): Promise<string[]> {
     const applied = appliedOf(this.#migrations, ran)
     return [...applied, ...(await this.#run(client, locator, searchPath, pendingOf(this.#migrations, applied)))]
@@ -91,7 +91,7 @@ export class PostgresMigrator {
     return ran
   }
 
-  /** The same with a transaction of its own. Answers undefined when it has done nothing, and `up` is to be asked. */
+  /** The same with a transaction of its own. Returns undefined when it has done nothing, and `up` is to be asked. */
   async upAtOnce(
     client: pg.ClientBase,
     locator: string,

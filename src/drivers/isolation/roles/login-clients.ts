@@ -29,7 +29,7 @@ const PASSWORD_REFUSED = '28P01'
 /** Errors of a refused login; 28000 where pg_hba.conf or NOLOGIN forbids it, which no password changes. */
 const REFUSED = new Set([PASSWORD_REFUSED, '28000'])
 /** Age at which the result of a login expires, and timeout of a probe. */
-const ANSWER_COUNTS_MS = 10_000
+const RESULT_TTL_MS = 10_000
 const PROBE_MS = 1_500
 /** Errors of poolers that reject `options` in the startup packet. */
 const OPTIONS_REFUSED = new Set(['08P01', '0A000'])
@@ -43,7 +43,7 @@ export class LoginClients {
   readonly #trustedUntil = new Map<'own' | 'tenants', number>()
   #settings: Promise<SessionSettings> | undefined
   #pooled: PooledSettings | undefined
-  #answer: { readonly isRefused: boolean; readonly at: number } | undefined
+  #lastResult: { readonly isRefused: boolean; readonly at: number } | undefined
   #isRefusalLogged = false
 
   constructor(placement: Placement, log: Logger) {
@@ -65,7 +65,7 @@ export class LoginClients {
     const password = await this.#ownPassword(database)
     try {
       return await this.#open(database, password).catch(async (error) => {
-        if (password === undefined && isRefusal(error)) this.#answer = { isRefused: true, at: performance.now() }
+        if (password === undefined && isRefusal(error)) this.#lastResult = { isRefused: true, at: performance.now() }
         if (!restores || !isPasswordRefusal(error)) throw error
         if (!(await this.#restored(password === undefined ? undefined : database))) throw error
         return this.#open(database, await this.#ownPassword(database))
@@ -85,8 +85,8 @@ export class LoginClients {
 
   /** Whether the server refuses the login. An accepted login counts for ten seconds; false if the server does not respond. */
   async isRefused(): Promise<boolean> {
-    const { isRefused = true, at = 0 } = this.#answer ?? {}
-    if (isRefused || performance.now() > at + ANSWER_COUNTS_MS) {
+    const { isRefused = true, at = 0 } = this.#lastResult ?? {}
+    if (isRefused || performance.now() > at + RESULT_TTL_MS) {
       const asked = this.open(OWN_DATABASE).then(closeClient)
       asked.catch(() => undefined) // it may fail after the timeout
       await inTime(asked, PROBE_MS, timeoutError).catch((error) =>
@@ -96,7 +96,7 @@ export class LoginClients {
         ),
       )
     }
-    return this.#answer?.isRefused ?? false
+    return this.#lastResult?.isRefused ?? false
   }
 
   /** Logged once, until the server accepts the login again. */
@@ -135,7 +135,7 @@ export class LoginClients {
         throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
       })
       if (ownPassword === undefined) {
-        this.#answer = { isRefused: false, at: performance.now() }
+        this.#lastResult = { isRefused: false, at: performance.now() }
         this.#isRefusalLogged = false
       }
       // Checked in the database of all tenants and in one of a tenant; the doctor checks each of these.

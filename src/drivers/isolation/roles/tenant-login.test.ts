@@ -24,7 +24,7 @@ beforeEach(async () => {
 })
 afterEach(() => installation.end())
 
-/** A login of the host's own. Answers the URL by which it connects to the installation. */
+/** A login of the host's own. Returns the URL by which it connects to the installation. */
 async function createLogin(attributes = ''): Promise<{ name: string; url: string }> {
   const name = `host_${randomBytes(4).toString('hex')}`
   await server.sql(`create role ${name} login password 'p' ${attributes}`)

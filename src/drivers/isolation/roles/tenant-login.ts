@@ -28,8 +28,8 @@ import { scramVerifier } from './scram-verifier.ts'
 const CONNECT_TIMEOUT_MS = 5_000
 /** On the server, of one statement that waits for another's lock. */
 const STATEMENT_TIMEOUT_MS = 5_000
-/** Of its answer: longer, so that what the server has given up is not tried again while it runs. */
-const ANSWER_TIMEOUT_MS = 8_000
+/** Of its response: longer, so that what the server has given up is not tried again while it runs. */
+const RESPONSE_TIMEOUT_MS = 8_000
 /** Its server is that of the backoffice, without which there is no start. */
 const BACKOFFICE = 'main'
 const LOGIN = 'tenantry_tenant'
@@ -171,7 +171,7 @@ export async function withServer<T>(url: string, work: (server: pg.Client) => Pr
     connectionString: url,
     application_name: 'tenantry setup',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    query_timeout: ANSWER_TIMEOUT_MS,
+    query_timeout: RESPONSE_TIMEOUT_MS,
   })
   server.on('error', () => undefined) // fails the statement, too; unheard, it would end the process
   await server.connect()

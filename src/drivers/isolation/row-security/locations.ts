@@ -44,7 +44,7 @@ export async function enteredOf(
 }
 
 /**
- * Enters the location where the tenant never had one. Answers the label of its rows.
+ * Enters the location where the tenant never had one. Returns the label of its rows.
  * @param how `new`: the tenant has no rows yet, also if a location was dropped here
  */
 export async function claim(client: pg.ClientBase, location: RowLocation, how?: 'new'): Promise<string> {

@@ -25,9 +25,9 @@ const known = new LRUCache<string, boolean>({ max: 2_000 })
 export function leavesNothing(text: string): boolean {
   const kept = known.get(text)
   if (kept !== undefined) return kept
-  const answer = ROWS_ONLY.test(text) && !KEEPS.test(text)
-  if (text.length <= LONGEST_KEPT_TEXT) known.set(text, answer)
-  return answer
+  const result = ROWS_ONLY.test(text) && !KEEPS.test(text)
+  if (text.length <= LONGEST_KEPT_TEXT) known.set(text, result)
+  return result
 }
 
 /** Sent after the transaction of whatever may keep something. */

@@ -61,7 +61,7 @@ export async function drainDatabase(server: PostgresServer, database: string, op
 }
 
 async function all(server: PostgresServer, text: string, what: string): Promise<Open[]> {
-  const { rows } = await server.answered((client) => client.query(text, [server.scopeRole, what]))
+  const { rows } = await server.ownedWithTimeout((client) => client.query(text, [server.scopeRole, what]))
   return rows
 }
 
@@ -92,7 +92,7 @@ async function ended(
 async function end(server: PostgresServer, open: readonly Open[]): Promise<void> {
   const ours = open.filter(({ isOwn, pid }) => isOwn && pid !== null)
   const [byOwner, byLogin] = [true, false].map((may) => ours.filter(({ mayEnd }) => mayEnd === may).map(({ id }) => id))
-  if (byOwner?.length) await server.answered((client) => client.query(END, [byOwner]))
+  if (byOwner?.length) await server.ownedWithTimeout((client) => client.query(END, [byOwner]))
   if (!byLogin?.length) return
   let login: pg.ClientBase | undefined
   const done = server.asLogin((client) => {

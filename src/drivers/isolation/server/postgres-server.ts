@@ -157,7 +157,7 @@ export class PostgresServer {
   ): Promise<T> {
     const options = { lockTimeoutMs: isAwaited ? AWAITED_LOCK_MS : LOCK_TIMEOUT_MS, partOf }
     const alone = (client: pg.ClientBase) => aloneInTime(client, locator, () => work(client), options)
-    return isAwaited ? this.answered(alone) : this.owned(alone)
+    return isAwaited ? this.ownedWithTimeout(alone) : this.owned(alone)
   }
 
   /** One for migrations, which wait for one another, told what the storage has. @param storage as their records name it */
@@ -194,17 +194,17 @@ export class PostgresServer {
   }
 
   /** The same for work that somebody waits for: fails when the server has not answered all of it in five seconds. */
-  answered<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+  ownedWithTimeout<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
     let isLate = false
     let client: pg.ClientBase | undefined
-    const answer = this.owned((own) => {
+    const result = this.owned((own) => {
       if (isLate) throw timeoutError()
       client = own
       return work(own).finally(() => {
         client = undefined
       })
     })
-    return inTime(answer, RESPONSE_TIMEOUT_MS, () => {
+    return inTime(result, RESPONSE_TIMEOUT_MS, () => {
       isLate = true
       if (client) destroyClient(client, timeoutError())
       return timeoutError()

@@ -14,7 +14,7 @@ const SQL_LENGTH = 200
 
 export async function activityOf(server: PostgresServer, options: ActivityOptions): Promise<ServerActivity> {
   const read = (client: pg.ClientBase) => sessions(client, options, server)
-  const ofOwner = await server.answered(async (client) => ({
+  const ofOwner = await server.ownedWithTimeout(async (client) => ({
     ...(await client.query(CAPACITY)).rows[0],
     sessions: await read(client),
   }))

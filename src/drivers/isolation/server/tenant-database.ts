@@ -138,7 +138,7 @@ export async function giveOwnLogin(server: PostgresServer, name: string): Promis
 }
 
 export const isClosed = (server: PostgresServer, name: string): Promise<boolean> =>
-  server.answered(async (client) => !(await isOpen(server, client, name)))
+  server.ownedWithTimeout(async (client) => !(await isOpen(server, client, name)))
 
 /** Whoever is connected to it loses the connection. What it could not drop in time is `INVALID`, and dropped the next time. */
 export async function dropDatabase(server: PostgresServer, name: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
@@ -192,7 +192,7 @@ async function stillThere(client: pg.ClientBase, cause: unknown): Promise<Error>
 
 /** The databases made for this installation, opened or not: its scope role has a right on each. */
 export async function databasesOf(server: PostgresServer): Promise<StoredPlace[]> {
-  const { rows } = await server.answered((client) =>
+  const { rows } = await server.ownedWithTimeout((client) =>
     client.query(
       `select datname as locator, not ${isOpenTo('$2', '$1')} as "isFenced"
        from pg_database where datname <> current_database() and exists (
@@ -261,7 +261,7 @@ const SESSIONS = `
 export async function endSessions(server: PostgresServer, name: string): Promise<void> {
   const deadline = performance.now() + SESSIONS_END_WITHIN_MS
   for (;;) {
-    const [starting, sessions] = await server.answered(async (client) => {
+    const [starting, sessions] = await server.ownedWithTimeout(async (client) => {
       const starting = await client.query(STARTING, [name])
       const sessions = await client.query(`select pid, ${MAY_END} as "mayEnd" ${SESSIONS}`, [name, server.scopeRole])
       const pids = sessions.rows.filter(({ mayEnd }) => mayEnd).map(({ pid }) => pid)

@@ -7,7 +7,7 @@ import type { constants } from 'node:sqlite'
 /** Where the driver keeps what has been run. */
 export const MIGRATIONS_TABLE = 'tenantry_migrations'
 
-/** Answers why not; undefined: it may. */
+/** Returns why not; undefined: it may. */
 export type Authorizer = (action: number, first: string | null, second: string | null) => string | undefined
 
 type Codes = typeof constants

@@ -25,7 +25,7 @@ import { quoted, type SqliteTable, sqliteTables } from './tables.ts'
 /** A row that a constraint refuses, or a type where types are strict. */
 const REFUSED = /^(23|42804)/
 
-/** Answers how many rows of each table are there. */
+/** Returns how many rows of each table are there. */
 export async function copyIn(
   storage: SqliteStorage,
   copy: TenantCopy,
@@ -53,7 +53,7 @@ export async function copyIn(
   }
 }
 
-/** Answers the triggers, as they are to be made again. */
+/** Returns the triggers, as they are to be made again. */
 function emptied(database: SqliteDatabase, tables: readonly SqliteTable[]): readonly { readonly sql: string }[] {
   const triggers = database.own(`select name, sql from sqlite_schema where type = 'trigger' order by rowid`)
   for (const { name } of triggers) database.own(`drop trigger ${quoted(name)}`)

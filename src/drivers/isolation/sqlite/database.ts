@@ -83,7 +83,7 @@ export class SqliteDatabase {
     })
   }
 
-  /** A statement of our own, which the authorizer lets pass. Answers its rows. */
+  /** A statement of our own, which the authorizer lets pass. Returns its rows. */
   own(text: string, values: readonly unknown[] = []): any[] {
     return this.#asOurs(() => {
       const statement = this.#database.prepare(text)

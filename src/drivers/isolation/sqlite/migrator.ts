@@ -32,7 +32,7 @@ export class SqliteMigrator {
     for (const { name, up, down } of this.#migrations) if (isSql(up) || isSql(down)) throw sqlRefused(name)
   }
 
-  /** Brings a storage up to date. Answers everything it has now, in order. */
+  /** Brings a storage up to date. Returns everything it has now, in order. */
   install(storage: SqliteStorage): Promise<string[]> {
     return this.#alone(storage, async (connection) => {
       const applied = this.#applied(storage)

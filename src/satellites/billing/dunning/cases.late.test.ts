@@ -61,7 +61,7 @@ describe('what is heard late', () => {
     const { tenantId, subscriptionId } = await open.debtor()
     open.provider.advance(GRACE)
     await open.deliver()
-    open.provider.faults.answer(500, { path: /invoices/ })
+    open.provider.faults.respond(500, { path: /invoices/ })
     expect(await open.tenancy.billing.dunning.sweep()).toBe(0)
     expect(open.log.at(-1)).toContain('a grace is over, and the provider cannot be asked')
     expect(await open.now(tenantId)).toEqual(['active pro', 'grace'])

@@ -100,7 +100,7 @@ export class DunningCases {
     await this.#settleAll((await this.open(tenantId)).filter(({ state }) => state === 'suspended'))
   }
 
-  /** Carries out what is due; answers how many cases that were. Each in a transaction of its own, so that none holds up another. */
+  /** Carries out what is due; returns how many cases that were. Each in a transaction of its own, so that none holds up another. */
   async sweep(signal?: AbortSignal): Promise<number> {
     if (this.#policy.action === 'none') return 0
     const due = await this.#part.kernel.database

@@ -38,7 +38,7 @@ interface Arrival {
 
 type Taken = { readonly isNew: boolean } | { readonly error: unknown }
 
-class NoAnswer extends Error {}
+class InsertTimeout extends Error {}
 
 export class Inbox {
   readonly #part: BillingPart
@@ -139,10 +139,10 @@ export class Inbox {
   /** When one is refused, the others are not to suffer for it. */
   async #takeAll(all: readonly Arrival[]): Promise<Taken[]> {
     try {
-      const news = await inTime(this.#insert(all), TIMEOUT_MS, () => new NoAnswer('the database does not answer'))
+      const news = await inTime(this.#insert(all), TIMEOUT_MS, () => new InsertTimeout('the database does not answer'))
       return all.map(({ event }) => ({ isNew: news.delete(event.id) }))
     } catch (error) {
-      if (all.length === 1 || error instanceof NoAnswer || isDatabaseUnavailable(error)) {
+      if (all.length === 1 || error instanceof InsertTimeout || isDatabaseUnavailable(error)) {
         return all.map(() => ({ error }))
       }
       const half = Math.ceil(all.length / 2)
@@ -151,7 +151,7 @@ export class Inbox {
   }
 
   /**
-   * Answers those that were not there, each with its job; what was fetched, and is sent now, has been received now. In the same order
+   * Returns those that were not there, each with its job; what was fetched, and is sent now, has been received now. In the same order
    * everywhere, so that nobody waits in a circle.
    */
   #insert(all: readonly Arrival[]): Promise<Set<string>> {

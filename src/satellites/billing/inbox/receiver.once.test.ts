@@ -42,31 +42,31 @@ const refuse = (eventId: string) =>
 describe('the same event at the same moment', () => {
   test('in one process is received once', async () => {
     const [event] = happened(1) as [Stripe.Event]
-    const answers = await Promise.all(Array.from({ length: 10 }, () => received(open.tenancy, event)))
-    expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200))
-    expect(answers.filter(({ json }) => !json.duplicate)).toHaveLength(1)
+    const responses = await Promise.all(Array.from({ length: 10 }, () => received(open.tenancy, event)))
+    expect(responses.map(({ status }) => status)).toEqual(Array(10).fill(200))
+    expect(responses.filter(({ json }) => !json.duplicate)).toHaveLength(1)
     expect(await kept([event])).toEqual({ events: 1, jobs: 1 })
   })
 
   test('in several processes is received once', async () => {
     const [event] = happened(1) as [Stripe.Event]
     const by = (n: number) => tenancies[n % tenancies.length] as BillingTenancy
-    const answers = await Promise.all(Array.from({ length: 10 }, (_, n) => received(by(n), event)))
-    expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200))
-    expect(answers.filter(({ json }) => !json.duplicate)).toHaveLength(1)
+    const responses = await Promise.all(Array.from({ length: 10 }, (_, n) => received(by(n), event)))
+    expect(responses.map(({ status }) => status)).toEqual(Array(10).fill(200))
+    expect(responses.filter(({ json }) => !json.duplicate)).toHaveLength(1)
     expect(await kept([event])).toEqual({ events: 1, jobs: 1 })
   })
 })
 
 test('many events, each in all processes, in another order everywhere, are each received once', async () => {
   const events = happened(250)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     tenancies.flatMap((tenancy, n) =>
       shuffled(events, n).map(async (event) => ({ id: event.id, ...(await received(tenancy, event)) })),
     ),
   )
-  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
-  const first = answers.filter(({ json }) => !json.duplicate).map(({ id }) => id)
+  expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]))
+  const first = responses.filter(({ json }) => !json.duplicate).map(({ id }) => id)
   expect(first.toSorted()).toEqual(events.map(({ id }) => id).toSorted())
   expect(await kept(events)).toEqual({ events: 250, jobs: 250 })
 })
@@ -76,10 +76,10 @@ test('one that PostgreSQL refuses is answered 503, and the others, received with
   const poison = events[17] as Stripe.Event
   const good = events.filter((event) => event !== poison)
   await refuse(poison.id)
-  const answers = await Promise.all(events.map((event) => received(open.tenancy, event)))
-  expect(answers.flatMap(({ status }, n) => (status === 200 ? [] : [[n, status]]))).toEqual([[17, 503]])
-  expect(answers[17]?.json).toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
-  expect(JSON.stringify(answers[17])).not.toContain('refused for the test')
+  const responses = await Promise.all(events.map((event) => received(open.tenancy, event)))
+  expect(responses.flatMap(({ status }, n) => (status === 200 ? [] : [[n, status]]))).toEqual([[17, 503]])
+  expect(responses[17]?.json).toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
+  expect(JSON.stringify(responses[17])).not.toContain('refused for the test')
   expect(open.log.join('')).toContain('refused for the test')
   expect(await kept(good)).toEqual({ events: 39, jobs: 39 })
   expect(await kept([poison])).toEqual({ events: 0, jobs: 0 })

@@ -45,8 +45,8 @@ describe('while the database is away', () => {
   test('an event is answered 503 with when to send it again, and is received when it is', async () => {
     const events = Array.from({ length: 5 }, happened)
     await proxy.close()
-    const answers = await Promise.all(events.map((event) => post(receivers, event)))
-    for (const answer of answers) expect(answer).toEqual(UNAVAILABLE)
+    const responses = await Promise.all(events.map((event) => post(receivers, event)))
+    for (const response of responses) expect(response).toEqual(UNAVAILABLE)
     expect(await kept(events)).toEqual({ events: 0, jobs: 0 })
     await proxy.open()
     for (const event of events) expect(await post(receivers, event)).toEqual(RECEIVED)
@@ -55,8 +55,8 @@ describe('while the database is away', () => {
 
   test('whoever has not signed is still told so, and nothing of the outage', async () => {
     await proxy.close()
-    const answer = await post(receivers, happened(), 'whsec_of_somebody_else')
-    expect(answer).toEqual({ status: 401, retryAfter: null, code: 'E_SIGNATURE_INVALID' })
+    const response = await post(receivers, happened(), 'whsec_of_somebody_else')
+    expect(response).toEqual({ status: 401, retryAfter: null, code: 'E_SIGNATURE_INVALID' })
     await proxy.open()
   })
 
@@ -72,12 +72,12 @@ describe('while the database is away', () => {
     )
     await answered.promise
     await proxy.close()
-    const answers = await all
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 503]))
-    const received = answers.flatMap(({ event, status }) => (status === 200 ? [event] : []))
+    const responses = await all
+    expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200, 503]))
+    const received = responses.flatMap(({ event, status }) => (status === 200 ? [event] : []))
     expect(await kept(received)).toEqual({ events: received.length, jobs: received.length })
     await proxy.open()
-    for (const { event, status } of answers) if (status !== 200) await post(receivers, event)
+    for (const { event, status } of responses) if (status !== 200) await post(receivers, event)
     expect(await kept(events)).toEqual({ events: 400, jobs: 400 })
   })
 })
@@ -122,7 +122,7 @@ describe('when the line breaks', () => {
     await fault.happened
     const others = later.map((event) => post(receivers, event))
     expect(await first).toEqual(UNAVAILABLE)
-    for (const answer of await Promise.all(others)) expect(answer).toEqual(RECEIVED)
+    for (const response of await Promise.all(others)) expect(response).toEqual(RECEIVED)
     expect(await kept([stuck, ...later])).toEqual({ events: 4, jobs: 4 })
     fault.end()
     expect(await post(receivers, stuck)).toEqual(RECEIVED)

@@ -173,9 +173,9 @@ describe('what was signed and is no event', () => {
     ['an event before all time', JSON.stringify({ ...event, created: -1 })],
     ['an event after all time', JSON.stringify({ ...event, created: 1e15 })],
   ])('is refused: %s', async (_, body) => {
-    const answer = await post(body, signatureOf(body))
-    expect(answer).toMatchObject(NOT_AN_EVENT)
-    expect(answer.json.detail).toBe('signed, but no event of the payment provider')
+    const response = await post(body, signatureOf(body))
+    expect(response).toMatchObject(NOT_AN_EVENT)
+    expect(response.json.detail).toBe('signed, but no event of the payment provider')
     expect(await isKept('evt_1')).toBe(false)
   })
 

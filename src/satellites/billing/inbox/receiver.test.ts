@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => open.end())
 
-interface Answer {
+interface ReceiverResponse {
   readonly status: number
   readonly json: any
   readonly headers: Headers
@@ -48,7 +48,7 @@ async function receiversWith(webhook: BillingOptions['webhook']): Promise<Mounta
   return createReceivers(await open.open({ satellites: [billing({ ...open.options, webhook })] }))
 }
 
-async function answerOf(receivers: Mountable, request: RequestInit, ip?: string): Promise<Answer> {
+async function responseOf(receivers: Mountable, request: RequestInit, ip?: string): Promise<ReceiverResponse> {
   const response = await receivers.fetch(new Request(`http://localhost${PATH}`, request), { ip })
   const text = await response.text()
   return { status: response.status, json: text && JSON.parse(text), headers: response.headers }
@@ -67,9 +67,9 @@ describe('an event', () => {
 
   test('is answered nothing else, as JSON that nobody keeps', async () => {
     const { body, headers } = signed(happened())
-    const answer = await open.post(body, { ...headers, 'x-request-id': 'of-the-provider' })
-    expect(answer.json).toEqual({ received: true })
-    expect(Object.fromEntries(answer.headers)).toMatchObject({
+    const response = await open.post(body, { ...headers, 'x-request-id': 'of-the-provider' })
+    expect(response.json).toEqual({ received: true })
+    expect(Object.fromEntries(response.headers)).toMatchObject({
       'content-type': 'application/json',
       'cache-control': 'no-store',
       'x-request-id': 'of-the-provider',
@@ -131,20 +131,20 @@ describe('a body', () => {
       },
     })
     const request = { method: 'POST', body, duplex: 'half' } as RequestInit
-    expect(await answerOf(createReceivers(open.tenancy), request)).toMatchObject(refused(413, 'E_PAYLOAD_TOO_LARGE'))
+    expect(await responseOf(createReceivers(open.tenancy), request)).toMatchObject(refused(413, 'E_PAYLOAD_TOO_LARGE'))
     expect(read).toBeLessThanOrEqual(MIB + 4 * 64 * 1024)
   })
 
   test('that is compressed is not taken', async () => {
     const { body, headers } = signed(happened())
-    const answer = await open.post(body, { ...headers, 'content-encoding': 'gzip' })
-    expect(answer).toMatchObject(refused(415, 'E_UNSUPPORTED_MEDIA_TYPE'))
+    const response = await open.post(body, { ...headers, 'content-encoding': 'gzip' })
+    expect(response).toMatchObject(refused(415, 'E_UNSUPPORTED_MEDIA_TYPE'))
   })
 })
 
 test('it takes POST alone', async () => {
   for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
-    const { status, json, headers } = await answerOf(createReceivers(open.tenancy), { method })
+    const { status, json, headers } = await responseOf(createReceivers(open.tenancy), { method })
     expect([status, headers.get('allow')]).toEqual([405, 'POST'])
     if (method !== 'HEAD') expect(json.code).toBe('E_METHOD_NOT_ALLOWED')
   }
@@ -157,7 +157,7 @@ describe('the order of what is looked at', () => {
     const large = 'x'.repeat(MIB + 1)
     const [from, elsewhere] = ['203.0.113.7', '203.0.113.8']
     const statusOf = async (of: string, signature: string, ip: string) =>
-      (await answerOf(receivers, { method: 'POST', body: of, headers: { 'stripe-signature': signature } }, ip)).status
+      (await responseOf(receivers, { method: 'POST', body: of, headers: { 'stripe-signature': signature } }, ip)).status
     expect(await statusOf(large, 'garbage', elsewhere)).toBe(403)
     expect(await statusOf(body, signatureOf(body), elsewhere)).toBe(403)
     expect(await statusOf(large, 'garbage', from)).toBe(413)
@@ -175,7 +175,7 @@ describe('the order of what is looked at', () => {
     }
     const body = new ReadableStream({ pull }, { highWaterMark: 0 })
     const request = { method: 'POST', body, duplex: 'half' } as RequestInit
-    expect(await answerOf(receivers, request, '203.0.113.8')).toMatchObject(refused(403, 'E_ADDRESS_NOT_ALLOWED'))
+    expect(await responseOf(receivers, request, '203.0.113.8')).toMatchObject(refused(403, 'E_ADDRESS_NOT_ALLOWED'))
     expect(isRead).toBe(false)
   })
 })

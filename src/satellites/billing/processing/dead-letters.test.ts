@@ -45,7 +45,7 @@ const askedInVain = (fail: () => unknown) => async (): Promise<Doomed> => {
   await fail()
   return { eventId: lastOf('customer.subscription.updated').eventId, tenantId }
 }
-const answered = (status: number) => askedInVain(() => open.provider.faults.answer(status))
+const answered = (status: number) => askedInVain(() => open.provider.faults.respond(status))
 
 const ROWS: readonly Row[] = [
   {

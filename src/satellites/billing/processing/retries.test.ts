@@ -81,7 +81,7 @@ const putOff = (eventId: string, attempts: number, seconds: number) =>
   }, PATIENCE_MS)
 
 test('three times: after 30 seconds to a minute, and after one to two minutes; then it is a dead letter', async () => {
-  open.provider.faults.answer(500)
+  open.provider.faults.respond(500)
   const eventId = await changed()
   await putOff(eventId, 1, 30)
   await makeDue(eventId)
@@ -104,7 +104,7 @@ test('three times: after 30 seconds to a minute, and after one to two minutes; t
 })
 
 test('no more once it succeeds, and it is said once', async () => {
-  open.provider.faults.answer(429, { times: 1 })
+  open.provider.faults.respond(429, { times: 1 })
   const eventId = await changed()
   await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'retry' }), PATIENCE_MS)
   expect(await rowOf(eventId)).toMatchObject({ status: 'waiting', errorCode: 'provider_rate_limited', attempts: 1 })
@@ -116,7 +116,7 @@ test('no more once it succeeds, and it is said once', async () => {
 })
 
 test('once, where time mends nothing', async () => {
-  open.provider.faults.answer(401)
+  open.provider.faults.respond(401)
   const eventId = await changed()
   await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), PATIENCE_MS)
   expect(await jobOf(eventId)).toMatchObject({ retried: 0 })

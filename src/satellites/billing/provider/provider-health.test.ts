@@ -241,7 +241,7 @@ describe('a measurement', () => {
       [429, 'provider_rate_limited'],
       [500, 'provider_unavailable'],
     ] as const) {
-      open.provider.faults.answer(status, { path: '/v1/balance' })
+      open.provider.faults.respond(status, { path: '/v1/balance' })
       const asked = open.provider.requests.length
       await health.measure()
       expect(open.provider.requests.length - asked).toBe(1)

@@ -56,7 +56,7 @@ export class Usage {
     this.#customers = customers
   }
 
-  /** What a host has counted by itself. Answers false when it was reported before; that id for something else is refused. */
+  /** What a host has counted by itself. Returns false when it was reported before; that id for something else is refused. */
   async report(tenantId: string, used: Used, id: string): Promise<boolean> {
     const { database } = this.#part.kernel
     return database.transaction(async () => {
@@ -88,7 +88,7 @@ export class Usage {
     await this.#send(id)
   }
 
-  /** Sends what is left of a tenant's, until the provider is away. Answers how many batches are not sent then. */
+  /** Sends what is left of a tenant's, until the provider is away. Returns how many batches are not sent then. */
   async sendAll(tenantId: string): Promise<number> {
     const { database } = this.#part.kernel
     const { rows } = await database.sql(
@@ -108,7 +108,7 @@ export class Usage {
     return left.rows[0].count
   }
 
-  /** Sends what is due: it had to wait, or its job was lost. Answers how many that were. */
+  /** Sends what is due: it had to wait, or its job was lost. Returns how many that were. */
   async resend(signal?: AbortSignal): Promise<number> {
     for (let sent = 0; ; ) {
       const together = await this.#resendSome()

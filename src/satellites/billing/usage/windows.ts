@@ -85,7 +85,7 @@ export class UsageWindows {
     await Promise.all(this.#closing)
   }
 
-  /** Hands on what all tenants have used of these quotas; default all. Answers how many batches that came to. */
+  /** Hands on what all tenants have used of these quotas; default all. Returns how many batches that came to. */
   close(quotas: readonly string[] = Object.keys(this.#part.settings.usage)): Promise<number> {
     return this.#close(quotas, 'changed')
   }

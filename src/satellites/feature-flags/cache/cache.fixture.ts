@@ -54,10 +54,10 @@ export async function openPair(
       const original = database.sql.bind(database)
       const [done, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       vi.spyOn(database, 'sql').mockImplementationOnce(async (...given) => {
-        const answer = await original(...given)
+        const result = await original(...given)
         done.resolve()
         await held.promise
-        return answer
+        return result
       })
       const before = read()
       await done.promise

@@ -49,18 +49,18 @@ describe('what is known', () => {
   test('is the flag, and not what came out for somebody', async () => {
     await set('half', { enabled: true, rolloutPercent: 50, bucketKey: 'plan' })
     await notificationsReceived()
-    const answers = new Set<boolean>()
+    const results = new Set<boolean>()
     const ask = async (plan: string) => {
       const context = { tenantId: id, attributes: { plan } }
       const { enabled } = await there.featureFlags.explain('half', context)
       expect(await there.featureFlags.isEnabled('half', context)).toBe(enabled)
-      answers.add(enabled)
+      results.add(enabled)
     }
     await ask('first')
     const queries = await queriesOf(async () => {
       for (let n = 0; n < 50; n++) await ask(`plan-${n}`)
     })
-    expect([queries, answers]).toEqual([0, new Set([true, false])])
+    expect([queries, results]).toEqual([0, new Set([true, false])])
   })
 
   test('is loaded by one query, whoever asks for it', async () => {

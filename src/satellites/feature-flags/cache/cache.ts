@@ -238,9 +238,9 @@ export class FlagCache {
     return { load: ++this.#loads, at: performance.now(), generation, period: this.#period }
   }
 
-  async #read<T>(answer: Promise<T>): Promise<T> {
+  async #read<T>(result: Promise<T>): Promise<T> {
     this.#outage.trying()
-    const read = await answer
+    const read = await result
     this.#outage.answered()
     return read
   }

@@ -69,7 +69,7 @@ export class TenantFlags implements Known {
     return [...this.entries.values()].filter(({ rule }) => rule !== undefined)
   }
 
-  /** Answers how many more are known than before. */
+  /** Returns how many more are known than before. */
   put(key: string, entry: Entry): number {
     const before = this.entries.get(key)
     if (before && before.load > entry.load) return 0

@@ -103,9 +103,9 @@ export class SharedFlags {
     if (!this.#outage.mayTry) throw unavailable()
     this.#outage.trying()
     try {
-      const answer = await inTime(work(this.#kernel.store), WAITED_MS, () => unavailable())
+      const result = await inTime(work(this.#kernel.store), WAITED_MS, () => unavailable())
       this.#outage.answered()
-      return answer
+      return result
     } catch (error) {
       this.#outage.failed()
       throw DependencyUnavailable.matches(error) ? error : unavailable(error)

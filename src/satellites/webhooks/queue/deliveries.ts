@@ -172,7 +172,7 @@ export class Deliveries {
     return rows[0]
   }
 
-  /** Makes ready what `where` names; of what is settled a new budget begins. Answers how many, and the last of them. */
+  /** Makes ready what `where` names; of what is settled a new budget begins. Returns how many, and the last of them. */
   async #begin(where: string, values: readonly unknown[]): Promise<{ readonly count: number; readonly last: string }> {
     const { database, clock } = this.#kernel
     const { rows } = await database.sql(

@@ -24,8 +24,8 @@ describe('of a tenant', () => {
   test('that nobody knows nothing is sent, not to the host either', async () => {
     const event = anyEvent()
     await expect(dispatch(event, {}, 'nobody')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
-    const answer = await call('POST', '/tenants/nobody/dispatch', { body: { event, payload: {} } })
-    expect(answer).toMatchObject({ status: 404, json: { code: 'E_TENANT_NOT_FOUND' } })
+    const response = await call('POST', '/tenants/nobody/dispatch', { body: { event, payload: {} } })
+    expect(response).toMatchObject({ status: 404, json: { code: 'E_TENANT_NOT_FOUND' } })
     expect(await rowsOf(event)).toEqual(NOTHING)
   })
 
@@ -49,12 +49,12 @@ describe('of a tenant', () => {
 
   test('that is deleted: what was dispatched before it, and that it is; nothing new', async () => {
     const webhookId = await subscribe(fixture.id, ['*'])
-    fixture.receiver.answers(() => ({ status: 503 }))
+    fixture.receiver.respondWith(() => ({ status: 503 }))
     await dispatch('order.paid')
     await send()
     await dispatch('order.shipped')
     await fixture.tenancy.tenants.delete(fixture.id)
-    fixture.receiver.answers(() => ({ status: 200 }))
+    fixture.receiver.respondWith(() => ({ status: 200 }))
     clock.advance(HOUR_MS)
     await send()
     const expected = ['order.paid', 'order.paid', 'order.shipped', 'tenant.deleted']
@@ -65,8 +65,8 @@ describe('of a tenant', () => {
 
     const event = anyEvent()
     await expect(dispatch(event)).rejects.toMatchObject({ code: 'E_TENANT_STATE', extras: { from: 'deleted' } })
-    const answer = await call('POST', `/tenants/${fixture.id}/dispatch`, { body: { event, payload: {} } })
-    expect(answer).toMatchObject({ status: 409, json: { code: 'E_TENANT_STATE', from: 'deleted' } })
+    const response = await call('POST', `/tenants/${fixture.id}/dispatch`, { body: { event, payload: {} } })
+    expect(response).toMatchObject({ status: 409, json: { code: 'E_TENANT_STATE', from: 'deleted' } })
     await expect(fixture.tenancy.webhooks.test(fixture.id, webhookId)).rejects.toThrow(inCode('E_TENANT_STATE'))
     expect(await rowsOf(event)).toEqual(NOTHING)
     expect(await send()).toBe(0)
@@ -82,7 +82,9 @@ describe('of a tenant', () => {
     await subscribe(fixture.id, ['order.*'], `${fixture.path}/other`)
     const other = await activeTenant(fixture.tenancy)
     const others = await subscribe(other, ['*'], `${fixture.path}/others`)
-    fixture.receiver.answers(({ headers }) => ({ status: headers['x-webhook-event'] === 'order.failing' ? 500 : 200 }))
+    fixture.receiver.respondWith(({ headers }) => ({
+      status: headers['x-webhook-event'] === 'order.failing' ? 500 : 200,
+    }))
     for (const tenant of [fixture.id, other])
       for (const event of ['order.paid', 'order.failing']) await dispatch(event, {}, tenant)
     await send()
@@ -142,7 +144,7 @@ describe('of a tenant', () => {
 
 describe('a subscription that changes while a delivery is on its way', () => {
   const slow = (meanwhile: () => Promise<unknown>, status: number) => {
-    fixture.receiver.answers((_, response) => {
+    fixture.receiver.respondWith((_, response) => {
       void meanwhile().then(() => response.writeHead(status).end())
       return undefined
     })
@@ -158,7 +160,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
       const [deliveryId = ''] = await dispatch('order.paid')
       slow(() => fixture.tenancy.webhooks.delete(fixture.id, webhookId), status)
       await send()
-      fixture.receiver.answers(() => ({}))
+      fixture.receiver.respondWith(() => ({}))
       const stateNow = async () =>
         (
           await database.sql('select state, last_error as error from multitenancy.webhook_deliveries where id = $1', [
@@ -176,7 +178,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
 
   test('is disabled: what waits ends as failed, says so, and can be replayed when it is enabled again', async () => {
     const webhookId = await subscribe(fixture.id, ['order.*'])
-    fixture.receiver.answers(() => ({ status: 500 }))
+    fixture.receiver.respondWith(() => ({ status: 500 }))
     const [tried = ''] = await dispatch('order.paid')
     await send()
     const [pending = ''] = await dispatch('order.shipped')
@@ -196,7 +198,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
       'Given up after one attempt: the subscription is disabled. Enable the subscription and replay it to try again.',
     ])
     expect((await explained(pending))[0]).toBe('failed')
-    fixture.receiver.answers(() => ({ status: 200 }))
+    fixture.receiver.respondWith(() => ({ status: 200 }))
     await fixture.tenancy.webhooks.update(fixture.id, webhookId, { enabled: true })
     expect(await fixture.tenancy.webhooks.replayFailed(fixture.id, webhookId)).toEqual({ count: 2 })
     expect(await send()).toBe(2)
@@ -208,7 +210,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
 
   test('gets another URL: what waits goes there', async () => {
     const webhookId = await subscribe(fixture.id, ['order.*'])
-    fixture.receiver.answers(() => ({ status: 500 }))
+    fixture.receiver.respondWith(() => ({ status: 500 }))
     await dispatch('order.paid')
     await send()
     await fixture.tenancy.webhooks.update(fixture.id, webhookId, { url: `${fixture.receiver.url}${fixture.path}/new` })
@@ -222,7 +224,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
     const told: unknown[] = []
     const end = fixture.tenancy.on(WebhookSubscriptionDisabled, (event) => void told.push(event))
     const webhookId = await subscribe(fixture.id, ['order.*'])
-    fixture.receiver.answers(() => ({ status: 410 }))
+    fixture.receiver.respondWith(() => ({ status: 410 }))
     const ids = (await Promise.all(Array.from({ length: 10 }, () => dispatch('order.paid')))).flat()
     await send()
     await eventually(async () =>

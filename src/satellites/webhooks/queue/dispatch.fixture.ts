@@ -38,11 +38,11 @@ export function openDispatch() {
   beforeEach(async () => {
     fixture.id = await createdTenant(opened.tenancy)
     fixture.path = `/${randomUUID()}`
-    fixture.receiver.answers(() => ({}))
+    fixture.receiver.respondWith(() => ({}))
   })
   /** What a test leaves behind is heard in no other. */
   afterEach(async () => {
-    fixture.receiver.answers(() => ({}))
+    fixture.receiver.respondWith(() => ({}))
     await opened.tenancy.kernel.database.sql('update multitenancy.webhook_subscriptions set deleted_at = now()')
     await send()
   })

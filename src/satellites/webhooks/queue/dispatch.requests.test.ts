@@ -23,7 +23,7 @@ describe('the body', () => {
 
   test('is the same, byte by byte, at each attempt and after a replay', async () => {
     const webhookId = await subscribe(fixture.id, ['order.paid'])
-    fixture.receiver.answers(() => ({ status: 500 }))
+    fixture.receiver.respondWith(() => ({ status: 500 }))
     const payload = structuredClone(STRANGE)
     const dispatching = dispatch('order.paid', payload)
     payload.z = 2 // what the caller does with it afterwards is its own affair
@@ -36,7 +36,7 @@ describe('the body', () => {
       state: 'failed',
       attemptCount: 5,
     })
-    fixture.receiver.answers(() => ({ status: 200 }))
+    fixture.receiver.respondWith(() => ({ status: 200 }))
     await fixture.tenancy.webhooks.replay(fixture.id, webhookId, deliveryId)
     expect(await send()).toBe(1)
 
@@ -140,8 +140,8 @@ describe('over HTTP', () => {
   test('it is for a server, whose token may do nothing else here', async () => {
     const webhookId = await subscribe(fixture.id, ['order.*'])
     const body = { event: 'order.paid', payload: { amount: 1 } }
-    const answer = await dispatched(body, { who: 'runtime' })
-    expect(answer).toMatchObject({ status: 202, json: { deliveries: [expect.any(String)] } })
+    const response = await dispatched(body, { who: 'runtime' })
+    expect(response).toMatchObject({ status: 202, json: { deliveries: [expect.any(String)] } })
     expect((await dispatched(body)).status).toBe(202)
     const forbidden = { status: 403, json: { code: 'E_FORBIDDEN' } }
     expect(await dispatched(body, { who: 'read' })).toMatchObject(forbidden)
@@ -152,7 +152,7 @@ describe('over HTTP', () => {
       '/webhook-events',
     ])
       expect(await call('GET', at, { who: 'runtime' }), at).toMatchObject(forbidden)
-    const replay = `/tenants/${fixture.id}/webhooks/${webhookId}/deliveries/${answer.json.deliveries[0]}/replay`
+    const replay = `/tenants/${fixture.id}/webhooks/${webhookId}/deliveries/${response.json.deliveries[0]}/replay`
     expect(await call('POST', replay, { who: 'runtime' })).toMatchObject(forbidden)
     expect(await deliveriesOf(fixture.tenancy, fixture.id, webhookId)).toHaveLength(2)
     await send()
@@ -162,9 +162,9 @@ describe('over HTTP', () => {
     await subscribe(fixture.id, ['order.*'])
     const headers = { 'idempotency-key': randomUUID() }
     const body = { event: 'order.paid', payload: { amount: 1 } }
-    const answers = [await dispatched(body, { headers }), await dispatched(body, { headers, who: 'admin' })]
-    expect(answers[1]?.json).toEqual(answers[0]?.json)
-    expect(answers[1]?.headers.get('idempotency-replayed')).toBe('true')
+    const responses = [await dispatched(body, { headers }), await dispatched(body, { headers, who: 'admin' })]
+    expect(responses[1]?.json).toEqual(responses[0]?.json)
+    expect(responses[1]?.headers.get('idempotency-replayed')).toBe('true')
     expect(await dispatched({ ...body, payload: {} }, { headers })).toMatchObject({
       json: { code: 'E_IDEMPOTENCY_MISMATCH' },
     })
@@ -190,9 +190,9 @@ describe('over HTTP', () => {
     ['', { event: 'order.paid', payload: {}, webhookId: randomUUID() }],
   ])('a fault at "%s" is told: %j', async (fault, body) => {
     await subscribe(fixture.id, ['*'])
-    const answer = await dispatched(body)
-    expect(answer).toMatchObject({ status: 400, json: { code: 'E_INVALID_REQUEST' } })
-    expect(answer.json.errors.map((one: { path: string }) => one.path)).toContain(fault)
+    const response = await dispatched(body)
+    expect(response).toMatchObject({ status: 400, json: { code: 'E_INVALID_REQUEST' } })
+    expect(response.json.errors.map((one: { path: string }) => one.path)).toContain(fault)
     expect(await send()).toBe(0)
   })
 })

@@ -248,7 +248,7 @@ describe("Tenantry's own events", () => {
     const of = { dependency: 'store', operation: 'quotas.consume', policy: 'fail-open', errorCode: 'E' } as const
     await events.publish(DependencyDegraded, { ...of, tenantId: fixture.id })
     await events.publish(ChangeRecorded, { action: 'a', tenantId: fixture.id, target: 'b' })
-    fixture.receiver.answers((one) => ({ status: one.path === fixture.path ? 410 : 200 }))
+    fixture.receiver.respondWith((one) => ({ status: one.path === fixture.path ? 410 : 200 }))
     await dispatch('order.paid')
     await send()
     await eventually(() => expect(new Set(heard).size).toBe(3))

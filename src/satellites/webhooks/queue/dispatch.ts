@@ -82,7 +82,7 @@ export class Dispatch {
     })
   }
 
-  /** Answers the ids of its deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when the tenant is deleted, or a 400. */
+  /** Returns the ids of its deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when the tenant is deleted, or a 400. */
   async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
     if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) {
       throw TenantNotFound(`There is no tenant ${JSON.stringify(tenantId)}.`)
@@ -105,7 +105,7 @@ export class Dispatch {
     return deliveryId
   }
 
-  /** Answers the deliveries; throws when there is nothing more to be sent of the tenant. */
+  /** Returns the deliveries; throws when there is nothing more to be sent of the tenant. */
   async #sendOf(tenantId: string | null, message: Message): Promise<readonly string[]> {
     const { refused, deliveries } = await this.#send(message)
     if (tenantId === null) return deliveries

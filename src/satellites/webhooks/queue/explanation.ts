@@ -54,9 +54,9 @@ export function explain(
       if (delivery.lastStatus === 410 && delivery.lastError === null)
         return `The receiver answered 410, it wants no more; nothing is sent by itself.${hint}`
       if (attemptCount - budgetStart >= maxAttempts) {
-        return `${made(attemptCount)}, the last with ${lastAnswer(delivery)}; nothing more is sent by itself.${hint}`
+        return `${made(attemptCount)}, the last with ${lastResponse(delivery)}; nothing more is sent by itself.${hint}`
       }
-      return `Given up ${attemptCount === 0 ? 'before the first attempt' : `after ${tried}`}: ${delivery.lastError ?? lastAnswer(delivery)}.${hint}`
+      return `Given up ${attemptCount === 0 ? 'before the first attempt' : `after ${tried}`}: ${delivery.lastError ?? lastResponse(delivery)}.${hint}`
     }
   }
 }
@@ -66,7 +66,7 @@ function whatWasLast(delivery: ExplainedDelivery): string {
   if (lastError === ABORTED.error) return `Attempt ${attemptCount} was broken off when its worker stopped.`
   if (attemptCount === budgetStart || lastError === SECRET_IS_CLOSED)
     return `Not sent: ${lastError ?? 'it was put off'}.`
-  return `${made(attemptCount)}, the last with ${lastAnswer(delivery)}.`
+  return `${made(attemptCount)}, the last with ${lastResponse(delivery)}.`
 }
 
 function whatItWaitsFor({ attemptCount, lastError }: ExplainedDelivery): string {
@@ -100,7 +100,7 @@ function whyItEnds({ enabled, disabledReason, deletedAt }: ExplainedSubscription
 }
 
 /** Of an answer that broke off, both. */
-const lastAnswer = ({ lastStatus, lastError }: ExplainedDelivery): string =>
+const lastResponse = ({ lastStatus, lastError }: ExplainedDelivery): string =>
   [lastStatus === null ? [] : `status ${lastStatus}`, lastError ?? []].flat().join(', ') || 'no answer'
 
 const attemptsOf = (count: number): string => (count === 1 ? 'one attempt' : `${count} attempts`)

@@ -366,7 +366,7 @@ describe('bounds in flight', () => {
     let isOpen = false
     let most = 0
     const now = new Map<string, number>()
-    receiver.answers(({ path }, response) => {
+    receiver.respondWith(({ path }, response) => {
       now.set(path, (now.get(path) ?? 0) + 1)
       most = Math.max(most, ...now.values())
       response.on('close', () => now.set(path, (now.get(path) ?? 0) - 1))

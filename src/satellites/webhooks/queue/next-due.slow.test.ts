@@ -30,7 +30,7 @@ test('a worker sends a delivery of a killed process when its lease has expired',
   await eventually(() => expect(receiver.received).toHaveLength(1))
   await child.kill('SIGKILL')
 
-  receiver.answers(() => ({}))
+  receiver.respondWith(() => ({}))
   const worker = await opened.open({ role: 'worker' })
   await worker.webhooks.retry()
   expect(await delivery()).toMatchObject({ state: 'delivering', attemptCount: 0, attempts: [] })

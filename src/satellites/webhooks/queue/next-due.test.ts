@@ -44,7 +44,7 @@ afterEach(async () => {
   vi.useRealTimers()
   await worker?.stop()
   worker = undefined
-  receiver.answers(() => ({}))
+  receiver.respondWith(() => ({}))
   await sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts')
 })
 afterAll(async () => {
@@ -99,7 +99,7 @@ describe('a claim says when the next is due', () => {
     leaptMs += LEASE_MS + ROUNDED_MS
     const [lapsed] = (await claim()).deliveries
     expect(lapsed).toMatchObject({ id: deliveryId, attemptCount: 0 })
-    receiver.answers(() => ({ status: 500 }))
+    receiver.respondWith(() => ({ status: 500 }))
     const retried = await dispatch()
     await api.webhooks.retry()
     expect((await read(retried)).state).toBe('retry_scheduled')
@@ -115,10 +115,10 @@ describe('a claim says when the next is due', () => {
 describe('a worker that nobody tells anything', () => {
   test('sends a retry when it is due, and not before', async () => {
     const courier = await startWorker()
-    receiver.answers(() => ({ status: 503 }))
+    receiver.respondWith(() => ({ status: 503 }))
     const deliveryId = await dispatch()
     await eventually(async () => expect((await read(deliveryId)).state).toBe('retry_scheduled'))
-    receiver.answers(() => ({}))
+    receiver.respondWith(() => ({}))
     leaptMs += (await dueInMs()) - 60_000
     await courier.pass()
     expect(timesReceived(deliveryId)).toBe(1)
@@ -160,7 +160,7 @@ describe('a worker that nobody tells anything', () => {
 
   test('goes through the whole schedule by itself', async () => {
     await startWorker()
-    receiver.answers(() => ({ status: 503 }))
+    receiver.respondWith(() => ({ status: 503 }))
     const deliveryId = await dispatch()
     for (let attempts = 1; attempts < 5; attempts++) {
       await eventually(async () => {

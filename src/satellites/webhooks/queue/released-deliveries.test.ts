@@ -17,7 +17,7 @@ describe('what waits behind others', () => {
     const single = await fixture.opened.open({ satellites: [webhooks(options)] })
     const claims: unknown[] = []
     let first: ServerResponse | undefined
-    fixture.receiver.answers(({ headers }, response) => {
+    fixture.receiver.respondWith(({ headers }, response) => {
       if (first) {
         void claimsOf(String(headers['x-delivery-id'])).then((claim) => {
           claims.push(...claim)

@@ -33,7 +33,7 @@ test('replays, retries and workers at once send one request for a claim, lose no
   const worker = await opened.open({ role: 'all' })
   const onTheirWay = new Map<string, number>()
   const overlaps: string[] = []
-  receiver.answers(({ headers }, response) => {
+  receiver.respondWith(({ headers }, response) => {
     const deliveryId = String(headers['x-delivery-id'])
     const before = onTheirWay.get(deliveryId) ?? 0
     onTheirWay.set(deliveryId, before + 1)
@@ -57,7 +57,7 @@ test('replays, retries and workers at once send one request for a claim, lose no
     ])
   }
   await worker.stop()
-  receiver.answers(() => ({}))
+  receiver.respondWith(() => ({}))
   for (let attempt = 0; attempt < 5; attempt++) {
     await tenancy.webhooks.retry()
     clock.advance(HOUR_MS * 3)

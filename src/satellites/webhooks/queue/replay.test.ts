@@ -38,12 +38,12 @@ beforeEach(async () => {
   id = await activeTenant(tenancy)
   path = `/${randomUUID()}`
   ;({ webhookId } = await tenancy.webhooks.create(id, { url: receiver.url + path, events: ['*'] }))
-  receiver.answers(() => ({ status: 200 }))
+  receiver.respondWith(() => ({ status: 200 }))
 })
 
 const send = () => tenancy.webhooks.retry()
-const fails = (status = 500) => receiver.answers(() => ({ status }))
-const succeeds = () => receiver.answers(() => ({ status: 200 }))
+const fails = (status = 500) => receiver.respondWith(() => ({ status }))
+const succeeds = () => receiver.respondWith(() => ({ status: 200 }))
 const received = () => receiver.received.filter((one) => one.path === path)
 const read = (deliveryId: string) => tenancy.webhooks.delivery(id, webhookId, deliveryId)
 const replay = (deliveryId: string) => tenancy.webhooks.replay(id, webhookId, deliveryId)
@@ -78,9 +78,9 @@ describe('a delivery that is replayed', () => {
       deliveredAt: expect.any(String),
     })
     const at = `/tenants/${id}/webhooks/${webhookId}/deliveries/${deliveryId}`
-    const answer = await call('POST', `${at}/replay`)
-    expect(answer.status).toBe(202)
-    expect(answer.headers.get('location')).toBe(`/admin/multitenancy${at}`)
+    const response = await call('POST', `${at}/replay`)
+    expect(response.status).toBe(202)
+    expect(response.headers.get('location')).toBe(`/admin/multitenancy${at}`)
     const pending = {
       id: deliveryId,
       webhookId,
@@ -89,7 +89,7 @@ describe('a delivery that is replayed', () => {
       nextRetryAt: null,
       deliveredAt: null,
     }
-    expect(answer.json).toMatchObject(pending)
+    expect(response.json).toMatchObject(pending)
     expect((await call('GET', at)).json).toMatchObject({
       ...pending,
       explanation: 'Replayed after one attempt; waiting for a worker to send it again.',
@@ -147,10 +147,10 @@ describe('a delivery that is replayed', () => {
     await send()
     const { nextRetryAt } = await read(deliveryId)
     expect(await send()).toBe(0)
-    const answer = await replay(deliveryId)
-    expect(answer).toMatchObject({ state: 'retry_scheduled', attemptCount: 1 })
-    expect(Date.parse(answer.nextRetryAt ?? '')).toBeLessThan(Date.parse(nextRetryAt ?? ''))
-    expect((await replay(deliveryId)).nextRetryAt).toBe(answer.nextRetryAt)
+    const response = await replay(deliveryId)
+    expect(response).toMatchObject({ state: 'retry_scheduled', attemptCount: 1 })
+    expect(Date.parse(response.nextRetryAt ?? '')).toBeLessThan(Date.parse(nextRetryAt ?? ''))
+    expect((await replay(deliveryId)).nextRetryAt).toBe(response.nextRetryAt)
     expect(replaysOf(deliveryId)).toHaveLength(1)
     expect(await send()).toBe(1)
     for (let attempt = 3; attempt <= 5; attempt++) {
@@ -171,16 +171,16 @@ describe('a delivery that is replayed', () => {
 
   test('while it is on its way: nothing changes, and it is not sent twice', async () => {
     const deliveryId = await dispatched()
-    const answers: unknown[] = []
-    receiver.answers((_, response) => {
-      void replay(deliveryId).then((answer) => {
-        answers.push(answer)
+    const responses: unknown[] = []
+    receiver.respondWith((_, response) => {
+      void replay(deliveryId).then((replayed) => {
+        responses.push(replayed)
         response.writeHead(200).end()
       })
       return undefined
     })
     expect(await send()).toBe(1)
-    expect(answers).toMatchObject([{ id: deliveryId, state: 'delivering', attemptCount: 0 }])
+    expect(responses).toMatchObject([{ id: deliveryId, state: 'delivering', attemptCount: 0 }])
     expect(await read(deliveryId)).toMatchObject({ state: 'delivered', attemptCount: 1 })
     expect(await send()).toBe(0)
     expect(received()).toHaveLength(1)
@@ -190,14 +190,14 @@ describe('a delivery that is replayed', () => {
   test('by who waits: is answered with what became of it', async () => {
     const deliveryId = await failed()
     const worker = await opened.open({ role: 'all' })
-    const answers = apiOf(worker)
+    const callWorker = apiOf(worker)
     const at = `/tenants/${id}/webhooks/${webhookId}/deliveries/${deliveryId}/replay`
     succeeds()
-    const answer = await answers('POST', at, { headers: { prefer: 'wait=20' } })
-    expect(answer).toMatchObject({ status: 200, json: { state: 'delivered', attemptCount: 6, lastStatus: 200 } })
-    expect(answer.headers.get('preference-applied')).toBe('wait=20')
+    const response = await callWorker('POST', at, { headers: { prefer: 'wait=20' } })
+    expect(response).toMatchObject({ status: 200, json: { state: 'delivered', attemptCount: 6, lastStatus: 200 } })
+    expect(response.headers.get('preference-applied')).toBe('wait=20')
     fails()
-    const again = await answers('POST', at, { headers: { prefer: 'wait=20' } })
+    const again = await callWorker('POST', at, { headers: { prefer: 'wait=20' } })
     expect(again).toMatchObject({ status: 200, json: { state: 'retry_scheduled', attemptCount: 7, lastStatus: 500 } })
     await worker.stop()
   })
@@ -260,7 +260,7 @@ describe('all that failed', () => {
   const statesOf = async () =>
     Object.fromEntries((await deliveriesOf(tenancy, id, webhookId)).map(({ event, state }) => [event, state]))
 
-  /** Of each kind one; answers when they were dispatched. */
+  /** Of each kind one; returns when they were dispatched. */
   async function ofEachKind() {
     const moments: Record<string, Date> = {}
     const dispatchedAt = async (event: string) => {
@@ -268,7 +268,7 @@ describe('all that failed', () => {
       await tenancy.webhooks.dispatch(id, event, {})
       moments[event] = clock.now()
     }
-    receiver.answers(({ headers }) => ({ status: headers['x-webhook-event'] === 'delivered' ? 200 : 500 }))
+    receiver.respondWith(({ headers }) => ({ status: headers['x-webhook-event'] === 'delivered' ? 200 : 500 }))
     for (const event of ['failed.one', 'failed.two', 'delivered', 'failed.three']) await dispatchedAt(event)
     for (let attempt = 0; attempt < 5; attempt++) {
       await send()
@@ -351,8 +351,8 @@ describe('all that failed', () => {
     [{ state: 'failed' }],
     [[]],
   ])('is not of the window %j', async (body) => {
-    const answer = await call('POST', `/tenants/${id}/webhooks/${webhookId}/replay-failed`, { body })
-    expect(answer).toMatchObject({ status: 400, json: { code: 'E_INVALID_REQUEST' } })
+    const response = await call('POST', `/tenants/${id}/webhooks/${webhookId}/replay-failed`, { body })
+    expect(response).toMatchObject({ status: 400, json: { code: 'E_INVALID_REQUEST' } })
   })
 })
 
@@ -360,7 +360,7 @@ describe('deliveries that are listed', () => {
   test('are in pages, the newest first, and by state, event and time', async () => {
     const ids: string[] = []
     const moments: string[] = []
-    receiver.answers(({ headers }) => ({ status: headers['x-webhook-event'] === 'a.b' ? 200 : 500 }))
+    receiver.respondWith(({ headers }) => ({ status: headers['x-webhook-event'] === 'a.b' ? 200 : 500 }))
     for (const event of ['a.b', 'c', 'a.b', 'c', 'a.b']) {
       ids.unshift(await dispatched(event))
       moments.unshift(clock.now().toISOString())

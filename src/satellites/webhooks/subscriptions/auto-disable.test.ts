@@ -22,7 +22,7 @@ afterAll(async () => {
 /** A delivery whose receiver answers 410 once it is released. */
 async function onItsWay(by = tenancy) {
   const id = await anyTenant(by)
-  receiver.answers((_, response) => {
+  receiver.respondWith((_, response) => {
     release = () => response.writeHead(410).end()
     return undefined
   })
@@ -50,7 +50,7 @@ test('a 410 of the address before does not disable what has another one now', as
   await tenancy.webhooks.update(id, webhookId, { url: `${receiver.url}/new` })
   release()
   await isFailed()
-  receiver.answers(() => ({}))
+  receiver.respondWith(() => ({}))
   const [next = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', {})
   await eventually(async () => {
     expect((await tenancy.webhooks.delivery(id, webhookId, next)).state).toBe('delivered')

@@ -30,7 +30,7 @@ describe('a subscription that knows nothing but failures', () => {
   const isEnabled = async () => (await fixture.tenancy.webhooks.get(fixture.id, failing.webhookId)).enabled
 
   test('for five days is disabled, once, and says why', async () => {
-    fixture.receiver.answers(() => ({ status: 500 }))
+    fixture.receiver.respondWith(() => ({ status: 500 }))
     for (let hours = 0; hours < 5 * 24; hours += 12) {
       await tryOne()
       expect(await isEnabled()).toBe(true)
@@ -48,12 +48,12 @@ describe('a subscription that knows nothing but failures', () => {
   })
 
   test('but one success stays, and counts anew from there', async () => {
-    fixture.receiver.answers(() => ({ status: 500 }))
+    fixture.receiver.respondWith(() => ({ status: 500 }))
     await tryOne()
     clock.advance(5 * DAY_MS - HOUR_MS)
-    fixture.receiver.answers(() => ({ status: 204 }))
+    fixture.receiver.respondWith(() => ({ status: 204 }))
     await tryOne()
-    fixture.receiver.answers(() => ({ status: 500 }))
+    fixture.receiver.respondWith(() => ({ status: 500 }))
     await tryOne()
     clock.advance(5 * DAY_MS - HOUR_MS)
     await tryOne()
@@ -64,7 +64,7 @@ describe('a subscription that knows nothing but failures', () => {
   })
 
   test('is enabled again: it begins anew', async () => {
-    fixture.receiver.answers(() => ({ status: 500 }))
+    fixture.receiver.respondWith(() => ({ status: 500 }))
     await tryOne()
     clock.advance(5 * DAY_MS + SOON_MS)
     await tryOne()

@@ -41,9 +41,9 @@ describe('a request is refused', () => {
     ['', `{"url":"${BODY.url}","events":["*"],"__proto__":{"enabled":false}}`],
   ])('to make one, with a fault at "%s": %j', async (where, body) => {
     const { path } = fixture.empty
-    const answer = await call('POST', path, { body })
-    expect(answer).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
-    expect(answer.json.errors.map((fault: { path: string }) => fault.path)).toContain(where)
+    const response = await call('POST', path, { body })
+    expect(response).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
+    expect(response.json.errors.map((fault: { path: string }) => fault.path)).toContain(where)
     expect((await call('GET', path)).json.data).toEqual([])
   })
 
@@ -63,9 +63,9 @@ describe('a request is refused', () => {
   ])('to change one with %j', async (body) => {
     const side = await tenantSide()
     const { webhookId, secret: _, ...made } = await created(side)
-    const answer = await call('PUT', `${side.path}/${webhookId}`, { body })
-    expect(answer).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
-    expect(answer.text).not.toContain('a-secret-of-the-subscriber')
+    const response = await call('PUT', `${side.path}/${webhookId}`, { body })
+    expect(response).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
+    expect(response.text).not.toContain('a-secret-of-the-subscriber')
     expect((await call('GET', `${side.path}/${webhookId}`)).json).toEqual({ webhookId, ...made })
     expect(recordedOf(webhookId)).toHaveLength(1)
   })
@@ -139,9 +139,9 @@ describe('a URL', () => {
     ['https://intranet/', PRIVATE_NAME],
     [`https://hooks.example.com/${'a'.repeat(2_048)}`, 'it is longer than 2048 characters'],
   ])('%j is refused: %s', async (url, reason) => {
-    const answer = await strictly('POST', side.path, { body: { ...BODY, url } })
-    expect(answer).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
-    expect(answer.json.detail).toBe(`The URL is not allowed: ${reason}`)
+    const response = await strictly('POST', side.path, { body: { ...BODY, url } })
+    expect(response).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
+    expect(response.json.detail).toBe(`The URL is not allowed: ${reason}`)
     await expect(strict.webhooks.create(side.owner, { ...BODY, url })).rejects.toThrow(inCode('E_URL_NOT_ALLOWED'))
   })
 
@@ -164,9 +164,9 @@ describe('a URL', () => {
     'https://[64:ff9b::a9fe:a9fe]/',
     'https://[2002:a9fe:a9fe::]/',
   ])('%s is refused for its address', async (url) => {
-    const answer = await strictly('POST', side.path, { body: { ...BODY, url } })
-    expect(answer).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
-    expect(answer.json.detail).toMatch(/^The URL is not allowed: its host is /)
+    const response = await strictly('POST', side.path, { body: { ...BODY, url } })
+    expect(response).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
+    expect(response.json.detail).toMatch(/^The URL is not allowed: its host is /)
   })
 
   test.each(SIDES)('is judged anew when that of %s is changed, and nothing is changed then', async (_who, side) => {

@@ -92,10 +92,10 @@ describe('a secret', () => {
     `whsec_${Buffer.alloc(65, 3).toString('base64')}hunter2`,
   ])('may not be %j, and the refusal does not hold it', async (secret) => {
     const { owner, path } = fixture.empty
-    const answer = await call('POST', path, { body: { ...BODY, secret } })
-    expect(answer).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
-    expect(answer.json.errors).toEqual([{ path: 'secret', message: expect.any(String) }])
-    expect(answer.text).not.toContain('hunter2')
+    const response = await call('POST', path, { body: { ...BODY, secret } })
+    expect(response).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
+    expect(response.json.errors).toEqual([{ path: 'secret', message: expect.any(String) }])
+    expect(response.text).not.toContain('hunter2')
     await expect(fixture.tenancy.webhooks.create(owner, { ...BODY, secret })).rejects.toSatisfy(
       (error: Error) => !`${error.message}${error.stack}${JSON.stringify(error)}`.includes('hunter2'),
     )
@@ -125,9 +125,9 @@ describe('a secret', () => {
       events: ['a.b'],
     })
     expect(await signedBy(where, webhookId, [first])).toEqual([first])
-    const answer = await call('POST', `${where.path}/${webhookId}/rotate-secret`, { body: { graceSeconds: 60 } })
-    expect(answer).toMatchObject({ status: 200, json: { webhookId, tenantId: where.owner, secretSet: true } })
-    const { secret: second } = answer.json
+    const response = await call('POST', `${where.path}/${webhookId}/rotate-secret`, { body: { graceSeconds: 60 } })
+    expect(response).toMatchObject({ status: 200, json: { webhookId, tenantId: where.owner, secretSet: true } })
+    const { secret: second } = response.json
     expect(second).toMatch(MADE_SECRET)
     expect(second).not.toBe(first)
     expect(await signedBy(where, webhookId, [first, second])).toEqual([first, second])

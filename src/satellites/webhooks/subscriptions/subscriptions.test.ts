@@ -144,11 +144,11 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     const { owner, path } = await side()
     const description = randomUUID()
     const sent = { body: { ...BODY, description }, headers: { 'idempotency-key': description } }
-    const answers = await Promise.all(Array.from({ length: 20 }, () => call('POST', path, sent)))
-    const codes = new Set(answers.map(({ status, json }) => json.code ?? status))
+    const responses = await Promise.all(Array.from({ length: 20 }, () => call('POST', path, sent)))
+    const codes = new Set(responses.map(({ status, json }) => json.code ?? status))
     codes.delete('E_IDEMPOTENCY_IN_PROGRESS')
     expect([...codes]).toEqual([201])
-    expect(new Set(answers.map(({ json }) => json.secret).filter(Boolean)).size).toBe(1)
+    expect(new Set(responses.map(({ json }) => json.secret).filter(Boolean)).size).toBe(1)
     const { data } = await fixture.tenancy.webhooks.list(owner, { limit: 200 })
     expect(data.filter((one) => one.description === description)).toHaveLength(1)
   })
@@ -159,9 +159,9 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     const one = `${path}/${webhookId}`
     const forbidden = refusal(403, 'E_FORBIDDEN')
     for (const [method, rest, body] of EVERYTHING_OF_ONE) {
-      const answer = await call(method, one + rest, { body, who: 'read' })
-      if (method !== 'GET') expect(answer, `${method} ${rest}`).toMatchObject(forbidden)
-      else if (rest === '' || rest === '/deliveries') expect(answer.status).toBe(200)
+      const response = await call(method, one + rest, { body, who: 'read' })
+      if (method !== 'GET') expect(response, `${method} ${rest}`).toMatchObject(forbidden)
+      else if (rest === '' || rest === '/deliveries') expect(response.status).toBe(200)
       expect(await call(method, one + rest, { body, who: 'runtime' }), `${method} ${rest}`).toMatchObject(forbidden)
     }
     expect((await call('GET', path, { who: 'read' })).text).toContain(webhookId)
@@ -196,8 +196,8 @@ describe("another's subscription", () => {
     ] as const) {
       const { webhookId } = await created(whose)
       for (const [method, rest, body] of EVERYTHING_OF_ONE) {
-        const answer = await call(method, `${asking.path}/${webhookId}${rest}`, { body })
-        expect(answer, `${method} ${asking.path} ${rest}`).toMatchObject(refusal(404, 'E_WEBHOOK_NOT_FOUND'))
+        const response = await call(method, `${asking.path}/${webhookId}${rest}`, { body })
+        expect(response, `${method} ${asking.path} ${rest}`).toMatchObject(refusal(404, 'E_WEBHOOK_NOT_FOUND'))
       }
       expect((await call('GET', asking.path)).text).not.toContain(webhookId)
       expect((await call('GET', `${whose.path}/${webhookId}`)).json).toMatchObject({

@@ -34,7 +34,7 @@ beforeEach(async () => {
   })
 })
 afterEach(async () => {
-  receiver.answers(() => ({}))
+  receiver.respondWith(() => ({}))
   for (const response of waiting) response.end()
   for (const end of ends.splice(0)) await end()
   await receiver.close()
@@ -95,7 +95,7 @@ describe('a secret that ends at once', () => {
     await eventually(() => expect([worker, api].every(({ kernel }) => kernel.database.isListening)).toBe(true))
     const still = `select from multitenancy.webhook_deliveries where claim = any($1)`
     await eventually(async () => expect(await sql(still, [claims])).toHaveLength(1)) // the others wait, or are claimed anew
-    receiver.answers(() => ({}))
+    receiver.respondWith(() => ({}))
     waiting[0]?.end()
     await eventually(() => expect(at('/waits/gap')).toHaveLength(3))
     const [, ...later] = at('/waits/gap')

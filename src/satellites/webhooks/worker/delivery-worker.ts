@@ -112,7 +112,7 @@ export class Courier {
     this.#free(wanted)
   }
 
-  /** Sends what is due, until nothing is; answers how many requests that were. Rejects when it could not be asked what is due. */
+  /** Sends what is due, until nothing is; returns how many requests that were. Rejects when it could not be asked what is due. */
   async pass(signal?: AbortSignal): Promise<number> {
     const before = this.#count
     this.#reasons += 1

@@ -29,7 +29,7 @@ const stateOf = async (id: string, webhookId: string, deliveryId = '') =>
 describe('somebody has a subscription locked', () => {
   test('others are settled meanwhile, and its own are', async () => {
     const [one, other] = [await anyTenant(tenancy), await anyTenant(tenancy)]
-    receiver.answers(({ path }) => ({ status: path === '/fails' ? 500 : 200 }))
+    receiver.respondWith(({ path }) => ({ status: path === '/fails' ? 500 : 200 }))
     const failing = await tenancy.webhooks.create(one, { url: `${receiver.url}/fails`, events: ['*'] })
     const good = await tenancy.webhooks.create(other, { url: `${receiver.url}/good`, events: ['*'] })
     await idle.transaction(async () => {

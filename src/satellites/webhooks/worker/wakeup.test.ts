@@ -16,7 +16,7 @@ let webhookId: string
 
 const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
 
-/** By a worker that would take so many; answers what became of the delivery. */
+/** By a worker that would take so many; returns what became of the delivery. */
 async function dispatch(
   wanted: number,
   sluggish: readonly string[] = [],

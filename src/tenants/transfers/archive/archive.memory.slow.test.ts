@@ -36,7 +36,7 @@ async function memory() {
   return { held: heapUsed + external, rss }
 }
 
-/** Writes and reads an archive of one table; answers what was held at most. */
+/** Writes and reads an archive of one table; returns what was held at most. */
 async function passedThrough(tableBytes: number) {
   const most = { held: 0, rss: 0 }
   const look = async (bytes: number) => {

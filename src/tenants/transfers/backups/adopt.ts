@@ -18,7 +18,7 @@ const KEY =
   /^(?<tenantId>[^/]+)\/(?<id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.(?<attempt>\d{1,6})\.tar\.gz(?<sealed>\.sealed)?$/
 
 /**
- * Answers the id of the backup. `E_TENANT_NOT_FOUND`, `E_BACKUP_EXISTS`, `E_BACKUP_INCOMPATIBLE` when it is not whole, of another tenant,
+ * Returns the id of the backup. `E_TENANT_NOT_FOUND`, `E_BACKUP_EXISTS`, `E_BACKUP_INCOMPATIBLE` when it is not whole, of another tenant,
  * or sealed under a key that is not here; or a 400.
  * @param key of the file, as the doctor names it
  */

@@ -10,7 +10,7 @@ interface DownloadOptions {
   readonly onBytes: (bytes: number) => void
 }
 
-/** Answers how many bytes it has. Refuses a path where something is already. */
+/** Returns how many bytes it has. Refuses a path where something is already. */
 export async function downloaded(
   chunks: AsyncIterable<Uint8Array>,
   path: string,

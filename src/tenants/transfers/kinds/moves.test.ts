@@ -39,13 +39,13 @@ test('a statement of a process that has not heard of a move is refused while the
   const writing = tenants()
     .storage.driver('schema-pg')
     .execute(before, { text: `insert into notes (text) values ('lost')` })
-  const answer = await writing.then(
+  const outcome = await writing.then(
     () => 'acknowledged',
     ({ code }) => code,
   )
   await release()
   await moving
-  expect(answer).toBe('E_TENANT_STORAGE_FENCED')
+  expect(outcome).toBe('E_TENANT_STORAGE_FENCED')
   expect(await world.notes('stale')).toEqual(['first'])
 })
 

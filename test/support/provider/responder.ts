@@ -29,7 +29,7 @@ export interface ProviderRequest {
   readonly idempotencyKey: string | undefined
 }
 
-export interface Answer {
+export interface ProviderResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: object
@@ -38,11 +38,11 @@ export interface Answer {
 interface Kept {
   readonly asked: string
   readonly at: number
-  readonly answer: Answer
+  readonly response: ProviderResponse
 }
 
-export interface Answering {
-  answer(request: ProviderRequest): Answer
+export interface Responder {
+  respond(request: ProviderRequest): ProviderResponse
   /** The answer to it has not been sent yet. */
   readonly inFlight: Set<string>
 }
@@ -57,11 +57,11 @@ const ROUTES: readonly Route[] = [
   ...subscriptionRoutes,
 ]
 
-export function createAnswering(state: State, apiVersion: string): Answering {
+export function createResponder(state: State, apiVersion: string): Responder {
   const kept = new Map<string, Kept>()
   const inFlight = new Set<string>()
 
-  const once = (request: ProviderRequest): Answer => {
+  const once = (request: ProviderRequest): ProviderResponse => {
     const { idempotencyKey } = request
     if (request.method !== 'POST' || idempotencyKey === undefined) return carriedOut(state, request)
     const asked = JSON.stringify([request.path, request.params])
@@ -69,16 +69,16 @@ export function createAnswering(state: State, apiVersion: string): Answering {
     if (before && state.now - before.at < DAY_SECONDS) {
       if (before.asked !== asked) throw otherParameters(idempotencyKey)
       if (inFlight.has(idempotencyKey)) throw stillOnItsWay()
-      return { ...before.answer, headers: { ...before.answer.headers, 'idempotent-replayed': 'true' } }
+      return { ...before.response, headers: { ...before.response.headers, 'idempotent-replayed': 'true' } }
     }
-    const answer = carriedOut(state, request)
-    if (answer.status === 200 || answer.status === 402) kept.set(idempotencyKey, { asked, at: state.now, answer })
-    return answer
+    const response = carriedOut(state, request)
+    if (response.status === 200 || response.status === 402) kept.set(idempotencyKey, { asked, at: state.now, response })
+    return response
   }
 
   return {
     inFlight,
-    answer(request) {
+    respond(request) {
       try {
         check(state, request, apiVersion)
         return once(request)
@@ -104,7 +104,7 @@ function check(state: State, { key, apiVersion }: ProviderRequest, spoken: strin
   if (apiVersion !== spoken) throw invalid(`Invalid Stripe API version: ${apiVersion}; this provider is ${spoken}.`)
 }
 
-function carriedOut(state: State, request: ProviderRequest): Answer {
+function carriedOut(state: State, request: ProviderRequest): ProviderResponse {
   const { method, path, params } = request
   const found = routed(method, path)
   if (!found) throw unknownUrl(method, path)
@@ -137,7 +137,7 @@ function routed(method: string, path: string): { readonly route: Route; readonly
   return undefined
 }
 
-function refusal(error: unknown): Answer {
+function refusal(error: unknown): ProviderResponse {
   if (!(error instanceof ProviderError)) throw error
   return { status: error.status, headers: error.headers, body: { error: error.body satisfies ErrorBody } }
 }

@@ -4,7 +4,7 @@ import { Idempotency } from '../../src/kernel/api/idempotency.ts'
 import { DependencyUnavailable, defineError } from '../../src/kernel/base/errors.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
-import { type Answer, TOKENS } from '../contract/calls.ts'
+import { type HttpResponse, TOKENS } from '../contract/calls.ts'
 import { type Notes, notes } from './notes.fixture.ts'
 
 let api: Opened
@@ -25,7 +25,7 @@ beforeEach(() => {
 
 const sent = (text: string) => ({ body: { text }, headers: { 'idempotency-key': key } })
 const add = (text: string, tenant = id) => api.call('POST', `/tenants/${tenant}/notes`, sent(text))
-const isReplay = ({ headers }: Answer) => headers.get('idempotency-replayed') === 'true'
+const isReplay = ({ headers }: HttpResponse) => headers.get('idempotency-replayed') === 'true'
 /** Changes what is kept under the keys of this moment's requests, as time would. */
 const pass = (change: string) =>
   api.tenancy.kernel.database.sql(`update multitenancy.idempotency_keys own set ${change}`)
@@ -89,11 +89,11 @@ test.each([
 test('a wait that fails undoes nothing: the answer from before it is given, and kept', async () => {
   const waiting = { body: { text: 'hello' }, headers: { 'idempotency-key': key, prefer: 'wait=5' } }
   service.lostWaits.push(new Error('the connection was lost'))
-  const answer = await api.call('POST', `/tenants/${id}/notes`, waiting)
-  expect(answer).toMatchObject({ status: 201, json: { tenantId: id, text: 'hello' } })
-  expect(answer.headers.get('preference-applied')).toBe('wait=5')
+  const response = await api.call('POST', `/tenants/${id}/notes`, waiting)
+  expect(response).toMatchObject({ status: 201, json: { tenantId: id, text: 'hello' } })
+  expect(response.headers.get('preference-applied')).toBe('wait=5')
   const again = await api.call('POST', `/tenants/${id}/notes`, waiting)
-  expect(again).toMatchObject({ status: 201, text: answer.text })
+  expect(again).toMatchObject({ status: 201, text: response.text })
   expect(isReplay(again)).toBe(true)
   expect(await service.of(id)).toEqual(['hello'])
 })
@@ -101,21 +101,21 @@ test('a wait that fails undoes nothing: the answer from before it is given, and 
 test('a wait that fails is no failure without a key either', async () => {
   const waiting = { body: { text: 'hello' }, headers: { prefer: 'wait=5' } }
   service.lostWaits.push(new Error('the connection was lost'))
-  const answer = await api.call('POST', `/tenants/${id}/notes`, waiting)
-  expect(answer.status).toBe(201)
-  expect(answer.headers.get('preference-applied')).toBe('wait=5')
+  const response = await api.call('POST', `/tenants/${id}/notes`, waiting)
+  expect(response.status).toBe(201)
+  expect(response.headers.get('preference-applied')).toBe('wait=5')
 })
 
 test('a kept answer is not released: its commit may have been told as failed', async () => {
   const { database, secrets } = api.tenancy.kernel
   const idempotency = new Idempotency(database, secrets)
-  const answer = { status: 201, headers: {}, body: '{}' }
+  const response = { status: 201, headers: {}, body: '{}' }
   const lease = await idempotency.begin([key], '')
   if (!('keep' in lease)) throw new Error('the key is new')
-  await lease.keep(answer)
+  await lease.keep(response)
   await lease.release()
   lease.end()
-  expect(await idempotency.begin([key], '')).toEqual(answer)
+  expect(await idempotency.begin([key], '')).toEqual(response)
 })
 
 test('a refusal that is given again names the request it is given to, and still when to come back', async () => {
