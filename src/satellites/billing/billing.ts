@@ -22,7 +22,7 @@ import type { Settings } from './model/settings.ts'
 import type { BillingParts } from './processing/dependencies.ts'
 import { Processing } from './processing/processing.ts'
 import { Departures } from './processing/tenant-deletion.ts'
-import { asked } from './provider/provider-call.ts'
+import { callProvider } from './provider/provider-call.ts'
 import { ProviderHealth } from './provider/provider-health.ts'
 import {
   type BillingOfTenant,
@@ -93,7 +93,7 @@ export class Billing {
 
   /** The tenant's customer at the provider, made when there is none. */
   ensureCustomer(tenantId: string): Promise<string> {
-    return this.#asked('billing.customer', tenantId, () => this.customers.ensure(tenantId, 'billing.customer'))
+    return this.#callProvider('billing.customer', tenantId, () => this.customers.ensure(tenantId, 'billing.customer'))
   }
 
   /**
@@ -103,7 +103,7 @@ export class Billing {
   async checkout(tenantId: string, options: CheckoutRequest): Promise<CheckoutSession> {
     const { priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes } = parsed(CheckoutRequest, options)
     try {
-      return await this.#asked('billing.checkout', tenantId, async () => {
+      return await this.#callProvider('billing.checkout', tenantId, async () => {
         await assertTenantOpen(this.part.kernel.database, tenantId)
         await this.#assertMapped(priceId)
         const meteredPriceIds = Object.values(this.part.settings.usage).flatMap(({ priceId }) => priceId ?? [])
@@ -121,7 +121,7 @@ export class Billing {
   /** Where somebody of the tenant sees invoices and changes means of payment. */
   portal(tenantId: string, options: PortalRequest): Promise<{ url: string }> {
     const { returnUrl } = parsed(PortalRequest, options)
-    return this.#asked('billing.portal', tenantId, async () => ({
+    return this.#callProvider('billing.portal', tenantId, async () => ({
       url: await this.#withCustomer(tenantId, 'billing.portal', (customerId) =>
         this.part.payments.portal(customerId, returnUrl),
       ),
@@ -131,7 +131,7 @@ export class Billing {
   /** To another price of the mapping, or the one price of a plan. `E_SUBSCRIPTION_NOT_FOUND` when the tenant has none. */
   async changePlan(tenantId: string, options: ChangePlanRequest): Promise<BillingOfTenant> {
     const { priceId, plan } = parsed(ChangePlanRequest, options)
-    await this.#asked('billing.changePlan', tenantId, async () => {
+    await this.#callProvider('billing.changePlan', tenantId, async () => {
       const { id } = await this.#running(tenantId)
       const price = priceId ?? this.#onlyPriceOf(plan ?? '')
       await this.#assertMapped(price)
@@ -148,7 +148,7 @@ export class Billing {
    */
   async cancel(tenantId: string, options: CancelRequest = {}): Promise<BillingOfTenant> {
     const { atPeriodEnd } = parsed(CancelRequest, options)
-    await this.#asked('billing.cancel', tenantId, async () => {
+    await this.#callProvider('billing.cancel', tenantId, async () => {
       const { id } = await this.#running(tenantId)
       if (!atPeriodEnd) await this.windows.reportNow(tenantId)
       await this.sync.adopt(await this.part.payments.cancel(id, { atPeriodEnd }))
@@ -240,18 +240,18 @@ export class Billing {
   }
 
   /** One that was deleted at the provider, of which nothing was heard yet, gives way to a new one. */
-  async #withCustomer<T>(tenantId: string, action: string, ask: (customerId: string) => Promise<T>): Promise<T> {
+  async #withCustomer<T>(tenantId: string, action: string, call: (customerId: string) => Promise<T>): Promise<T> {
     const customerId = await this.customers.ensure(tenantId, action)
     try {
-      return await ask(customerId)
+      return await call(customerId)
     } catch (error) {
       if (faultOf(error).code !== 'provider_rejected' || (await this.part.payments.hasCustomer(customerId))) throw error
       await this.customers.closeGone(customerId)
-      return ask(await this.customers.ensure(tenantId, action))
+      return call(await this.customers.ensure(tenantId, action))
     }
   }
 
-  #asked<T>(operation: string, tenantId: string, ask: () => Promise<T>): Promise<T> {
-    return asked(this.part, operation, tenantId, ask)
+  #callProvider<T>(operation: string, tenantId: string, call: () => Promise<T>): Promise<T> {
+    return callProvider(this.part, operation, tenantId, call)
   }
 }

@@ -8,7 +8,7 @@ import { Doctor, FindingsStand } from '../../kernel/doctor/doctor.ts'
 import type { Billing } from './billing.ts'
 import { diagnoses } from './doctor.ts'
 import { probe, probeHere } from './probe.ts'
-import { asked } from './provider/provider-call.ts'
+import { callProvider } from './provider/provider-call.ts'
 import type { Synced, Unsynced } from './sync.ts'
 
 const since = (text: string): Date => parsed(Moment, text, 'since')
@@ -20,7 +20,7 @@ export const commands = [
     arguments: [{ name: 'id', summary: 'only this tenant' }],
     run: async ({ sync, part }, { args, terminal, signal }) => {
       const done: (Synced | Unsynced)[] = []
-      await asked(part, 'billing.sync', args.id ?? null, async () => {
+      await callProvider(part, 'billing.sync', args.id ?? null, async () => {
         const total = args.id === undefined ? await sync.count() : 1
         const look = meter()
         for await (const one of args.id === undefined ? sync.all() : sync.run(args.id)) {
@@ -46,7 +46,7 @@ export const commands = [
     run: async ({ inbox, part }, { options, terminal, signal }) => {
       const look = meter()
       let [seen, taken] = [0, 0]
-      await asked(part, 'billing.backfill', null, async () => {
+      await callProvider(part, 'billing.backfill', null, async () => {
         for await (const event of part.payments.events(options.since)) {
           signal.throwIfAborted()
           seen += 1

@@ -7,7 +7,7 @@ import { lockCustomer } from './model/dependencies.ts'
 import { type BillingErrorCode, isDone, PaymentsFault, type ProviderSubscription } from './model/provider.ts'
 import type { BillingParts } from './processing/dependencies.ts'
 import { publishUnmapped } from './processing/publishing.ts'
-import { Answers } from './provider/provider-reads.ts'
+import { ProviderReads } from './provider/provider-reads.ts'
 import { hasEnded, lockPayer } from './subscriptions/subscriptions.ts'
 
 export interface Synced {
@@ -66,11 +66,11 @@ export class Sync {
   /** What the provider has just answered. */
   async adopt(subscription: ProviderSubscription): Promise<void> {
     const { part, customers } = this.#parts
-    const answers = new Answers(part)
+    const reads = new ProviderReads(part)
     const lock = () => lockCustomer(part, subscription.customerId)
-    await answers.transaction(lock, async () => {
+    await reads.transaction(lock, async () => {
       // By the time of the answer somebody may have changed it again: what the provider has now is what counts.
-      const current = answers.subscription(subscription.id) ?? subscription
+      const current = reads.subscription(subscription.id) ?? subscription
       const tenantId = await customers.tenantOf(subscription.customerId)
       if (tenantId === undefined) throw new PaymentsFault('customer_not_found')
       await lockPayer(part, tenantId)
@@ -83,15 +83,15 @@ export class Sync {
     const { part, customers, departures } = this.#parts
     const isThere = await part.payments.hasCustomer(customerId)
     const ids = isThere ? await this.#listed(customerId) : await this.#leftOf(tenantId, customerId)
-    const answers = new Answers(part)
+    const reads = new ProviderReads(part)
     const lock = () => lockCustomer(part, customerId)
-    return answers.transaction(lock, async () => {
-      const found = ids.flatMap((id) => answers.subscription(id) ?? [])
+    return reads.transaction(lock, async () => {
+      const found = ids.flatMap((id) => reads.subscription(id) ?? [])
       await lockPayer(part, tenantId)
       if ((await customers.tenantOf(customerId)) !== tenantId) return undefined
       await this.#write(tenantId, found)
       if (!isThere) await customers.close(customerId)
-      await this.#settle(tenantId, answers)
+      await this.#settle(tenantId, reads)
       for (const subscription of found) await publishUnmapped(part, tenantId, subscription)
       if (found.some((one) => !hasEnded(one))) await departures.followed(tenantId)
       const { plan } = await part.tenants.plans.resolve(await part.tenants.get(tenantId))
@@ -118,13 +118,13 @@ export class Sync {
     if (found.length > 0) await subscriptions.writePlan(tenantId)
   }
 
-  async #settle(tenantId: string, answers: Answers): Promise<void> {
+  async #settle(tenantId: string, reads: ProviderReads): Promise<void> {
     const { dunning } = this.#parts
     for (const { subscriptionId, invoices } of await dunning.open(tenantId)) {
-      const paid = answers.lastPaid(subscriptionId)
+      const paid = reads.lastPaid(subscriptionId)
       if (paid) await dunning.settled(paid)
       for (const [id, { isSettled }] of Object.entries(invoices)) {
-        const invoice = isSettled ? undefined : answers.invoice(id)
+        const invoice = isSettled ? undefined : reads.invoice(id)
         if (invoice && isDone(invoice)) await dunning.settled(invoice)
       }
     }

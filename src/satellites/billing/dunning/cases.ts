@@ -11,7 +11,7 @@ import { isSaidPaid } from '../inbox/received-events.ts'
 import { type BillingPart, lockCustomer, queryOf } from '../model/dependencies.ts'
 import { isDone, isPayment, PaymentsFault, type ProviderInvoice } from '../model/provider.ts'
 import type { BillingTables, DunningRow, Records } from '../model/tables.ts'
-import { Answers } from '../provider/provider-reads.ts'
+import { ProviderReads } from '../provider/provider-reads.ts'
 import { lockPayer, type Subscriptions } from '../subscriptions/subscriptions.ts'
 import { isFinal, type Standing, standingOf, withFailure, withLaterPayment, withSettlement } from './dunning.ts'
 import { DunningSuspensions, openCases } from './suspensions.ts'
@@ -138,15 +138,15 @@ export class DunningCases {
   }
 
   #carryOut({ subscriptionId, periodEnd, tenantId, customerId }: Due): Promise<boolean> {
-    const answers = new Answers(this.#part)
+    const reads = new ProviderReads(this.#part)
     const lock = async () => {
       await lockCustomer(this.#part, customerId)
       await lockPayer(this.#part, tenantId)
     }
-    return answers.transaction(lock, async () => {
+    return reads.transaction(lock, async () => {
       const row = await this.#row(subscriptionId, periodEnd)
       if (!row || !(row.state === 'grace' || isSuspensionDue(row))) return false
-      if (await this.#settle(row, asOfNow(row, answers))) return true
+      if (await this.#settle(row, asOfNow(row, reads))) return true
       const settled = await this.#row(subscriptionId, periodEnd)
       if (!settled || !isSuspensionDue(settled)) return false
       await this.suspensions.begin(settled)
@@ -253,12 +253,12 @@ export class DunningCases {
 }
 
 /** What has failed may be paid by now, and nobody have heard of it: nothing is taken away before the provider was asked. */
-function asOfNow({ subscriptionId, periodEnd, invoices }: DunningRow, answers: Answers): Records {
-  const paid = answers.lastPaid(subscriptionId)
+function asOfNow({ subscriptionId, periodEnd, invoices }: DunningRow, reads: ProviderReads): Records {
+  const paid = reads.lastPaid(subscriptionId)
   if (paid && paid.periodEnd > periodEnd) return withLaterPayment(invoices)
   let known = invoices
   for (const [id, { isSettled }] of Object.entries(invoices)) {
-    const invoice = isSettled ? undefined : answers.invoice(id)
+    const invoice = isSettled ? undefined : reads.invoice(id)
     if (invoice && isDone(invoice)) known = withSettlement(known, id)
   }
   return known

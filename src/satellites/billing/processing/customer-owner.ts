@@ -8,14 +8,14 @@ import { queryOf } from '../model/dependencies.ts'
 import { BillingMisconfigured } from '../model/events.ts'
 import { PaymentsFault } from '../model/provider.ts'
 import type { InboxRow } from '../model/tables.ts'
-import type { Answers } from '../provider/provider-reads.ts'
+import type { ProviderReads } from '../provider/provider-reads.ts'
 import type { Mapped } from '../subscriptions/customers.ts'
 import type { BillingParts } from './dependencies.ts'
 
 /** An event that is at work, in its transaction. */
 export interface EventContext {
   readonly row: InboxRow
-  readonly answers: Answers
+  readonly reads: ProviderReads
 }
 
 interface Customer {
@@ -36,7 +36,7 @@ export class Owners {
     if (customerId === null) throw new PaymentsFault('customer_not_found')
     const known = await this.#parts.customers.tenantOf(customerId)
     if (known !== undefined) return known
-    const named = tenantId ?? context.answers.tenantOf(customerId)
+    const named = tenantId ?? context.reads.tenantOf(customerId)
     if (named === undefined) throw new PaymentsFault('tenant_not_resolvable')
     return (await this.map(named, customerId, context)) === 'mapped' ? named : undefined
   }

@@ -22,7 +22,7 @@ import {
 } from '../model/provider.ts'
 import type { EventCounts } from '../model/series.ts'
 import type { InboxRow } from '../model/tables.ts'
-import { Answers } from '../provider/provider-reads.ts'
+import { ProviderReads } from '../provider/provider-reads.ts'
 import { hasEnded, lockPayer, type Seen } from '../subscriptions/subscriptions.ts'
 import { type EventContext, Owners } from './customer-owner.ts'
 import type { BillingParts } from './dependencies.ts'
@@ -54,12 +54,12 @@ export class Processing {
   /** Does nothing when the event is done with. Throws what is to be tried again. @param isLast whether nobody would */
   async process(eventId: string, isLast: boolean): Promise<void> {
     const { part } = this.#parts
-    const answers = new Answers(part)
+    const reads = new ProviderReads(part)
     const lock = () => this.#lockCustomerOf(eventId)
     try {
-      await answers.transaction(lock, async () => {
+      await reads.transaction(lock, async () => {
         const row = await this.#waiting(eventId)
-        if (row) await this.#work({ row, answers })
+        if (row) await this.#work({ row, reads })
       })
     } catch (error) {
       const fault = faultOf(error)
@@ -121,7 +121,7 @@ export class Processing {
 
   async #session({ customerId, subscriptionId, reference }: ProviderSession, context: EventContext): Promise<void> {
     if (reference === null || customerId === null) return // of something that is not ours
-    const current = subscriptionId === null ? undefined : context.answers.subscription(subscriptionId)
+    const current = subscriptionId === null ? undefined : context.reads.subscription(subscriptionId)
     const mapped = await this.#owners.map(reference, customerId, context)
     if (current && mapped === 'mapped')
       await this.#reconcile(reference, current, { asOf: context.row.createdAt, isCurrent: true })
@@ -129,8 +129,8 @@ export class Processing {
 
   async #subscription({ subscription, before }: SubscriptionSubject, context: EventContext): Promise<void> {
     const { part } = this.#parts
-    const { row, answers } = context
-    const current = answers.subscription(subscription.id)
+    const { row, reads } = context
+    const current = reads.subscription(subscription.id)
     const tenantId = await this.#owners.of(current ?? subscription, context)
     if (tenantId === undefined) return
     if (current) await this.#reconcile(tenantId, current, { asOf: row.createdAt, isCurrent: true })
@@ -147,9 +147,9 @@ export class Processing {
 
   async #invoice(invoice: ProviderInvoice, context: EventContext): Promise<void> {
     const { part, dunning } = this.#parts
-    const { row, answers } = context
+    const { row, reads } = context
     const isFailure = row.type === 'invoice.payment_failed'
-    const current = isFailure ? answers.invoice(invoice.id) : undefined
+    const current = isFailure ? reads.invoice(invoice.id) : undefined
     const tenantId = await this.#payerOf(invoice, context)
     if (tenantId === undefined) return
     await lockPayer(part, tenantId)
@@ -185,7 +185,7 @@ export class Processing {
     const { subscriptions } = this.#parts
     const known = subscriptionId === null ? undefined : await subscriptions.find(subscriptionId)
     if (known) return known.tenantId
-    const current = subscriptionId === null ? undefined : context.answers.subscription(subscriptionId)
+    const current = subscriptionId === null ? undefined : context.reads.subscription(subscriptionId)
     const tenantId = await this.#owners.of(current ?? { customerId, tenantId: null }, context)
     if (current && tenantId !== undefined) {
       await this.#reconcile(tenantId, current, { asOf: current.createdAt, isCurrent: true })

@@ -12,14 +12,14 @@ const DETAILS: Partial<Record<BillingErrorCode, string>> = {
   payload_invalid: 'The provider of payments answers in another version of its API than the one that is configured.',
 }
 
-export async function asked<T>(
+export async function callProvider<T>(
   { kernel }: BillingPart,
   operation: string,
   tenantId: string | null,
-  ask: () => Promise<T>,
+  call: () => Promise<T>,
 ): Promise<T> {
   try {
-    return await ask()
+    return await call()
   } catch (error) {
     const { code } = faultOf(error)
     if (code === 'unhandled') throw error

@@ -9,31 +9,31 @@
 import type { BillingPart } from '../model/dependencies.ts'
 import type { ProviderInvoice, ProviderSubscription } from '../model/provider.ts'
 
-interface Answer {
+interface LoadedValue {
   readonly value: unknown
   /** Asked under the locks of the transaction. */
   isCurrent(): boolean | Promise<boolean>
 }
 
-class Unanswered extends Error {
-  readonly ask: () => Promise<void>
+class NotLoaded extends Error {
+  readonly load: () => Promise<void>
 
-  constructor(what: string, ask: () => Promise<void>) {
+  constructor(what: string, load: () => Promise<void>) {
     super(`not answered yet: ${what}`)
-    this.ask = ask
+    this.load = load
   }
 }
 
-export class Answers {
+export class ProviderReads {
   readonly #part: BillingPart
-  readonly #known = new Map<string, Answer>()
+  readonly #known = new Map<string, LoadedValue>()
 
   constructor(part: BillingPart) {
     this.#part = part
   }
 
   /**
-   * Runs `work` until it has all the answers that it wants; what it did before is rolled back. Ask only within it.
+   * Runs `work` until everything that it reads is loaded; what it did before is rolled back. Read only within it.
    * @param lock takes what keeps others from writing the subscriptions that are asked for
    */
   async transaction<T>(lock: () => Promise<void>, work: () => Promise<T>): Promise<T> {
@@ -45,14 +45,14 @@ export class Answers {
           return await work()
         })
       } catch (error) {
-        if (!(error instanceof Unanswered)) throw error
-        await error.ask()
+        if (!(error instanceof NotLoaded)) throw error
+        await error.load()
       }
     }
   }
 
   subscription(id: string): ProviderSubscription | undefined {
-    return this.#answer(`subscription ${id}`, async () => {
+    return this.#read(`subscription ${id}`, async () => {
       const version = await this.#versionOf(id)
       const value = await this.#part.payments.subscription(id)
       return { value, isCurrent: async () => (await this.#versionOf(id)) === version }
@@ -60,14 +60,14 @@ export class Answers {
   }
 
   invoice(id: string): ProviderInvoice | undefined {
-    return this.#answer(`invoice ${id}`, async () => ({
+    return this.#read(`invoice ${id}`, async () => ({
       value: await this.#part.payments.invoice(id),
       isCurrent: () => true,
     }))
   }
 
   lastPaid(subscriptionId: string): ProviderInvoice | undefined {
-    return this.#answer(`last payment of ${subscriptionId}`, async () => ({
+    return this.#read(`last payment of ${subscriptionId}`, async () => ({
       value: await this.#part.payments.lastPaid(subscriptionId),
       isCurrent: () => true,
     }))
@@ -75,20 +75,20 @@ export class Answers {
 
   /** The tenant that is noted with a customer. */
   tenantOf(customerId: string): string | undefined {
-    return this.#answer(`tenant of ${customerId}`, async () => ({
+    return this.#read(`tenant of ${customerId}`, async () => ({
       value: await this.#part.payments.tenantOf(customerId),
       isCurrent: () => true,
     }))
   }
 
-  #answer<T>(what: string, ask: () => Promise<Answer>): T {
-    const answer = this.#known.get(what)
-    if (answer) return answer.value as T
-    throw new Unanswered(what, async () => void this.#known.set(what, await ask()))
+  #read<T>(what: string, load: () => Promise<LoadedValue>): T {
+    const loaded = this.#known.get(what)
+    if (loaded) return loaded.value as T
+    throw new NotLoaded(what, async () => void this.#known.set(what, await load()))
   }
 
   async #dropOutdated(): Promise<void> {
-    for (const [what, answer] of this.#known) if (!(await answer.isCurrent())) this.#known.delete(what)
+    for (const [what, loaded] of this.#known) if (!(await loaded.isCurrent())) this.#known.delete(what)
   }
 
   /** Another one whenever it was written; undefined while nothing is kept of it. */

@@ -38,7 +38,7 @@ export class StripePayments implements Payments {
   readonly #settings: Settings['stripe']
   readonly #secrets: readonly string[]
   readonly #log: Logger
-  readonly #reports = new UsageReports((ask) => this.#ask(ask))
+  readonly #reports = new UsageReports((call) => this.#call(call))
   #client: Promise<Client> | undefined
 
   constructor(settings: Settings['stripe'], log: Logger) {
@@ -66,7 +66,7 @@ export class StripePayments implements Payments {
   }
 
   async ping(timeoutMs: number): Promise<void> {
-    await this.#ask((client) => client.balance.retrieve({}, { timeout: timeoutMs, maxNetworkRetries: 0 }))
+    await this.#call((client) => client.balance.retrieve({}, { timeout: timeoutMs, maxNetworkRetries: 0 }))
   }
 
   async subscription(id: string): Promise<ProviderSubscription | undefined> {
@@ -121,7 +121,7 @@ export class StripePayments implements Payments {
   }
 
   async createCustomer(tenantId: string, sequence: number): Promise<string> {
-    const { id } = await this.#ask((client) =>
+    const { id } = await this.#call((client) =>
       client.customers.create({ metadata: { tenantId } }, keyed('customer', tenantId, String(sequence))),
     )
     return id
@@ -130,12 +130,12 @@ export class StripePayments implements Payments {
   async checkout(options: CheckoutOptions): Promise<{ id: string; url: string }> {
     const { tenantId, customerId, priceId, meteredPriceIds, successUrl, cancelUrl, trialDays, allowPromotionCodes } =
       options
-    const price = await this.#ask((client) => client.prices.retrieve(priceId))
+    const price = await this.#call((client) => client.prices.retrieve(priceId))
     // What is paid for by use has no quantity before it was used.
     const plan = { price: priceId, ...(price.recurring?.usage_type === 'metered' ? {} : { quantity: 1 }) }
     const metered = [...new Set(meteredPriceIds)].filter((id) => id !== priceId).map((id) => ({ price: id }))
     const metadata = { tenantId }
-    const { id, url } = await this.#ask((client) =>
+    const { id, url } = await this.#call((client) =>
       client.checkout.sessions.create({
         mode: 'subscription',
         customer: customerId,
@@ -153,7 +153,7 @@ export class StripePayments implements Payments {
   }
 
   async portal(customerId: string, returnUrl: string): Promise<string> {
-    const { url } = await this.#ask((client) =>
+    const { url } = await this.#call((client) =>
       client.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }),
     )
     return url
@@ -167,7 +167,7 @@ export class StripePayments implements Payments {
     const { items } = await this.#existing(subscriptionId)
     const item = items.find(isPlan) ?? items[0]
     if (!item) throw new PaymentsFault('subscription_not_found')
-    const changed = await this.#ask((client) =>
+    const changed = await this.#call((client) =>
       client.subscriptions.update(subscriptionId, { items: [{ id: item.id, price: priceId }] }),
     )
     return toSubscription(changed)
@@ -177,7 +177,7 @@ export class StripePayments implements Payments {
     const known = await this.#existing(subscriptionId)
     if (known.endedAt) return known
     if (atPeriodEnd) {
-      const changed = await this.#ask((client) =>
+      const changed = await this.#call((client) =>
         client.subscriptions.update(subscriptionId, { cancel_at_period_end: true }),
       )
       return toSubscription(changed)
@@ -206,7 +206,7 @@ export class StripePayments implements Payments {
   ): AsyncIterable<Item> {
     for (let after: string | undefined; ; ) {
       const page = { limit: AT_ONCE, ...(after ? { starting_after: after } : {}) }
-      const { data, has_more: hasMore } = await this.#ask((client) => list(client, page))
+      const { data, has_more: hasMore } = await this.#call((client) => list(client, page))
       yield* data
       after = data.at(-1)?.id
       if (!hasMore || !after) return
@@ -219,19 +219,19 @@ export class StripePayments implements Payments {
     return found
   }
 
-  async #find<T>(ask: (client: Client) => Promise<T>): Promise<T | undefined> {
+  async #find<T>(call: (client: Client) => Promise<T>): Promise<T | undefined> {
     try {
-      return await this.#ask(ask)
+      return await this.#call(call)
     } catch (error) {
       if (causeOf(error)?.code === 'resource_missing') return undefined
       throw error
     }
   }
 
-  async #ask<T>(ask: (client: Client) => Promise<T>): Promise<T> {
+  async #call<T>(call: (client: Client) => Promise<T>): Promise<T> {
     const client = await this.#stripe()
     try {
-      return await ask(client)
+      return await call(client)
     } catch (error) {
       const code = codeOf(error)
       const refusal = refusalOf(error)

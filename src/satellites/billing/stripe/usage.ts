@@ -10,15 +10,15 @@ import { faultOf, type UsageReport } from '../model/provider.ts'
 import { UsageNotTaken } from '../provider/usage-not-counted.ts'
 import { causeOf } from './errors.ts'
 
-type Ask = <T>(ask: (client: Client) => Promise<T>) => Promise<T>
+type Call = <T>(call: (client: Client) => Promise<T>) => Promise<T>
 
 export class UsageReports {
-  readonly #ask: Ask
+  readonly #call: Call
   /** How many requests have left, by their key. */
   readonly #left = new Map<string, number>()
 
-  constructor(ask: Ask) {
-    this.#ask = ask
+  constructor(call: Call) {
+    this.#call = call
   }
 
   watch(client: Client): void {
@@ -40,7 +40,7 @@ export class UsageReports {
     let isRefused = false
     this.#left.set(key, 0)
     try {
-      await this.#ask((client) =>
+      await this.#call((client) =>
         client.billing.meterEvents.create(event, { idempotencyKey: key, maxNetworkRetries: 0 }).catch((error) => {
           isRefused = isRefusal(error)
           throw error
