@@ -10,7 +10,7 @@ import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { sqliteMemory } from '../src/drivers/isolation/sqlite/driver.ts'
 import { importSql } from '../src/tenants/sql-import/import.ts'
 import { installed, type TestTenancy, testTenancy } from '../src/testing/base/tenancy.ts'
-import { ask, type Postgres15, startPostgres15 } from './postgres-15.fixture.ts'
+import { type Postgres15, query, startPostgres15 } from './postgres-15.fixture.ts'
 import { programPath } from './setup/not-run.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -58,7 +58,7 @@ let source: Postgres15
 let postgres: TestTenancy<[]>
 beforeAll(async () => {
   source = await startPostgres15()
-  await ask(source.url, `${tables('', '')}${ROWS}`)
+  await query(source.url, `${tables('', '')}${ROWS}`)
   const migrations = [{ name: '0001', checksum: '1', up: IN_A_TENANT }]
   postgres = await testTenancy(inject('postgresUrl'), {
     isolation: [schemaPg(), rowscopePg(), databasePg()],
@@ -86,7 +86,7 @@ async function imported({ tenancy }: TestTenancy<[]>, id: string, url: string, .
 test('the dumps are those of a pg_dump that is no newer than needed', async () => {
   const { stdout } = await promisify(execFile)(PG_DUMP, ['--version'])
   expect(Number(/ (\d+)/.exec(stdout)?.[1])).toBeGreaterThanOrEqual(15)
-  expect((await ask(source.url, 'show server_version_num'))[0].server_version_num).toMatch(/^15/)
+  expect((await query(source.url, 'show server_version_num'))[0].server_version_num).toMatch(/^15/)
 })
 
 describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
@@ -101,7 +101,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
     const totals = await imported(postgres, id, source.url, ...options)
     expect(totals).toMatchObject({ rows: 1_246 })
     const { pool } = await postgres.tenancy.tenant(id)
-    await expect(pool.query(ALL_ROWS).then(({ rows }) => rows)).resolves.toEqual(await ask(source.url, ALL_ROWS))
+    await expect(pool.query(ALL_ROWS).then(({ rows }) => rows)).resolves.toEqual(await query(source.url, ALL_ROWS))
     const { rows } = await pool.query(`insert into "Notes; --" (small) values (1) returning id`)
     expect(rows[0].id).toBeGreaterThan(1_204)
   })
@@ -109,7 +109,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
 
 test('sqlite-memory takes a dump with INSERTs of tables that it has', async () => {
   const url = source.url
-  await ask(
+  await query(
     url,
     `create table simple (id serial primary key, body text, done bool); insert into simple (body, done) values ('it''s', true), (null, false)`,
   )
@@ -129,6 +129,6 @@ test('sqlite-memory takes a dump with INSERTs of tables that it has', async () =
     ])
   } finally {
     await memory.end()
-    await ask(url, 'drop table simple')
+    await query(url, 'drop table simple')
   }
 })

@@ -35,7 +35,7 @@ export async function startPostgres15(): Promise<Postgres15> {
   }
   const url = `postgres://app@127.0.0.1:${port}/postgres`
   try {
-    await eventually(() => ask(url, 'select 1'), 60_000)
+    await eventually(() => query(url, 'select 1'), 60_000)
   } catch (error) {
     await close()
     throw error
@@ -44,7 +44,7 @@ export async function startPostgres15(): Promise<Postgres15> {
 }
 
 /** One text of statements on a connection of its own; the rows of the last one. */
-export async function ask(url: string, text: string): Promise<any[]> {
+export async function query(url: string, text: string): Promise<any[]> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   try {

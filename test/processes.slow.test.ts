@@ -91,7 +91,7 @@ const installationsOf = async (worker: string): Promise<unknown[]> => {
   return rows
 }
 const makers = async (ids: readonly string[]) => {
-  const results: { worker: string }[] = await Promise.all(ids.map((id) => host.ask(id)))
+  const results: { worker: string }[] = await Promise.all(ids.map((id) => host.request(id)))
   return [...new Set(results.map(({ worker }) => worker))].sort()
 }
 const allActive = (ids: readonly string[], withinMs?: number) =>
@@ -104,12 +104,12 @@ test('jobs of every API are shared by the workers, a suspension is known everywh
   expect(await makers(early)).toEqual(['worker-1', 'worker-2'])
 
   const [id = ''] = early
-  expect(await host.ask(id)).toMatchObject({ status: 200 })
+  expect(await host.request(id)).toMatchObject({ status: 200 })
   await call(0, 'PUT', `/tenants/${id}/suspend`)
   expect((await call(1, 'GET', `/tenants/${id}`)).status).toBe('suspended')
-  await eventually(async () => expect(await host.ask(id)).toEqual({ status: 403, code: 'E_TENANT_SUSPENDED' }))
+  await eventually(async () => expect(await host.request(id)).toEqual({ status: 403, code: 'E_TENANT_SUSPENDED' }))
   await call(1, 'PUT', `/tenants/${id}/activate`)
-  await eventually(async () => expect(await host.ask(id)).toMatchObject({ status: 200 }))
+  await eventually(async () => expect(await host.request(id)).toMatchObject({ status: 200 }))
 
   const late = await create(TENANTS)
   await eventually(async () => expect(await installationsOf('worker-1')).not.toEqual([]))

@@ -193,10 +193,10 @@ async function propagation({ service, tenantId, url, redis }: Flagged, changes: 
   const child = await startChild(new URL('../flags-process.ts', import.meta.url), { url, redis })
   const times: number[] = []
   try {
-    await child.ask({ tenantId, key, isOn: false })
+    await child.request({ tenantId, key, isOn: false })
     for (let n = 0; n < changes; n++) {
       const isOn = n % 2 === 0
-      const seen = child.ask({ tenantId, key, isOn })
+      const seen = child.request({ tenantId, key, isOn })
       await sleep(5) // it is watching by now
       const started = Number(process.hrtime.bigint())
       await service.set(tenantId, key, { enabled: isOn })

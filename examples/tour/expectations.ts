@@ -5,7 +5,7 @@ import { act } from './print.ts'
 
 /** The service is another process: what it changes is heard here within moments. */
 const HEARD_WITHIN_MS = 5_000
-const ASK_AGAIN_MS = 10
+const POLL_INTERVAL_MS = 10
 
 export function expectThat(isSo: boolean, claim: string): void {
   if (!isSo) throw new Error(`this should be so, and is not: ${claim}`)
@@ -19,7 +19,7 @@ export async function eventually<T>(work: () => Promise<T>): Promise<T> {
       return await work()
     } catch (error) {
       if (!(error instanceof TenancyError) || Date.now() > deadline) throw error
-      await sleep(ASK_AGAIN_MS)
+      await sleep(POLL_INTERVAL_MS)
     }
   }
 }
@@ -34,7 +34,7 @@ export async function expectRefusal(what: string, type: ErrorType, work: () => P
       return act(what, `${error.code} (${error.message.replace(/\.$/, '')}${retry})`)
     }
     if (Date.now() > deadline) throw new Error(`${what} should be refused with ${type.code}, not: ${error ?? 'done'}`)
-    await sleep(ASK_AGAIN_MS)
+    await sleep(POLL_INTERVAL_MS)
   }
 }
 

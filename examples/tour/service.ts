@@ -13,7 +13,7 @@ import { type Ending, type Program, run } from './program.ts'
 const FIRST_MIGRATION = join(import.meta.dirname, '../migrations/0001_notes.sql')
 const START_TIMEOUT_MS = 60_000
 const ORPHAN_TIMEOUT_MS = 10_000
-const ASK_AGAIN_MS = 20
+const POLL_INTERVAL_MS = 20
 
 const CONFIGURATION = {
   migrations: 'migrations',
@@ -77,7 +77,7 @@ async function announcement(path: string, service: Program, signal: AbortSignal)
   while (service.isRunning() && Date.now() < deadline) {
     const running = JSON.parse(await readFile(path, 'utf8').catch(() => '{}'))
     if (running.url && running.databaseUrl) return running as { url: string; databaseUrl: string }
-    await sleep(ASK_AGAIN_MS, undefined, { signal })
+    await sleep(POLL_INTERVAL_MS, undefined, { signal })
   }
   throw new Error(service.isRunning() ? `nothing after ${START_TIMEOUT_MS} ms` : `it ended with ${await service.ended}`)
 }
@@ -102,6 +102,6 @@ async function endOrphan(pidFile: string): Promise<void> {
     } catch {
       return // it is gone
     }
-    await sleep(ASK_AGAIN_MS)
+    await sleep(POLL_INTERVAL_MS)
   }
 }

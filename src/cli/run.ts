@@ -28,7 +28,7 @@ export async function run(
     }
     const isOwn = ownCommands.some(({ name }) => name === argv.find((word) => !word.startsWith('-')))
     const groups = isOwn ? [{ heading: OWN_HEADING, commands: ownCommands }] : (await import('./program.ts')).groups
-    await runProgram(groups, argv, (asked) => runOne(asked, { context, signal, openTenancy }), context.stdout)
+    await runProgram(groups, argv, (invocation) => runOne(invocation, { context, signal, openTenancy }), context.stdout)
     await nextTurn() // when a write that failed has said so
     if (signal.aborted && !(signal.reason instanceof Interrupted)) throw signal.reason
     return 0

@@ -234,19 +234,19 @@ const commandFor = (start: Start, port: number): string =>
 async function dataDirectoryOf(start: Start, port: number): Promise<string> {
   const question = 'select setting from pg_settings where name = $$data_directory$$'
   try {
-    return await ask(start, port, DATABASE, question)
+    return await query(start, port, DATABASE, question)
   } catch (error) {
     if ((error as pg.DatabaseError).code !== NO_SUCH_DATABASE) throw error
-    await ask(start, port, 'postgres', `create database ${DATABASE}`)
+    await query(start, port, 'postgres', `create database ${DATABASE}`)
     // A login of one tenant (isolation driver database-pg) connects to its own database only.
     for (const name of [DATABASE, 'postgres', 'template1']) {
-      await ask(start, port, 'postgres', `revoke connect, temporary on database ${name} from public`)
+      await query(start, port, 'postgres', `revoke connect, temporary on database ${name} from public`)
     }
-    return ask(start, port, DATABASE, question)
+    return query(start, port, DATABASE, question)
   }
 }
 
-async function ask({ password }: Start, port: number, database: string, sql: string): Promise<string> {
+async function query({ password }: Start, port: number, database: string, sql: string): Promise<string> {
   const client = new pg.Client({
     ...{ host: '127.0.0.1', port, user: SUPERUSER, password, database, ssl: false },
     ...{ connectionTimeoutMillis: CONNECT_TIMEOUT_MS, query_timeout: QUERY_TIMEOUT_MS },

@@ -51,7 +51,7 @@ describe.each([
     return batches.filter(({ sentAt }) => sentAt === null).map(({ id }) => id)
   }
   const sendAll = async (by: Child, tenantId: string) => {
-    for (const id of await openBatches(tenantId)) await by.ask({ send: id })
+    for (const id of await openBatches(tenantId)) await by.request({ send: id })
   }
   /** Until it has an end. */
   const cutOff = (response: Promise<unknown>) => response.catch((error: Error) => error.message)
@@ -64,16 +64,16 @@ describe.each([
     const responses = await Promise.all(
       children.map(async (child, index) => {
         for (let round = 0; round < 3; round++) {
-          await child.ask({ tenants, track: CALLS, reset: index === 0, close: true })
+          await child.request({ tenants, track: CALLS, reset: index === 0, close: true })
           for (const tenantId of tenants.slice(index % 2)) await sendAll(child, tenantId)
         }
-        return child.ask({ report })
+        return child.request({ report })
       }),
     )
     expect(responses.filter(Boolean)).toHaveLength(1)
     const [last] = children
     if (!last) throw new Error('there is none')
-    await last.ask({ close: true })
+    await last.request({ close: true })
     for (const tenantId of tenants) await sendAll(last, tenantId)
     const all = children.length * CALLS * 3 // other tests have killed some of them
     expect(payers.map(({ customerId }) => open.counted(customerId))).toEqual([all, all + 1_000, all, all, all])
@@ -82,9 +82,9 @@ describe.each([
   test('one that is killed after it has counted loses nothing', async () => {
     const { tenantId, customerId } = await open.payer()
     const [first, next] = two()
-    await first.ask({ tenants: [tenantId], track: 25, reset: true })
+    await first.request({ tenants: [tenantId], track: 25, reset: true })
     await first.kill('SIGKILL')
-    await next.ask({ tenants: [tenantId], track: 5, close: true })
+    await next.request({ tenants: [tenantId], track: 5, close: true })
     await sendAll(next, tenantId)
     expect(open.counted(customerId)).toBe(30)
   })
@@ -94,9 +94,9 @@ describe.each([
   test('one that is killed while it closes a window has not closed it', async () => {
     const { tenantId, customerId } = await open.payer()
     const [first, next] = two()
-    await first.ask({ tenants: [tenantId], track: 7 })
+    await first.request({ tenants: [tenantId], track: 7 })
     const release = await holding(open.url, 'lock table multitenancy.billing_usage in share mode')
-    const closing = cutOff(first.ask({ close: true }))
+    const closing = cutOff(first.request({ close: true }))
     const isBlocked = async () => {
       const { rows } = await open.tenancy.kernel.database.sql(
         `select from ${WAITING_LOCKS} where relation = 'multitenancy.billing_usage'::regclass`,
@@ -108,7 +108,7 @@ describe.each([
     await closing
     await release()
     await eventually(async () => {
-      await next.ask({ close: true })
+      await next.request({ close: true })
       expect(await openBatches(tenantId)).toHaveLength(1)
     })
     await sendAll(next, tenantId)
@@ -118,9 +118,9 @@ describe.each([
   test('one that is killed before it has sent a batch leaves it to another', async () => {
     const { tenantId, customerId } = await open.payer()
     const [first, next] = two()
-    await first.ask({ tenants: [tenantId], track: 4, close: true })
+    await first.request({ tenants: [tenantId], track: 4, close: true })
     await first.kill('SIGKILL')
-    await next.ask({ close: true })
+    await next.request({ close: true })
     await sendAll(next, tenantId)
     expect(open.counted(customerId)).toBe(4)
   })
@@ -131,10 +131,10 @@ describe.each([
       Object.assign(open.provider.settings, { repeatedMeterEvents })
       const { tenantId, customerId } = await open.payer()
       const [first, next] = two()
-      await first.ask({ tenants: [tenantId], track: 6, close: true })
+      await first.request({ tenants: [tenantId], track: 6, close: true })
       const [id] = await openBatches(tenantId)
       const held = open.provider.faults.hold({ path: METER_EVENTS })
-      const sending = cutOff(first.ask({ send: id }))
+      const sending = cutOff(first.request({ send: id }))
       await held.arrived
       await first.kill('SIGKILL')
       held.release()

@@ -91,9 +91,9 @@ describe('in processes that are killed', () => {
     const { tenantId, customerId } = await open.payer()
     const [counting, first] = await Promise.all([start('api'), start('all')])
     const held = open.provider.faults.hold({ path: '/v1/billing/meter_events' })
-    await counting.ask({ tenants: [tenantId], track: 11 })
+    await counting.request({ tenants: [tenantId], track: 11 })
     await held.arrived
-    await counting.ask({ tenants: [tenantId], track: 3 })
+    await counting.request({ tenants: [tenantId], track: 3 })
     await first.kill('SIGKILL')
     held.release()
     await makeDue()

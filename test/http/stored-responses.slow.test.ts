@@ -20,7 +20,9 @@ const kept = async () => (await api.tenancy.kernel.database.sql('select * from m
 
 test('a killed process keeps its key until the end of its lease, and not longer', async () => {
   const child = await startChild(new URL('./notes-process.fixture.ts', import.meta.url), { url: api.url })
-  const cut = child.ask({ path: `/tenants/${id}/notes`, sent: sent('hello') }).catch((error: Error) => error.message)
+  const cut = child
+    .request({ path: `/tenants/${id}/notes`, sent: sent('hello') })
+    .catch((error: Error) => error.message)
   const running = { status: 409, json: { code: 'E_IDEMPOTENCY_IN_PROGRESS' } }
   await eventually(async () => expect((await kept()).filter(({ response }) => response === null)).toHaveLength(1))
   expect(await add('hello')).toMatchObject(running)

@@ -67,7 +67,7 @@ export class Processes {
   /** What each process takes the tenant for. */
   async believes(process: ProcessName, id: string): Promise<string> {
     if (process !== 'far') return this.#actors[process].believes(id)
-    return (await this.#far).child.ask({ ask: 'believes', id })
+    return (await this.#far).child.request({ ask: 'believes', id })
   }
 
   passMonth(): void {
@@ -88,7 +88,7 @@ export class Processes {
 
   async #start(): Promise<Far> {
     const child = await startChild(PROGRAM, { url: this.#url })
-    return { child, pid: await child.ask({ ask: 'pid' }) }
+    return { child, pid: await child.request({ ask: 'pid' }) }
   }
 
   async #askFar(task: Task, fault: Fault | null): Promise<Heard> {
@@ -96,7 +96,7 @@ export class Processes {
     const { child, pid } = await far
     const { offsetMs } = this.#clock
     try {
-      const { heard, cut } = await child.ask({ task, fault, offsetMs })
+      const { heard, cut } = await child.request({ task, fault, offsetMs })
       if (cut !== undefined) await this.#gone('pid = $1', cut)
       if (cut !== undefined) this.faults.cut++
       // What it says is only half of what it did: what it was told in answer is lost.

@@ -3,7 +3,7 @@
  * shown with real ones. It ends when its parent does.
  *
  *   the test     const child = await startChild(new URL('./racer.fixture.ts', import.meta.url), { url })
- *                await child.ask('suspend')
+ *                await child.request('suspend')
  *   the program  await serveParent(async ({ url }) => { …; return async (question) => answer })
  */
 import { fork } from 'node:child_process'
@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 
 export interface Child {
   /** Rejects with the text of what the program throws, or when it is gone before it has answered. */
-  ask(question: unknown): Promise<any>
+  request(question: unknown): Promise<any>
   /** Resolves when the process is gone. SIGTERM lets nothing finish either: the program does not handle it. */
   kill(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>
 }
@@ -42,7 +42,7 @@ export async function startChild(program: URL, options: unknown): Promise<Child>
     })
   await replyTo(0)
   return {
-    ask(question) {
+    request(question) {
       const number = ++asked
       const answer = replyTo(number)
       child.send({ number, question })

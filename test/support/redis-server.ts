@@ -11,7 +11,7 @@ import { freePort } from './free-port.ts'
 export { freePort }
 
 const START_MS = 10_000
-const ASKED_EVERY_MS = 20
+const POLL_INTERVAL_MS = 20
 
 export interface RedisServer {
   readonly url: string
@@ -77,7 +77,7 @@ async function waitUntilResponding(port: number, child: ChildProcess): Promise<v
   const deadline = performance.now() + START_MS
   while (!(await isResponding(port))) {
     if (child.exitCode !== null || performance.now() > deadline) throw new Error('redis-server did not start')
-    await pause(ASKED_EVERY_MS)
+    await pause(POLL_INTERVAL_MS)
   }
 }
 

@@ -23,7 +23,7 @@ export async function makeBucket(swift: Swift, name: string, through = (endpoint
     },
     async crash(key: string) {
       const writer = await startChild(WRITER, { driver: 's3', options, key })
-      await writer.ask('has written')
+      await writer.request('has written')
       await writer.kill('SIGKILL')
     },
     async close() {

@@ -20,14 +20,14 @@ export async function doctor(input: OwnInput): Promise<void> {
 
 async function examine({ doctor }: Tenancy, { options, terminal, signal }: OwnInput): Promise<FixReport> {
   terminal.progress(options.prove ? 'proving the isolation of tenants' : 'examining')
-  return { ...(await doctor.examine({ ...asked(options), signal })), fixes: [] }
+  return { ...(await doctor.examine({ ...examineOptions(options), signal })), fixes: [] }
 }
 
 async function fix({ doctor }: Tenancy, { options, terminal, signal }: OwnInput): Promise<FixReport> {
   terminal.progress('examining')
   let [found, done] = [0, 0]
   const report = await doctor.fix({
-    ...asked(options),
+    ...examineOptions(options),
     signal,
     approve: async (fixable) => {
       found = fixable.length
@@ -41,7 +41,10 @@ async function fix({ doctor }: Tenancy, { options, terminal, signal }: OwnInput)
   return report
 }
 
-const asked = ({ prove, showSql }: OwnInput['options']) => ({ prove: prove === true, showsSql: showSql === true })
+const examineOptions = ({ prove, showSql }: OwnInput['options']) => ({
+  prove: prove === true,
+  showsSql: showSql === true,
+})
 
 /** How many, and what they are: `3 findings (storage.closed 2, storage.open 1)`. */
 function kinds(findings: readonly ReportedFinding[]): string {

@@ -27,7 +27,7 @@ await archivesSuite(
       open: () => opened(path),
       async crash(key) {
         const writer = await startChild(WRITER, { driver: 'directory', options: { path }, key })
-        await writer.ask('has written')
+        await writer.request('has written')
         await writer.kill('SIGKILL')
       },
       close: () => rm(path, { recursive: true }),

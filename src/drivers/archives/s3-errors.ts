@@ -35,7 +35,7 @@ export const isNotImplemented = (error: unknown): boolean => statusOf(error) ===
 /** What is thrown for it: E_DEPENDENCY_UNAVAILABLE for a server that is away. */
 export const told = (error: unknown): unknown => (isAway(error) ? away(error) : error)
 
-export const asked = <T>(request: Promise<T>): Promise<T> =>
+export const withS3Errors = <T>(request: Promise<T>): Promise<T> =>
   request.catch((error) => {
     throw told(error)
   })

@@ -16,7 +16,7 @@ import type { CompletedPart, S3Client } from '@aws-sdk/client-s3'
 import { ByteSource } from '../../kernel/base/byte-source.ts'
 import type { WriteOptions } from '../../tenants/transfers/archive/port.ts'
 import { abortable } from './abortable.ts'
-import { asked } from './s3-errors.ts'
+import { withS3Errors } from './s3-errors.ts'
 
 const MIB = 1024 * 1024
 const SMALLEST_PART = 8 * MIB
@@ -59,7 +59,7 @@ export async function upload(
 
   const send = (number: number, body: Buffer) => {
     const command = new sdk.UploadPartCommand({ Bucket, Key, UploadId: uploadId, PartNumber: number, Body: body })
-    const part: Promise<void> = asked(client.send(command, { abortSignal: halted }))
+    const part: Promise<void> = withS3Errors(client.send(command, { abortSignal: halted }))
       .then(({ ETag }) => {
         done[number - 1] = { PartNumber: number, ETag }
       })
@@ -72,10 +72,10 @@ export async function upload(
     for await (const { number, body, isLast } of inParts(abortable(chunks, halted), estimatedBytes)) {
       isEnding = number === 1 && isLast
       if (isEnding) {
-        await asked(client.send(new sdk.PutObjectCommand({ ...marked, Body: body })))
+        await withS3Errors(client.send(new sdk.PutObjectCommand({ ...marked, Body: body })))
         return
       }
-      uploadId ??= (await asked(client.send(new sdk.CreateMultipartUploadCommand(marked)))).UploadId
+      uploadId ??= (await withS3Errors(client.send(new sdk.CreateMultipartUploadCommand(marked)))).UploadId
       while (onTheWay.size === ON_THE_WAY) await Promise.race(onTheWay)
       halted.throwIfAborted()
       send(number, body)
@@ -84,7 +84,7 @@ export async function upload(
     halted.throwIfAborted()
     isEnding = true
     const MultipartUpload = { Parts: done }
-    await asked(
+    await withS3Errors(
       client.send(new sdk.CompleteMultipartUploadCommand({ Bucket, Key, UploadId: uploadId, MultipartUpload })),
     )
   } catch (error) {

@@ -15,7 +15,7 @@ import {
   type WriteOptions,
 } from '../../tenants/transfers/archive/port.ts'
 import { archiveKey, parsedKey, partialName, wholeKey } from './archive-key.ts'
-import { asked, away, isNoSuchKey, isNoSuchUpload, isNotImplemented, told } from './s3-errors.ts'
+import { away, isNoSuchKey, isNoSuchUpload, isNotImplemented, told, withS3Errors } from './s3-errors.ts'
 import { unusable } from './s3-start.ts'
 import { type Sdk, upload } from './s3-upload.ts'
 
@@ -123,7 +123,7 @@ class S3Archives implements Archives {
   async *read(key: string): AsyncGenerator<Uint8Array, void, undefined> {
     const { sdk, reading } = this.#open
     const command = new sdk.GetObjectCommand(this.#object(wholeKey(key)))
-    const { Body } = await asked(reading.send(command)).catch((error) => {
+    const { Body } = await withS3Errors(reading.send(command)).catch((error) => {
       throw isNoSuchKey(error) ? ArchiveMissing('The file of the backup is not there.', { cause: error }) : error
     })
     yield* this.#heard(Body as Readable)
@@ -142,7 +142,7 @@ class S3Archives implements Archives {
     for await (const { Key, UploadId } of this.#uploads(object.Key)) {
       if (Key === object.Key && UploadId) await this.#takeBack(parsed, UploadId)
     }
-    await asked(client.send(new sdk.DeleteObjectCommand(object)))
+    await withS3Errors(client.send(new sdk.DeleteObjectCommand(object)))
   }
 
   async *list(): AsyncGenerator<StoredArchive, void, undefined> {
@@ -183,7 +183,7 @@ class S3Archives implements Archives {
   async #takeBack(key: { tenantId: string; name: string }, UploadId: string): Promise<void> {
     const { sdk, client } = this.#open
     const command = new sdk.AbortMultipartUploadCommand({ ...this.#object(key), UploadId })
-    await asked(client.send(command)).catch((error) => {
+    await withS3Errors(client.send(command)).catch((error) => {
       if (!isNoSuchUpload(error)) throw error
     })
   }
@@ -193,7 +193,7 @@ class S3Archives implements Archives {
     let ContinuationToken: string | undefined
     do {
       const input = { Bucket: this.#bucket, Prefix: this.#prefix, ContinuationToken }
-      const page = await asked(client.send(new sdk.ListObjectsV2Command(input)))
+      const page = await withS3Errors(client.send(new sdk.ListObjectsV2Command(input)))
       yield* page.Contents ?? []
       ContinuationToken = page.NextContinuationToken
     } while (ContinuationToken)
@@ -205,7 +205,7 @@ class S3Archives implements Archives {
     do {
       const markers = { KeyMarker: last?.NextKeyMarker, UploadIdMarker: last?.NextUploadIdMarker }
       const command = new sdk.ListMultipartUploadsCommand({ Bucket: this.#bucket, Prefix: prefix, ...markers })
-      last = await asked(client.send(command)).catch((error) => {
+      last = await withS3Errors(client.send(command)).catch((error) => {
         if (isNotImplemented(error)) return undefined
         throw error
       })

@@ -31,7 +31,7 @@ describe('provisioning', () => {
   test('by twenty at once, here and in another process, makes each database once', async () => {
     const child = await otherProcess()
     const ids = Array.from({ length: 20 }, (_, n) => `many-${n}`)
-    const there = ids.slice(0, 6).map((id) => child.ask({ what: 'provision', place: placeOf(driver, id) }))
+    const there = ids.slice(0, 6).map((id) => child.request({ what: 'provision', place: placeOf(driver, id) }))
     const here = ids.map((id) => driver.provision(placeOf(driver, id)))
     expect(await Promise.all([...here, ...there])).toEqual(Array(26).fill(['0001_notes']))
     for (const id of ids) {
@@ -59,7 +59,7 @@ describe('provisioning', () => {
     const killedWhen = async (reached: (locator: string) => Promise<void>) => {
       const place = placeOf(driver, 'killed')
       const child = await otherProcess([HELD_UP])
-      const dying = child.ask({ what: 'provision', place }).catch((error: Error) => error.message)
+      const dying = child.request({ what: 'provision', place }).catch((error: Error) => error.message)
       await reached(place.locator)
       await child.kill('SIGKILL')
       expect(await dying).toBe('the child process is gone')
@@ -134,7 +134,7 @@ describe('a fence', () => {
     const place = placeOf(driver, 'closed')
     const { pool, transaction } = await fresh('closed')
     const child = await otherProcess()
-    const ask = (text: string) => child.ask({ what: 'execute', place, text })
+    const ask = (text: string) => child.request({ what: 'execute', place, text })
     expect(await ask(OWNERS)).toEqual([{ owner: 'closed' }])
     const sleeping = expect(ask(`insert into notes (id, owner) select 2, 'never' from pg_sleep(60)`)).rejects.toThrow(
       '57P01',
@@ -194,7 +194,7 @@ describe('a fence', () => {
     const children = await Promise.all([otherProcess(), otherProcess()])
     let isOver = false
     const storming = children.map(async (child) => {
-      while (!isOver) await child.ask({ what: 'execute', place, text: OWNERS }).catch(() => undefined)
+      while (!isOver) await child.request({ what: 'execute', place, text: OWNERS }).catch(() => undefined)
     })
     for (let n = 0; n < 15; n++) {
       await driver.unfence(place)

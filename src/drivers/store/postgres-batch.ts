@@ -20,7 +20,7 @@ export interface Call {
 }
 
 /** What is asked of one counter by all calls of a statement. */
-interface Asked {
+interface RequestedCounter {
   readonly tenantId: string
   readonly name: string
   total: number
@@ -44,8 +44,8 @@ export interface Batch {
 
 export function batchOf(calls: readonly Call[]): Batch {
   const counters = countersOf(calls)
-  const asked = [...counters.values()].sort(byTenantAndName)
-  for (const [index, counter] of asked.entries()) counter.place = index + 1
+  const requested = [...counters.values()].sort(byTenantAndName)
+  for (const [index, counter] of requested.entries()) counter.place = index + 1
   const wants = calls.flatMap(({ tenantId, takes }, index) =>
     takes.map(({ name, amount, limit }) => ({
       caller: index + 1,
@@ -56,17 +56,18 @@ export function batchOf(calls: readonly Call[]): Batch {
   )
   return {
     values: [
-      asked.map(({ tenantId }) => tenantId),
-      asked.map(({ name }) => name),
-      asked.map(({ total }) => total),
-      asked.map(({ ceiling }) => ceiling),
+      requested.map(({ tenantId }) => tenantId),
+      requested.map(({ name }) => name),
+      requested.map(({ total }) => total),
+      requested.map(({ ceiling }) => ceiling),
       wants.map(({ caller }) => caller),
       wants.map(({ counter }) => counter),
       wants.map(({ amount }) => amount),
       wants.map(({ limit }) => limit),
     ],
     settle({ now_ms: nowMs, counts_before: before, verdicts }) {
-      for (const [index, count] of before.split(',').entries()) (asked[index] as Asked).count = Number(count)
+      for (const [index, count] of before.split(',').entries())
+        (requested[index] as RequestedCounter).count = Number(count)
       const said = verdicts?.split(',')
       for (const [index, call] of calls.entries()) settle(call, counters, said?.[index] ?? ALLOWED, nowMs)
     },
@@ -75,25 +76,25 @@ export function batchOf(calls: readonly Call[]): Batch {
 
 const keyOf = (tenantId: string, name: string): string => `${name}\0${tenantId}`
 
-const counterIn = (counters: ReadonlyMap<string, Asked>, tenantId: string, name: string): Asked =>
-  counters.get(keyOf(tenantId, name)) as Asked
+const counterIn = (counters: ReadonlyMap<string, RequestedCounter>, tenantId: string, name: string): RequestedCounter =>
+  counters.get(keyOf(tenantId, name)) as RequestedCounter
 
-function countersOf(calls: readonly Call[]): Map<string, Asked> {
-  const counters = new Map<string, Asked>()
+function countersOf(calls: readonly Call[]): Map<string, RequestedCounter> {
+  const counters = new Map<string, RequestedCounter>()
   for (const { tenantId, takes } of calls) {
     for (const { name, amount, limit } of takes) {
       const key = keyOf(tenantId, name)
-      let asked = counters.get(key)
-      if (!asked) {
-        asked = { tenantId, name, total: 0, ceiling: Number.MAX_SAFE_INTEGER, place: 0, count: 0 }
-        counters.set(key, asked)
+      let requested = counters.get(key)
+      if (!requested) {
+        requested = { tenantId, name, total: 0, ceiling: Number.MAX_SAFE_INTEGER, place: 0, count: 0 }
+        counters.set(key, requested)
       }
       if (amount === 0) continue
-      asked.total = Math.min(asked.total + amount, Number.MAX_SAFE_INTEGER)
+      requested.total = Math.min(requested.total + amount, Number.MAX_SAFE_INTEGER)
       const ceiling = limit === null ? Number.MAX_SAFE_INTEGER : Math.floor(limit)
       // A total at the very end may have been cut off.
-      const isFar = asked.total === Number.MAX_SAFE_INTEGER
-      asked.ceiling = takes.length > 1 || isFar ? ONE_BY_ONE : Math.min(asked.ceiling, ceiling)
+      const isFar = requested.total === Number.MAX_SAFE_INTEGER
+      requested.ceiling = takes.length > 1 || isFar ? ONE_BY_ONE : Math.min(requested.ceiling, ceiling)
     }
   }
   return counters
@@ -103,12 +104,13 @@ function countersOf(calls: readonly Call[]): Map<string, Asked> {
 const limitOf = (limit: number | null): number =>
   limit === null || limit > Number.MAX_SAFE_INTEGER ? NO_LIMIT : Math.floor(limit)
 
-const byTenantAndName = (a: Asked, b: Asked): number => compare(a.tenantId, b.tenantId) || compare(a.name, b.name)
+const byTenantAndName = (a: RequestedCounter, b: RequestedCounter): number =>
+  compare(a.tenantId, b.tenantId) || compare(a.name, b.name)
 
 const compare = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 
 /** Calls are settled in the order in which they were decided: each finds the counters as it left them. */
-function settle(call: Call, counters: ReadonlyMap<string, Asked>, verdict: string, nowMs: number): void {
+function settle(call: Call, counters: ReadonlyMap<string, RequestedCounter>, verdict: string, nowMs: number): void {
   const { tenantId, takes } = call
   const isAllowed = verdict === ALLOWED
   const usages = takes.map(({ name, amount }) => {

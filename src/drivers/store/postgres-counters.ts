@@ -130,13 +130,13 @@ export class PostgresCounters implements Counters {
     checkCounterOwner(tenantId)
     checkTakes(takes)
     let call: Call | undefined
-    const ask = () =>
+    const request = () =>
       new Promise<Taken>((resolve, reject) => {
         call = { tenantId, takes, resolve, reject, isLate: false }
         this.#calls.push(call)
         if (this.#calls.length === 1) this.#sendLater()
       })
-    return this.#inTime(ask, () => {
+    return this.#inTime(request, () => {
       if (call) call.isLate = true
     })
   }
@@ -183,13 +183,13 @@ export class PostgresCounters implements Counters {
     return this.#sessions.close()
   }
 
-  async #inTime<T>(ask: () => Promise<T>, late: () => void): Promise<T> {
+  async #inTime<T>(request: () => Promise<T>, late: () => void): Promise<T> {
     if (!this.#outage.mayTry) throw DependencyUnavailable('the store does not answer')
     const isTrial = this.#outage.isOn
     this.#outage.trying()
     const { timeoutMs } = this.#options
     try {
-      return await inTime(ask(), timeoutMs, () => {
+      return await inTime(request(), timeoutMs, () => {
         late()
         if (performance.now() - this.#respondedAt >= timeoutMs) this.#outage.failed()
         return DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`)
@@ -203,7 +203,7 @@ export class PostgresCounters implements Counters {
 
   #run(statement: string | Prepared, values: readonly unknown[]): Promise<readonly unknown[]> {
     let isLate = false
-    const ask = () =>
+    const request = () =>
       new Promise<readonly unknown[]>((resolve, reject) => {
         const fail = (error: unknown) => reject(failureOf(error))
         this.#sessions.add({
@@ -216,7 +216,7 @@ export class PostgresCounters implements Counters {
           fail,
         })
       })
-    return this.#inTime(ask, () => {
+    return this.#inTime(request, () => {
       isLate = true
     })
   }

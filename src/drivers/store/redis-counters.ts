@@ -138,7 +138,7 @@ export class RedisCounters implements Counters {
 
   /** A script that answers its time, and nothing else when it was given another day than its own. */
   async #onDay<Rest>(
-    ask: (
+    request: (
       date: string,
       dateBefore: string,
     ) => {
@@ -149,7 +149,7 @@ export class RedisCounters implements Counters {
   ): Promise<Timed<Rest>> {
     for (let guess = 0; guess < GUESSES; guess++) {
       const day = this.#today()
-      const { script, keys, values = [] } = ask(dateOf(day), dateOf(day - 1))
+      const { script, keys, values = [] } = request(dateOf(day), dateOf(day - 1))
       const reply = await this.#connection.script(script, keys, [day, this.#clockOffsetMs(), ...values])
       if (this.#isOf(day, reply)) return reply
     }

@@ -46,7 +46,7 @@ describe.each(['redis', 'postgres'])('of %s, four processes', (name) => {
 
   const takenBy = async (tenants: readonly string[], more: object = {}): Promise<number> => {
     const question = { calls: CALLS / PROCESSES, tenants, limit: LIMIT, ...more }
-    const admitted: number[] = await Promise.all(children.map((child) => child.ask(question)))
+    const admitted: number[] = await Promise.all(children.map((child) => child.request(question)))
     return admitted.reduce((sum, count) => sum + count, 0)
   }
 

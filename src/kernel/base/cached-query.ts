@@ -22,7 +22,7 @@ export function refreshed<T>(load: () => Promise<T>): Refreshed<T> {
   let value: { loaded: T; at: number } | undefined
   let loading: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
-  let lastAsked = 0
+  let lastRequestedAt = 0
 
   const refresh = () => {
     loading ??= load()
@@ -39,13 +39,13 @@ export function refreshed<T>(load: () => Promise<T>): Refreshed<T> {
     timer = undefined
   }
   const tick = () => {
-    if (performance.now() - lastAsked > INTEREST_MS) stop()
+    if (performance.now() - lastRequestedAt > INTEREST_MS) stop()
     else refresh().catch(() => undefined) // the next question finds it stale and reports the failure
   }
 
   return {
     async get() {
-      lastAsked = performance.now()
+      lastRequestedAt = performance.now()
       timer ??= setInterval(tick, REFRESH_MS).unref()
       if (!value || performance.now() - value.at > STALE_AFTER_MS)
         await inTime(refresh(), PATIENCE_MS, () => new Error('loading takes too long')).catch((error) => {

@@ -65,15 +65,15 @@ const severityOf = (offset: Offset) => (certainMs(offset) >= ERROR_MS ? 'error' 
 const told = ({ ms }: Offset): string => `${(Math.abs(ms) / 1_000).toFixed(1)} s ${ms > 0 ? 'ahead of' : 'behind'}`
 
 /** Of several attempts the one that was answered the soonest. By the clock of the machine, whatever the kernel is told to go by. */
-async function offsets(ask: () => Promise<readonly number[]> | readonly number[]): Promise<Offset[]> {
+async function offsets(readClocks: () => Promise<readonly number[]> | readonly number[]): Promise<Offset[]> {
   let best: Offset[] = []
   for (let sample = 0; sample < SAMPLES; sample++) {
-    const asked = Date.now()
+    const requestedAt = Date.now()
     const begun = performance.now()
-    const times = await ask()
+    const times = await readClocks()
     const withinMs = (performance.now() - begun) / 2
     if (withinMs < (best[0]?.withinMs ?? Number.POSITIVE_INFINITY)) {
-      best = times.map((time) => ({ ms: time - (asked + withinMs), withinMs }))
+      best = times.map((time) => ({ ms: time - (requestedAt + withinMs), withinMs }))
     }
   }
   return best

@@ -95,9 +95,9 @@ export interface FixReport extends DoctorReport {
 }
 
 /** What may be asked of an examination. */
-export type Asked = Partial<Omit<Examination, 'log'>>
+export type ExamineOptions = Partial<Omit<Examination, 'log'>>
 
-export interface FixOptions extends Asked {
+export interface FixOptions extends ExamineOptions {
   /** Asked before anything is changed, if there is something to put right; what it declines is left as it is. */
   readonly approve: (fixable: readonly ReportedFinding[]) => Promise<boolean>
   /** Told before each one. */
@@ -127,7 +127,7 @@ export class Doctor {
   }
 
   /** All diagnoses at once. Throws nothing but the reason of `signal`. */
-  async examine(options: Asked = {}): Promise<DoctorReport> {
+  async examine(options: ExamineOptions = {}): Promise<DoctorReport> {
     return reportOf(await this.#examined(options))
   }
 
@@ -153,19 +153,19 @@ export class Doctor {
     return { ...(await this.examine(options)), fixes }
   }
 
-  async #examined(asked: Asked): Promise<Examined[]> {
+  async #examined(options: ExamineOptions): Promise<Examined[]> {
     const all = this.#diagnoses.map(async (registered) => ({
       ...registered,
-      findings: await this.#carryOut(registered, asked),
+      findings: await this.#carryOut(registered, options),
     }))
     const examined = await Promise.all(all)
-    asked.signal?.throwIfAborted()
+    options.signal?.throwIfAborted()
     return examined
   }
 
   async #carryOut(
     { diagnosis, service }: Registered,
-    { prove = false, showsSql = false, signal }: Asked,
+    { prove = false, showsSql = false, signal }: ExamineOptions,
   ): Promise<Finding[]> {
     const { name, timeoutMs = TIMEOUT_MS } = diagnosis
     const time = new AbortController()

@@ -43,10 +43,10 @@ describe.each(['postgres', 'redis'] as const)('counts of five processes on the s
 
   test('are each in the sums once, also after flushes, at the end of a process, and after a kill', async () => {
     await Promise.all(
-      children.map((child, n) => child.ask({ tenants, calls: CALLS, flushEvery: n % 2 ? CALLS / 4 : 0 })),
+      children.map((child, n) => child.request({ tenants, calls: CALLS, flushEvery: n % 2 ? CALLS / 4 : 0 })),
     )
     // Each hands over what it has before it reads.
-    await Promise.all(children.map((child) => child.ask({ list: tenants[0] })))
+    await Promise.all(children.map((child) => child.request({ list: tenants[0] })))
     for (const tenant of tenants) expect(await sumsOf(tenant)).toEqual(times(PROCESSES))
     await all.opened.tenancy.metrics.flush()
     const { rows } = await all.opened.tenancy.kernel.database.sql(
@@ -58,16 +58,16 @@ describe.each(['postgres', 'redis'] as const)('counts of five processes on the s
     // A process hands over its counts at its end.
     const [first = '', second = ''] = tenants
     await Promise.all(
-      children.slice(0, STOPPED).map((child) => child.ask({ tenants: [first], calls: CALLS, stop: true })),
+      children.slice(0, STOPPED).map((child) => child.request({ tenants: [first], calls: CALLS, stop: true })),
     )
     expect(await sumsOf(first)).toEqual(times(PROCESSES + STOPPED))
 
     // A killed process loses the counts that it has not handed over, and no others.
     const [left, killed] = children.slice(STOPPED)
-    await killed?.ask({ tenants: [second], calls: CALLS, list: second })
-    await killed?.ask({ tenants: [second], calls: 1 })
+    await killed?.request({ tenants: [second], calls: CALLS, list: second })
+    await killed?.request({ tenants: [second], calls: 1 })
     await killed?.kill('SIGKILL')
-    await left?.ask({ tenants: [second], calls: CALLS, list: second })
+    await left?.request({ tenants: [second], calls: CALLS, list: second })
     const { requests = 0 } = await sumsOf(second)
     const known = CALLS * (PROCESSES + 2)
     expect([known, known + 1]).toContain(requests)

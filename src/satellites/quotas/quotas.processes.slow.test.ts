@@ -39,7 +39,7 @@ describe.each(['postgres', 'redis'] as const)('from four processes at once on th
   test('of 5,000 calls exactly 1,000 are admitted, and 1,000 are stored', async () => {
     const tenant = await all.tenant()
     const question = { tenant, quota: 'calls', calls: CALLS / PROCESSES }
-    const results = await Promise.all(children.map((child) => child.ask(question)))
+    const results = await Promise.all(children.map((child) => child.request(question)))
     const admitted: number[] = results.flatMap(({ admitted }) => admitted)
     expect(results.map(({ degraded }) => degraded)).toEqual([0, 0, 0, 0])
     expect(admitted.toSorted((a, b) => a - b)).toEqual(Array.from({ length: LIMIT }, (_, index) => index + 1))

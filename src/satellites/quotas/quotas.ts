@@ -70,27 +70,27 @@ export class Quotas {
 
   /** Counts without a limit. `E_TENANT_NOT_FOUND`, `E_DEPENDENCY_UNAVAILABLE`, or a 400. */
   async track(tenantId: string, quota: string, amount = 1): Promise<number> {
-    const { taken } = await this.#ask(await this.#usable(tenantId), 'track', [{ quota, amount }])
+    const { taken } = await this.#apply(await this.#usable(tenantId), 'track', [{ quota, amount }])
     return taken.usages[0] ?? 0
   }
 
   /** Counts what fits under the limit of the tenant's plan; else `E_TENANT_QUOTA_EXCEEDED`, and nothing is counted. */
   async consume(tenantId: string, quota: string, amount = 1): Promise<number> {
-    const outcome = await this.#ask(await this.#usable(tenantId), 'consume', [{ quota, amount }])
+    const outcome = await this.#apply(await this.#usable(tenantId), 'consume', [{ quota, amount }])
     this.#assertAllowed(outcome)
     return outcome.taken.usages[0] ?? 0
   }
 
   /** All or none of several different quotas, in one step. Answers what each has come to, in their order. */
   async consumeAll(tenantId: string, requests: readonly QuotaAmount[]): Promise<readonly number[]> {
-    const outcome = await this.#ask(await this.#usable(tenantId), 'consume', requests)
+    const outcome = await this.#apply(await this.#usable(tenantId), 'consume', requests)
     this.#assertAllowed(outcome)
     return outcome.taken.usages
   }
 
   /** The same step as `consume`, with the whole decision as its answer. */
   async decide(tenantId: string, quota: string, amount = 1): Promise<Decision> {
-    return decisionOf(await this.#ask(await this.#usable(tenantId), 'consume', [{ quota, amount }]))
+    return decisionOf(await this.#apply(await this.#usable(tenantId), 'consume', [{ quota, amount }]))
   }
 
   /** Whether `amount` more would fit, over `getUsage`. Changes nothing, so it reserves nothing. */
@@ -161,7 +161,7 @@ export class Quotas {
 
   /** `track` and `consume` as HTTP answers them. */
   async apply(tenantId: string, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<QuotaResult> {
-    return this.#resultOf(await this.#ask(await this.#usable(tenantId), mode, wanted))
+    return this.#resultOf(await this.#apply(await this.#usable(tenantId), mode, wanted))
   }
 
   /**
@@ -175,13 +175,13 @@ export class Quotas {
     return {
       pass: async (request, tenant) => {
         const wanted = [{ quota, amount: await amountOf(request) }]
-        return this.#resultOf(await this.#ask(tenant, mode, wanted)).headers
+        return this.#resultOf(await this.#apply(tenant, mode, wanted)).headers
       },
     }
   }
 
   /** The step of `track` and `consume`. A refusal is an outcome. */
-  async #ask(tenant: Tenant, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
+  async #apply(tenant: Tenant, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
     const resolved = this.#tenants.plans.resolve(tenant)
     const plan = resolved instanceof Promise ? await resolved : resolved
     const requests = wanted.map(({ quota, amount = 1 }) => ({ quota, amount, limit: plan.limits.get(quota) ?? null }))

@@ -36,8 +36,8 @@ async function* examineProviders(
   const rows = (await records.all()).filter(({ enabled }) => enabled)
   const tenantsOf = Map.groupBy(rows, ({ issuer }) => issuer ?? '')
   const issuers = [...tenantsOf.keys()]
-  const asked = prove ? issuers : batchForHour(issuers, MAX_ISSUERS, Math.floor(clock.now().getTime() / HOUR_MS))
-  const ask = async (issuer: string): Promise<Finding[]> => {
+  const selected = prove ? issuers : batchForHour(issuers, MAX_ISSUERS, Math.floor(clock.now().getTime() / HOUR_MS))
+  const probe = async (issuer: string): Promise<Finding[]> => {
     try {
       await providers.probe(issuer, PROBE_TIMEOUT_MS)
       return []
@@ -46,14 +46,14 @@ async function* examineProviders(
       return [unusable(issuer, tenantsOf.get(issuer) ?? [], error)]
     }
   }
-  for (let first = 0; first < asked.length && !signal.aborted; first += AT_ONCE) {
-    yield* (await Promise.all(asked.slice(first, first + AT_ONCE).map(ask))).flat()
+  for (let first = 0; first < selected.length && !signal.aborted; first += AT_ONCE) {
+    yield* (await Promise.all(selected.slice(first, first + AT_ONCE).map(probe))).flat()
   }
-  if (asked.length < issuers.length) {
+  if (selected.length < issuers.length) {
     yield {
       severity: 'info',
       code: 'sso.not-asked',
-      message: `${issuers.length - asked.length} identity providers of ${issuers.length} were not asked`,
+      message: `${issuers.length - selected.length} identity providers of ${issuers.length} were not asked`,
       remedy: 'Each hour others are asked; tenantry doctor --prove asks all of them.',
     }
   }

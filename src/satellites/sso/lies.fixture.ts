@@ -15,7 +15,7 @@ export interface Login {
   comeBack(): Promise<CameBack>
   finish(): ReturnType<OpenSso['logIn']>
   /** How often the provider was called at a path. */
-  asked(path: string): number
+  requestCount(path: string): number
 }
 
 /** Each test has its own provider and tenant. */
@@ -23,7 +23,7 @@ export function openLogin(): Login {
   const login = {
     comeBack: () => login.opened.comeBack(login.id, login.provider),
     finish: async () => login.opened.tenancy.sso.finish(await login.comeBack()),
-    asked: (path) => login.provider.requests.filter((one) => one === path).length,
+    requestCount: (path) => login.provider.requests.filter((one) => one === path).length,
   } as Login
   beforeAll(async () => {
     login.opened = await openSso(inject('postgresUrl'))

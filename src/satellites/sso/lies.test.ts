@@ -112,7 +112,7 @@ describe('an answer is refused', () => {
     await expect(login.opened.tenancy.sso.finish({ url: none.href, cookie: second.cookie })).rejects.toMatchObject(
       rejectedFor('answer'),
     )
-    expect(login.asked('/token')).toBe(0)
+    expect(login.requestCount('/token')).toBe(0)
   })
 
   test('of the code’s own flow alone', async () => {
@@ -122,7 +122,7 @@ describe('an answer is refused', () => {
         rejectedFor('answer'),
       )
     }
-    expect(login.asked('/token')).toBe(0)
+    expect(login.requestCount('/token')).toBe(0)
   })
 
   test('of userinfo, about somebody else', async () => {
@@ -173,7 +173,7 @@ describe('keys', () => {
 
   test('are read once for many logins', async () => {
     for (let n = 0; n < 3; n++) await login.finish()
-    expect([login.asked(DISCOVERY), login.asked('/jwks')]).toEqual([1, 1])
+    expect([login.requestCount(DISCOVERY), login.requestCount('/jwks')]).toEqual([1, 1])
   })
 
   test('that are rolled are found, by whoever knew the old ones', async () => {
@@ -181,9 +181,9 @@ describe('keys', () => {
     login.provider.rollKeys()
     login.opened.clock.advance(31_000)
     expect(await login.finish()).toMatchObject({ tenantId: login.id })
-    expect(login.asked('/jwks')).toBe(2)
+    expect(login.requestCount('/jwks')).toBe(2)
     await login.finish()
-    expect(login.asked('/jwks')).toBe(2)
+    expect(login.requestCount('/jwks')).toBe(2)
   })
 
   test('are not read again and again for one that nobody has', async () => {
@@ -191,10 +191,10 @@ describe('keys', () => {
     const other = newKey()
     login.provider.bends((claims) => claims, undefined, other)
     await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
-    expect(login.asked('/jwks')).toBe(1)
+    expect(login.requestCount('/jwks')).toBe(1)
     login.opened.clock.advance(31_000)
     for (let n = 0; n < 3; n++) await expect(login.finish()).rejects.toMatchObject(rejectedFor('answer'))
-    expect(login.asked('/jwks')).toBe(2)
+    expect(login.requestCount('/jwks')).toBe(2)
   })
 
   test('that were taken back are not believed for longer than minutes', async () => {

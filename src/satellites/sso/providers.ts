@@ -38,7 +38,7 @@ const KEYS_COOL_DOWN_MS = 30_000
 const AGE_OF_REREADING_SECONDS = 60
 /** Stands for a client where there is none yet: a discovery is no client's. */
 const ANYBODY = 'discovery'
-const ASKING = { method: 'GET', redirect: 'manual', body: undefined } as const
+const FETCH_OPTIONS = { method: 'GET', redirect: 'manual', body: undefined } as const
 
 type Keys = Pick<NonNullable<ReturnType<typeof getJwksCache>>, 'jwks'>
 
@@ -111,7 +111,7 @@ export class Providers {
 
   /** How many keys there are that an ID token could be signed with; from the provider, whatever is known. */
   async countKeys({ jwks_uri }: ProviderDocument): Promise<number> {
-    const response = await this.#fetch(jwks_uri, { ...ASKING, headers: { accept: 'application/json' } })
+    const response = await this.#fetch(jwks_uri, { ...FETCH_OPTIONS, headers: { accept: 'application/json' } })
     const count = response.status === 200 ? countSigningKeys(await response.text()) : undefined
     if (count === undefined) throw new ProviderFault('there is no set of keys where the discovery document says', false)
     return count

@@ -236,8 +236,8 @@ export class Sso {
         const tokens = await authorizationCodeGrant(configuration, url, checks)
         const [idToken, claims] = [tokens.id_token, tokens.claims()]
         if (!idToken || !claims) throw new ProviderFault('there is no ID token', false)
-        const asksMore = document.userinfo_endpoint !== undefined && isShort(claims, settings.scopes)
-        const userinfo = asksMore
+        const needsUserinfo = document.userinfo_endpoint !== undefined && isShort(claims, settings.scopes)
+        const userinfo = needsUserinfo
           ? await this.#userinfo(configuration, tokens.access_token, claims, settings)
           : undefined
         return { claims: claimsOf(claims, userinfo), idToken }

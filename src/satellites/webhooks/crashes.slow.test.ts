@@ -116,7 +116,7 @@ describe('a worker that is killed in the middle of its work', () => {
       let isAlive = true
       const dispatching = Array.from({ length: 32 }, async () => {
         for (let number = 0; isAlive; number++) {
-          const ids = await process.ask({ dispatch: 'globex', number }).catch(() => [])
+          const ids = await process.request({ dispatch: 'globex', number }).catch(() => [])
           acknowledged.push(...ids)
         }
       })

@@ -96,13 +96,13 @@ export class CircuitRecords {
   /** Null when there is none; undefined when the store cannot say. */
   async opening(key: CircuitKey): Promise<Opening | null | undefined> {
     if (this.#isPaused) return this.#without()
-    return this.#ask(async () => this.#parsed(await this.#kernel.store.get(...at(key))))
+    return this.#request(async () => this.#parsed(await this.#kernel.store.get(...at(key))))
   }
 
   /** Every open circuit of tenants and of these servers; undefined when the store cannot say. */
   openings(placements: readonly string[]): Promise<Heard[] | undefined> {
     const { store } = this.#kernel
-    return this.#ask(async () => {
+    return this.#request(async () => {
       const tenants = (await store.list('circuit')).map(
         ({ tenantId, value }) => [{ kind: 'tenant', name: tenantId }, value] as const,
       )
@@ -121,14 +121,14 @@ export class CircuitRecords {
     const { store } = this.#kernel
     const isMine = this.#isPaused
       ? this.#without()
-      : await this.#ask(() => store.setIfAbsent(...leaseAt(key), this.#id, this.#rule.halfOpenAfterSeconds))
+      : await this.#request(() => store.setIfAbsent(...leaseAt(key), this.#id, this.#rule.halfOpenAfterSeconds))
     return isMine ?? true
   }
 
   /** Gives the lease back before its time: the probe told nothing. */
   async release(key: CircuitKey): Promise<void> {
     if (this.#isPaused) this.#without()
-    else await this.#ask(() => this.#kernel.store.delete(...leaseAt(key)))
+    else await this.#request(() => this.#kernel.store.delete(...leaseAt(key)))
   }
 
   get #isPaused(): boolean {
@@ -137,7 +137,7 @@ export class CircuitRecords {
 
   async #put(key: CircuitKey, opening: Opening | null): Promise<void> {
     const { store, database, secrets, log } = this.#kernel
-    await this.#ask(() =>
+    await this.#request(() =>
       opening ? store.set(...at(key), JSON.stringify(opening), keptSeconds(this.#rule)) : store.delete(...at(key)),
     )
     const message = { from: this.#id, ...key, opening }
@@ -160,9 +160,9 @@ export class CircuitRecords {
     }
   }
 
-  async #ask<T>(question: () => Promise<T>): Promise<T | undefined> {
+  async #request<T>(request: () => Promise<T>): Promise<T | undefined> {
     try {
-      const result = await inTime(question(), STORE_TIMEOUT_MS, late)
+      const result = await inTime(request(), STORE_TIMEOUT_MS, late)
       this.#pausedUntilMs = 0
       return result
     } catch (error) {

@@ -5,7 +5,7 @@ import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
-import { type Asked, Doctor, type Finding } from '../../kernel/doctor/doctor.ts'
+import { Doctor, type ExamineOptions, type Finding } from '../../kernel/doctor/doctor.ts'
 import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
 import { createTestDatabase } from '../../testing/base/database.ts'
 import { inTransaction } from '../../testing/base/in-transaction.ts'
@@ -33,7 +33,7 @@ async function install({ tenants }: Tenancy, id: string, more = {}): Promise<voi
 }
 
 /** With nothing too short to be told. */
-async function atOnce({ tenants }: Tenancy, asked: Asked = {}) {
+async function atOnce({ tenants }: Tenancy, asked: ExamineOptions = {}) {
   const doctor = new Doctor(log)
   doctor.register(serversDiagnosis(0), tenants)
   return (await doctor.examine(asked)).checks
@@ -75,7 +75,7 @@ describe('sessions that take long', () => {
     const release = await resting(owner, 'lock table t1_acme.notes')
     const { pool } = await tenancy.tenant('acme')
     const result = pool.query(`select body   from notes where body <> 'hunter2'`)
-    const ours = async (asked?: Asked) =>
+    const ours = async (asked?: ExamineOptions) =>
       (await atOnce(tenancy, asked)).filter(({ message }) => /Lock: relation|forgotten console/.test(message))
     const found = await eventually(async () => {
       const both = await ours()

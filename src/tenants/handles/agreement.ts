@@ -19,9 +19,9 @@ export function assertAgrees(id: string): void {
 }
 
 /** The ids are for the log alone: whoever asked for one tenant does not learn of another. */
-function mismatch(scope: string, asked: string): Error {
+function mismatch(scope: string, requested: string): Error {
   const cause = new Error(
-    `the context is of ${scope === NO_TENANT ? 'a central route' : `"${scope}"`}, not of "${asked}"`,
+    `the context is of ${scope === NO_TENANT ? 'a central route' : `"${scope}"`}, not of "${requested}"`,
   )
   const detail =
     scope === NO_TENANT

@@ -101,14 +101,14 @@ async function placeNow(
   before: Place,
   error: unknown,
 ): Promise<Place> {
-  const ask = async () => {
+  const refresh = async () => {
     try {
       return usable(id, await registry.refresh(id))
     } catch (failure) {
       throw DependencyUnavailable.matches(failure) ? told(error) : failure // who cannot say more leaves it at that
     }
   }
-  const now = await ask()
+  const now = await refresh()
   if (!StorageFenced.matches(error)) throw told(error) // it may have run
   const mended = () =>
     inTime(fences.mend(id), MENDED_WITHIN_MS, stillClosed).catch((failure) => {
@@ -118,7 +118,7 @@ async function placeNow(
   const sharesFence = storage.driver(now.place.isolation).enter !== undefined && !isElsewhere
   if (now.place.epoch !== before.epoch && !sharesFence) return now.place
   const isOpen = await mended()
-  const then = await ask() // it may have been closed for good in the meantime, or have moved
+  const then = await refresh() // it may have been closed for good in the meantime, or have moved
   if (isOpen || then.place.epoch !== before.epoch) return then.place
   throw error
 }

@@ -16,6 +16,6 @@ test('two processes: every pair of actions from every status ends as if one had 
   const program = new URL('./racer-process.fixture.ts', import.meta.url)
   const options = { url: opened.url }
   const children = await Promise.all([startChild(program, options), startChild(program, options)])
-  await raceAll(opened.tenancy, [children[0].ask, children[1].ask], ROUNDS)
+  await raceAll(opened.tenancy, [children[0].request, children[1].request], ROUNDS)
   await Promise.all(children.map((child) => child.kill('SIGTERM')))
 }, 60_000)

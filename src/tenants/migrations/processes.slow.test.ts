@@ -57,7 +57,7 @@ describe('a run of several processes', { shuffle: false }, () => {
   test('two processes share a run: each tenant is migrated once, by one of them', async () => {
     const migration = noted('0002_shared')
     const [one, other] = [await child(migration), await child(migration)]
-    const [first, second] = await Promise.all([one.ask({ concurrency: 2 }), other.ask({ concurrency: 2 })])
+    const [first, second] = await Promise.all([one.request({ concurrency: 2 }), other.request({ concurrency: 2 })])
     expect(first.report.runId).toBe(second.report.runId)
     for (const { report } of [first, second])
       expect(report).toMatchObject({ state: 'completed', total: TENANTS, done: TENANTS })
@@ -73,10 +73,10 @@ describe('a run of several processes', { shuffle: false }, () => {
       const migrations = [noted('0002_shared'), noted('0003_killed', stuckAt('m-07'))]
       await sql('insert into public.stuck default values')
       const doomed = await child(...migrations)
-      const lost = doomed.ask({ concurrency: 1, leaseMs: LEASE_MS }).catch((error) => error.message)
+      const lost = doomed.request({ concurrency: 1, leaseMs: LEASE_MS }).catch((error) => error.message)
       await eventually(async () => expect((await sql(sleeping))[0].count).toBe(1))
       const survivor = await child(...migrations)
-      const joined = survivor.ask({ concurrency: 2, leaseMs: LEASE_MS })
+      const joined = survivor.request({ concurrency: 2, leaseMs: LEASE_MS })
       await sql('delete from public.stuck')
       await doomed.kill('SIGKILL')
       expect(await lost).toBe('the child process is gone')
@@ -85,7 +85,7 @@ describe('a run of several processes', { shuffle: false }, () => {
       expect(await ranIn('0003_killed')).toEqual(allSchemas)
       expect(new Set(heard).size).toBe(heard.length)
       const later = await child(...migrations)
-      expect((await later.ask({})).report).toMatchObject({ runId: null, total: 0 })
+      expect((await later.request({})).report).toMatchObject({ runId: null, total: 0 })
     },
     KILLED_WITHIN_MS * 2,
   )
@@ -97,7 +97,7 @@ describe('a run of several processes', { shuffle: false }, () => {
       await sql('insert into public.stuck default values')
       const rollback = { direction: 'down', steps: 1, leaseMs: LEASE_MS, concurrency: 2 }
       const doomed = await child(...migrations)
-      const lost = doomed.ask(rollback).catch((error) => error.message)
+      const lost = doomed.request(rollback).catch((error) => error.message)
       await eventually(async () => expect((await sql(sleeping))[0].count).toBe(1))
       expect(await sql(`select schema_version from multitenancy.tenants where id = 'm-11'`)).toEqual([
         { schema_version: '' },
@@ -106,7 +106,7 @@ describe('a run of several processes', { shuffle: false }, () => {
       expect(await lost).toBe('the child process is gone')
       await sql('delete from public.stuck')
       const [one, other] = [await child(...migrations), await child(...migrations)]
-      const results = await Promise.all([one.ask(rollback), other.ask(rollback)])
+      const results = await Promise.all([one.request(rollback), other.request(rollback)])
       for (const { report } of results)
         expect(report).toMatchObject({ state: 'completed', total: TENANTS, done: TENANTS })
       expect(await ranIn('down 0003_killed')).toEqual(allSchemas)

@@ -13,7 +13,7 @@ import { type Counts, type Direction, ITEM_STATES, NO_COUNTS, type RunState } fr
 import { assertMigratable, type Candidate, candidates, type Selection } from './plan.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 
-const ASKED_AT_ONCE = 4
+const CONCURRENCY = 4
 
 export interface PlannedMigration {
   readonly tenantId: string
@@ -58,7 +58,7 @@ export interface PlanOptions {
   readonly steps?: number | undefined
 }
 
-interface Asking {
+interface PlanContext {
   readonly verify: boolean
   /** Placements whose servers did not answer, with what was met there; filled by who asks. */
   readonly away: Map<string, unknown>
@@ -86,7 +86,7 @@ export class MigrationStatus {
     const chosen = await candidates(this.#database, selection, folder)
     const planned: PlannedMigration[] = []
     const away = new Map<string, unknown>()
-    await forEachConcurrent(chosen, ASKED_AT_ONCE, async (tenant, index) => {
+    await forEachConcurrent(chosen, CONCURRENCY, async (tenant, index) => {
       planned[index] = await this.#planOf(tenant, { verify, steps, away })
     })
     return planned.filter(({ migrations, error }) => migrations.length > 0 || error)
@@ -133,7 +133,7 @@ export class MigrationStatus {
 
   async #planOf(
     tenant: Candidate,
-    { steps, ...how }: Asking & { readonly steps: number | undefined },
+    { steps, ...how }: PlanContext & { readonly steps: number | undefined },
   ): Promise<PlannedMigration> {
     try {
       const applied = await this.#applied(tenant, how)
@@ -148,7 +148,7 @@ export class MigrationStatus {
   }
 
   /** A storage whose version is not known is always asked. */
-  async #applied(tenant: Candidate, { verify, away }: Asking): Promise<readonly AppliedMigration[]> {
+  async #applied(tenant: Candidate, { verify, away }: PlanContext): Promise<readonly AppliedMigration[]> {
     const known = await this.#versions.of(tenant.version)
     if (known && !verify) return known
     const { isolation, placement } = tenant

@@ -111,7 +111,7 @@ export class Plans {
   resolve(tenant: Tenant): ResolvedPlan | Promise<ResolvedPlan> {
     const { getPlan } = this.#config
     if (!getPlan) return this.#named(tenant.metadata.plan)
-    return this.#ask(getPlan, tenant).then((plan) => this.#named(plan))
+    return this.#resolveName(getPlan, tenant).then((plan) => this.#named(plan))
   }
 
   #named(plan: unknown): ResolvedPlan {
@@ -119,7 +119,7 @@ export class Plans {
     return named ?? this.#default
   }
 
-  async #ask(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
+  async #resolveName(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
     try {
       const resolution = Promise.resolve(tenant).then(getPlan)
       const plan = await inTime(resolution, this.#resolverTimeoutMs, () => new Error('getPlan took too long'))

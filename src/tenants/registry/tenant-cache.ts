@@ -97,14 +97,14 @@ export class TenantCache {
   async find(id: string): Promise<Located | undefined> {
     if (this.#kernel.database.inTransaction) return this.#reads.byId(id)
     const known = this.#served(id) ?? this.#absentIds.get(id)
-    return known ? known.located : this.#ask(this.#loadingIds, id, this.#loadOf(id))
+    return known ? known.located : this.#loadOnce(this.#loadingIds, id, this.#loadOf(id))
   }
 
   async findByDomain(domain: string): Promise<Located | undefined> {
     if (this.#kernel.database.inTransaction) return this.#reads.byDomain(domain)
     const known = this.#servedOf(domain) ?? this.#absentDomains.get(domain)
     if (known) return known.located
-    return this.#ask(this.#loadingDomains, domain, {
+    return this.#loadOnce(this.#loadingDomains, domain, {
       read: () => this.#reads.byDomain(domain),
       keep: (located, read) => {
         if (located && isThere(located)) {
@@ -179,7 +179,7 @@ export class TenantCache {
     if (!this.#outage.isOn || !this.#isServable(entry)) return undefined
     const { id } = entry.located.tenant
     if (this.#outage.mayTry) {
-      this.#ask(this.#loadingIds, id, this.#loadOf(id)).catch((error) =>
+      this.#loadOnce(this.#loadingIds, id, this.#loadOf(id)).catch((error) =>
         this.#kernel.log.warn({ err: error, tenantId: id }, 'a tenant could not be read again'),
       )
     }
@@ -219,7 +219,7 @@ export class TenantCache {
   }
 
   /** One load of a key at a time; whoever asks meanwhile gets its answer. */
-  async #ask(
+  async #loadOnce(
     loading: Map<string, Promise<Located | undefined>>,
     key: string,
     load: Load,

@@ -14,7 +14,7 @@ import { eventually } from '../../testing/base/tenancy.ts'
 import type { IsolationDriver, Place } from '../isolation/driver.ts'
 import { toPlace } from '../registry/registry.ts'
 import type { Transfer } from './model/transfer.ts'
-import { ask, idle, NOTES, openProcessesWorld, type ProcessesWorld } from './transfer-processes.fixture.ts'
+import { idle, NOTES, openProcessesWorld, type ProcessesWorld, send } from './transfer-processes.fixture.ts'
 
 const LOCK = 4_004
 
@@ -175,7 +175,7 @@ async function killedAt(phase: string, transferId: string): Promise<void> {
   })
   await held.promise
   try {
-    const ended = ask(child, { work: transferId }).then((result) => {
+    const ended = send(child, { work: transferId }).then((result) => {
       throw new Error(`the transfer ended before it was ${phase}: ${JSON.stringify(result)}`)
     })
     ended.catch(() => undefined) // the process is killed

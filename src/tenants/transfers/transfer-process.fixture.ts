@@ -17,7 +17,7 @@ export interface ProcessOptions {
   readonly archives: string
 }
 
-export type Asked =
+export type ProcessCommand =
   | { readonly work: string }
   /** Writes notes from several places at once until it is told to stop. */
   | { readonly write: string; readonly as: string }
@@ -47,12 +47,12 @@ await serveParent(async ({ url, otherUrl, archives }: ProcessOptions) => {
   })
   const stopped = new AbortController()
   let writing: Promise<Written> | undefined
-  return async (asked: Asked) => {
-    if ('work' in asked) {
-      return tenancy.tenants.transfers.work(asked.work, { isLast: true, signal: new AbortController().signal })
+  return async (command: ProcessCommand) => {
+    if ('work' in command) {
+      return tenancy.tenants.transfers.work(command.work, { isLast: true, signal: new AbortController().signal })
     }
-    if ('write' in asked) {
-      writing = write(tenancy, asked.write, asked.as, stopped.signal)
+    if ('write' in command) {
+      writing = write(tenancy, command.write, command.as, stopped.signal)
       return undefined
     }
     stopped.abort()

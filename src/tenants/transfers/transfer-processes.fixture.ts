@@ -2,7 +2,7 @@
 import { type Child, startChild } from '../../../test/support/child.ts'
 import { openWorld } from '../../../test/support/two-servers.ts'
 import { migrationsOf } from './kinds/grown.fixture.ts'
-import type { Asked, ProcessOptions } from './transfer-process.fixture.ts'
+import type { ProcessCommand, ProcessOptions } from './transfer-process.fixture.ts'
 
 const PROGRAM = new URL('./transfer-process.fixture.ts', import.meta.url)
 export const NOTES = Array.from({ length: 20 }, (_, index) => `note ${index}`)
@@ -29,4 +29,4 @@ export async function openProcessesWorld(serverUrl: string) {
   }
 }
 
-export const ask = (child: Child, asked: Asked) => child.ask(asked)
+export const send = (child: Child, command: ProcessCommand) => child.request(command)

@@ -22,7 +22,7 @@ import { DATABASE_RULES } from './database-rules.ts'
 import { ownLoginRules, sharedLogins } from './own-login-rules.ts'
 import { leftoverRules, OWNERSHIP_RULES } from './ownership-rules.ts'
 import { ROLE_RULES } from './role-rules.ts'
-import { askCatalog, type CatalogSubject, reading } from './rules.ts'
+import { type CatalogSubject, queryCatalog, reading } from './rules.ts'
 import { SCHEMA_RULES } from './schema-rules.ts'
 import { TENANT_DATABASE_RULES } from './tenant-database-rules.ts'
 import { auditInside } from './tenant-databases.ts'
@@ -36,7 +36,7 @@ const serverRules = (server: PostgresServer): readonly CatalogRule[] => [
   ...publicRightsRules(server.placement, 'own'),
 ]
 
-export const auditRoles = (server: PostgresServer): Promise<Finding[]> => askCatalog({ server }, serverRules(server))
+export const auditRoles = (server: PostgresServer): Promise<Finding[]> => queryCatalog({ server }, serverRules(server))
 
 export const auditSchemas = (
   placements: Placements,
@@ -45,7 +45,7 @@ export const auditSchemas = (
 ): AsyncIterable<Finding> =>
   onEachServer(placements, places, async function* (server, tenantOf) {
     const rules = [...serverRules(server), ...SCHEMA_RULES]
-    yield* await askCatalog({ server, tenantOf, extensionsSchema }, rules)
+    yield* await queryCatalog({ server, tenantOf, extensionsSchema }, rules)
     yield* canary(server, await reading(server, (client) => baitsIn(client, [...tenantOf.keys()])))
   })
 
@@ -56,7 +56,7 @@ export const auditRowTables = (
   { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
 ): AsyncIterable<Finding> =>
   onEachServer(placements, places, async function* (server) {
-    yield* await askCatalog({ server, extensionsSchema }, serverRules(server))
+    yield* await queryCatalog({ server, extensionsSchema }, serverRules(server))
     yield* await server.owned((client) => auditSharedTables(server, client, schema))
     const baits = await reading(server, (client) => baitsIn(client, [schema], 'tenant_id'))
     yield* canary(server, baits, { takesRole: true })
@@ -70,7 +70,7 @@ export const auditDatabases = (
 ): AsyncIterable<Finding> =>
   onEachServer(placements, places, async function* (server, tenantOf) {
     yield* await auditRoles(server)
-    yield* await askCatalog({ server, tenantOf }, [...TENANT_DATABASE_RULES, ...ownLoginRules(server)])
+    yield* await queryCatalog({ server, tenantOf }, [...TENANT_DATABASE_RULES, ...ownLoginRules(server)])
     yield* await sharedLogins(server, tenantOf)
     yield* auditInside(server, tenantOf, { schema, extensionsSchema })
   })

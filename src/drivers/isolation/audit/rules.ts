@@ -51,12 +51,12 @@ const PRELUDE = `
     select c.oid, c.relnamespace, c.relkind, a.grantee, a.privilege_type, a.is_grantable
     from pg_attribute join pg_class c on c.oid = attrelid, aclexplode(attacl) a)`
 
-/** Asks every rule, in a transaction that only reads. */
-export async function askCatalog(subject: CatalogSubject, rules: readonly CatalogRule[]): Promise<Finding[]> {
+/** Runs the query of every rule, in a transaction that only reads. */
+export async function queryCatalog(subject: CatalogSubject, rules: readonly CatalogRule[]): Promise<Finding[]> {
   const { server, tenantOf = new Map<string, string>(), extensionsSchema = null, database } = subject
   const values = [database?.login ?? server.login, server.scopeRole, [...tenantOf.keys()], extensionsSchema]
   const where = database ? `${server.name}, database ${database.name}` : server.name
-  const ask = async (client: pg.ClientBase): Promise<Finding[]> => {
+  const applyRules = async (client: pg.ClientBase): Promise<Finding[]> => {
     const findings: Finding[] = []
     for (const { code, severity, query, fault, remedy, repair } of rules) {
       const { rows } = await client.query<Broken>(`${PRELUDE}\n${query}`, values)
@@ -74,7 +74,7 @@ export async function askCatalog(subject: CatalogSubject, rules: readonly Catalo
     }
     return findings
   }
-  return reading(server, ask, database?.name)
+  return reading(server, applyRules, database?.name)
 }
 
 const repairing =

@@ -12,7 +12,7 @@ import { type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
 import { isOpenTo, loginOf } from '../roles/own-login-role.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { baitsIn, canary } from './canary.ts'
-import { askCatalog, type CatalogSubject, reading, type TenantDatabase } from './rules.ts'
+import { type CatalogSubject, queryCatalog, reading, type TenantDatabase } from './rules.ts'
 import { rulesInside } from './tenant-database-rules.ts'
 
 const EXAMINED_AT_ONCE = 4
@@ -54,7 +54,7 @@ async function examined(
     const tenantOf = new Map([[schema, tenantId]])
     const login = await loginOf(server, name)
     const subject = { server, tenantOf, extensionsSchema, database: { ...database, login } }
-    const found = await askCatalog(subject, rulesInside(server, login))
+    const found = await queryCatalog(subject, rulesInside(server, login))
     if (!isOpen) return found // nobody may connect
     const baits = await reading(server, (client) => baitsIn(client, [schema]), name)
     const answered = await Array.fromAsync(canary(server, baits, { database: name }))

@@ -49,10 +49,10 @@ export function useConnections() {
     /** As the superuser. */
     query: (text: string, values?: unknown[]) => watcher.query(text, values),
     seen,
-    /** A statement that the server answers once `answer` is called. */
-    async askBlocked(held: PooledClient) {
-      const answer = await holding(database.url, 'select pg_advisory_xact_lock(1)')
-      return { asked: held.client.query('select pg_advisory_xact_lock(1)'), answer }
+    /** A statement that the server answers once `unblock` is called. */
+    async queryBlocked(held: PooledClient) {
+      const unblock = await holding(database.url, 'select pg_advisory_xact_lock(1)')
+      return { pending: held.client.query('select pg_advisory_xact_lock(1)'), unblock }
     },
     /** Each database of a request is the same one here, and its sessions have its name. */
     connectionsOf(
@@ -87,5 +87,5 @@ export function useConnections() {
 
 export const shared = (tenantId: string): AcquireRequest => ({ tenantId, database: '', schema: `t_${tenantId}` })
 export const own = (tenantId: string): AcquireRequest => ({ tenantId, database: `of ${tenantId}`, schema: null })
-export const askName = async ({ client }: PooledClient): Promise<string> =>
+export const queryName = async ({ client }: PooledClient): Promise<string> =>
   (await client.query('show application_name')).rows[0].application_name

@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from 'vitest'
 import { startProxy } from '../../../../test/support/proxy.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
-import { askName, own, shared, useConnections } from './pool.fixture.ts'
+import { own, queryName, shared, useConnections } from './pool.fixture.ts'
 
 const ground = useConnections()
 const { connectionsOf, query } = ground
@@ -49,7 +49,7 @@ describe('a server that fails', () => {
     connections.release(held, true)
     await proxy.open()
     const back = await Promise.all(['a', 'b', 'c'].map((id) => connections.acquire(own(id))))
-    expect(await Promise.all(back.map(askName))).toEqual(['of a', 'of b', 'of c'])
+    expect(await Promise.all(back.map(queryName))).toEqual(['of a', 'of b', 'of c'])
     for (const pooled of back) connections.release(pooled, false)
     await connections.close()
     await proxy.close()

@@ -1,11 +1,11 @@
 import { describe, expect, test, vi } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
-import { askName, own, shared, useConnections } from './pool.fixture.ts'
+import { own, queryName, shared, useConnections } from './pool.fixture.ts'
 import type { Connections } from './pool.ts'
 import type { AcquireRequest, PooledClient } from './pooled-client.ts'
 
 const LIMIT = { code: 'E_TENANT_CONNECTION_LIMIT', status: 503, retryAfterSeconds: 1 }
-const { askBlocked, connectionsOf, query, seen } = useConnections()
+const { queryBlocked, connectionsOf, query, seen } = useConnections()
 
 const pidOf = async ({ client }: PooledClient): Promise<number> =>
   (await client.query('select pg_backend_pid() as pid')).rows[0].pid
@@ -29,7 +29,7 @@ describe('the budget', () => {
     let most = 0
     const requests = Array.from({ length: 300 }, (_, n) => own(String(n % 30)))
     const looking = async (pooled: PooledClient) => {
-      const name = await askName(pooled)
+      const name = await queryName(pooled)
       most = Math.max(most, (await seen()).length)
       return name
     }
@@ -47,7 +47,7 @@ describe('the budget', () => {
     const held = [await connections.acquire(shared('a')), await connections.acquire(shared('a'))]
     const third = connections.acquire(shared('a'))
     expect(connections.count()).toMatchObject({ idle: 0, busy: 2, waiting: 1 })
-    await use(connections, shared('b'), askName)
+    await use(connections, shared('b'), queryName)
     expect(connections.count()).toMatchObject({ idle: 1, busy: 2, waiting: 1 })
     for (const pooled of held) connections.release(pooled, false)
     connections.release(await third, false)
@@ -58,17 +58,17 @@ describe('the budget', () => {
     const connections = connectionsOf({ max: 1, perTenant: 1, waitMs: 50 })
     const held = await connections.acquire(own('a'))
     await expect(connections.acquire(own('b'))).rejects.toMatchObject(LIMIT)
-    expect(await askName(held)).toBe('of a')
+    expect(await queryName(held)).toBe('of a')
     connections.release(held, false)
-    expect(await use(connections, own('b'), askName)).toBe('of b')
+    expect(await use(connections, own('b'), queryName)).toBe('of b')
     expect(await seen()).toEqual(['of b'])
   })
 
   test('closes the client that has been idle the longest', async () => {
     const connections = connectionsOf({ max: 3 })
-    for (const id of ['a', 'b', 'c', 'a']) await use(connections, own(id), askName)
+    for (const id of ['a', 'b', 'c', 'a']) await use(connections, own(id), queryName)
     expect(connections.count()).toMatchObject({ hits: 1, misses: 3 })
-    await use(connections, own('d'), askName)
+    await use(connections, own('d'), queryName)
     expect(await seen()).toEqual(['of a', 'of c', 'of d'])
   })
 })
@@ -101,7 +101,7 @@ describe('a client', () => {
     const lost = expect(stuck.client.query('select pg_sleep(60)')).rejects.toThrow('Connection terminated')
     connections.release(stuck, true)
     await lost
-    expect(await use(connections, shared('b'), askName)).toBe('')
+    expect(await use(connections, shared('b'), queryName)).toBe('')
     await query('select pg_terminate_backend($1)', [pid])
   })
 
@@ -123,7 +123,7 @@ describe('a client', () => {
   test('that is idle for long is closed', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     const connections = connectionsOf()
-    await use(connections, shared('a'), askName)
+    await use(connections, shared('a'), queryName)
     vi.advanceTimersByTime(29_000)
     expect(connections.count().idle).toBe(1)
     vi.advanceTimersByTime(30_000)
@@ -142,11 +142,11 @@ describe('a client', () => {
 
   test('of a database that is dropped can be closed by its name', async () => {
     const connections = connectionsOf()
-    await use(connections, own('a'), askName)
-    await use(connections, own('b'), askName)
+    await use(connections, own('a'), queryName)
+    await use(connections, own('b'), queryName)
     connections.forget('of a')
     await eventually(async () => expect(await seen()).toEqual(['of b']))
-    expect(await use(connections, own('c'), askName)).toBe('of c')
+    expect(await use(connections, own('c'), queryName)).toBe('of c')
   })
 })
 
@@ -195,12 +195,12 @@ describe('who waits', () => {
   test('is refused at once when as many of its tenant wait as may; others are not', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1, queuePerTenant: 2 })
     const held = await connections.acquire(shared('a'))
-    const waiting = ['a', 'a', 'b'].map((id) => use(connections, shared(id), askName))
+    const waiting = ['a', 'a', 'b'].map((id) => use(connections, shared(id), queryName))
     await expect(connections.acquire(shared('a'))).rejects.toMatchObject(LIMIT)
     expect(connections.count().waiting).toBe(3)
     connections.release(held, false)
     expect(await Promise.all(waiting)).toEqual(['', '', ''])
-    await use(connections, shared('a'), askName)
+    await use(connections, shared('a'), queryName)
   })
 
   test('is refused when its time is up, and is given nothing afterwards', async () => {
@@ -221,16 +221,16 @@ describe('a server that fails', () => {
     const held = await connections.acquire(own('a'))
     const all = Promise.allSettled([
       connections.acquire(missing),
-      use(connections, own('b'), askName),
+      use(connections, own('b'), queryName),
       connections.acquire(missing),
-      use(connections, own('c'), askName),
+      use(connections, own('c'), queryName),
     ])
     connections.release(held, false)
     const failed = { status: 'rejected', reason: { message: 'there is no such database' } }
     expect(await all).toMatchObject([failed, { value: 'of b' }, failed, { value: 'of c' }])
     for (let n = 0; n < 5; n++) await expect(connections.acquire(missing)).rejects.toThrow('no such database')
     expect(connections.count()).toMatchObject({ busy: 0, waiting: 0 })
-    expect(await use(connections, own('a'), askName)).toBe('of a')
+    expect(await use(connections, own('a'), queryName)).toBe('of a')
   })
 
   test('that has never answered a probe, and a probe that fails, say nothing', async () => {
@@ -238,10 +238,10 @@ describe('a server that fails', () => {
     for (const result of ['timed out', 'refused'] as const) {
       const connections = connectionsOf({}, { probe: async () => result })
       const held = await connections.acquire(shared('a'))
-      const { asked, answer: unblock } = await askBlocked(held)
+      const { pending, unblock } = await queryBlocked(held)
       for (let round = 0; round < 4; round++) await vi.advanceTimersByTimeAsync(5_000)
       await unblock()
-      expect((await asked).rowCount).toBe(1)
+      expect((await pending).rowCount).toBe(1)
       connections.release(held, false)
     }
   })
@@ -250,10 +250,10 @@ describe('a server that fails', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     const connections = connectionsOf()
     const held = await connections.acquire(shared('a'))
-    const { asked, answer } = await askBlocked(held)
+    const { pending, unblock } = await queryBlocked(held)
     await vi.advanceTimersByTimeAsync(5_000)
-    await answer()
-    expect((await asked).rowCount).toBe(1)
+    await unblock()
+    expect((await pending).rowCount).toBe(1)
     connections.release(held, false)
     expect(connections.count()).toMatchObject({ idle: 1, busy: 0 })
   })
@@ -263,7 +263,7 @@ test('a tenant whose connections hang keeps nobody else’s from being made', as
   const { promise: until, resolve: release } = Promise.withResolvers<void>()
   const connections = connectionsOf({ max: 10, perTenant: 5, waitMs: 5_000 }, { until })
   const hanging = ['1', '2', '3', '4', '5'].map((n) => connections.acquire({ ...own('slow'), database: `hangs ${n}` }))
-  expect(await use(connections, own('quiet'), askName)).toBe('of quiet')
+  expect(await use(connections, own('quiet'), queryName)).toBe('of quiet')
   release()
   for (const pooled of await Promise.all(hanging)) connections.release(pooled, false)
 })
@@ -279,7 +279,7 @@ describe('closing', () => {
     })
     await refused
     expect(() => connections.acquire(own('a'))).toThrow('the connections are closed')
-    expect(await askName(a)).toBe('of a')
+    expect(await queryName(a)).toBe('of a')
     connections.release(a, false)
     await eventually(async () => expect(await seen()).toEqual(['of b']))
     expect(isClosed).toBe(false)

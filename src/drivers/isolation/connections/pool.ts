@@ -264,12 +264,12 @@ export class Connections {
    * whoever asks it would wait for TCP to give up, a quarter of an hour: then what is lent fails as if it had been closed.
    */
   async #checkServer(): Promise<void> {
-    const asked = performance.now()
-    const waiting = [...this.#lent].filter(({ lentAt }) => lentAt <= asked - PROBE_AFTER_MS / 2)
+    const probedAt = performance.now()
+    const waiting = [...this.#lent].filter(({ lentAt }) => lentAt <= probedAt - PROBE_AFTER_MS / 2)
     if (waiting.length > 0 && (await this.#serverCheck.isUnresponsive())) {
       this.#options.log.warn('a server has gone silent; its connections are given up')
       for (const pooled of waiting)
-        if (this.#lent.has(pooled) && pooled.lentAt <= asked) destroyClient(pooled.client, timeoutError())
+        if (this.#lent.has(pooled) && pooled.lentAt <= probedAt) destroyClient(pooled.client, timeoutError())
       for (const pooled of this.#idle.all()) if (this.#idle.remove(pooled)) this.#end(pooled, true)
     }
     this.#watch = this.#lent.size > 0 ? setTimeout(() => void this.#checkServer(), PROBE_AFTER_MS).unref() : undefined

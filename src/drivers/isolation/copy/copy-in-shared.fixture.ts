@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { changed, exported, type HeldCopy, replayed } from './copy.fixture.ts'
-import { ask, BEFORE, everything, expectNoTrace, fill, type Owner, take, withSide } from './rows.fixture.ts'
+import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
 import { places } from './sides.fixture.ts'
 
 /** Imports into shared tables. */
@@ -20,7 +20,7 @@ export function importsOfRows(owners: readonly Owner[]): void {
           expect(imported.migrations).toEqual(BEFORE.map(({ name }) => name))
           expect(imported.rows.get('notes')).toBe(2)
           expect(
-            await ask(
+            await query(
               side,
               'rowscope-pg',
               `from-${kind}`,

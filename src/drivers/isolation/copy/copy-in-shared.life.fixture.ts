@@ -5,7 +5,7 @@ import { WAITING_LOCKS } from '../../../testing/base/database.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
 import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
-import { ask, BEFORE, everything, expectNoTrace, fill, type Owner, take, withSide } from './rows.fixture.ts'
+import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
 import { places } from './sides.fixture.ts'
 
 /** Comes to the rows of a table, and goes on when it is told. */
@@ -38,8 +38,8 @@ export function livesOfImports(owners: readonly Owner[]): void {
         const { copy, reached, goOn } = halting(await exported(driver, places(side, 'rowscope-pg', 'source')), 'hens')
         const importing = take(driver, 'taken', copy)
         await reached
-        await ask(side, 'rowscope-pg', 'other', `insert into notes (body) values ('meanwhile')`)
-        await ask(side, 'rowscope-pg', 'other', `update notes set body = 'changed' where body = 'one'`)
+        await query(side, 'rowscope-pg', 'other', `insert into notes (body) values ('meanwhile')`)
+        await query(side, 'rowscope-pg', 'other', `update notes set body = 'changed' where body = 'one'`)
         await fill(side, 'rowscope-pg', 'newcomer')
         await take(driver, 'faster', replayed(await exported(driver, places(side, 'rowscope-pg', 'other'))))
         let isMigrated = false
@@ -54,16 +54,16 @@ export function livesOfImports(owners: readonly Owner[]): void {
           )
           expect(rows).toHaveLength(1)
         })
-        await ask(side, 'rowscope-pg', 'other', `select body from notes`)
+        await query(side, 'rowscope-pg', 'other', `select body from notes`)
         expect(isMigrated).toBe(false)
         goOn()
         await importing
         await migrating
-        expect(await ask(side, 'rowscope-pg', 'taken', 'select text, shout from notes order by id')).toEqual([
+        expect(await query(side, 'rowscope-pg', 'taken', 'select text, shout from notes order by id')).toEqual([
           ['one', 'ONE'],
           ['two', 'TWO'],
         ])
-        expect(await ask(side, 'rowscope-pg', 'faster', 'select shout from notes order by id')).toEqual([
+        expect(await query(side, 'rowscope-pg', 'faster', 'select shout from notes order by id')).toEqual([
           ['CHANGED'],
           ['TWO'],
           ['MEANWHILE'],
@@ -87,7 +87,7 @@ export function livesOfImports(owners: readonly Owner[]): void {
         expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
           reason: { code: 'E_STORAGE_EXISTS' },
         })
-        expect(await ask(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([
+        expect(await query(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([
           ['one'],
           ['two'],
         ])
@@ -103,8 +103,8 @@ export function livesOfImports(owners: readonly Owner[]): void {
           signal: never(),
         })
         await driver.unfence(places(side, 'rowscope-pg', 'source'))
-        await ask(side, 'rowscope-pg', 'source', 'delete from notes')
-        expect(await ask(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([
+        await query(side, 'rowscope-pg', 'source', 'delete from notes')
+        expect(await query(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([
           ['one'],
           ['two'],
         ])

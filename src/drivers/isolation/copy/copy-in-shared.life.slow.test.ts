@@ -3,7 +3,7 @@ import { startFaultProxy } from '../../../../test/support/fault-proxy.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
 import { exported, replayed } from './copy.fixture.ts'
 import { livesOfImports } from './copy-in-shared.life.fixture.ts'
-import { ask, BEFORE, everything, expectNoTrace, fill, OWNERS, SLOW_OWNERS, take, withSide } from './rows.fixture.ts'
+import { BEFORE, everything, expectNoTrace, fill, OWNERS, query, SLOW_OWNERS, take, withSide } from './rows.fixture.ts'
 import { places } from './sides.fixture.ts'
 
 livesOfImports(SLOW_OWNERS)
@@ -43,7 +43,7 @@ test('what rows of a copy refer to stays until they are there', async () => {
   await withSide('a superuser', async (side) => {
     await fill(side, 'rowscope-pg', 'source')
     const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
-    await ask(side, 'rowscope-pg', 'source', 'delete from notes')
+    await query(side, 'rowscope-pg', 'source', 'delete from notes')
     const proxy = await startFaultProxy(side.installation.url)
     try {
       const placement = await side.installation.prepare()

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { exported, replayed } from './copy.fixture.ts'
 import { livesOfImports } from './copy-in-shared.life.fixture.ts'
-import { AFTER, ask, everything, expectNoTrace, FAST_OWNERS, fill, take, withSide } from './rows.fixture.ts'
+import { AFTER, everything, expectNoTrace, FAST_OWNERS, fill, query, take, withSide } from './rows.fixture.ts'
 import { places } from './sides.fixture.ts'
 
 livesOfImports(FAST_OWNERS)
@@ -30,6 +30,6 @@ test('a location behind the fence of an earlier one takes a copy, and stays clos
     await take(driver, 'taken', replayed(copy))
     expect(await driver.isFenced(places(side, 'rowscope-pg', 'taken'))).toBe(true)
     await driver.unfence(places(side, 'rowscope-pg', 'taken'))
-    expect(await ask(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([['one'], ['two']])
+    expect(await query(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([['one'], ['two']])
   })
 })

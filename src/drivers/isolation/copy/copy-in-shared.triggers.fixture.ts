@@ -1,7 +1,7 @@
 /** What shared tables have of triggers, and of keys that are checked by triggers, while a copy comes in. */
 import { describe, expect, test } from 'vitest'
 import { changed, exported, replayed } from './copy.fixture.ts'
-import { ask, everything, expectNoTrace, type Owner, TENANT, take, withSide } from './rows.fixture.ts'
+import { everything, expectNoTrace, type Owner, query, TENANT, take, withSide } from './rows.fixture.ts'
 import { places } from './sides.fixture.ts'
 
 const noted = (triggers: string) => ({
@@ -31,7 +31,7 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
           const driver = side.drivers['rowscope-pg']
           for (const tenant of ['source', 'other']) {
             await driver.provision(places(side, 'rowscope-pg', tenant))
-            await ask(side, 'rowscope-pg', tenant, `insert into notes values (default, 1, 'a note')`)
+            await query(side, 'rowscope-pg', tenant, `insert into notes values (default, 1, 'a note')`)
           }
           await work(side, newer, role)
         },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { changed, exported, replayed } from './copy.fixture.ts'
 import { importsWithTriggers } from './copy-in-shared.triggers.fixture.ts'
-import { ask, everything, FAST_OWNERS, TENANT, take, withSide } from './rows.fixture.ts'
+import { everything, FAST_OWNERS, query, TENANT, take, withSide } from './rows.fixture.ts'
 import { places } from './sides.fixture.ts'
 
 importsWithTriggers(FAST_OWNERS)
@@ -16,7 +16,12 @@ test('a foreign key that matches in full is asked for in full', async () => {
     async (side) => {
       const driver = side.drivers['rowscope-pg']
       await driver.provision(places(side, 'rowscope-pg', 'source'))
-      await ask(side, 'rowscope-pg', 'source', 'insert into refers values (default, 1, 1, 2), (default, 2, null, null)')
+      await query(
+        side,
+        'rowscope-pg',
+        'source',
+        'insert into refers values (default, 1, 1, 2), (default, 2, null, null)',
+      )
       const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
       await take(driver, 'whole', replayed(copy))
       for (const [index, row] of ['3,1,', '3,,2', '3,2,1'].entries()) {

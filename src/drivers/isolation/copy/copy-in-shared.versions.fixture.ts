@@ -1,7 +1,7 @@
 /** Imports into shared tables whose migrations are newer or older than those of the copy. */
 import { describe, expect, test } from 'vitest'
 import { exported, replayed } from './copy.fixture.ts'
-import { AFTER, ask, BEFORE, everything, expectNoTrace, fill, type Owner, take, withSide } from './rows.fixture.ts'
+import { AFTER, BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
 import { places } from './sides.fixture.ts'
 
 export function importsOfVersions(owners: readonly Owner[]): void {
@@ -21,7 +21,7 @@ export function importsOfVersions(owners: readonly Owner[]): void {
           expect(migrations).toEqual(AFTER.map(({ name }) => name))
           expect(rows.get('notes')).toBe(2)
           expect(
-            await ask(
+            await query(
               side,
               'rowscope-pg',
               `old-${index}`,
@@ -31,12 +31,12 @@ export function importsOfVersions(owners: readonly Owner[]): void {
             ['one', 'sad', '{sad,happy}', 'ONE'],
             ['two', null, null, 'TWO'],
           ])
-          expect(await ask(side, 'rowscope-pg', `old-${index}`, 'select shout from shouts order by id')).toEqual([
+          expect(await query(side, 'rowscope-pg', `old-${index}`, 'select shout from shouts order by id')).toEqual([
             ['ONE'],
             ['TWO'],
           ])
           // A migration took values of a sequence: the shared one is beyond them.
-          const [[next] = []] = await ask(
+          const [[next] = []] = await query(
             side,
             'rowscope-pg',
             `old-${index}`,
@@ -45,7 +45,7 @@ export function importsOfVersions(owners: readonly Owner[]): void {
           expect(next).toBeGreaterThan(101)
           await expectNoTrace(side)
         }
-        expect(await ask(side, 'rowscope-pg', 'other', 'select shout from notes order by id')).toEqual([
+        expect(await query(side, 'rowscope-pg', 'other', 'select shout from notes order by id')).toEqual([
           ['ONE'],
           ['TWO'],
         ])
@@ -59,12 +59,12 @@ export function importsOfVersions(owners: readonly Owner[]): void {
         await database.sql(`insert into tenantry_rows.countries values ('at');
         insert into tenantry_rows.colors (name, mood) values ('BLUE', 'happy'), ('GRAY', null);
         insert into tenantry_rows.cities values (8, 'at', 3)`)
-        await ask(side, 'rowscope-pg', 'source', `update notes set country = 'at', color = 2, city = 8`)
+        await query(side, 'rowscope-pg', 'source', `update notes set country = 'at', color = 2, city = 8`)
         const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
         const driver = await newer('rowscope-pg')
         await driver.migrate(places(side, 'rowscope-pg', 'source'))
         await take(driver, 'taken', replayed(copy))
-        expect(await ask(side, 'rowscope-pg', 'taken', 'select country, shout from notes order by id')).toEqual([
+        expect(await query(side, 'rowscope-pg', 'taken', 'select country, shout from notes order by id')).toEqual([
           ['at', 'ONEBLUE'],
           ['at', 'TWOBLUE'],
         ])
@@ -104,8 +104,10 @@ export function importsOfVersions(owners: readonly Owner[]): void {
         await source.execute(place, { text: `insert into notes (text, shout) values ('one', 'as it is')` })
         const { migrations } = await take(driver, 'newer', replayed(await exported(source, place)))
         expect(migrations).toEqual(AFTER.map(({ name }) => name))
-        expect(await ask(side, 'rowscope-pg', 'newer', 'select text, shout from notes')).toEqual([['one', 'as it is']])
-        expect(await ask(side, 'rowscope-pg', 'other', 'select shout from notes order by id')).toEqual([
+        expect(await query(side, 'rowscope-pg', 'newer', 'select text, shout from notes')).toEqual([
+          ['one', 'as it is'],
+        ])
+        expect(await query(side, 'rowscope-pg', 'other', 'select shout from notes order by id')).toEqual([
           ['ONE'],
           ['TWO'],
         ])

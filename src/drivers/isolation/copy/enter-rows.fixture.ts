@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
 import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
-import { ask, BEFORE, everything, expectNoTrace, fill, type Owner, TENANT, withSide } from './rows.fixture.ts'
+import { BEFORE, everything, expectNoTrace, fill, type Owner, query, TENANT, withSide } from './rows.fixture.ts'
 import { places, type Side } from './sides.fixture.ts'
 
 const JOURNAL = {
@@ -34,7 +34,7 @@ const contents = async ({ driver }: Subject, place: Place) => {
   const { csv, totals } = await exported(driver, place)
   return { csv, totals }
 }
-const bodies = ({ side }: Subject) => ask(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')
+const bodies = ({ side }: Subject) => query(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')
 const enter = ({ driver }: Subject, place: Place) => driver.enter?.(place, { signal: never() })
 
 /** A tenant that has changed since the copy was made, beside another tenant. */
@@ -54,10 +54,10 @@ async function withSubject(
       const first = places(side, 'rowscope-pg', 'gamma')
       const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
       const copy = await exported(driver, first)
-      await ask(side, 'rowscope-pg', 'gamma', `update notes set body = body || ' changed'`)
+      await query(side, 'rowscope-pg', 'gamma', `update notes set body = body || ' changed'`)
       await driver.import(next, replayed(copy), { signal: never() })
       await work({ side, driver, first, next, copy })
-      expect((await ask(side, 'rowscope-pg', 'neighbour', 'select body from notes order by id')).flat()).toEqual([
+      expect((await query(side, 'rowscope-pg', 'neighbour', 'select body from notes order by id')).flat()).toEqual([
         'one',
         'two',
       ])
@@ -83,10 +83,10 @@ export function entriesOf(owners: readonly (Owner | typeof QUIET_OWNER)[]): void
         await change(subject, first, next)
         expect(await bodies(subject)).toEqual([['one'], ['two']])
         expect(
-          await ask(side, 'rowscope-pg', 'gamma', `select count(*)::int from notes where tenant_id = 'gamma'`),
+          await query(side, 'rowscope-pg', 'gamma', `select count(*)::int from notes where tenant_id = 'gamma'`),
         ).toEqual([[2]])
-        await ask(side, 'rowscope-pg', 'gamma', `insert into hens (tenant_id, id, egg) values ('gamma', 2, 1)`)
-        await ask(side, 'rowscope-pg', 'gamma', `delete from hens where tenant_id = 'gamma' and id = 2`)
+        await query(side, 'rowscope-pg', 'gamma', `insert into hens (tenant_id, id, egg) values ('gamma', 2, 1)`)
+        await query(side, 'rowscope-pg', 'gamma', `delete from hens where tenant_id = 'gamma' and id = 2`)
         expect(await contents(subject, next)).toEqual({ csv: copy.csv, totals: copy.totals })
         expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([true, false])
         expect(await driver.inventory?.('main')).toContainEqual({ locator: first.locator, isFenced: true })

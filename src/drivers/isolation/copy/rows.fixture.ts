@@ -94,7 +94,7 @@ export const take = (driver: IsolationDriver, tenantId: string, copy: TenantCopy
   )
 
 /** In the tenant's scope. */
-export const ask = async (side: Side, kind: Kind, tenantId: string, text: string) =>
+export const query = async (side: Side, kind: Kind, tenantId: string, text: string) =>
   (await directHandle(side.drivers[kind], places(side, kind, tenantId)).pool.query({ text, rowMode: 'array' })).rows
 
 export const FILL = [
@@ -105,7 +105,7 @@ export const FILL = [
 
 export async function fill(side: Side, kind: Kind, tenantId: string): Promise<void> {
   await side.drivers[kind].provision(places(side, kind, tenantId))
-  for (const text of FILL) await ask(side, kind, tenantId, text)
+  for (const text of FILL) await query(side, kind, tenantId, text)
 }
 
 /** Everything in shared tables, whosever it is. */

@@ -87,9 +87,9 @@ export class LoginClients {
   async isRefused(): Promise<boolean> {
     const { isRefused = true, at = 0 } = this.#lastResult ?? {}
     if (isRefused || performance.now() > at + RESULT_TTL_MS) {
-      const asked = this.open(OWN_DATABASE).then(closeClient)
-      asked.catch(() => undefined) // it may fail after the timeout
-      await inTime(asked, PROBE_MS, timeoutError).catch((error) =>
+      const login = this.open(OWN_DATABASE).then(closeClient)
+      login.catch(() => undefined) // it may fail after the timeout
+      await inTime(login, PROBE_MS, timeoutError).catch((error) =>
         this.#log.debug(
           { err: error, placement: this.#placement.name },
           "the login of tenants' queries was tried in vain",

@@ -104,16 +104,16 @@ async function withSetting<T>(
     facts = await existing(client, schema)
     await repair(client, facts, ownerRepairsOf(facts), []) // of another version, it might admit nobody, in silence
   }
-  const ask = (value: string) => client.query('select set_config($1, $2, true)', [name, value])
-  await ask(value)
+  const setValue = (value: string) => client.query('select set_config($1, $2, true)', [name, value])
+  await setValue(value)
   let result: T
   try {
     result = await work()
   } catch (error) {
-    await ask('').catch(() => undefined) // refused by a transaction that has failed, which takes the setting with it
+    await setValue('').catch(() => undefined) // refused by a transaction that has failed, which takes the setting with it
     throw error
   }
-  await ask('')
+  await setValue('')
   return result
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { exported, never, replayed } from '../copy/copy.fixture.ts'
-import { ask, fill, withSide } from '../copy/rows.fixture.ts'
+import { fill, query, withSide } from '../copy/rows.fixture.ts'
 import { places } from '../copy/sides.fixture.ts'
 
 test('a late process neither enters nor opens a location that is older than the one in use', async () => {
@@ -13,7 +13,7 @@ test('a late process neither enters nor opens a location that is older than the 
     const copy = await exported(driver, first)
     if (!second || !third) throw new Error('two locations')
     for (const next of [second, third]) await driver.import(next, replayed(copy), { signal: never() })
-    await ask(side, 'rowscope-pg', 'gamma', 'delete from notes')
+    await query(side, 'rowscope-pg', 'gamma', 'delete from notes')
     await driver.fence(first)
     await driver.enter?.(third, { signal: never() })
     await driver.unfence(third)
@@ -22,7 +22,7 @@ test('a late process neither enters nor opens a location that is older than the 
       await driver.fence(late)
       await driver.unfence(late)
     }
-    expect(await ask(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')).toEqual([['one'], ['two']])
+    expect(await query(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')).toEqual([['one'], ['two']])
     expect(await Promise.all([first, second, third].map((place) => driver.isFenced(place)))).toEqual([
       true,
       true,
@@ -55,7 +55,7 @@ test('several processes that enter a location enter it once', async () => {
     await driver.fence(first)
     await Promise.all(Array.from({ length: 5 }, () => driver.enter?.(next, { signal: never() })))
     await Promise.all(Array.from({ length: 5 }, () => driver.unfence(next)))
-    expect(await ask(side, 'rowscope-pg', 'gamma', 'select count(*)::int from notes')).toEqual([[2]])
+    expect(await query(side, 'rowscope-pg', 'gamma', 'select count(*)::int from notes')).toEqual([[2]])
   })
 })
 

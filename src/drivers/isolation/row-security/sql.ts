@@ -80,8 +80,8 @@ export interface PolicyDefinition {
 
 export function policyDefinition(audience: Audience, role: string): PolicyDefinition {
   const clauses = audience === 'tenant' ? tenantClauses(role) : ownerClauses(role)
-  const asked = createHash('sha256').update(clauses).digest('hex').slice(0, HASH_LENGTH)
-  return { prefix: `tenantry_${audience}_${asked}`, clauses }
+  const hash = createHash('sha256').update(clauses).digest('hex').slice(0, HASH_LENGTH)
+  return { prefix: `tenantry_${audience}_${hash}`, clauses }
 }
 
 const tenantClauses = (role: string): string =>

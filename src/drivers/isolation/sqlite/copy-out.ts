@@ -46,14 +46,14 @@ export async function copyOut<T>(
 }
 
 function described(snapshot: SqliteSnapshot, isolation: string, migrator: SqliteMigrator): CopyDescription {
-  const ask = snapshot.ask.bind(snapshot)
-  const tables = sqliteTables(ask)
+  const query = snapshot.query.bind(snapshot)
+  const tables = sqliteTables(query)
   return {
     engine: 'sqlite',
     isolation,
-    migrations: migrator.recorded(ask),
+    migrations: migrator.recorded(query),
     tables: tables.map((table) => ({ name: table.name, columns: copiedColumns(table) })),
-    sequences: sqliteSequences(ask)
+    sequences: sqliteSequences(query)
       .filter(({ name }) => tables.some((table) => table.name === name))
       .map(({ name, lastValue }) => ({ name, lastValue, isCalled: true })),
   }
@@ -71,7 +71,7 @@ class SqliteCopy implements TenantCopy {
     this.#signal = signal
     this.description = description
     this.estimatedRows = description.tables.reduce(
-      (sum, { name }) => sum + snapshot.ask(`select count(*) as count from ${quoted(name)}`)[0].count,
+      (sum, { name }) => sum + snapshot.query(`select count(*) as count from ${quoted(name)}`)[0].count,
       0,
     )
   }

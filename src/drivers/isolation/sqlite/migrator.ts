@@ -14,7 +14,7 @@ import { MIGRATIONS_TABLE } from './authorizer.ts'
 import { SqliteConnection } from './connection.ts'
 import { SqliteError } from './errors.ts'
 import type { SqliteStorage } from './storage.ts'
-import type { Ask } from './tables.ts'
+import type { Query } from './tables.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
 
@@ -55,8 +55,8 @@ export class SqliteMigrator {
   }
 
   /** What a database says has been run in it, whether it is the same here or not. */
-  recorded(ask: Ask): Ran[] {
-    return inOrder(this.#migrations, ask(`select name, checksum from ${MIGRATIONS_TABLE} order by rowid`))
+  recorded(query: Query): Ran[] {
+    return inOrder(this.#migrations, query(`select name, checksum from ${MIGRATIONS_TABLE} order by rowid`))
   }
 
   /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */

@@ -33,7 +33,7 @@ export class SqliteSnapshot {
     this.#database = database
   }
 
-  ask(text: string, values: readonly unknown[] = []): any[] {
+  query(text: string, values: readonly unknown[] = []): any[] {
     return this.#database.prepare(text).all(...(values as SQLInputValue[]))
   }
 

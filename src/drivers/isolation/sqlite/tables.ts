@@ -7,7 +7,7 @@ import type { StoredTable } from '../catalog/tables.ts'
 import { MIGRATIONS_TABLE } from './authorizer.ts'
 
 /** Runs a statement of our own and answers its rows. */
-export type Ask = (text: string, values?: readonly unknown[]) => any[]
+export type Query = (text: string, values?: readonly unknown[]) => any[]
 
 export interface SqliteTable extends StoredTable {
   readonly isShadow: boolean
@@ -18,8 +18,8 @@ export interface SqliteTable extends StoredTable {
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 /** In the order in which they were made. */
-export function sqliteTables(ask: Ask): SqliteTable[] {
-  const tables = ask(
+export function sqliteTables(query: Query): SqliteTable[] {
+  const tables = query(
     `select listed.name as name, listed.type as type, sql from sqlite_schema
      join pragma_table_list as listed on listed.name = sqlite_schema.name and listed.schema = 'main'
      where sqlite_schema.type = 'table' and listed.type in ('table', 'shadow') and listed.name <> ?
@@ -27,7 +27,7 @@ export function sqliteTables(ask: Ask): SqliteTable[] {
     [MIGRATIONS_TABLE],
   )
   return tables.map(({ name, type, sql }) => {
-    const columns = ask('select name, type, "notnull", dflt_value as given, pk, hidden from pragma_table_xinfo(?)', [
+    const columns = query('select name, type, "notnull", dflt_value as given, pk, hidden from pragma_table_xinfo(?)', [
       name,
     ])
     return {
@@ -49,7 +49,7 @@ export function sqliteTables(ask: Ask): SqliteTable[] {
 }
 
 /** The last number that was given in each table that gives none twice. */
-export function sqliteSequences(ask: Ask): { readonly name: string; readonly lastValue: string }[] {
-  if (ask(`select 1 from sqlite_schema where name = 'sqlite_sequence'`).length === 0) return []
-  return ask('select name, cast(seq as text) as "lastValue" from sqlite_sequence order by name')
+export function sqliteSequences(query: Query): { readonly name: string; readonly lastValue: string }[] {
+  if (query(`select 1 from sqlite_schema where name = 'sqlite_sequence'`).length === 0) return []
+  return query('select name, cast(seq as text) as "lastValue" from sqlite_sequence order by name')
 }

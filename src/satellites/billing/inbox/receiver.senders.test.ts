@@ -12,10 +12,10 @@ beforeAll(async () => {
 })
 afterAll(() => open.end())
 
-type Ask = (ip: string | undefined, forwarded?: string | readonly string[]) => Promise<number>
+type Send = (ip: string | undefined, forwarded?: string | readonly string[]) => Promise<number>
 
 /** The status that an event is answered with which comes from there, where `webhook` is configured. */
-async function asked(webhook: BillingOptions['webhook']): Promise<Ask> {
+async function senderFor(webhook: BillingOptions['webhook']): Promise<Send> {
   const receivers = createReceivers(await open.open({ satellites: [billing({ ...open.options, webhook })] }))
   return async (ip, forwarded = []) => {
     const event = open.provider.emit('product.updated', { id: `prod_${++made}`, object: 'product' })
@@ -32,22 +32,22 @@ async function asked(webhook: BillingOptions['webhook']): Promise<Ask> {
 }
 
 test('without a list it may come from anywhere', async () => {
-  const ask = await asked({})
-  expect(await ask('203.0.113.7')).toBe(200)
-  expect(await ask(undefined)).toBe(200)
+  const send = await senderFor({})
+  expect(await send('203.0.113.7')).toBe(200)
+  expect(await send(undefined)).toBe(200)
 })
 
 test('with an empty list it may come from nowhere', async () => {
-  const ask = await asked({ allowedIps: [] })
-  expect(await ask('203.0.113.7')).toBe(403)
-  expect(await ask(undefined)).toBe(403)
+  const send = await senderFor({ allowedIps: [] })
+  expect(await send('203.0.113.7')).toBe(403)
+  expect(await send(undefined)).toBe(403)
 })
 
 describe('with a list', () => {
-  let ask: Ask
+  let send: Send
 
   beforeAll(async () => {
-    ask = await asked({ allowedIps: ['203.0.113.7', '198.51.100.0/24', '2001:db8:1::7', '2001:db8:2::/48'] })
+    send = await senderFor({ allowedIps: ['203.0.113.7', '198.51.100.0/24', '2001:db8:1::7', '2001:db8:2::/48'] })
   })
 
   test.each([
@@ -60,7 +60,7 @@ describe('with a list', () => {
     '2001:db8:1::7',
     '2001:0db8:0001:0000:0000:0000:0000:0007',
     '2001:db8:2:ffff::1',
-  ])('it may come from %s', async (ip) => expect(await ask(ip)).toBe(200))
+  ])('it may come from %s', async (ip) => expect(await send(ip)).toBe(200))
 
   test.each([
     '203.0.113.8',
@@ -75,63 +75,63 @@ describe('with a list', () => {
     '',
     'localhost',
     '203.0.113.7:443',
-  ])('it may not come from %j', async (ip) => expect(await ask(ip)).toBe(403))
+  ])('it may not come from %j', async (ip) => expect(await send(ip)).toBe(403))
 
-  test('it may not come from where nobody knows', async () => expect(await ask(undefined)).toBe(403))
+  test('it may not come from where nobody knows', async () => expect(await send(undefined)).toBe(403))
 
   test('what is forwarded counts for nothing, without a proxy of ours', async () => {
-    expect(await ask('192.0.2.1', '203.0.113.7')).toBe(403)
-    expect(await ask(undefined, '203.0.113.7')).toBe(403)
-    expect(await ask('203.0.113.7', '192.0.2.1')).toBe(200)
+    expect(await send('192.0.2.1', '203.0.113.7')).toBe(403)
+    expect(await send(undefined, '203.0.113.7')).toBe(403)
+    expect(await send('203.0.113.7', '192.0.2.1')).toBe(200)
   })
 })
 
 describe('behind a proxy of ours', () => {
-  let ask: Ask
+  let send: Send
 
   beforeAll(async () => {
-    ask = await asked({ allowedIps: ['203.0.113.0/24', '2001:db8::/32'], trustProxy: 1 })
+    send = await senderFor({ allowedIps: ['203.0.113.0/24', '2001:db8::/32'], trustProxy: 1 })
   })
 
   test('the address is the one that the proxy has seen', async () => {
-    expect(await ask('10.0.0.1', '203.0.113.7')).toBe(200)
-    expect(await ask('10.0.0.1', '2001:db8::7')).toBe(200)
-    expect(await ask('10.0.0.1', '192.0.2.1')).toBe(403)
-    expect(await ask(undefined, '203.0.113.7')).toBe(200)
+    expect(await send('10.0.0.1', '203.0.113.7')).toBe(200)
+    expect(await send('10.0.0.1', '2001:db8::7')).toBe(200)
+    expect(await send('10.0.0.1', '192.0.2.1')).toBe(403)
+    expect(await send(undefined, '203.0.113.7')).toBe(200)
   })
 
   test('what a sender writes before it counts for nothing', async () => {
     for (const forged of ['203.0.113.7, 192.0.2.1', '203.0.113.7,203.0.113.8,192.0.2.1', '203.0.113.7 ,  192.0.2.1 ']) {
-      expect(await ask('10.0.0.1', forged)).toBe(403)
+      expect(await send('10.0.0.1', forged)).toBe(403)
     }
-    expect(await ask('10.0.0.1', ['203.0.113.7', '192.0.2.1'])).toBe(403)
-    expect(await ask('10.0.0.1', '192.0.2.1, 203.0.113.7')).toBe(200)
-    expect(await ask('10.0.0.1', ['192.0.2.1', '203.0.113.7'])).toBe(200)
+    expect(await send('10.0.0.1', ['203.0.113.7', '192.0.2.1'])).toBe(403)
+    expect(await send('10.0.0.1', '192.0.2.1, 203.0.113.7')).toBe(200)
+    expect(await send('10.0.0.1', ['192.0.2.1', '203.0.113.7'])).toBe(200)
   })
 
   test('the address of the proxy itself is nobody’s', async () => {
-    expect(await ask('203.0.113.7')).toBe(403)
+    expect(await send('203.0.113.7')).toBe(403)
     for (const nothing of ['', ',', 'unknown', '203.0.113.7,', '_hidden']) {
-      expect(await ask('203.0.113.7', nothing)).toBe(403)
+      expect(await send('203.0.113.7', nothing)).toBe(403)
     }
   })
 })
 
 test('behind a proxy that notes the port, too, the address is without it', async () => {
-  const ask = await asked({ allowedIps: ['10.0.0.1', '2001:db8::1', '::1'], trustProxy: 1 })
+  const send = await senderFor({ allowedIps: ['10.0.0.1', '2001:db8::1', '::1'], trustProxy: 1 })
   for (const hop of ['10.0.0.1:4444', '[2001:db8::1]:80', '[2001:db8::1]', '[::1]', '::1', '::ffff:10.0.0.1']) {
-    expect([hop, await ask('192.0.2.1', hop)]).toEqual([hop, 200])
+    expect([hop, await send('192.0.2.1', hop)]).toEqual([hop, 200])
   }
   for (const hop of ['10.0.0.2:4444', '[2001:db8::2]:80', '[::2]', '10.0.0.1:', '10.0.0.1:http', '[10.0.0.1', '']) {
-    expect([hop, await ask('192.0.2.1', hop)]).toEqual([hop, 403])
+    expect([hop, await send('192.0.2.1', hop)]).toEqual([hop, 403])
   }
 })
 
 test('behind several proxies it is what the first of them has seen', async () => {
-  const ask = await asked({ allowedIps: ['203.0.113.0/24'], trustProxy: 2 })
-  expect(await ask('10.0.0.1', '203.0.113.7, 10.0.0.2')).toBe(200)
-  expect(await ask('10.0.0.1', '192.0.2.1, 203.0.113.7, 10.0.0.2')).toBe(200)
-  expect(await ask('10.0.0.1', '203.0.113.7, 192.0.2.1, 10.0.0.2')).toBe(403)
+  const send = await senderFor({ allowedIps: ['203.0.113.0/24'], trustProxy: 2 })
+  expect(await send('10.0.0.1', '203.0.113.7, 10.0.0.2')).toBe(200)
+  expect(await send('10.0.0.1', '192.0.2.1, 203.0.113.7, 10.0.0.2')).toBe(200)
+  expect(await send('10.0.0.1', '203.0.113.7, 192.0.2.1, 10.0.0.2')).toBe(403)
   // Who comes past one of them has not been seen by all.
-  expect(await ask('10.0.0.1', '203.0.113.7')).toBe(403)
+  expect(await send('10.0.0.1', '203.0.113.7')).toBe(403)
 })

@@ -62,7 +62,7 @@ async function dies(world: World, when: Death['when'] | 'asked'): Promise<boolea
   const held = when === 'asked' ? world.provider.faults.hold() : undefined
   const worker = await startWorker(world, when === 'asked' ? null : { when, before: world.random.below(3) })
   const over = new AbortController()
-  const end = worker.ask('end').catch(() => over.abort())
+  const end = worker.request('end').catch(() => over.abort())
   held?.arrived.then(() => over.abort())
   await done(world, over.signal)
   await worker.kill('SIGKILL')

@@ -168,7 +168,7 @@ export class FlagCache {
     const begun = this.#begin(flags)
     const before = flags.entries.get(key)
     const believedMs = this.#believedMs(tenantId, before)
-    const kept = believedMs > 0 ? await this.#askShared(tenantId, key, before) : undefined
+    const kept = believedMs > 0 ? await this.#readShared(tenantId, key, before) : undefined
     if (kept) return this.#keep(tenantId, flags, key, this.#entryOf(kept.rule, begun, flags, believedMs))
     if (!this.#outage.mayTry) return this.#better(tenantId, key, flags, this.#failure)
     try {
@@ -192,7 +192,7 @@ export class FlagCache {
   }
 
   /** That the store is away is nothing to a flag that is known already. */
-  async #askShared(tenantId: string, key: string, entry: Entry | undefined): Promise<Shared | undefined> {
+  async #readShared(tenantId: string, key: string, entry: Entry | undefined): Promise<Shared | undefined> {
     try {
       return await this.#parts.shared?.get(tenantId, key)
     } catch (error) {

@@ -50,7 +50,7 @@ export class TenantFlags implements Known {
   loadingWhole: Promise<Whole> | undefined
   /** Rises with every change that is heard of. */
   generation = 0
-  wasAsked = true
+  wasRequested = true
   readonly #max: number
   readonly #missing = new Set<string>()
   #whole: Begun | undefined

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { KnownTenants } from './known-tenants.ts'
 
-const newcomer = (id = '') => ({ id, entries: new Set<number>(), wasAsked: true })
+const newcomer = (id = '') => ({ id, entries: new Set<number>(), wasRequested: true })
 
 test('who has been asked about stays, and of the others the oldest goes', () => {
   const tenants = new KnownTenants<ReturnType<typeof newcomer>>({ tenants: 3, flags: 100 })

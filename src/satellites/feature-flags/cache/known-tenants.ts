@@ -7,7 +7,7 @@
 /** What is known of one tenant. */
 export interface Known {
   readonly entries: { readonly size: number }
-  wasAsked: boolean
+  wasRequested: boolean
 }
 
 export class KnownTenants<One extends Known> {
@@ -22,7 +22,7 @@ export class KnownTenants<One extends Known> {
 
   get(tenantId: string): One | undefined {
     const known = this.#tenants.get(tenantId)
-    if (known !== undefined) known.wasAsked = true
+    if (known !== undefined) known.wasRequested = true
     return known
   }
 
@@ -50,9 +50,9 @@ export class KnownTenants<One extends Known> {
       if (this.#tenants.size === 1) return
       this.#tenants.delete(tenantId)
       // Who is spared comes by again, at the end of this very loop.
-      if (known.wasAsked || known === newest) this.#tenants.set(tenantId, known)
+      if (known.wasRequested || known === newest) this.#tenants.set(tenantId, known)
       else this.#flags -= known.entries.size
-      known.wasAsked = false
+      known.wasRequested = false
     }
   }
 }

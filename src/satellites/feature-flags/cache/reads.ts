@@ -28,7 +28,7 @@ const ALL: Prepared = {
   timeoutMs: READ_TIMEOUT_MS,
 }
 
-interface Asked {
+interface RequestedRule {
   readonly tenantId: string
   readonly key: string
   readonly rule: PromiseWithResolvers<FlagRule | undefined>
@@ -36,7 +36,7 @@ interface Asked {
 
 export class FlagReads {
   readonly #database: Database
-  #asked: Map<string, Asked> | undefined
+  #requested: Map<string, RequestedRule> | undefined
 
   constructor(database: Database) {
     this.#database = database
@@ -45,14 +45,14 @@ export class FlagReads {
   /** In a transaction, what is seen there; then it is a query of its own. */
   one(tenantId: string, key: string): Promise<FlagRule | undefined> {
     if (this.#database.inTransaction) return this.#alone(tenantId, key)
-    if (!this.#asked) {
-      this.#asked = new Map()
+    if (!this.#requested) {
+      this.#requested = new Map()
       process.nextTick(() => this.#read())
     }
     const name = nameOf(tenantId, key)
-    const asked = this.#asked.get(name) ?? { tenantId, key, rule: Promise.withResolvers() }
-    this.#asked.set(name, asked)
-    return asked.rule.promise
+    const requested = this.#requested.get(name) ?? { tenantId, key, rule: Promise.withResolvers() }
+    this.#requested.set(name, requested)
+    return requested.rule.promise
   }
 
   async all(tenantId: string): Promise<FlagRule[]> {
@@ -64,13 +64,13 @@ export class FlagReads {
   }
 
   async #read(): Promise<void> {
-    const asked = this.#asked ?? new Map<string, Asked>()
-    this.#asked = undefined
-    const all = [...asked.values()]
+    const requested = this.#requested ?? new Map<string, RequestedRule>()
+    this.#requested = undefined
+    const all = [...requested.values()]
     try {
       const rows = await this.#rows(SOME, [all.map(({ tenantId }) => tenantId), all.map(({ key }) => key)])
       const found = new Map(rows.map((row) => [nameOf(row.tenant, row.key), ruleOf(row)]))
-      for (const [name, { rule }] of asked) rule.resolve(found.get(name))
+      for (const [name, { rule }] of requested) rule.resolve(found.get(name))
     } catch (error) {
       for (const { rule } of all) rule.reject(error)
     }

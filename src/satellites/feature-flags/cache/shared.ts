@@ -62,7 +62,7 @@ export class SharedFlags {
   /** Undefined when the database is to be asked. Throws when the store is away and the policy is `fail-closed`. */
   async get(tenantId: string, key: string): Promise<Shared | undefined> {
     try {
-      return sharedIn(await this.#ask((store) => store.get(tenantId, nameOf(key))))
+      return sharedIn(await this.#request((store) => store.get(tenantId, nameOf(key))))
     } catch (error) {
       this.#kernel.resilience.degrade('redis.cache', 'flags.read', tenantId, error)
       return undefined
@@ -74,7 +74,7 @@ export class SharedFlags {
     if (performance.now() - begunAt > FILLED_WITHIN_MS) return
     const value = JSON.stringify(rule ?? null)
     try {
-      await this.#ask((store) => store.setIfAbsent(tenantId, nameOf(key), value, this.#ttlSeconds))
+      await this.#request((store) => store.setIfAbsent(tenantId, nameOf(key), value, this.#ttlSeconds))
     } catch (error) {
       this.#kernel.log.debug({ err: error, tenantId, key }, 'a flag could not be put into the store')
     }
@@ -93,13 +93,15 @@ export class SharedFlags {
   /** Who cannot be told does not keep a write from being made. */
   async #bury(tenantId: string, keys: readonly string[], seconds: number): Promise<void> {
     try {
-      await this.#ask((store) => Promise.all(keys.map((key) => store.set(tenantId, nameOf(key), TOMBSTONE, seconds))))
+      await this.#request((store) =>
+        Promise.all(keys.map((key) => store.set(tenantId, nameOf(key), TOMBSTONE, seconds))),
+      )
     } catch (error) {
       this.#kernel.log.warn({ err: error, tenantId, keys }, 'the store could not be told that flags change')
     }
   }
 
-  async #ask<T>(work: (store: Kernel['store']) => Promise<T>): Promise<T> {
+  async #request<T>(work: (store: Kernel['store']) => Promise<T>): Promise<T> {
     if (!this.#outage.mayTry) throw unavailable()
     this.#outage.trying()
     try {

@@ -347,7 +347,7 @@ describe('bounds in flight', () => {
     const claims = await Promise.all(
       Array.from({ length: 12 }, (_, n) => [
         queue.claim(wanting(5)),
-        ...processes.map((child): Promise<Claim> => child.ask({ claim: wanting(n % 2 ? 200 : 9) })),
+        ...processes.map((child): Promise<Claim> => child.request({ claim: wanting(n % 2 ? 200 : 9) })),
       ]).flat(),
     )
     const ids = claims.flatMap(idsOf)
@@ -381,7 +381,7 @@ describe('bounds in flight', () => {
       await tenancy.webhooks.create('direct', { url: `${receiver.url}/${path}`, events: ['order.*'] })
     }
     const dispatched: string[][] = await Promise.all(
-      Array.from({ length: 60 }, (_, number) => processes[number % 3]?.ask({ dispatch: 'direct', number })),
+      Array.from({ length: 60 }, (_, number) => processes[number % 3]?.request({ dispatch: 'direct', number })),
     )
     await eventually(async () => {
       const rows = await onTheirWay()

@@ -25,7 +25,7 @@ test('a worker sends a delivery of a killed process when its lease has expired',
   const { webhookId } = await webhooks.create(id, { url: receiver.url, events: ['order.*'] })
   const options: WorkerOptions = { url: opened.url, role: 'worker', webhooks: { timeoutMs: 30_000, bridge: false } }
   const child = await startChild(new URL('../worker/worker-process.fixture.ts', import.meta.url), options)
-  const [deliveryId = '']: string[] = await child.ask({ dispatch: id, number: 1 })
+  const [deliveryId = '']: string[] = await child.request({ dispatch: id, number: 1 })
   const delivery = () => webhooks.delivery(id, webhookId, deliveryId)
   await eventually(() => expect(receiver.received).toHaveLength(1))
   await child.kill('SIGKILL')

@@ -18,7 +18,7 @@ export interface LoaderParts {
   readonly log: Logger
   readonly hold: Hold
   isRunning(): boolean
-  admit(deliveries: readonly Claimed[], askedAt: number): void
+  admit(deliveries: readonly Claimed[], requestedAt: number): void
   giveBack(heads: readonly Head[]): Promise<void>
   /** Something large has come, or was given back. */
   done(): void
@@ -32,13 +32,13 @@ export class Loader {
     this.#parts = parts
   }
 
-  /** Resolves when what is small has come. @param askedAt when it was claimed, as `performance.now()` tells time */
-  async load(heads: readonly Head[], askedAt: number): Promise<void> {
+  /** Resolves when what is small has come. @param requestedAt when it was claimed, as `performance.now()` tells time */
+  async load(heads: readonly Head[], requestedAt: number): Promise<void> {
     const { hold, log, done } = this.#parts
     hold.places += heads.length
     const { small = [], large = [] } = Object.groupBy(heads, ({ bytes }) => (bytes > SMALL_BYTES ? 'large' : 'small'))
     if (large.length > 0) {
-      const waiting: Promise<void> = this.#load(large, askedAt, true)
+      const waiting: Promise<void> = this.#load(large, requestedAt, true)
         .catch((error) =>
           log.warn({ err: error }, 'large bodies of deliveries could not be read; they are claimed again'),
         )
@@ -48,7 +48,7 @@ export class Loader {
         })
       this.#waiting.add(waiting)
     }
-    await this.#load(small, askedAt, false)
+    await this.#load(small, requestedAt, false)
   }
 
   /** Resolves when nothing waits for room any more. */
@@ -56,7 +56,7 @@ export class Loader {
     await Promise.all(this.#waiting)
   }
 
-  async #load(heads: readonly Head[], askedAt: number, mustHaveRoom: boolean): Promise<void> {
+  async #load(heads: readonly Head[], requestedAt: number, mustHaveRoom: boolean): Promise<void> {
     const { queue, hold, isRunning, admit, giveBack } = this.#parts
     let left = heads
     try {
@@ -66,7 +66,7 @@ export class Loader {
         const deliveries = await queue.load(part)
         left = left.slice(part.length)
         hold.places -= part.length
-        admit(deliveries, askedAt)
+        admit(deliveries, requestedAt)
       }
     } catch (error) {
       await giveBack(left)

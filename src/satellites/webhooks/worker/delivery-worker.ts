@@ -75,7 +75,7 @@ export class Courier {
       log: part.kernel.log,
       hold: this.#hold,
       isRunning: () => this.#isRunning,
-      admit: (deliveries, askedAt) => this.#admit(deliveries, askedAt),
+      admit: (deliveries, requestedAt) => this.#admit(deliveries, requestedAt),
       giveBack: (heads) => this.#giveBack(heads),
       done: () => this.#free(0),
     })
@@ -162,7 +162,7 @@ export class Courier {
   async #claimWhatThereIs(): Promise<void> {
     while (this.#isWoken && this.#hasRoom) {
       this.#isWoken = false
-      const askedAt = performance.now()
+      const requestedAt = performance.now()
       try {
         const claimed = await this.#queue.claim({
           ...this.#claimOptions(),
@@ -176,7 +176,7 @@ export class Courier {
         this.#isWoken ||= claimed.isMore
         this.#full = claimed.full
         this.#wakeIn(claimed.nextDueMs)
-        await this.#loader.load(claimed.deliveries, askedAt)
+        await this.#loader.load(claimed.deliveries, requestedAt)
       } catch (error) {
         this.#part.kernel.log.warn({ err: error }, 'deliveries could not be claimed; trying again')
         this.#wakeIn(AFTER_FAILURE_MS)
@@ -191,12 +191,12 @@ export class Courier {
     return { claim: randomUUID(), leaseMs: this.#leaseMs, perSubscription, perTenant, sluggish: this.#sluggish.all }
   }
 
-  #admit(deliveries: readonly Claimed[], askedAt: number): void {
+  #admit(deliveries: readonly Claimed[], requestedAt: number): void {
     for (const claimed of deliveries) {
       const delivery = this.#sluggish.has(claimed.webhookId) ? { ...claimed, isFailing: true } : claimed
-      this.#hold.add({ delivery, askedAt })
+      this.#hold.add({ delivery, requestedAt })
     }
-    if (deliveries.some((delivery) => this.#outdated.has(delivery, askedAt))) this.#letGoOutdated()
+    if (deliveries.some((delivery) => this.#outdated.has(delivery, requestedAt))) this.#letGoOutdated()
     if (this.#isRunning) this.#begin()
     else void this.#letGo(this.#hold.takeOut())
   }
@@ -214,8 +214,8 @@ export class Courier {
       const held = this.#hold.next()
       if (!held) return
       const { delivery } = held
-      const isLate = ({ askedAt }: Held) =>
-        performance.now() + this.#options.timeoutMs + MARGIN_MS > askedAt + this.#leaseMs
+      const isLate = ({ requestedAt }: Held) =>
+        performance.now() + this.#options.timeoutMs + MARGIN_MS > requestedAt + this.#leaseMs
       if (isLate(held)) {
         void this.#letGo([delivery, ...this.#hold.takeOut(isLate)])
         continue
@@ -235,7 +235,7 @@ export class Courier {
 
   /** What waits for a subscription that has changed is claimed anew, with what it says now. */
   #letGoOutdated(): void {
-    void this.#letGo(this.#hold.takeOut(({ delivery, askedAt }) => this.#outdated.has(delivery, askedAt)))
+    void this.#letGo(this.#hold.takeOut(({ delivery, requestedAt }) => this.#outdated.has(delivery, requestedAt)))
   }
 
   async #letGo(deliveries: readonly Claimed[]): Promise<void> {

@@ -23,8 +23,8 @@ const delivery = (id: string, webhookId: string): Claimed => ({
 
 test('what is set apart and has no room is taken out, but for the oldest; its places are taken until it is removed', () => {
   const hold = new Hold({ claim: 8, concurrency: 4 })
-  for (let n = 0; n < 6; n++) hold.add({ delivery: delivery(`slow-${n}`, 'slow'), askedAt: 0 })
-  hold.add({ delivery: delivery('good', 'good'), askedAt: 0 })
+  for (let n = 0; n < 6; n++) hold.add({ delivery: delivery(`slow-${n}`, 'slow'), requestedAt: 0 })
+  hold.add({ delivery: delivery('good', 'good'), requestedAt: 0 })
   const excess = hold.setApart('slow')
   expect(excess.map(({ id }) => id)).toEqual(['slow-2', 'slow-3', 'slow-4', 'slow-5'])
   expect([hold.room, hold.roomForFailing]).toEqual([1, 0])

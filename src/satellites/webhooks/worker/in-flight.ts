@@ -9,7 +9,7 @@ import type { CourierOptions } from './options.ts'
 export interface Held {
   readonly delivery: Claimed
   /** When it was asked for, before its lease began, as `performance.now()` tells time. */
-  readonly askedAt: number
+  readonly requestedAt: number
 }
 
 /** Of all room and all requests, for receivers that fail at present. */
@@ -84,9 +84,9 @@ export class Hold {
   setApart(webhookId: string): Claimed[] {
     const others = Object.groupBy(this.#good, ({ delivery }) => (delivery.webhookId === webhookId ? 'apart' : 'good'))
     this.#good = others.good ?? []
-    for (const { delivery, askedAt } of others.apart ?? []) {
+    for (const { delivery, requestedAt } of others.apart ?? []) {
       this.remove(delivery)
-      this.add({ delivery: { ...delivery, isFailing: true }, askedAt })
+      this.add({ delivery: { ...delivery, isFailing: true }, requestedAt })
     }
     const excess = this.failing - Math.ceil(this.#most.claim * SHARE_OF_FAILING)
     return excess > 0 ? this.#bad.splice(-excess).map(({ delivery }) => delivery) : []

@@ -26,7 +26,7 @@ export class Outdated {
     }
   }
 
-  has({ webhookId }: { readonly webhookId: string }, askedAt: number): boolean {
-    return askedAt <= Math.max(this.#gapAt, this.#changedAt.get(webhookId) ?? Number.NEGATIVE_INFINITY)
+  has({ webhookId }: { readonly webhookId: string }, requestedAt: number): boolean {
+    return requestedAt <= Math.max(this.#gapAt, this.#changedAt.get(webhookId) ?? Number.NEGATIVE_INFINITY)
   }
 }

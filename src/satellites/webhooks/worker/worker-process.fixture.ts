@@ -18,7 +18,7 @@ export interface WorkerOptions {
   readonly webhooks: WebhooksOptions
 }
 
-export type Asked = { readonly claim: ClaimOptions } | { readonly dispatch: string; readonly number: number }
+export type ProcessCommand = { readonly claim: ClaimOptions } | { readonly dispatch: string; readonly number: number }
 
 await serveParent(async ({ url, role, webhooks: options }: WorkerOptions) => {
   const tenancy = await createTenancy({
@@ -31,8 +31,8 @@ await serveParent(async ({ url, role, webhooks: options }: WorkerOptions) => {
     logger: createLogger({ level: 'silent' }),
   })
   const queue = new DeliveryQueue(tenancy.kernel.database, tenancy.kernel.clock)
-  return async (asked: Asked) => {
-    if ('claim' in asked) return queue.claim(asked.claim)
-    return tenancy.webhooks.dispatch(asked.dispatch, 'order.paid', { number: asked.number })
+  return async (command: ProcessCommand) => {
+    if ('claim' in command) return queue.claim(command.claim)
+    return tenancy.webhooks.dispatch(command.dispatch, 'order.paid', { number: command.number })
   }
 })

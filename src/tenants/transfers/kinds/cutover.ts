@@ -23,7 +23,7 @@ import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
 import type { Attempt } from '../execution/lease.ts'
 import type { Places } from '../execution/staged-storage.ts'
 
-const ASKED_BEFORE_AWAY = 3
+const PROBE_ATTEMPTS = 3
 
 export interface SwitchParts {
   readonly kernel: Kernel
@@ -139,7 +139,7 @@ async function close({ kernel, storage }: SwitchParts, attempt: Attempt, row: Te
 
 /** Not once, which a busy one may be. What it says is for whoever asks it next. */
 async function isUnresponsive(storage: Storage, place: Place): Promise<boolean> {
-  for (let asked = 0; asked < ASKED_BEFORE_AWAY; asked++) {
+  for (let probe = 0; probe < PROBE_ATTEMPTS; probe++) {
     try {
       await storage.driver(place.isolation).isFenced(place)
       return false

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import type { Written } from '../transfer-process.fixture.ts'
-import { ask, idle, NOTES, openProcessesWorld, type ProcessesWorld } from '../transfer-processes.fixture.ts'
+import { idle, NOTES, openProcessesWorld, type ProcessesWorld, send } from '../transfer-processes.fixture.ts'
 
 let world: ProcessesWorld
 beforeAll(async () => {
@@ -20,7 +20,7 @@ test.each([
     const id = `writers-${from.slice(0, 3)}`
     await world.install(id, from)
     const writers = [await world.start(), await world.start()]
-    for (const [index, writer] of writers.entries()) await ask(writer, { write: id, as: `w${index}` })
+    for (const [index, writer] of writers.entries()) await send(writer, { write: id, as: `w${index}` })
     await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(NOTES.length + 20))
 
     const { transfer } = await world.transfers.move(id, { isolation: to, placement: 'other' })
@@ -28,7 +28,7 @@ test.each([
     expect(await world.transfers.get(id, transfer.id)).toMatchObject({ state: 'completed' })
     const atTheSwitch = (await world.notes(id)).length
     await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(atTheSwitch + 20))
-    const all: Written[] = await Promise.all(writers.map((writer) => ask(writer, { stop: true })))
+    const all: Written[] = await Promise.all(writers.map((writer) => send(writer, { stop: true })))
     for (const writer of writers) await writer.kill('SIGTERM')
 
     const found = (await world.notes(id)).filter((text) => !NOTES.includes(text))
