@@ -18,8 +18,8 @@ test('one that serves and one that works run side by side on one machine, from t
   // Whoever is meant to have one port has one here, too; which it is must be free.
   const ports = new Map<string | undefined, string>()
   const start = async (instance: string): Promise<[string, Child]> => {
-    const said = await environmentOf(instance)
-    if (!ports.has(said.PORT)) ports.set(said.PORT, String(await freePort()))
+    const environment = await environmentOf(instance)
+    if (!ports.has(environment.PORT)) ports.set(environment.PORT, String(await freePort()))
     const config = join(EXAMPLES, 'tenantry.config.json')
     const here = {
       DATABASE_URL: database.url,
@@ -28,8 +28,11 @@ test('one that serves and one that works run side by side on one machine, from t
       TENANTRY_CONFIG: config,
       TENANTRY_DATA_DIR: join(directory, 'data'),
     }
-    expect(Object.keys(said)).toEqual(expect.arrayContaining(Object.keys(here)))
-    return [instance, tenantry.start(['serve'], { env: { ...said, ...here, PORT: ports.get(said.PORT) }, stdin: '' })]
+    expect(Object.keys(environment)).toEqual(expect.arrayContaining(Object.keys(here)))
+    return [
+      instance,
+      tenantry.start(['serve'], { env: { ...environment, ...here, PORT: ports.get(environment.PORT) }, stdin: '' }),
+    ]
   }
   try {
     const started: [string, Child][] = []

@@ -99,9 +99,9 @@ const checked = (): Promise<string[]> =>
       join(ROOT, 'node_modules/.bin/tsc'),
       ['-p', '.', '--pretty', 'false'],
       { cwd: directory },
-      (error, said) => {
-        if (error && said === '') reject(error)
-        else resolve(said.split('\n'))
+      (error, output) => {
+        if (error && output === '') reject(error)
+        else resolve(output.split('\n'))
       },
     )
   })

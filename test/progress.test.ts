@@ -26,22 +26,22 @@ test('an export, a download, a flush and a retry say how far they are', async ()
     await tenancy.stop() // whoever works would send what is due
     const sender = await open({ role: 'api' })
     const ran = async (...line: string[]) => {
-      const said: string[] = []
-      const printed = await runCommand(sender, line, { progress: (text) => said.push(text) })
-      return { said: said.at(-1), printed: printed.at(-1) as Record<string, unknown> }
+      const progress: string[] = []
+      const printed = await runCommand(sender, line, { progress: (text) => progress.push(text) })
+      return { progress: progress.at(-1), printed: printed.at(-1) as Record<string, unknown> }
     }
 
-    expect((await ran('tenant:audit:export', id)).said).toMatch(/^[\d.]+ (B|KiB) written/)
+    expect((await ran('tenant:audit:export', id)).progress).toMatch(/^[\d.]+ (B|KiB) written/)
 
     await sender.metrics.increment(id, 'exports')
     const flushed = await ran('tenant:metrics:flush')
-    expect(flushed.said).toMatch(new RegExp(`^${flushed.printed.sums} sums`))
+    expect(flushed.progress).toMatch(new RegExp(`^${flushed.printed.sums} sums`))
 
     await sender.webhooks.create(id, { url: `${receiver.url}/hooks`, events: ['*'] })
     for (const total of [1, 2, 3]) await sender.webhooks.dispatch(id, 'invoice.paid', { total })
     const retried = await ran('tenant:webhooks:retry')
     expect(retried.printed).toEqual({ sent: 3 })
-    expect(retried.said).toMatch(/^3 sent/)
+    expect(retried.progress).toMatch(/^3 sent/)
 
     await ran('tenant:backup', id)
     const [backup] = (await sender.tenants.transfers.backups.list(id, { limit: 1 })).data
@@ -50,7 +50,7 @@ test('an export, a download, a flush and a retry say how far they are', async ()
     const { length } = await readFile(output)
     expect(length).toBe(backup?.sizeBytes)
     expect(downloaded.printed.sizeBytes).toBe(length)
-    expect(downloaded.said).toMatch(/^([\d.]+ (B|KiB)) of \1/)
+    expect(downloaded.progress).toMatch(/^([\d.]+ (B|KiB)) of \1/)
   } finally {
     await end()
     await receiver.close()

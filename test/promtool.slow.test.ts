@@ -19,12 +19,12 @@ test('what is exposed has nothing to be complained of but one name', async () =>
     const text = await (await api.http.fetch(new Request('http://localhost/metrics'))).text()
     const child = run(PROMTOOL, ['check', 'metrics'])
     child.child.stdin?.end(text)
-    const said = await child.then(
+    const output = await child.then(
       ({ stdout, stderr }) => `${stdout}${stderr}`,
       ({ stdout, stderr }) => `${stdout}${stderr}`,
     )
     // The specification's own name of a gauge.
-    expect(said.trim()).toBe('multitenancy_tenants_total non-counter metrics should not have "_total" suffix')
+    expect(output.trim()).toBe('multitenancy_tenants_total non-counter metrics should not have "_total" suffix')
   } finally {
     await api.end()
   }

@@ -55,9 +55,9 @@ async function measured(
   const results: Result[] = []
   const ms = quick ? 500 : 3_000
   for (const { spread, connections, tenantOf } of SPREADS) {
-    const side = (said: string, count: Count) => async () => {
+    const side = (label: string, count: Count) => async () => {
       const rate = await perSecond(IN_FLIGHT, ms, () => count(tenantOf()))
-      say(`${name}, ${spread}, ${said}: ${Math.round(rate)} calls/s`)
+      say(`${name}, ${spread}, ${label}: ${Math.round(rate)} calls/s`)
       return rate
     }
     const sides = [side('ours', ours), side('bare', peerBy(connections))] as const

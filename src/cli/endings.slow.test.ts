@@ -66,8 +66,8 @@ describe('interrupted', () => {
       expect(stderr).toMatch(/^interrupted$/m)
     }
     // The status of the new tenant, if it is read within the second that a command has for its last step.
-    const said = ['', '', '', expect.stringMatching(/^$|^status +provisioning$/m)]
-    expect(ended.map(({ stdout }) => stdout)).toEqual(said)
+    const outputs = ['', '', '', expect.stringMatching(/^$|^status +provisioning$/m)]
+    expect(ended.map(({ stdout }) => stdout)).toEqual(outputs)
     await eventually(async () => expect(await sleepers()).toBe(0), 20_000)
   })
 

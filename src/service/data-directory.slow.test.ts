@@ -34,7 +34,7 @@ afterEach(async () => {
 })
 
 /** A process of its own on this directory: it says one line, then waits to be ended. */
-async function another(code: string): Promise<{ child: ChildProcess; said: any }> {
+async function another(code: string): Promise<{ child: ChildProcess; output: any }> {
   const text = `
     import { acquire, keptSecret } from ${JSON.stringify(MODULE)}
     const directory = ${JSON.stringify(directory)}
@@ -45,7 +45,7 @@ async function another(code: string): Promise<{ child: ChildProcess; said: any }
   children.push(child)
   if (!child.stdout) throw new Error('no output to read')
   const [line] = await once(createInterface(child.stdout), 'line')
-  return { child, said: JSON.parse(line) }
+  return { child, output: JSON.parse(line) }
 }
 
 async function end(child: ChildProcess): Promise<void> {
@@ -102,7 +102,7 @@ test('processes that ask for a secret at the same moment get the same one', asyn
   const responses = await Promise.all(
     Array.from({ length: 4 }, () => another(`say(keptSecret(directory, 'admin-token'))`)),
   )
-  expect(new Set(responses.map(({ said }) => said)).size).toBe(1)
+  expect(new Set(responses.map(({ output }) => output)).size).toBe(1)
 })
 
 test('an empty secret is a fault, not a reason to make another', () => {
@@ -112,17 +112,17 @@ test('an empty secret is a fault, not a reason to make another', () => {
 
 test('of many starts at once exactly one gets the lock', async () => {
   const starts = await Promise.all(Array.from({ length: 5 }, () => another(`say(acquire(directory).held)`)))
-  expect(starts.filter(({ said }) => said)).toHaveLength(1)
+  expect(starts.filter(({ output }) => output)).toHaveLength(1)
 })
 
 test('a second process is told who holds the lock, once the holder has said so', async () => {
   const lock = held(acquire(directory))
-  expect((await another('say(acquire(directory))')).said).toEqual({ held: false, running: null })
+  expect((await another('say(acquire(directory))')).output).toEqual({ held: false, running: null })
 
   lock.announce({ url: 'http://127.0.0.1:4000', databaseUrl: 'postgres://tenantry:x@127.0.0.1:5/tenantry' })
-  const { said } = await another('say(acquire(directory))')
-  expect(said.held).toBe(false)
-  expect(said.running).toEqual({
+  const { output } = await another('say(acquire(directory))')
+  expect(output.held).toBe(false)
+  expect(output.running).toEqual({
     pid: process.pid,
     url: 'http://127.0.0.1:4000',
     databaseUrl: 'postgres://tenantry:x@127.0.0.1:5/tenantry',
@@ -139,8 +139,8 @@ test('release frees the lock and takes the announcement back, once', async () =>
   lock.release()
   expect(existsSync(join(directory, 'running.json'))).toBe(false)
 
-  const { said } = await another('say(acquire(directory).held)')
-  expect(said).toBe(true)
+  const { output } = await another('say(acquire(directory).held)')
+  expect(output).toBe(true)
   lock.release()
   expect(acquire(directory)).toEqual({ held: false, running: null })
 })
@@ -166,14 +166,14 @@ test('an announcement of a dead process is not believed before the next holder h
   const stale = readFileSync(join(directory, 'running.json'))
   const lock = held(acquire(directory))
   writeFileSync(join(directory, 'running.json'), stale)
-  expect((await another('say(acquire(directory))')).said).toEqual({ held: false, running: null })
+  expect((await another('say(acquire(directory))')).output).toEqual({ held: false, running: null })
   lock.release()
 })
 
 test('asking again in the holding process is refused, and does not free the lock', async () => {
   const lock = held(acquire(directory))
   expect(acquire(directory).held).toBe(false)
-  expect((await another('say(acquire(directory).held)')).said).toBe(false)
+  expect((await another('say(acquire(directory).held)')).output).toBe(false)
   lock.release()
 })
 

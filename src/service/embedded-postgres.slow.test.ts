@@ -111,10 +111,10 @@ async function killedOwner(code = ''): Promise<{ url: string; pid: number }> {
 const workingPlaces = () => fs.readdirSync(join(parent, 'data')).filter((name) => name.includes('.new-'))
 
 test('the first start makes a cluster: ours alone, on this machine alone, and durable', async () => {
-  const said: string[] = []
-  const server = await start({ log: (line) => said.push(line), settings: { work_mem: '7MB' } })
+  const logged: string[] = []
+  const server = await start({ log: (line) => logged.push(line), settings: { work_mem: '7MB' } })
   expect(server.isAdopted).toBe(false)
-  expect(said).toEqual([`made a PostgreSQL cluster in ${directory}`])
+  expect(logged).toEqual([`made a PostgreSQL cluster in ${directory}`])
   expect(new URL(server.url)).toMatchObject({ hostname: '127.0.0.1', username: 'tenantry', pathname: '/tenantry' })
   expect(await query(server.url, 'select current_user, current_database(), version()')).toMatchObject([
     { current_user: 'tenantry', current_database: 'tenantry', version: expect.stringMatching(/^PostgreSQL 18\./) },

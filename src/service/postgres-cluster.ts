@@ -93,15 +93,15 @@ async function makeCluster(directory: string, password: string, programs: Postgr
 
 async function initdb(programs: PostgresPrograms, args: readonly string[]): Promise<void> {
   const child = programs.spawn(programs.initdb, args, { stdio: ['ignore', 'ignore', 'pipe'] })
-  let said = ''
+  let output = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    said += text
+    output += text
   })
   const [code, signal] = await once(child, 'close').catch((cause: Error) => {
     // A program that is there and yet "not found" lacks its loader: these binaries want glibc.
     throw DependencyUnavailable(`initdb does not run here (${cause.message}): set DATABASE_URL`, { cause })
   })
-  if (code !== 0) throw DependencyUnavailable(`initdb failed (${code ?? signal}): ${said.trim()}`)
+  if (code !== 0) throw DependencyUnavailable(`initdb failed (${code ?? signal}): ${output.trim()}`)
 }
 
 function refuseStrangers(directory: string): void {

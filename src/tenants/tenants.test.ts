@@ -7,13 +7,13 @@ import type { Tenants } from './tenants.ts'
 let opened: TestTenancy<[]>
 let tenants: Tenants
 let clock: FakeClock
-let said: Recorded
+let published: Recorded
 
 beforeAll(async () => {
   clock = fakeClock()
   opened = await testTenancy(inject('postgresUrl'), { clock })
   tenants = opened.tenancy.tenants
-  said = recorded(opened.tenancy)
+  published = recorded(opened.tenancy)
 })
 afterAll(() => opened.end())
 
@@ -41,7 +41,7 @@ describe('a new tenant', () => {
     const settled = await tenants.settled('acme', AbortSignal.timeout(10_000))
     expect(settled).toEqual({ ...created, status: 'active', activatedAt: now })
     expect(await tenants.get('acme')).toEqual(settled)
-    expect(await said.until('acme', 'TenantProvisioned')).toEqual([
+    expect(await published.until('acme', 'TenantProvisioned')).toEqual([
       'tenants.create',
       'TenantCreated',
       'tenants.install',
@@ -59,11 +59,11 @@ describe('a new tenant', () => {
 
   test('whose id is taken is refused, and nothing of it is kept or said', async () => {
     await installed(opened.tenancy, { id: 'taken', name: 'First' })
-    await said.until('taken', 'TenantProvisioned')
+    await published.until('taken', 'TenantProvisioned')
     const second = tenants.create({ id: 'taken', name: 'Second', domains: ['taken.example'] })
     await expect(second).rejects.toMatchObject({ code: 'E_TENANT_EXISTS', status: 409 })
     expect(await tenants.get('taken')).toMatchObject({ name: 'First', domains: [] })
-    expect(said.of('taken')).toEqual([])
+    expect(published.of('taken')).toEqual([])
     await tenants.create({ id: 'other', name: 'Other', domains: ['taken.example'] })
   })
 
@@ -75,7 +75,7 @@ describe('a new tenant', () => {
     expect(lost).toHaveLength(9)
     for (const { reason } of lost as PromiseRejectedResult[]) expect(reason).toMatchObject({ code: 'E_TENANT_EXISTS' })
     await tenants.settled('popular', AbortSignal.timeout(10_000))
-    expect(await said.until('popular', 'TenantProvisioned')).toEqual([
+    expect(await published.until('popular', 'TenantProvisioned')).toEqual([
       'tenants.create',
       'TenantCreated',
       'tenants.install',
@@ -127,20 +127,20 @@ describe('a new tenant', () => {
     })
     await expect(failing).rejects.toThrow('no')
     await expect(tenants.get('dreamt')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND', status: 404 })
-    expect(said.of('dreamt')).toEqual([])
+    expect(published.of('dreamt')).toEqual([])
     expect(await opened.tenancy.kernel.jobs.counts('dreamt')).toEqual([])
   })
 })
 
 describe('an edit', () => {
   const edited = async (id: string, change: Parameters<Tenants['update']>[1]) => {
-    said.of(id)
+    published.of(id)
     clock.advance(1_000)
     return tenants.update(id, change)
   }
   const create = async (id: string, metadata: Record<string, unknown> = {}) => {
     const tenant = await installed(opened.tenancy, { id, name: id, metadata })
-    await said.until(id, 'TenantProvisioned')
+    await published.until(id, 'TenantProvisioned')
     return tenant
   }
 
@@ -148,10 +148,10 @@ describe('an edit', () => {
     const before = await create('renamed', { a: 1 })
     const after = await edited('renamed', { name: 'New name' })
     expect(after).toEqual({ ...before, name: 'New name', updatedAt: clock.now().toISOString() })
-    expect(said.of('renamed')).toEqual(['tenants.update', 'TenantUpdated'])
-    expect(said.changes.at(-1)).toMatchObject({ before: { name: 'renamed' }, after: { name: 'New name' } })
-    expect(said.changes.at(-1)?.after).not.toHaveProperty('metadata')
-    expect(said.events.at(-1)).toMatchObject({ changed: ['name'] })
+    expect(published.of('renamed')).toEqual(['tenants.update', 'TenantUpdated'])
+    expect(published.changes.at(-1)).toMatchObject({ before: { name: 'renamed' }, after: { name: 'New name' } })
+    expect(published.changes.at(-1)?.after).not.toHaveProperty('metadata')
+    expect(published.events.at(-1)).toMatchObject({ changed: ['name'] })
   })
 
   test('of metadata is a merge patch: members are replaced, objects merged, null removes', async () => {
@@ -174,7 +174,7 @@ describe('an edit', () => {
       { metadata: { missing: null, plan: 'free', list: [{ b: { c: [2], d: 1 }, longKey: 1 }] } },
     ]) {
       expect(await edited('steady', change)).toEqual(before)
-      expect(said.of('steady')).toEqual([])
+      expect(published.of('steady')).toEqual([])
     }
   })
 
@@ -222,7 +222,7 @@ describe('an edit', () => {
 describe('maintenance', () => {
   test('closes the tenant until it ends, whatever its status, and a repeat says nothing', async () => {
     await installed(opened.tenancy, { id: 'workshop', name: 'Workshop' })
-    await said.until('workshop', 'TenantProvisioned')
+    await published.until('workshop', 'TenantProvisioned')
     const since = clock.now().toISOString()
     expect(await tenants.enterMaintenance('workshop', { message: 'Back soon', retryAfterSeconds: 90 })).toMatchObject({
       status: 'active',
@@ -236,18 +236,18 @@ describe('maintenance', () => {
         message: 'Back soon',
       }),
     )
-    expect(said.of('workshop')).toEqual(['tenants.enterMaintenance', 'TenantEnteredMaintenance'])
+    expect(published.of('workshop')).toEqual(['tenants.enterMaintenance', 'TenantEnteredMaintenance'])
 
     clock.advance(60_000)
     await tenants.enterMaintenance('workshop', { message: 'Back soon', retryAfterSeconds: 90 })
-    expect(said.of('workshop')).toEqual([])
+    expect(published.of('workshop')).toEqual([])
     const { maintenance } = await tenants.enterMaintenance('workshop', { message: 'A little longer' })
     expect(maintenance).toEqual({ message: 'A little longer', retryAfterSeconds: 60, since })
-    expect(said.of('workshop')).toEqual(['tenants.enterMaintenance'])
+    expect(published.of('workshop')).toEqual(['tenants.enterMaintenance'])
 
     expect((await tenants.exitMaintenance('workshop')).maintenance).toBeNull()
     await tenants.exitMaintenance('workshop')
-    expect(said.of('workshop')).toEqual(['tenants.exitMaintenance', 'TenantExitedMaintenance'])
+    expect(published.of('workshop')).toEqual(['tenants.exitMaintenance', 'TenantExitedMaintenance'])
     await eventually(() => tenants.handle('workshop'))
   })
 

@@ -43,8 +43,8 @@ export const impersonationHosts: Readonly<Record<string, (acted: Acted) => Promi
     }
     const listener: ImpersonatedListener<Promise<void>> = async (incoming, outgoing, tenant, active) => {
       const body = await text(incoming)
-      const said = await route({ tenantId: tenant?.id, impersonation: active, body })
-      answered(outgoing, 200, 'application/json', JSON.stringify(said))
+      const result = await route({ tenantId: tenant?.id, impersonation: active, body })
+      answered(outgoing, 200, 'application/json', JSON.stringify(result))
     }
     const late = onNode.guard(guard, (incoming, outgoing, tenant) => listener(incoming, outgoing, tenant, undefined))
     const reversed = onNode.impersonation(impersonation, (incoming, outgoing) => late(incoming, outgoing), options)

@@ -243,11 +243,11 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
 
       test.each(['many', '-1', '1.5', 'Infinity', '9007199254740993'])(
         'an amount of %s is no amount, and nothing is counted',
-        async (said) => {
+        async (invalid) => {
           await serve()
           const id = await customer(tenancy)
           for (const path of ['/bytes', '/bytes/later']) {
-            const refused = await post(host, path, id, { 'x-amount': said })
+            const refused = await post(host, path, id, { 'x-amount': invalid })
             expect(codeOf(refused)).toEqual([400, 'E_INVALID_REQUEST'])
             expect(refused.headers['content-type']).toMatch('application/problem+json')
           }

@@ -30,8 +30,8 @@ export async function startPgBouncer(serverUrl: string, urls: readonly string[])
     const files = writeFiles(directory, port, new URL(serverUrl), urls)
     if (user) for (const path of [directory, ...files]) chownSync(path, user.uid, user.gid)
     const child = spawn(program, [files[0] ?? ''], { ...user, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'] })
-    const said = await started(child)
-    if (said === undefined) {
+    const output = await started(child)
+    if (output === undefined) {
       const dismiss = endWithThisProcess(child.pid ?? 0)
       return {
         through(url) {
@@ -48,7 +48,7 @@ export async function startPgBouncer(serverUrl: string, urls: readonly string[])
         },
       }
     }
-    if (attempt === ATTEMPTS) throw new Error(`pgbouncer did not start:\n${said}`)
+    if (attempt === ATTEMPTS) throw new Error(`pgbouncer did not start:\n${output}`)
   }
 }
 
@@ -82,15 +82,15 @@ ignore_startup_parameters = extra_float_digits
 
 /** What it said before it ended; nothing when it is up. */
 async function started(child: ChildProcess): Promise<string | undefined> {
-  let said = ''
+  let output = ''
   const gone = once(child, 'exit')
   const up = new Promise<'up'>((resolve) => {
     child.stderr?.on('data', (text) => {
-      said += text
-      if (said.includes('process up')) resolve('up')
+      output += text
+      if (output.includes('process up')) resolve('up')
     })
   })
-  return (await Promise.race([up, gone])) === 'up' ? undefined : said
+  return (await Promise.race([up, gone])) === 'up' ? undefined : output
 }
 
 function nobody(): { uid: number; gid: number } {

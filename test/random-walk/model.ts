@@ -60,11 +60,11 @@ export class Model {
       const next = typeof decided === 'object' ? moved(state, decided.move) : state
       return { state, decided, next }
     })
-    const said = `${action} of ${id}, which was ${wordsOf(possible)}, is answered ${response.status} ${response.json?.status}`
+    const description = `${action} of ${id}, which was ${wordsOf(possible)}, is answered ${response.status} ${response.json?.status}`
     if (response.json?.code === 'E_TENANT_STATE') {
       const refused = outcomes.filter(({ decided }) => decided === 'refused').map(({ state }) => state)
       this.#states.set(id, refused)
-      return refused.length > 0 ? { changed: false } : { fault: said }
+      return refused.length > 0 ? { changed: false } : { fault: description }
     }
     if (response.status >= 300) return refusedOtherwise(id, response)
     const shows = ({ status }: State) => status === response.json.status
@@ -72,7 +72,7 @@ export class Model {
       ({ decided, next }) => decided !== 'refused' && this.#withJobs(id, [next]).some(shows),
     )
     const after = explained.map(({ next }) => next)
-    const fault = this.#narrow(id, this.#withJobs(id, after), response.json.status, said)
+    const fault = this.#narrow(id, this.#withJobs(id, after), response.json.status, description)
     const changes = new Set(explained.map(({ decided }) => typeof decided === 'object'))
     return { fault, changed: changes.size === 1 ? changes.has(true) : undefined }
   }

@@ -144,7 +144,9 @@ class Walker {
     if (headers.has('idempotency-replayed')) {
       const isKnown = earlier.some(
         (one) =>
-          one.body === body && one.answer.status === status && said(one.answer, shownOnce) === said({ text, json }),
+          one.body === body &&
+          one.answer.status === status &&
+          comparableText(one.answer, shownOnce) === comparableText({ text, json }),
       )
       return isKnown ? [] : ['it is replayed, and was never answered so']
     }
@@ -199,7 +201,10 @@ function tenantsIn(json: any): Shown[] {
 const textOf = (body = ''): string => body.replace(/^\ufeff/, '')
 
 /** What an answer says, without what is shown once; a problem that is given again has the request id of the repeat. */
-function said({ text, json }: Pick<HttpResponse, 'text' | 'json'>, shownOnce: readonly string[] = []): string {
+function comparableText(
+  { text, json }: Pick<HttpResponse, 'text' | 'json'>,
+  shownOnce: readonly string[] = [],
+): string {
   if (json?.code !== undefined) return JSON.stringify({ ...json, requestId: null })
   if (!shownOnce.some((name) => json && name in json)) return text
   return JSON.stringify(Object.fromEntries(Object.entries(json).filter(([name]) => !shownOnce.includes(name))))

@@ -15,20 +15,21 @@ const AWAY_NAMES = new Set(['TimeoutError', 'RequestTimeout', 'SlowDown', 'Servi
 const TOO_MANY_REQUESTS = 429
 const NOT_IMPLEMENTED = 501
 
-interface Said {
+interface ErrorDetails {
   readonly name?: string
   readonly code?: string
   readonly errors?: readonly unknown[]
   readonly $metadata?: { readonly httpStatusCode?: number }
 }
 
-export const statusOf = (error: unknown): number => (error as Said)?.$metadata?.httpStatusCode ?? 0
+export const statusOf = (error: unknown): number => (error as ErrorDetails)?.$metadata?.httpStatusCode ?? 0
 
 /** There is no object of that name; a bucket that is not there is another matter. */
-export const isNoSuchKey = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes((error as Said)?.name ?? '')
+export const isNoSuchKey = (error: unknown): boolean =>
+  ['NoSuchKey', 'NotFound'].includes((error as ErrorDetails)?.name ?? '')
 
 export const isNoSuchUpload = (error: unknown): boolean =>
-  isNoSuchKey(error) || (error as Said)?.name === 'NoSuchUpload'
+  isNoSuchKey(error) || (error as ErrorDetails)?.name === 'NoSuchUpload'
 
 export const isNotImplemented = (error: unknown): boolean => statusOf(error) === NOT_IMPLEMENTED
 
@@ -44,7 +45,7 @@ export const away = (cause: unknown) =>
   DependencyUnavailable('The storage of the backups cannot be reached at the moment.', { cause })
 
 export function isAway(error: unknown): boolean {
-  const { name = '', code = '', errors } = (error ?? {}) as Said
+  const { name = '', code = '', errors } = (error ?? {}) as ErrorDetails
   if (errors?.some(isAway)) return true
   if (isNotImplemented(error)) return false
   const status = statusOf(error)

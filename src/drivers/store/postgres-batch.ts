@@ -68,8 +68,8 @@ export function batchOf(calls: readonly Call[]): Batch {
     settle({ now_ms: nowMs, counts_before: before, verdicts }) {
       for (const [index, count] of before.split(',').entries())
         (requested[index] as RequestedCounter).count = Number(count)
-      const said = verdicts?.split(',')
-      for (const [index, call] of calls.entries()) settle(call, counters, said?.[index] ?? ALLOWED, nowMs)
+      const verdictList = verdicts?.split(',')
+      for (const [index, call] of calls.entries()) settle(call, counters, verdictList?.[index] ?? ALLOWED, nowMs)
     },
   }
 }

@@ -218,18 +218,18 @@ function settle(calls: readonly Call[], reply: Timed<number | string>): void {
   const [nowMs] = reply
   let place = 1
   for (const { takes, resolve, reject } of calls) {
-    const said = reply.slice(place, place + takes.length).map(Number)
+    const counts = reply.slice(place, place + takes.length).map(Number)
     const failure = reply[place]
     place += takes.length
-    if (Number.isNaN(said[0])) {
+    if (Number.isNaN(counts[0])) {
       reject(refusalOf(new Error(String(failure))))
       continue
     }
-    if ((said[0] as number) >= 0) {
-      resolve({ isAllowed: true, usages: said, nowMs })
+    if ((counts[0] as number) >= 0) {
+      resolve({ isAllowed: true, usages: counts, nowMs })
       continue
     }
-    const usages = said.map((count) => -1 - count)
+    const usages = counts.map((count) => -1 - count)
     const isOverALimit = takes.some(
       ({ amount, limit }, index) => amount > 0 && limit !== null && (usages[index] as number) + amount > limit,
     )

@@ -55,8 +55,8 @@ describe('a month that is detached', () => {
     const seals = await sealsBefore('2032-01-01')
     const [{ kept_from: keptFrom }] = await query('select kept_from from multitenancy.audit_state')
     await query('alter table multitenancy.audit_entries detach partition multitenancy.audit_entries_203109')
-    for (const said of [keptFrom, null, '2031-12-01']) {
-      await query('update multitenancy.audit_state set kept_from = $1', [said])
+    for (const recordedDate of [keptFrom, null, '2031-12-01']) {
+      await query('update multitenancy.audit_state set kept_from = $1', [recordedDate])
       expect(await log().months.keep()).toMatchObject({ made: 0, dropped: 0, isComplete: false })
       expect(await tableOf('203109')).toBe(true)
       expect(await sealsBefore('2032-01-01')).toBe(seals)

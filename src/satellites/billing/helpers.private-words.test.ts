@@ -16,13 +16,13 @@ const portal = (id: string, of: OpenBilling) =>
 
 describe('nothing of the words of the provider', () => {
   const WORDS = ['Ada Lovelace', 'ada@example.com', 'sk_test_1815', '4242 4242 4242 4242']
-  const said = WORDS.join(', ')
+  const secretWords = WORDS.join(', ')
   let failure = { status: 500, type: 'api_error' }
   let told: OpenBilling
   const server = createServer((_, response) => {
     const { status, type } = failure
     response.writeHead(status, { 'content-type': 'application/json', 'stripe-should-retry': 'false' })
-    const error = { type, message: said, param: said, decline_code: said, doc_url: said }
+    const error = { type, message: secretWords, param: secretWords, decline_code: secretWords, doc_url: secretWords }
     response.end(JSON.stringify({ error }))
   })
 

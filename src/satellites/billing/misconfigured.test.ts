@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => open.end())
 beforeEach(() => void open.heard.splice(0))
 
-const said = () =>
+const misconfigurations = () =>
   open.heard.flatMap(([name, { tenantId, reason, subscriptionId, customerId }]) =>
     name === 'BillingMisconfigured' ? [{ tenantId, reason, subscriptionId, customerId }] : [],
   )
@@ -42,22 +42,22 @@ describe('a price in no mapping', () => {
   test('is said of with its event, once, and the default plan is served', async () => {
     const one = await astray()
     await open.settle()
-    expect(said()).toEqual([unmapped(one)])
+    expect(misconfigurations()).toEqual([unmapped(one)])
     expect(await planOf(one.tenantId)).toBe('free')
     await open.tenancy.billing.inbox.replay(lastOf('customer.subscription.updated').id)
     await open.process()
-    expect(said()).toHaveLength(1)
+    expect(misconfigurations()).toHaveLength(1)
   })
 
   test('is said of by each event that tells of it, and not by its end', async () => {
     const one = await astray()
     open.provider.cancel(one.subscriptionId, { atPeriodEnd: true })
     await open.settle()
-    expect(said()).toEqual([unmapped(one), unmapped(one)])
+    expect(misconfigurations()).toEqual([unmapped(one), unmapped(one)])
     open.heard.splice(0)
     open.provider.cancel(one.subscriptionId)
     await open.settle()
-    expect(said()).toEqual([])
+    expect(misconfigurations()).toEqual([])
   })
 
   test('is said of by a sync, once by each', async () => {
@@ -66,8 +66,10 @@ describe('a price in no mapping', () => {
     for (const _ of [1, 2]) {
       open.heard.splice(0)
       await Array.fromAsync(open.tenancy.billing.sync.run(one.tenantId))
-      expect(said()).toHaveLength(2)
-      expect(said()).toEqual(expect.arrayContaining([unmapped(one), unmapped({ ...one, subscriptionId: second.id })]))
+      expect(misconfigurations()).toHaveLength(2)
+      expect(misconfigurations()).toEqual(
+        expect.arrayContaining([unmapped(one), unmapped({ ...one, subscriptionId: second.id })]),
+      )
     }
     expect(await planOf(one.tenantId)).toBe('free')
     await open.settle()
@@ -79,7 +81,7 @@ describe('a price in no mapping', () => {
     open.heard.splice(0)
     await Array.fromAsync(open.tenancy.billing.sync.run(gone.tenantId))
     await Array.fromAsync(open.tenancy.billing.sync.run(fine.tenantId))
-    expect(said()).toEqual([])
+    expect(misconfigurations()).toEqual([])
     await open.settle()
   })
 
@@ -91,7 +93,7 @@ describe('a price in no mapping', () => {
     const beside = { ...items.data[0], id: 'si_beside', price: { id: open.prices.unmapped, product: 'prod_other' } }
     open.provider.emit('customer.subscription.updated', { ...rest, items: { ...items, data: [beside, ...items.data] } })
     await open.settle()
-    expect(said()).toEqual([])
+    expect(misconfigurations()).toEqual([])
     expect(await planOf(one.tenantId)).toBe('pro')
   })
 })
@@ -124,9 +126,9 @@ describe('a second customer for a tenant', () => {
     await open.deliver()
     const session = lastOf('checkout.session.completed').id
     await open.tenancy.billing.processing.process(session, true)
-    expect(said()).toEqual([second(first.tenantId, customerId)])
+    expect(misconfigurations()).toEqual([second(first.tenantId, customerId)])
     await open.tenancy.billing.processing.process(lastOf('customer.subscription.created').id, true)
-    expect(said()).toEqual([second(first.tenantId, customerId), second(first.tenantId, customerId)])
+    expect(misconfigurations()).toEqual([second(first.tenantId, customerId), second(first.tenantId, customerId)])
     await open.process()
     open.heard.splice(0)
     for (const { id } of open.provider.events.slice(before)) await open.tenancy.billing.inbox.replay(id)
@@ -134,7 +136,7 @@ describe('a second customer for a tenant', () => {
     expect(kept.length).toBeGreaterThan(1)
     await open.tenancy.billing.processing.process(session, true)
     await open.tenancy.billing.processing.process(lastOf('customer.subscription.created').id, true)
-    expect(said()).toEqual([])
+    expect(misconfigurations()).toEqual([])
     await open.process()
 
     expect(await open.tenancy.billing.of(first.tenantId)).toMatchObject({
@@ -182,7 +184,7 @@ describe('a second customer for a tenant', () => {
     open.heard.splice(0)
     const customerId = checkedOut(first.tenantId)
     await open.settle()
-    expect(said()).toEqual([])
+    expect(misconfigurations()).toEqual([])
     expect(await open.tenancy.billing.of(first.tenantId)).toMatchObject({ customerId })
     expect(await planOf(first.tenantId)).toBe('scale')
   })

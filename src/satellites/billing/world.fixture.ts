@@ -30,7 +30,7 @@ export interface Side {
   /** What it knows, in the end. */
   known(): Promise<Record<string, unknown>>
   /** What it has said: as often as it was said, in an order that tells nothing. */
-  said(): Promise<string[]>
+  publishedEvents(): Promise<string[]>
 }
 
 export interface World {
@@ -219,12 +219,12 @@ async function openSide(
         inbox: await rows('select event_id, status, error_code from multitenancy.billing_inbox order by 1'),
       }
     },
-    async said() {
-      const said = await rows(
+    async publishedEvents() {
+      const published = await rows(
         `select name, payload - 'id' - 'occurredAt' - 'requestId' as payload from multitenancy.witness_said
          where name <> 'BillingEventDeadLettered'`,
       )
-      return said.map(({ name, payload }) => `${name} ${JSON.stringify(payload)}`).sort()
+      return published.map(({ name, payload }) => `${name} ${JSON.stringify(payload)}`).sort()
     },
   }
 }

@@ -102,14 +102,14 @@ test('everybody has an account at the issuer, unless domains are named', async (
 })
 
 test('the issuer differs in the slash of its path', async () => {
-  const said = ['discovery: the document names it otherwise: they differ in the slash at the end']
+  const expected = ['discovery: the document names it otherwise: they differ in the slash at the end']
   provider.takesOver(`/a${DISCOVERY}`, (_, response) =>
     response
       .writeHead(200, { 'content-type': 'application/json' })
       .end(JSON.stringify({ issuer: `${provider.issuer}/a/` })),
   )
   await opened.tenancy.sso.update(id, { ...CLIENT, issuer: `${provider.issuer}/a`, redirectUri: provider.redirectUri })
-  expect(await faults()).toEqual(said)
+  expect(await faults()).toEqual(expected)
 })
 
 test('the issuer differs in its slash', async () => {

@@ -163,14 +163,14 @@ async function keysAt(
 
 function faultOfDiscovery(error: unknown, issuer: string): string {
   if (error instanceof ProviderFault) return error.message
-  const said = otherIssuer(error)
-  return said === undefined
+  const statedIssuer = otherIssuer(error)
+  return statedIssuer === undefined
     ? 'there is no discovery document at /.well-known/openid-configuration'
-    : faultOfIssuer(said, issuer)
+    : faultOfIssuer(statedIssuer, issuer)
 }
 
-const faultOfIssuer = (said: string, issuer: string): string =>
-  said.replace(/\/$/, '') === issuer.replace(/\/$/, '')
+const faultOfIssuer = (statedIssuer: string, issuer: string): string =>
+  statedIssuer.replace(/\/$/, '') === issuer.replace(/\/$/, '')
     ? 'the document names it otherwise: they differ in the slash at the end'
     : 'the document names another issuer'
 

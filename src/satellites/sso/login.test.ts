@@ -200,8 +200,8 @@ describe('a login is refused', () => {
     for (const [error, reason] of Object.entries(errors)) {
       const { state, cookie } = await opened.comeBack(id, provider)
       const iss = encodeURIComponent(provider.issuer)
-      const said = encodeURIComponent('<b>words of the provider</b>')
-      const url = `${provider.redirectUri}?state=${state}&iss=${iss}&error=${error}&error_description=${said}`
+      const description = encodeURIComponent('<b>words of the provider</b>')
+      const url = `${provider.redirectUri}?state=${state}&iss=${iss}&error=${error}&error_description=${description}`
       const refusal = await tenancy.sso.finish({ url, cookie }).catch((failure) => failure)
       expect(refusal).toMatchObject(rejectedFor(reason))
       expect(JSON.stringify([refusal.message, refusal.extras])).not.toContain('words of the provider')

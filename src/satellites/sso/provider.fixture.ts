@@ -200,9 +200,9 @@ class Kept implements Adapter {
 function tell(lie: Lie, response: ServerResponse): void {
   const end = response.end.bind(response) as (chunk?: unknown) => ServerResponse
   response.end = ((chunk?: unknown) => {
-    const said = chunk === undefined ? undefined : lie(JSON.parse(String(chunk)))
-    if (said === undefined) return end(chunk)
-    const text = JSON.stringify(said)
+    const changed = chunk === undefined ? undefined : lie(JSON.parse(String(chunk)))
+    if (changed === undefined) return end(chunk)
+    const text = JSON.stringify(changed)
     response.setHeader('content-length', Buffer.byteLength(text))
     return end(text)
   }) as typeof response.end

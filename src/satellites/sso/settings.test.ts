@@ -122,8 +122,8 @@ describe('the settings', () => {
         after: { enabled: false, enforced: false },
       },
     ])
-    const said = JSON.stringify([opened.changes, opened.log])
-    for (const secret of [SECRET, 'the-next-secret', await sealed()]) expect(said).not.toContain(secret)
+    const logged = JSON.stringify([opened.changes, opened.log])
+    for (const secret of [SECRET, 'the-next-secret', await sealed()]) expect(logged).not.toContain(secret)
   })
 
   test('are disabled as often as one likes, also where there are none', async () => {

@@ -82,9 +82,9 @@ describe('while somebody listens', () => {
     for (let n = 0; n < 10; n++) {
       clock.advance(MINUTE_MS - SECOND_MS)
       expect(await dispatch()).toHaveLength(1)
-      const said = await lease()
+      const renewed = await lease()
       vi.advanceTimersByTime(15_000)
-      await eventually(async () => expect(await lease()).not.toEqual(said))
+      await eventually(async () => expect(await lease()).not.toEqual(renewed))
     }
     clock.advance(MINUTE_MS + SECOND_MS)
     expect(await dispatch()).toEqual([])

@@ -149,11 +149,11 @@ describe('what a failure says of the server and of the tenant, in a shared datab
     ['something that is no error', async () => 'gone', UNKNOWN, UNKNOWN],
   ])('%s', async (_, meet, shared, own) => {
     const error = await meet()
-    const said = (reach: Parameters<typeof outcomesOf>[1]) => {
+    const outcomesFor = (reach: Parameters<typeof outcomesOf>[1]) => {
       const { server, tenant } = outcomesOf(error, reach)
       return [server, tenant]
     }
-    expect([said('shared database'), said('own database')]).toEqual([shared, own])
+    expect([outcomesFor('shared database'), outcomesFor('own database')]).toEqual([shared, own])
   })
 
   test('what a driver wraps is what it was', async () => {

@@ -50,11 +50,11 @@ export class LostPlacements {
       const found: LostPlacement = { placement, ...rows[0] }
       if (found.tenants + found.left === 0)
         throw PlacementNotFound(`No tenant has anything on a placement "${placement}".`)
-      const said = await database.sql(
+      const inserted = await database.sql(
         'insert into multitenancy.lost_placements (placement, lost_at) values ($1, $2) on conflict do nothing returning placement',
         [placement, clock.now()],
       )
-      if (said.rows.length > 0) {
+      if (inserted.rows.length > 0) {
         await recordChange(events, {
           action: 'placements.forget',
           tenantId: null,

@@ -35,7 +35,7 @@ test('a worker killed with -9 in the middle of an installation is not missed', a
 
   const notes: TenantMigration = { name: '0001_notes', checksum: '', up: 'create table notes ()' }
   const other = await opened.open({ role: 'worker', migrations: [notes] })
-  const said = recorded(other)
+  const published = recorded(other)
   const statuses = new Set<string>()
   await eventually(async () => {
     const { status } = await tenants.get('orphan')
@@ -43,7 +43,7 @@ test('a worker killed with -9 in the middle of an installation is not missed', a
     expect(status).toBe('active')
   }, MISSED_WITHIN_MS)
   expect([...statuses]).toEqual(['provisioning', 'active'])
-  expect(await said.until('orphan', 'TenantMigrated')).toEqual([
+  expect(await published.until('orphan', 'TenantMigrated')).toEqual([
     'tenants.install',
     'TenantProvisioned',
     'TenantMigrated',

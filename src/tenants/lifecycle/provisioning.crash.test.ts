@@ -45,7 +45,7 @@ test('a connection lost within a migration is not the migration’s fault: the j
 describe('an installation that is lost', () => {
   test('at every attempt is failed once it has been gone for a minute, and can be begun again', async () => {
     const { tenants, kernel } = opened.tenancy
-    const said = recorded(opened.tenancy)
+    const published = recorded(opened.tenancy)
     await tenants.create({ id: 'lost', name: 'Lost' })
     await tenants.create({ id: 'waiting', name: 'Waiting' })
     await kernel.jobs.cancel(InstallTenant, 'lost')
@@ -55,7 +55,7 @@ describe('an installation that is lost', () => {
     clock.advance(2_000)
     await Promise.all([tenants.installation.recover(), tenants.installation.recover()])
     expect(await tenants.get('lost')).toMatchObject({ status: 'failed', failure: { code: 'E_INSTALLATION_LOST' } })
-    expect(said.of('lost').slice(2)).toEqual(['tenants.install', 'TenantProvisioningFailed'])
+    expect(published.of('lost').slice(2)).toEqual(['tenants.install', 'TenantProvisioningFailed'])
     expect((await tenants.get('waiting')).status).toBe('provisioning')
 
     const worker = await opened.open({ role: 'worker' })

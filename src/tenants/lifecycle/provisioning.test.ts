@@ -36,7 +36,7 @@ afterAll(() => opened.end())
 /** Runs `work` with a worker of these migrations. */
 async function withWorker<T>(
   migrations: readonly TenantMigration[],
-  work: (worker: Tenancy, said: Recorded) => Promise<T>,
+  work: (worker: Tenancy, published: Recorded) => Promise<T>,
 ): Promise<T> {
   const worker = await opened.open({ role: 'worker', migrations })
   try {
@@ -104,44 +104,44 @@ describe('an installation', () => {
   )
 
   test('makes the storage, runs every migration, SQL or TypeScript, and says which', async () => {
-    await withWorker([NOTES, TAGS], async (worker, said) => {
+    await withWorker([NOTES, TAGS], async (worker, published) => {
       expect((await installed(worker, { id: 'whole', name: 'Whole' })).status).toBe('active')
       expect(await tablesOf('whole')).toEqual(['notes', 'tags'])
       const { db } = await worker.tenant('whole')
       await db.insertInto('tags').values({ name: 'new' }).execute()
-      expect((await said.until('whole', 'TenantMigrated')).slice(2)).toEqual([
+      expect((await published.until('whole', 'TenantMigrated')).slice(2)).toEqual([
         'tenants.install',
         'TenantProvisioned',
         'TenantMigrated',
       ])
-      expect(said.events.at(-1)).toMatchObject({ migrations: ['0001_notes', '0002_tags'], direction: 'up' })
+      expect(published.events.at(-1)).toMatchObject({ migrations: ['0001_notes', '0002_tags'], direction: 'up' })
     })
   })
 
   test('whose migration fails leaves nothing, says why in a code, and is done again once it is mended', async () => {
     const wrong: TenantMigration = { name: '0002_wrong', checksum: 'w', up: `insert into secret_table values ('hush')` }
-    await withWorker([NOTES, wrong], async (worker, said) => {
+    await withWorker([NOTES, wrong], async (worker, published) => {
       const failed = await installed(worker, { id: 'unlucky', name: 'Unlucky' })
       expect(failed).toMatchObject({ status: 'failed', activatedAt: null, failure: { code: 'E_MIGRATION_FAILED' } })
       expect(failed.failure?.message).toContain('0002_wrong (up) failed (SQLSTATE 42P01)')
       expect(JSON.stringify(failed)).not.toContain('secret_table')
-      expect((await said.until('unlucky', 'TenantProvisioningFailed')).slice(2)).toEqual([
+      expect((await published.until('unlucky', 'TenantProvisioningFailed')).slice(2)).toEqual([
         'tenants.install',
         'TenantProvisioningFailed',
       ])
-      expect(said.changes.at(-1)).toMatchObject({ outcome: 'failure', after: { status: 'failed' } })
-      expect(said.events.at(-1)).toMatchObject({ code: 'E_MIGRATION_FAILED' })
+      expect(published.changes.at(-1)).toMatchObject({ outcome: 'failure', after: { status: 'failed' } })
+      expect(published.events.at(-1)).toMatchObject({ code: 'E_MIGRATION_FAILED' })
     })
     expect(await tablesOf('unlucky')).toBeUndefined()
     expect(await migrationsOf('unlucky')).toEqual([])
     await expect(host.tenant('unlucky')).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY', status: 503 })
 
     const mended: TenantMigration = { ...TAGS, name: '0002_mended' }
-    await withWorker([NOTES, mended], async ({ tenants }, said) => {
+    await withWorker([NOTES, mended], async ({ tenants }, published) => {
       const { tenant, changed } = await tenants.activate('unlucky')
       expect({ changed, ...tenant }).toMatchObject({ changed: true, status: 'provisioning', failure: null })
       expect(await tenants.settled('unlucky', AbortSignal.timeout(10_000))).toMatchObject({ status: 'active' })
-      expect(await said.until('unlucky', 'TenantMigrated')).toEqual([
+      expect(await published.until('unlucky', 'TenantMigrated')).toEqual([
         'tenants.activate',
         'tenants.install',
         'TenantProvisioned',
@@ -190,7 +190,7 @@ describe('an installation', () => {
       [...workers, ...workers].map(({ tenants }) => tenants.installation.install('popular', { isLast: false })),
     )
     expect((await host.kernel.database.sql('select * from public.runs')).rows).toEqual([{ schema: 't1_popular' }])
-    expect(heard.flatMap((said) => said.of('popular')).sort()).toEqual([
+    expect(heard.flatMap((published) => published.of('popular')).sort()).toEqual([
       'TenantMigrated',
       'TenantProvisioned',
       'tenants.install',

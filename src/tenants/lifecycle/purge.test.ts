@@ -13,19 +13,19 @@ const ABSENT = { code: 'E_TENANT_NOT_FOUND', status: 404 }
 let opened: TestTenancy<[]>
 let tenants: Tenants
 let clock: FakeClock
-let said: Recorded
+let published: Recorded
 
 beforeAll(async () => {
   clock = fakeClock()
   opened = await testTenancy(inject('postgresUrl'), { clock })
   tenants = opened.tenancy.tenants
-  said = recorded(opened.tenancy)
+  published = recorded(opened.tenancy)
 })
 afterAll(() => opened.end())
 
 const install = async (id: string) => {
   const tenant = await installed(opened.tenancy, { id, name: id })
-  await said.until(id, 'TenantProvisioned')
+  await published.until(id, 'TenantProvisioned')
   return tenant
 }
 const schemas = async (id: string): Promise<number> => {
@@ -41,7 +41,7 @@ describe('a deletion', () => {
     const before = await install('careful')
     await tenants.suspend('careful')
     const { tenant: suspended } = await tenants.suspend('careful')
-    said.of('careful')
+    published.of('careful')
     const { tenant: deleted, changed } = await tenants.delete('careful')
     expect(changed).toBe(true)
     expect(deleted).toMatchObject({
@@ -49,26 +49,26 @@ describe('a deletion', () => {
       deletedAt: clock.now().toISOString(),
       purgeAt: new Date(clock.now().getTime() + 30 * DAY_MS).toISOString(),
     })
-    expect(said.of('careful')).toEqual(['tenants.delete', 'TenantDeleted'])
-    expect(said.events.at(-1)).toMatchObject({ purgeAt: deleted.purgeAt })
+    expect(published.of('careful')).toEqual(['tenants.delete', 'TenantDeleted'])
+    expect(published.events.at(-1)).toMatchObject({ purgeAt: deleted.purgeAt })
     expect(await tenants.get('careful')).toEqual(deleted)
 
     clock.advance(30 * DAY_MS)
     const { tenant: restored } = await tenants.restore('careful')
     expect(restored).toEqual({ ...suspended, updatedAt: clock.now().toISOString() })
     expect(restored.activatedAt).toBe(before.activatedAt)
-    expect(said.of('careful')).toEqual(['tenants.restore', 'TenantRestored'])
-    expect(said.events.at(-1)).toMatchObject({ from: 'deletion' })
+    expect(published.of('careful')).toEqual(['tenants.restore', 'TenantRestored'])
+    expect(published.events.at(-1)).toMatchObject({ from: 'deletion' })
     await expect(tenants.restore('careful')).rejects.toMatchObject(REFUSED)
   })
 
   test('repeated changes nothing, not even when it ends, and says nothing', async () => {
     await install('twice')
     const { tenant: first } = await tenants.delete('twice')
-    said.of('twice')
+    published.of('twice')
     clock.advance(DAY_MS)
     expect(await tenants.delete('twice')).toEqual({ tenant: first, changed: false })
-    expect(said.of('twice')).toEqual([])
+    expect(published.of('twice')).toEqual([])
   })
 
   test('refuses every other action, naming both states', async () => {
@@ -107,10 +107,10 @@ describe('a purge', () => {
     expect((await jobs.counts('finished')).length).toBeGreaterThan(0)
     await tenants.delete('finished')
     clock.advance(30 * DAY_MS)
-    said.of('finished')
+    published.of('finished')
     await tenants.installation.purge('finished')
 
-    expect(said.of('finished')).toEqual(['tenants.purge', 'TenantPurged'])
+    expect(published.of('finished')).toEqual(['tenants.purge', 'TenantPurged'])
     expect(await schemas('finished')).toBe(0)
     expect(await store.get('finished', 'key')).toBeNull()
     expect(await jobs.counts('finished')).toEqual([])
@@ -124,7 +124,7 @@ describe('a purge', () => {
     expect(rows).toEqual([{ name: '', metadata: {}, domains: [] }])
 
     await tenants.installation.purge('finished')
-    expect(said.of('finished')).toEqual([])
+    expect(published.of('finished')).toEqual([])
     expect(await store.get('neighbour', 'key')).toBe('value')
     expect(await schemas('neighbour')).toBe(1)
   })
@@ -133,9 +133,9 @@ describe('a purge', () => {
     await install('contested')
     await tenants.delete('contested')
     clock.advance(30 * DAY_MS)
-    said.of('contested')
+    published.of('contested')
     await Promise.all(Array.from({ length: 8 }, () => tenants.installation.purge('contested')))
-    expect(said.of('contested')).toEqual(['tenants.purge', 'TenantPurged'])
+    expect(published.of('contested')).toEqual(['tenants.purge', 'TenantPurged'])
   })
 
   test.each(['purge', 'restore'] as const)(
@@ -182,7 +182,7 @@ describe('a purge', () => {
     })
     await expect(tenants.installation.purge('late')).rejects.toThrow('not yet')
     expect(await schemas('late')).toBe(0)
-    said.of('late')
+    published.of('late')
     const refused = tenants.restore('late')
     await expect(refused).rejects.toMatchObject({ ...REFUSED, extras: { from: 'being purged', to: 'restored' } })
     expect(await tenants.delete('late')).toMatchObject({ changed: false, tenant: { status: 'deleted' } })
@@ -190,7 +190,7 @@ describe('a purge', () => {
     letGo()
     await tenants.installation.purge('late')
     await expect(tenants.get('late')).rejects.toMatchObject(ABSENT)
-    expect(said.of('late')).toEqual(['tenants.purge', 'TenantPurged'])
+    expect(published.of('late')).toEqual(['tenants.purge', 'TenantPurged'])
   })
 })
 
@@ -208,7 +208,7 @@ describe('the daily run', () => {
       for (const id of ids) await expect(tenants.get(id)).rejects.toMatchObject(ABSENT)
     })
     for (const id of ids)
-      expect(await said.until(id, 'TenantPurged')).toEqual([
+      expect(await published.until(id, 'TenantPurged')).toEqual([
         'tenants.delete',
         'TenantDeleted',
         'tenants.purge',

@@ -16,7 +16,7 @@ export interface Outcome {
   /** What the caller hears; of an installation it hears nothing. */
   readonly heard: 'changed' | 'repeat' | 'refused' | 'nothing'
   /** Changes and events of this racer. */
-  readonly said: readonly string[]
+  readonly published: readonly string[]
 }
 
 export interface Racer {
@@ -36,16 +36,16 @@ export async function openRacer(url: string): Promise<Racer> {
       role: 'api',
       logger: createLogger({ level: 'silent' }),
     })
-    return { tenancy, said: recorded(tenancy) }
+    return { tenancy, published: recorded(tenancy) }
   }
   const able = await open([])
   /** Its installations fail by their migration. */
   const unable = await open(WRONG)
   return {
     async run({ id, action }) {
-      const { tenancy, said } = action === 'giveUp' ? unable : able
+      const { tenancy, published } = action === 'giveUp' ? unable : able
       const heard = await act(tenancy, id, action)
-      return { heard, said: said.of(id) }
+      return { heard, published: published.of(id) }
     },
     async stop() {
       await able.tenancy.stop()

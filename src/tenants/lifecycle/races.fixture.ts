@@ -33,20 +33,20 @@ const races = STARTS.flatMap((start) =>
 /** What comes of actions one after the other, by the table of the life cycle. */
 function serially(start: Start, actions: readonly Action[]) {
   let { status, before } = start
-  const said: string[] = []
+  const published: string[] = []
   const heard = actions.map((action): Outcome['heard'] => {
     const decided = verdict(status, action)
     if (typeof decided === 'object') {
       const to = decided.move.to === 'before' ? (before ?? 'failed') : decided.move.to
       before = to === 'deleted' ? status : null
       status = to
-      said.push(`tenants.${action === 'giveUp' ? 'install' : action}`)
-      if (decided.move.event) said.push(decided.move.event.name)
+      published.push(`tenants.${action === 'giveUp' ? 'install' : action}`)
+      if (decided.move.event) published.push(decided.move.event.name)
     }
     if (action === 'install' || action === 'giveUp') return 'nothing'
     return typeof decided === 'object' ? 'changed' : decided
   })
-  return { status, heard, said: said.sort() }
+  return { status, heard, published: published.sort() }
 }
 
 const put = ({ kernel }: Tenancy, id: string, { status, before }: Start) =>
@@ -69,8 +69,8 @@ async function race(
     status,
     heard: outcomes.map(({ heard }) => heard),
     // A repeat is told of as well, also where it turns out to be none.
-    said: outcomes
-      .flatMap(({ said }) => said)
+    published: outcomes
+      .flatMap(({ published }) => published)
       .filter((name) => name !== 'TenantSuspensionRepeated')
       .sort(),
   }

@@ -16,11 +16,11 @@ await serveParent(async ({ url, migrations }) => {
     role: 'api',
     logger: createLogger({ level: 'silent' }),
   })
-  const said = recorded(tenancy)
+  const published = recorded(tenancy)
   return async ({ direction, ...options }) => {
     const { migrations } = tenancy.tenants
     const report = await (direction === 'down' ? migrations.rollback(options) : migrations.run(options))
-    const heard = said.events.filter(({ name }) => name === 'TenantMigrated').map(({ tenantId }) => tenantId)
+    const heard = published.events.filter(({ name }) => name === 'TenantMigrated').map(({ tenantId }) => tenantId)
     return { report, heard }
   }
 })

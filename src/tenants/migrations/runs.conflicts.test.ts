@@ -106,7 +106,7 @@ describe('a run', () => {
     await startShared()
     await release(
       [NOTES, TAGS, DAYS, { name: '0004_more', checksum: '4', up: 'create table more ()', down: 'drop table more' }],
-      async ({ tenants }, said) => {
+      async ({ tenants }, published) => {
         const reports = await Promise.all([
           tenants.migrations.run(),
           tenants.migrations.run(),
@@ -115,7 +115,7 @@ describe('a run', () => {
         const ids = new Set(reports.map(({ runId }) => runId).filter(Boolean))
         expect(ids.size).toBe(1)
         expect(reports.filter(({ runId }) => runId).every(({ done }) => done === 10)).toBe(true)
-        expect(said.events.filter(({ name }) => name === 'TenantMigrated')).toHaveLength(10)
+        expect(published.events.filter(({ name }) => name === 'TenantMigrated')).toHaveLength(10)
         await tenants.migrations.rollback({ steps: 1 })
       },
     )

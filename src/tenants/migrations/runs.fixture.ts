@@ -71,7 +71,7 @@ export function useReleases() {
     /** As another release of the host has them. */
     async release(
       migrations: readonly TenantMigration[],
-      work: (release: Tenancy, said: Recorded) => Promise<void>,
+      work: (release: Tenancy, published: Recorded) => Promise<void>,
     ): Promise<void> {
       const tenancy = await opened.open({ migrations })
       try {

@@ -24,18 +24,18 @@ test('tenants that share their tables are migrated together, and each is told of
       isolation: [rowscopePg()],
       migrations: [shared('0001_first'), shared('0002_second')],
     })
-    const said = recorded(next)
+    const published = recorded(next)
     const { migrations } = next.tenants
     expect((await migrations.status.plan()).map(({ tenantId }) => tenantId)).toEqual(['a', 'b', 'c'])
     const { items } = await migrations.run({ ids: ['b'] })
     expect(items).toMatchObject([
       { tenantId: null, isolation: 'rowscope-pg', placement: 'main', migrations: ['0002_second'] },
     ])
-    for (const id of ['a', 'b', 'c']) expect(said.of(id)).toEqual(['tenants.migrate', 'TenantMigrated'])
+    for (const id of ['a', 'b', 'c']) expect(published.of(id)).toEqual(['tenants.migrate', 'TenantMigrated'])
     expect(await migrations.run()).toMatchObject({ total: 0 })
     await expect(migrations.rollback({ ids: ['b'], steps: 1 })).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
     expect(await migrations.rollback({ steps: 1 })).toMatchObject({ state: 'completed', total: 1, done: 1 })
-    for (const id of ['a', 'b', 'c']) expect(said.of(id)).toEqual(['tenants.rollback', 'TenantMigrated'])
+    for (const id of ['a', 'b', 'c']) expect(published.of(id)).toEqual(['tenants.rollback', 'TenantMigrated'])
     expect((await migrations.status.summary()).versions).toMatchObject([{ tenants: 3, last: '0001_first' }])
   } finally {
     await rows.end()

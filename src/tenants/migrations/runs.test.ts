@@ -35,7 +35,7 @@ describe('a run', () => {
       ...TAGS,
       up: `create table tags (); do $$ begin if current_schema() = 't1_t-4' then perform 1/0; end if; end $$`,
     }
-    await release([NOTES, broken], async ({ tenants }, said) => {
+    await release([NOTES, broken], async ({ tenants }, published) => {
       const progress: Progress[] = []
       const report = await tenants.migrations.run({ concurrency: 3, onProgress: (now) => void progress.push(now) })
       expect(report).toMatchObject({
@@ -60,9 +60,9 @@ describe('a run', () => {
         report.items.filter(({ state }) => state === 'done').every(({ migrations }) => migrations[0] === '0002_tags'),
       ).toBe(true)
       expect(progress.at(-1)).toMatchObject({ total: 5, done: 4, failed: 1, remainingSeconds: 0 })
-      expect(said.of('t-3')).toEqual(['tenants.migrate', 'TenantMigrated'])
-      expect(said.events.at(-1)).toMatchObject({ migrations: ['0002_tags'], direction: 'up' })
-      expect(said.of('t-4')).toEqual([])
+      expect(published.of('t-3')).toEqual(['tenants.migrate', 'TenantMigrated'])
+      expect(published.events.at(-1)).toMatchObject({ migrations: ['0002_tags'], direction: 'up' })
+      expect(published.of('t-4')).toEqual([])
       expect(await tablesOf('t-4')).toEqual(['notes'])
       expect(await pendingOf(releases.opened.tenancy)).toEqual([])
     })
@@ -120,7 +120,7 @@ describe('a run', () => {
 test('a change that cannot be recorded fails for its tenant alone, and is made up for', async () => {
   await start(RELEASED, 't-2', 't-3', 't-4')
   const noted = { name: '0004_noted', checksum: '4', up: 'create table noted ()', down: 'drop table noted' }
-  await release([NOTES, TAGS, DAYS, noted], async (tenancy, said) => {
+  await release([NOTES, TAGS, DAYS, noted], async (tenancy, published) => {
     const { tenants, kernel } = tenancy
     const end = kernel.events.subscribe(ChangeRecorded, 'within', ({ tenantId }) => {
       if (tenantId === 't-3') throw new Error('no entry for t-3')
@@ -129,8 +129,8 @@ test('a change that cannot be recorded fails for its tenant alone, and is made u
     expect(report).toMatchObject({ state: 'failed', failed: 1, done: 2 })
     expect(report.items.find(({ tenantId }) => tenantId === 't-3')?.error?.code).toBe('E_INTERNAL')
     end()
-    expect(said.of('t-3')).toEqual([])
+    expect(published.of('t-3')).toEqual([])
     expect(await tenants.migrations.run()).toMatchObject({ state: 'completed', total: 1, done: 1 })
-    expect(said.of('t-3')).toEqual(['tenants.migrate', 'TenantMigrated'])
+    expect(published.of('t-3')).toEqual(['tenants.migrate', 'TenantMigrated'])
   })
 })

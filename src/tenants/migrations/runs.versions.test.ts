@@ -9,19 +9,19 @@ describe('what is known of a tenant', () => {
   test('is mended by the next run when a process died before it could write it down, and it is told of once', async () => {
     await startShared()
     const more = { name: '0004_more', checksum: '4', up: 'create table more ()', down: 'drop table more' }
-    await release([NOTES, TAGS, DAYS, more], async (tenancy, said) => {
+    await release([NOTES, TAGS, DAYS, more], async (tenancy, published) => {
       const { tenants } = tenancy
       const before = await sql(`select schema_version from multitenancy.tenants where id = 't-7'`)
       await tenants.migrations.run({ ids: ['t-7'] })
-      said.of('t-7')
+      published.of('t-7')
       // As it is when the storage has committed and the backoffice has not.
       await sql(`update multitenancy.tenants set schema_version = $1 where id = 't-7'`, [before[0].schema_version])
       const { items } = await tenants.migrations.run({ ids: ['t-7'] })
       expect(items).toMatchObject([{ tenantId: 't-7', state: 'done', migrations: ['0004_more'] }])
-      expect(said.of('t-7')).toEqual(['tenants.migrate', 'TenantMigrated'])
+      expect(published.of('t-7')).toEqual(['tenants.migrate', 'TenantMigrated'])
       expect((await tenants.migrations.run({ ids: ['t-7'] })).total).toBe(0)
       expect(await tenants.migrations.run({ ids: ['t-7'], verify: true })).toMatchObject({ done: 1 })
-      expect(said.of('t-7')).toEqual([])
+      expect(published.of('t-7')).toEqual([])
       await tenants.migrations.rollback({ ids: ['t-7'], steps: 1 })
     })
   })
@@ -29,24 +29,24 @@ describe('what is known of a tenant', () => {
   test('is not known while it is rolled back, and what failed is as it was', async () => {
     await startShared()
     const forward = { name: '0004_forward', checksum: '4', up: 'create table kept ()' }
-    await release([NOTES, TAGS, DAYS, forward], async ({ tenants }, said) => {
+    await release([NOTES, TAGS, DAYS, forward], async ({ tenants }, published) => {
       await tenants.migrations.run({ ids: ['t-8'] })
       const { items } = await tenants.migrations.rollback({ ids: ['t-8'], steps: 2 })
       expect(items).toMatchObject([{ state: 'failed', error: { code: 'E_MIGRATION_FAILED' } }])
       expect(await tablesOf('t-8')).toEqual(['kept', 'notes', 'tags'])
       expect(await tenants.migrations.status.plan({ ids: ['t-8'] })).toEqual([])
-      said.of('t-8')
+      published.of('t-8')
     })
     await sql('drop table "t1_t-8".kept')
     await sql(`delete from tenantry.migrations where name = '0004_forward'`)
     await sql(`update multitenancy.tenants set schema_version = '' where id = 't-8'`)
-    await release([NOTES, TAGS, DAYS], async ({ tenants }, said) => {
+    await release([NOTES, TAGS, DAYS], async ({ tenants }, published) => {
       expect(await tenants.migrations.rollback({ ids: ['t-8'], steps: 2 })).toMatchObject({
         state: 'completed',
         done: 1,
       })
-      expect(said.of('t-8')).toEqual(['tenants.rollback', 'TenantMigrated'])
-      expect(said.events.at(-1)).toMatchObject({ migrations: ['0003_days', '0002_tags'], direction: 'down' })
+      expect(published.of('t-8')).toEqual(['tenants.rollback', 'TenantMigrated'])
+      expect(published.events.at(-1)).toMatchObject({ migrations: ['0003_days', '0002_tags'], direction: 'down' })
       expect(await tablesOf('t-8')).toEqual(['notes'])
       expect(await tenants.migrations.status.plan()).toEqual([
         { tenantId: 't-8', migrations: ['0002_tags', '0003_days'], error: null },

@@ -60,7 +60,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
     }
     const release = async (
       migrations: (typeof ONE)[],
-      work: (tenancy: Tenancy, said: Recorded) => Promise<void>,
+      work: (tenancy: Tenancy, published: Recorded) => Promise<void>,
       driver = make(),
     ) => {
       const tenancy = await opened.open({ migrations, isolation: [driver] })
@@ -70,36 +70,36 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
         await tenancy.stop()
       }
     }
-    const toldOf = (said: Recorded) =>
-      said.events
+    const toldOf = (published: Recorded) =>
+      published.events
         .filter(({ name }) => name === 'TenantMigrated')
         .map(({ tenantId, migrations }) => [tenantId, migrations])
         .sort()
     const everybody = (migrations: string[]) => IDS.map((id) => [id, migrations])
 
     test('a run that asks every storage tells what it ran, though it should have been there', async () => {
-      await release([ONE, TWO, THREE], async ({ tenants }, said) => {
+      await release([ONE, TWO, THREE], async ({ tenants }, published) => {
         await tenants.migrations.run()
-        said.events.splice(0)
+        published.events.splice(0)
         await lose(TWO.name)
         expect(await tenants.migrations.run()).toMatchObject({ total: 0 })
         const { items, state } = await tenants.migrations.run({ verify: true })
         expect(state).toBe('completed')
         for (const { migrations } of items) expect(migrations).toEqual([TWO.name])
-        expect(toldOf(said)).toEqual(everybody([TWO.name]))
-        said.events.splice(0)
+        expect(toldOf(published)).toEqual(everybody([TWO.name]))
+        published.events.splice(0)
         expect(await tenants.migrations.run({ verify: true })).toMatchObject({ state: 'completed' })
-        expect(toldOf(said)).toEqual([])
+        expect(toldOf(published)).toEqual([])
       })
     })
 
     test('a run tells what it ran beside what was new', async () => {
       await release([ONE, TWO], async ({ tenants }) => void (await tenants.migrations.run()))
       await lose(TWO.name)
-      await release([ONE, TWO, THREE], async ({ tenants }, said) => {
+      await release([ONE, TWO, THREE], async ({ tenants }, published) => {
         const { items } = await tenants.migrations.run()
         for (const { migrations } of items) expect(migrations).toEqual([TWO.name, THREE.name])
-        expect(toldOf(said)).toEqual(everybody([TWO.name, THREE.name]))
+        expect(toldOf(published)).toEqual(everybody([TWO.name, THREE.name]))
       })
     })
 
@@ -109,7 +109,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
     ])('what was run by a process that died is told of by the next, when the version before %s', async (_, options) => {
       await release(
         [ONE, TWO],
-        async ({ tenants }, said) => {
+        async ({ tenants }, published) => {
           if (options.verify) {
             // As far as the backoffice knows, it is there.
             await release([ONE, TWO], async (other) => void (await other.tenants.migrations.run()))
@@ -117,17 +117,17 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
           } else await setVersion('')
           const report = await tenants.migrations.run({ ...options, retries: 0 })
           expect(report).toMatchObject({ state: 'failed', done: 0 })
-          expect(toldOf(said)).toEqual([])
+          expect(toldOf(published)).toEqual([])
         },
         dying(),
       )
-      await release([ONE, TWO], async ({ tenants }, said) => {
+      await release([ONE, TWO], async ({ tenants }, published) => {
         const { items, state } = await tenants.migrations.run()
         expect(state).toBe('completed')
         for (const { migrations } of items) expect(migrations).toEqual([TWO.name])
-        expect(toldOf(said)).toEqual(everybody([TWO.name]))
+        expect(toldOf(published)).toEqual(everybody([TWO.name]))
         expect(await tenants.migrations.run({ verify: true })).toMatchObject({ state: 'completed' })
-        expect(toldOf(said)).toHaveLength(IDS.length)
+        expect(toldOf(published)).toHaveLength(IDS.length)
       })
     })
 

@@ -76,14 +76,14 @@ test('a host that fails: the default, then the plan last known, and each time it
   expect(await planOf()).toBe('pro')
   getPlan = failing
   expect(await planOf()).toBe('pro')
-  const said = {
+  const degradation = {
     dependency: 'plans',
     operation: 'plans.resolve',
     tenantId: id,
     policy: 'fail-open',
     errorCode: 'E_PLAN_RESOLVER_FAILED',
   }
-  expect(degraded).toMatchObject([said, said])
+  expect(degraded).toMatchObject([degradation, degradation])
   expect(JSON.stringify(degraded)).not.toContain('secret')
 })
 

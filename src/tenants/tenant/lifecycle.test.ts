@@ -36,14 +36,14 @@ test('each move says so with one event, but the one that begins an installation 
   for (const { to, event, installs } of moves) {
     expect(event === undefined, to).toBe(installs === true)
   }
-  const said = (status: Status, action: Action) => MOVES[action][status]?.event?.name
-  expect(said('provisioning', 'install')).toBe('TenantProvisioned')
-  expect(said('provisioning', 'giveUp')).toBe('TenantProvisioningFailed')
-  expect(said('suspended', 'activate')).toBe('TenantActivated')
-  expect(said('active', 'suspend')).toBe('TenantSuspended')
-  expect(said('deleted', 'restore')).toBe('TenantRestored')
+  const eventOf = (status: Status, action: Action) => MOVES[action][status]?.event?.name
+  expect(eventOf('provisioning', 'install')).toBe('TenantProvisioned')
+  expect(eventOf('provisioning', 'giveUp')).toBe('TenantProvisioningFailed')
+  expect(eventOf('suspended', 'activate')).toBe('TenantActivated')
+  expect(eventOf('active', 'suspend')).toBe('TenantSuspended')
+  expect(eventOf('deleted', 'restore')).toBe('TenantRestored')
   for (const status of ['provisioning', 'active', 'suspended', 'failed'] as const) {
-    expect(said(status, 'delete')).toBe('TenantDeleted')
+    expect(eventOf(status, 'delete')).toBe('TenantDeleted')
   }
 })
 

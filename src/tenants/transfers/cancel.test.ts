@@ -7,10 +7,10 @@ import { eventually } from '../../testing/base/tenancy.ts'
 import type { Transfer } from './model/transfer.ts'
 
 let world: World
-let said: Recorded
+let published: Recorded
 beforeAll(async () => {
   world = await openWorld(inject('postgresUrl'), { role: 'api' })
-  said = recorded(world.tenancy)
+  published = recorded(world.tenancy)
 })
 afterAll(() => world.end())
 
@@ -134,7 +134,7 @@ test('a tenant that is deleted while it is moved has left maintenance, and comes
   await tenants().delete('gone')
   await release()
   await working
-  expect(await said.until('gone', 'TenantExitedMaintenance')).toContain('TenantEnteredMaintenance')
+  expect(await published.until('gone', 'TenantExitedMaintenance')).toContain('TenantEnteredMaintenance')
   await tenants().restore('gone')
   expect(await tenants().get('gone')).toMatchObject({ status: 'active', maintenance: null, placement: 'main' })
   expect(await world.notes('gone')).toEqual(['first'])

@@ -23,7 +23,7 @@ export function useTransfers() {
 }
 
 function transferChecks(world: World) {
-  const said = recorded(world.tenancy)
+  const published = recorded(world.tenancy)
   const name = (what: string, isolation: string) => `${what}-${isolation.slice(0, 3)}`
   const rowOf = async (id: string) =>
     (await world.tenancy.kernel.database.sql('select * from multitenancy.tenants where id = $1', [id])).rows[0]
@@ -81,7 +81,7 @@ function transferChecks(world: World) {
       })
       expect(after.epoch).toBeGreaterThan(before.epoch)
       expect(await placesOf(id)).toEqual([{ state: 'former', locator: before.locator }])
-      expect(await said.until(id, 'TenantRestored')).toEqual(
+      expect(await published.until(id, 'TenantRestored')).toEqual(
         expect.arrayContaining(['backups.create', 'TenantBackedUp', 'backups.restore', 'TenantRestored']),
       )
     },
@@ -102,7 +102,7 @@ function transferChecks(world: World) {
       await db.insertInto('notes').values({ text: 'only here' }).execute()
       await (await world.tenancy.tenant(copy)).db.deleteFrom('notes').where('text', '=', 'first').execute()
       expect([await world.notes(id), await world.notes(copy)]).toEqual([['first', 'second', 'only here'], ['second']])
-      expect(await said.until(copy, 'TenantCloned')).toEqual([
+      expect(await published.until(copy, 'TenantCloned')).toEqual([
         'tenants.clone',
         'TenantCreated',
         'tenants.install',
@@ -129,7 +129,7 @@ function transferChecks(world: World) {
       expect(await world.tenancy.tenants.get(id)).toMatchObject({ isolation: to, placement, maintenance: null })
       expect(await world.notes(id)).toEqual(['first', 'second'])
       await db.insertInto('notes').values({ text: 'there' }).execute()
-      expect(await said.until(id, 'TenantMoved')).toEqual(
+      expect(await published.until(id, 'TenantMoved')).toEqual(
         expect.arrayContaining(['TenantEnteredMaintenance', 'tenants.move', 'TenantExitedMaintenance', 'TenantMoved']),
       )
 

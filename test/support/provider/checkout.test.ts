@@ -39,9 +39,9 @@ test('a session that is completed brings a customer, a subscription, and their e
   )
   expect(made).toMatchObject({ status: 'open', payment_status: 'unpaid', customer: null, amount_total: 5800 })
   expect(made.url).toContain(made.id)
-  const said = provider.events.length
+  const eventCount = provider.events.length
   const { customer, subscription } = provider.completeCheckout(made.id, { email: 'ada@example.com', name: 'Ada' })
-  expect(provider.events.slice(said).map(({ type }) => type)).toEqual([
+  expect(provider.events.slice(eventCount).map(({ type }) => type)).toEqual([
     'customer.created',
     'payment_method.attached',
     'customer.updated',

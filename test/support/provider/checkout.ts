@@ -105,7 +105,7 @@ export function completeSession(state: State, session: Stripe.Checkout.Session, 
     ? livingCustomer(state, idOf(session.customer))
     : createCustomer(state, { ...payer, email })
   giveCard(state, customer, 'good', payer.card)
-  const said = state.events.length
+  const eventCount = state.events.length
   const subscription = createSubscription(state, {
     customer: customer.id,
     items: order.items,
@@ -133,7 +133,7 @@ export function completeSession(state: State, session: Stripe.Checkout.Session, 
     tax_ids: [],
   }
   const completed = emit(state, 'checkout.session.completed', session)
-  state.events.splice(said, 0, ...state.events.splice(state.events.indexOf(completed), 1))
+  state.events.splice(eventCount, 0, ...state.events.splice(state.events.indexOf(completed), 1))
   return session
 }
 

@@ -11,7 +11,7 @@ export interface Life {
   /** 40.00 a month. */
   readonly pro: string
   /** What was said since the last call, e.g. `invoice.paid` or `customer.subscription.updated past_due`. */
-  said(): string[]
+  published(): string[]
   /** The latest invoice of a subscription. */
   latest(subscriptionId: string): Promise<Stripe.Invoice>
 }
@@ -30,7 +30,7 @@ export async function startLife(): Promise<Life> {
     customer,
     basic,
     pro,
-    said() {
+    published() {
       const events = provider.events.slice(read)
       read = provider.events.length
       return events.map(({ type, data }) =>

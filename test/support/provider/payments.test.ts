@@ -19,12 +19,12 @@ afterEach(() => life.provider.close())
 
 describe('the first payment', () => {
   test('with a card that is declined leaves it incomplete, and paying makes it active', async () => {
-    const { provider, stripe, customer, basic, said, latest } = life
+    const { provider, stripe, customer, basic, published, latest } = life
     provider.setPaymentMethod(customer, 'declines')
-    said()
+    published()
     const made = await stripe.subscriptions.create({ customer, items: [{ price: basic }] })
     expect(made.status).toBe('incomplete')
-    expect(said()).toEqual([
+    expect(published()).toEqual([
       'customer.subscription.created incomplete',
       'invoice.created',
       'invoice.finalized',
@@ -33,22 +33,22 @@ describe('the first payment', () => {
     const error = await stripe.invoices.pay((await latest(made.id)).id).catch((thrown) => thrown)
     expect(error).toBeInstanceOf(Stripe.errors.StripeCardError)
     provider.setPaymentMethod(customer, 'good')
-    said()
+    published()
     expect(await stripe.invoices.pay((await latest(made.id)).id)).toMatchObject({ status: 'paid', attempt_count: 1 })
-    expect(said()).toEqual([...PAID.slice(1), 'customer.subscription.updated active'])
+    expect(published()).toEqual([...PAID.slice(1), 'customer.subscription.updated active'])
     await expect(stripe.invoices.pay((await latest(made.id)).id)).rejects.toThrow('already paid')
   })
 
   test('never made lets it expire after 23 hours', async () => {
-    const { provider, stripe, customer, basic, said } = life
+    const { provider, stripe, customer, basic, published } = life
     const made = await stripe.subscriptions.create({
       customer,
       items: [{ price: basic }],
       payment_behavior: 'default_incomplete',
     })
-    said()
+    published()
     provider.advance({ hours: 23 })
-    expect(said()).toEqual(['invoice.voided', 'customer.subscription.updated incomplete_expired'])
+    expect(published()).toEqual(['invoice.voided', 'customer.subscription.updated incomplete_expired'])
     expect((await stripe.subscriptions.retrieve(made.id)).status).toBe('incomplete_expired')
   })
 
@@ -76,29 +76,29 @@ describe('retries', () => {
     ['unpaid', 'customer.subscription.updated unpaid'],
     ['past_due', undefined],
   ] as const)('of three days, five and seven end in %s', (afterRetries, end) => {
-    const { provider, customer, basic, said } = life
+    const { provider, customer, basic, published } = life
     provider.settings.afterRetries = afterRetries
     provider.subscribe(customer, basic)
     provider.setPaymentMethod(customer, 'declines')
     provider.advance({ days: 28, hours: 1 })
-    said()
+    published()
     const days = [3, 2, 2, 10].map((days) => {
       provider.advance({ days })
-      return said()
+      return published()
     })
     expect(days).toEqual([FAILED, FAILED, [...FAILED, ...(end ? [end] : [])], []])
   })
 
   test('end with what is unpaid: later invoices stay drafts until the latest one is paid', async () => {
-    const { provider, customer, basic, said, latest } = life
+    const { provider, customer, basic, published, latest } = life
     provider.settings.afterRetries = 'unpaid'
     const { id } = provider.subscribe(customer, basic)
     provider.setPaymentMethod(customer, 'declines')
     provider.advance({ days: 60 })
     const draft = await latest(id)
     expect(draft).toMatchObject({ status: 'draft', auto_advance: false })
-    said()
+    published()
     provider.payInvoice(draft.id)
-    expect(said()).toEqual([...PAID, 'customer.subscription.updated active'])
+    expect(published()).toEqual([...PAID, 'customer.subscription.updated active'])
   })
 })

@@ -75,8 +75,8 @@ describe('a copy is refused, and nothing of it is left,', () => {
       place('refused', 'database-pg').locator,
     ])
     expect(rowCount).toBe(0)
-    const unsaid = described({ migrations: migrations.map(({ name }) => ({ name, checksum: '' })) })
-    await take(place('unsaid'), replayed(unsaid))
+    const withoutChecksums = described({ migrations: migrations.map(({ name }) => ({ name, checksum: '' })) })
+    await take(place('unsaid'), replayed(withoutChecksums))
     await here.side.drivers['schema-pg'].drop(place('unsaid'))
   })
 

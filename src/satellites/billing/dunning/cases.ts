@@ -7,7 +7,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../../../kernel/events/changes.ts'
-import { isSaidPaid } from '../inbox/received-events.ts'
+import { wasReportedPaid } from '../inbox/received-events.ts'
 import { type BillingPart, lockCustomer, queryOf } from '../model/dependencies.ts'
 import { isDone, isPayment, PaymentsFault, type ProviderInvoice } from '../model/provider.ts'
 import type { BillingTables, DunningRow, Records } from '../model/tables.ts'
@@ -210,7 +210,7 @@ export class DunningCases {
     const { action } = this.#policy
     if (endedAt === null) return APPLIED[action]
     if (action !== 'suspend') return 'ended' // there is no plan to be taken away any more
-    return (await isSaidPaid(this.#part, tenantId, endedAt)) ? 'recovered' : 'suspended'
+    return (await wasReportedPaid(this.#part, tenantId, endedAt)) ? 'recovered' : 'suspended'
   }
 
   async #record({ tenantId, subscriptionId, state }: DunningRow, to: DunningRow['state']): Promise<void> {

@@ -88,7 +88,7 @@ function readable(read: () => Subject): Subject | undefined {
 }
 
 /** Whether an invoice was paid, is not owed any more, or a later period of its subscription was paid for. */
-export async function isSaidSettled(part: BillingPart, invoice: ProviderInvoice): Promise<boolean> {
+export async function wasReportedSettled(part: BillingPart, invoice: ProviderInvoice): Promise<boolean> {
   const rows = await queryOf(part)
     .selectFrom('billingInbox')
     .select(['type', 'payload'])
@@ -98,14 +98,14 @@ export async function isSaidSettled(part: BillingPart, invoice: ProviderInvoice)
   return rows.some((row) => {
     const subject = readable(() => part.payments.subjectOf(row))
     if (subject?.kind !== 'invoice') return false
-    const said = subject.invoice
-    const isLater = said.subscriptionId === invoice.subscriptionId && said.periodEnd > invoice.periodEnd
-    return said.id === invoice.id || (isLater && isPayment(said))
+    const reported = subject.invoice
+    const isLater = reported.subscriptionId === invoice.subscriptionId && reported.periodEnd > invoice.periodEnd
+    return reported.id === invoice.id || (isLater && isPayment(reported))
   })
 }
 
 /** Whether anything was paid for a tenant at that time, or later; a trial's invoice of nothing is none. */
-export async function isSaidPaid(part: BillingPart, tenantId: string, since: Date): Promise<boolean> {
+export async function wasReportedPaid(part: BillingPart, tenantId: string, since: Date): Promise<boolean> {
   const { rows } = await part.kernel.database.sql(
     `select from multitenancy.billing_inbox join multitenancy.billing_customers using (customer_id)
      where tenant_id = $1 and closed_as is distinct from 'detached'
@@ -116,7 +116,7 @@ export async function isSaidPaid(part: BillingPart, tenantId: string, since: Dat
   return rows.length > 0
 }
 
-export async function isSaidDeleted(part: BillingPart, customerId: string): Promise<boolean> {
+export async function wasReportedDeleted(part: BillingPart, customerId: string): Promise<boolean> {
   const { rows } = await part.kernel.database.sql(
     `select from multitenancy.billing_inbox where customer_id = $1 and type = 'customer.deleted' limit 1`,
     [customerId],

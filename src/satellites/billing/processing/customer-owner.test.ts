@@ -15,7 +15,7 @@ afterAll(() => open.end())
 
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 const customerOf = async (tenantId: string) => (await open.tenancy.billing.of(tenantId)).customerId
-const said = () => namesOf(open.heard).filter((name) => name !== 'SubscriptionUpdated')
+const published = () => namesOf(open.heard).filter((name) => name !== 'SubscriptionUpdated')
 const lastOf = (type: Stripe.Event.Type) => open.provider.events.findLast((event) => event.type === type)?.id as string
 
 /** A tenant with a customer, and a second one that pays for it, and was refused. */
@@ -25,7 +25,7 @@ async function two() {
   open.provider.subscribe(second.id, open.prices.scale)
   open.heard.splice(0)
   await open.settle()
-  expect(new Set(said())).toEqual(new Set(['BillingMisconfigured']))
+  expect(new Set(published())).toEqual(new Set(['BillingMisconfigured']))
   expect([await planOf(first.tenantId), await customerOf(first.tenantId)]).toEqual(['pro', first.customerId])
   open.heard.splice(0)
   return { ...first, secondId: second.id }
@@ -36,7 +36,7 @@ test('it is taken up when the first was deleted at the provider, and says what i
   open.provider.deleteCustomer(customerId)
   await open.settle()
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
-  expect(said().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated', 'SubscriptionCanceled'])
+  expect(published().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated', 'SubscriptionCanceled'])
 })
 
 test('so it is when nothing was heard of that, and the first is found to be gone', async () => {
@@ -81,7 +81,7 @@ test('a replay of what was refused says nothing again, and nothing twice when it
   expect(open.heard).toEqual([])
   open.provider.deleteCustomer(customerId)
   await open.settle()
-  expect(said().filter((name) => name === 'SubscriptionActivated')).toHaveLength(1)
+  expect(published().filter((name) => name === 'SubscriptionActivated')).toHaveLength(1)
   open.heard.splice(0)
   await open.tenancy.billing.inbox.replay(refused)
   await open.process()
@@ -99,11 +99,11 @@ test('it is taken up when the tenant is back without the first, with all that wa
   open.provider.emit('customer.subscription.updated', data?.object as never)
   await open.settle()
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
-  expect(said().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated'])
+  expect(published().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated'])
   open.heard.splice(0)
   open.provider.deleteCustomer(secondId)
   await open.settle()
-  expect(said()).toEqual(['SubscriptionCanceled'])
+  expect(published()).toEqual(['SubscriptionCanceled'])
 })
 
 test("another tenant's customer is no second one of a tenant that has none", async () => {

@@ -3,7 +3,7 @@
  * one: another is refused, and what was heard of it waits for the first to be gone.
  */
 
-import { isSaidDeleted } from '../inbox/received-events.ts'
+import { wasReportedDeleted } from '../inbox/received-events.ts'
 import { queryOf } from '../model/dependencies.ts'
 import { BillingMisconfigured } from '../model/events.ts'
 import { PaymentsFault } from '../model/provider.ts'
@@ -51,7 +51,7 @@ export class Owners {
     if (mapped === 'gone') await departures.orphaned(customerId)
     if (mapped !== 'mapped') return mapped
     await inbox.resendUnresolved(customerId)
-    if (await isSaidDeleted(part, customerId)) await customers.close(customerId)
+    if (await wasReportedDeleted(part, customerId)) await customers.close(customerId)
     return mapped
   }
 

@@ -9,22 +9,25 @@ import {
   subjectOfRaw,
   rawSubscription as subscription,
 } from '../raw-subscription.fixture.ts'
-import { type Saying, saidOf } from './derived-events.ts'
+import { type DerivedEvent, deriveEvents } from './derived-events.ts'
 
-function said(type: string, now: RawSubscription, before?: RawSubscription, at = CREATED): Saying[] {
+function derivedFrom(type: string, now: RawSubscription, before?: RawSubscription, at = CREATED): DerivedEvent[] {
   const subject = subjectOfRaw(`customer.subscription.${type}`, now, before)
-  return saidOf(`customer.subscription.${type}`, subject.subscription, subject.before, new Date(at * 1000))
+  return deriveEvents(`customer.subscription.${type}`, subject.subscription, subject.before, new Date(at * 1000))
 }
 
-const activated: Saying = { what: 'activated' }
-const paused: Saying = { what: 'paused' }
-const resumed: Saying = { what: 'resumed' }
-const canceled: Saying = { what: 'canceled' }
-const updated = (...changed: Extract<Saying, { what: 'updated' }>['changed']): Saying => ({ what: 'updated', changed })
-const trialEnding = (daysLeft: number): Saying => ({ what: 'trialEnding', daysLeft })
+const activated: DerivedEvent = { what: 'activated' }
+const paused: DerivedEvent = { what: 'paused' }
+const resumed: DerivedEvent = { what: 'resumed' }
+const canceled: DerivedEvent = { what: 'canceled' }
+const updated = (...changed: Extract<DerivedEvent, { what: 'updated' }>['changed']): DerivedEvent => ({
+  what: 'updated',
+  changed,
+})
+const trialEnding = (daysLeft: number): DerivedEvent => ({ what: 'trialEnding', daysLeft })
 
 describe('created', () => {
-  test.each<[SubscriptionStatus, Saying[]]>([
+  test.each<[SubscriptionStatus, DerivedEvent[]]>([
     ['active', [activated]],
     ['trialing', [activated]],
     ['incomplete', []],
@@ -34,18 +37,18 @@ describe('created', () => {
     ['canceled', []],
     ['paused', []],
   ])('%s', (status, expected) => {
-    expect(said('created', subscription({ status }))).toEqual(expected)
+    expect(derivedFrom('created', subscription({ status }))).toEqual(expected)
   })
 })
 
-test.each<[string, Saying[]]>([
+test.each<[string, DerivedEvent[]]>([
   ['paused', [paused]],
   ['resumed', [resumed]],
   ['deleted', [canceled]],
   ['pending_update_applied', []],
   ['pending_update_expired', []],
 ])('%s, whatever the snapshot', (type, expected) => {
-  for (const status of SUBSCRIPTION_STATUSES) expect(said(type, subscription({ status }))).toEqual(expected)
+  for (const status of SUBSCRIPTION_STATUSES) expect(derivedFrom(type, subscription({ status }))).toEqual(expected)
 })
 
 describe('trial_will_end', () => {
@@ -57,7 +60,7 @@ describe('trial_will_end', () => {
     ['after it, for a trial that was cut short', CREATED - DAY, 0],
     ['without a trial', null, 0],
   ])('%s', (_, end, daysLeft) => {
-    expect(said('trial_will_end', subscription({ status: 'trialing', trial_end: end }))).toEqual([
+    expect(derivedFrom('trial_will_end', subscription({ status: 'trialing', trial_end: end }))).toEqual([
       trialEnding(daysLeft),
     ])
   })
@@ -67,7 +70,7 @@ const VOID = { behavior: 'void', resumes_at: null }
 const END = CREATED + 31 * DAY
 
 describe('updated', () => {
-  test.each<[string, RawSubscription, RawSubscription | undefined, Saying[]]>([
+  test.each<[string, RawSubscription, RawSubscription | undefined, DerivedEvent[]]>([
     ['nothing is named', {}, undefined, []],
     [
       'nothing that is kept',
@@ -167,11 +170,11 @@ describe('updated', () => {
       [updated('status', 'items', 'cancelAtPeriodEnd')],
     ],
   ])('%s', (_, now, before, expected) => {
-    expect(said('updated', subscription(now), before)).toEqual(expected)
+    expect(derivedFrom('updated', subscription(now), before)).toEqual(expected)
   })
 
   test('says the same however late it is', () => {
     const now = subscription({ status: 'past_due' })
-    expect(said('updated', now, { status: 'active' }, CREATED + 300 * DAY)).toEqual([updated('status')])
+    expect(derivedFrom('updated', now, { status: 'active' }, CREATED + 300 * DAY)).toEqual([updated('status')])
   })
 })

@@ -8,7 +8,7 @@ const DAY_MS = 86_400_000
 
 export type Changed = 'status' | 'items' | 'trialEnd' | 'cancelAtPeriodEnd' | 'cancelAt'
 
-export type Saying =
+export type DerivedEvent =
   | { readonly what: 'activated' | 'paused' | 'resumed' | 'canceled' }
   | { readonly what: 'updated'; readonly changed: readonly Changed[] }
   | { readonly what: 'trialEnding'; readonly daysLeft: number }
@@ -17,12 +17,12 @@ const BEGUN: ReadonlySet<string> = new Set(['active', 'trialing'])
 const NOT_BEGUN: ReadonlySet<string> = new Set(['incomplete', 'incomplete_expired'])
 
 /** @param before the members that the event names as changed, as they were */
-export function saidOf(
+export function deriveEvents(
   type: string,
   now: ProviderSubscription,
   before: Partial<ProviderSubscription> | null,
   at: Date,
-): Saying[] {
+): DerivedEvent[] {
   switch (type) {
     case 'customer.subscription.created':
       return BEGUN.has(now.status) ? [{ what: 'activated' }] : []
@@ -43,17 +43,17 @@ export function saidOf(
   }
 }
 
-function updated(now: ProviderSubscription, before: Partial<ProviderSubscription>): Saying[] {
+function updated(now: ProviderSubscription, before: Partial<ProviderSubscription>): DerivedEvent[] {
   const { isCollectionPaused: wasPaused } = before
-  const said: Saying[] = []
+  const derived: DerivedEvent[] = []
   if (wasPaused !== undefined && wasPaused !== now.isCollectionPaused) {
-    said.push({ what: now.isCollectionPaused ? 'paused' : 'resumed' })
+    derived.push({ what: now.isCollectionPaused ? 'paused' : 'resumed' })
   }
   if (before.status !== undefined && NOT_BEGUN.has(before.status) && BEGUN.has(now.status)) {
-    return [...said, { what: 'activated' }]
+    return [...derived, { what: 'activated' }]
   }
   const changed = changesOf(now, before)
-  return changed.length > 0 ? [...said, { what: 'updated', changed }] : said
+  return changed.length > 0 ? [...derived, { what: 'updated', changed }] : derived
 }
 
 function changesOf(now: ProviderSubscription, before: Partial<ProviderSubscription>): Changed[] {

@@ -8,7 +8,7 @@
  * slow one must hold neither connections nor locks; what another has written since then is asked for again (provider/provider-reads.ts).
  */
 
-import { isSaidSettled, lastHeard } from '../inbox/received-events.ts'
+import { lastHeard, wasReportedSettled } from '../inbox/received-events.ts'
 import { lockCustomer, queryOf } from '../model/dependencies.ts'
 import { BillingEventDeadLettered } from '../model/events.ts'
 import {
@@ -26,14 +26,14 @@ import { ProviderReads } from '../provider/provider-reads.ts'
 import { hasEnded, lockPayer, type Seen } from '../subscriptions/subscriptions.ts'
 import { type EventContext, Owners } from './customer-owner.ts'
 import type { BillingParts } from './dependencies.ts'
-import { saidOf } from './derived-events.ts'
-import { publishFailed, publishPaid, publishSaying, publishUnmapped } from './publishing.ts'
+import { deriveEvents } from './derived-events.ts'
+import { publishDerived, publishFailed, publishPaid, publishUnmapped } from './publishing.ts'
 
 type SubscriptionSubject = Extract<Subject, { kind: 'subscription' }>
 
 /** An invoice as an event tells of it, and as the provider has it now, if it still has it. */
 interface Failed {
-  readonly said: ProviderInvoice
+  readonly reported: ProviderInvoice
   readonly current: ProviderInvoice | undefined
 }
 
@@ -140,8 +140,8 @@ export class Processing {
     }
     if (row.publishedAt !== null) return
     if (row.type !== 'customer.subscription.deleted') await publishUnmapped(part, tenantId, subscription)
-    for (const saying of saidOf(row.type, subscription, before, row.createdAt)) {
-      await publishSaying(part, tenantId, subscription, saying, row.createdAt)
+    for (const derived of deriveEvents(row.type, subscription, before, row.createdAt)) {
+      await publishDerived(part, tenantId, subscription, derived, row.createdAt)
     }
   }
 
@@ -153,7 +153,7 @@ export class Processing {
     const tenantId = await this.#payerOf(invoice, context)
     if (tenantId === undefined) return
     await lockPayer(part, tenantId)
-    if (isFailure) return this.#failedToPay(tenantId, { said: invoice, current }, row)
+    if (isFailure) return this.#failedToPay(tenantId, { reported: invoice, current }, row)
     await dunning.settled(invoice)
     if (row.type === 'invoice.voided') return
     await dunning.paid(tenantId)
@@ -166,16 +166,16 @@ export class Processing {
    * The invoice is as the provider has it now; which attempt this was, the event knows. That no other follows has to be so by now as
    * well: the provider may have found a time for the next one after it told of this one.
    */
-  async #failedToPay(tenantId: string, { said, current }: Failed, row: InboxRow): Promise<void> {
+  async #failedToPay(tenantId: string, { reported, current }: Failed, row: InboxRow): Promise<void> {
     const { part, dunning } = this.#parts
     const invoice: ProviderInvoice = {
-      ...(current ?? said),
-      attempt: said.attempt,
-      nextAttemptAt: said.nextAttemptAt ?? current?.nextAttemptAt ?? null,
+      ...(current ?? reported),
+      attempt: reported.attempt,
+      nextAttemptAt: reported.nextAttemptAt ?? current?.nextAttemptAt ?? null,
     }
     const at = row.createdAt
     // It may have been paid since the provider was asked, and that be done with.
-    const isSettled = (current !== undefined && isDone(current)) || (await isSaidSettled(part, said))
+    const isSettled = (current !== undefined && isDone(current)) || (await wasReportedSettled(part, reported))
     await dunning.failed(tenantId, invoice, { at, current, isSettled })
     if (row.publishedAt === null) await publishFailed(part, tenantId, invoice, { final: dunning.isFinal(invoice), at })
   }

@@ -15,7 +15,7 @@ import {
 } from '../model/events.ts'
 import type { ProviderInvoice, ProviderSubscription } from '../model/provider.ts'
 import { hasEnded } from '../subscriptions/subscriptions.ts'
-import type { Saying } from './derived-events.ts'
+import type { DerivedEvent } from './derived-events.ts'
 
 const PLAIN = {
   activated: SubscriptionActivated,
@@ -24,11 +24,11 @@ const PLAIN = {
   canceled: SubscriptionCanceled,
 } as const
 
-export async function publishSaying(
+export async function publishDerived(
   { kernel, plans }: BillingPart,
   tenantId: string,
   subscription: ProviderSubscription,
-  saying: Saying,
+  derived: DerivedEvent,
   at: Date,
 ): Promise<void> {
   const { events } = kernel
@@ -39,12 +39,12 @@ export async function publishSaying(
     plan: planOfItems(subscription.items, plans) ?? plans.defaultPlan,
     at: at.toISOString(),
   }
-  if (saying.what === 'updated') {
-    await events.publish(SubscriptionUpdated, { ...payload, changed: [...saying.changed] })
-  } else if (saying.what === 'trialEnding') {
-    await events.publish(TrialEnding, { ...payload, daysLeft: saying.daysLeft })
+  if (derived.what === 'updated') {
+    await events.publish(SubscriptionUpdated, { ...payload, changed: [...derived.changed] })
+  } else if (derived.what === 'trialEnding') {
+    await events.publish(TrialEnding, { ...payload, daysLeft: derived.daysLeft })
   } else {
-    await events.publish(PLAIN[saying.what], payload)
+    await events.publish(PLAIN[derived.what], payload)
   }
 }
 

@@ -30,7 +30,7 @@ export interface WorkerOptions {
 
 await serveParent(async ({ url, options, now, death }: WorkerOptions) => {
   let left = death?.before ?? 0
-  const said = (when: Death['when']) => {
+  const dieAt = (when: Death['when']) => {
     if (death?.when !== when) return
     if (left === 0) process.kill(process.pid, 'SIGKILL')
     left -= 1
@@ -40,13 +40,13 @@ await serveParent(async ({ url, options, now, death }: WorkerOptions) => {
     appKey: TEST_APP_KEY,
     isolation: [schemaPg()],
     placements: { main: { connections: { max: 4, perTenant: 4 } } },
-    satellites: [billing(options), witness(() => said('within'))],
+    satellites: [billing(options), witness(() => dieAt('within'))],
     plans: PLANS,
     role: 'worker',
     clock: { now: () => new Date(now) },
     logger: createLogger({ level: 'silent' }),
   })
-  for (const type of events) tenancy.on(type, () => said('after'))
+  for (const type of events) tenancy.on(type, () => dieAt('after'))
   // Whoever asks is answered by its end.
   return () => Promise.withResolvers().promise
 })

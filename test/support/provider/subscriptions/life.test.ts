@@ -22,14 +22,14 @@ beforeEach(async () => {
 afterEach(() => life.provider.close())
 
 test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, end of the period, deletion', async () => {
-  const { provider, stripe, customer, basic, pro, said, latest } = life
+  const { provider, stripe, customer, basic, pro, published, latest } = life
   const { id } = await stripe.subscriptions.create({
     customer,
     items: [{ price: basic }],
     trial_period_days: 14,
     metadata: { tenantId: 'acme' },
   })
-  expect(said()).toEqual([
+  expect(published()).toEqual([
     'customer.subscription.created trialing',
     'invoice.created',
     'invoice.finalized',
@@ -38,9 +38,9 @@ test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, e
   ])
 
   provider.advance({ days: 11 })
-  expect(said()).toEqual(['customer.subscription.trial_will_end trialing'])
+  expect(published()).toEqual(['customer.subscription.trial_will_end trialing'])
   provider.advance({ days: 3 })
-  expect(said()).toEqual(['customer.subscription.updated active', 'invoice.created'])
+  expect(published()).toEqual(['customer.subscription.updated active', 'invoice.created'])
   expect(await latest(id)).toMatchObject({
     status: 'draft',
     billing_reason: 'subscription_cycle',
@@ -48,7 +48,7 @@ test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, e
     parent: { subscription_details: { subscription: id, metadata: { tenantId: 'acme' } } },
   })
   provider.advance({ hours: 1 })
-  expect(said()).toEqual(PAID)
+  expect(published()).toEqual(PAID)
 
   const subscription = await stripe.subscriptions.retrieve(id)
   const [item] = subscription.items.data
@@ -58,15 +58,15 @@ test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, e
     proration_behavior: 'always_invoice',
   })
   expect(upgraded.items.data[0]).toMatchObject({ id: item?.id, price: { id: pro, unit_amount: 4000 } })
-  expect(said()).toEqual(['customer.subscription.updated active', 'invoice.created', ...PAID])
+  expect(published()).toEqual(['customer.subscription.updated active', 'invoice.created', ...PAID])
   expect((await latest(id)).amount_paid).toBeGreaterThan(2990)
   expect((await latest(id)).amount_paid).toBeLessThan(3000)
 
   provider.setPaymentMethod(customer, 'declines')
-  said()
+  published()
   provider.advance({ days: 28 })
   expect(provider.now().toISOString()).toBe('2026-03-14T11:00:00.000Z')
-  expect(said()).toEqual([
+  expect(published()).toEqual([
     'customer.subscription.updated active',
     'invoice.created',
     'invoice.finalized',
@@ -78,20 +78,20 @@ test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, e
   expect(failed.next_payment_attempt).toBe((failed.status_transitions.finalized_at ?? 0) + 3 * 86_400)
 
   provider.setPaymentMethod(customer, 'good')
-  said()
+  published()
   provider.advance({ days: 3 })
-  expect(said()).toEqual([...PAID.slice(1), 'customer.subscription.updated active'])
+  expect(published()).toEqual([...PAID.slice(1), 'customer.subscription.updated active'])
   expect(await latest(id)).toMatchObject({ status: 'paid', attempt_count: 2, next_payment_attempt: null })
 
   expect(await stripe.subscriptions.pause(id)).toMatchObject({
     status: 'paused',
     status_details: { paused: { subscription: { type: 'pause_requested' } } },
   })
-  expect(said()).toEqual(['customer.subscription.updated paused', 'customer.subscription.paused paused'])
+  expect(published()).toEqual(['customer.subscription.updated paused', 'customer.subscription.paused paused'])
   provider.advance({ days: 60 })
-  expect(said()).toEqual([])
+  expect(published()).toEqual([])
   expect((await stripe.subscriptions.resume(id)).status).toBe('active')
-  expect(said()).toEqual([
+  expect(published()).toEqual([
     'customer.subscription.updated active',
     'customer.subscription.resumed active',
     'invoice.created',
@@ -104,25 +104,25 @@ test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, e
     cancel_at: ending.items.data[0]?.current_period_end,
     cancellation_details: { reason: 'cancellation_requested' },
   })
-  expect(said()).toEqual(['customer.subscription.updated active'])
+  expect(published()).toEqual(['customer.subscription.updated active'])
   provider.advance({ days: 31 })
-  expect(said()).toEqual(['customer.subscription.deleted canceled'])
+  expect(published()).toEqual(['customer.subscription.deleted canceled'])
   expect((await stripe.subscriptions.retrieve(id)).ended_at).toBe(ending.cancel_at)
   await expect(stripe.subscriptions.update(id, { items: [{ price: pro }] })).rejects.toMatchObject({
     code: 'invalid_canceled_subscription_fields',
   })
   await expect(stripe.subscriptions.cancel(id)).rejects.toMatchObject({ statusCode: 404 })
   await stripe.customers.del(customer)
-  expect(said()).toEqual(['customer.deleted'])
+  expect(published()).toEqual(['customer.deleted'])
 })
 
 describe('a change of price', () => {
   test('is settled with the next invoice, unless it is asked for now or not at all', async () => {
-    const { provider, customer, basic, pro, said, latest } = life
+    const { provider, customer, basic, pro, published, latest } = life
     const { id } = provider.subscribe(customer, basic)
     provider.advance({ days: 14 })
     provider.changePrice(id, pro)
-    expect(said().at(-1)).toBe('customer.subscription.updated active')
+    expect(published().at(-1)).toBe('customer.subscription.updated active')
     provider.advance({ days: 14 })
     const { lines } = await latest(id)
     expect(lines.data.map(({ amount }) => amount)).toEqual([-500, 2000, 4000])
@@ -136,13 +136,13 @@ describe('a change of price', () => {
   })
 
   test('to a yearly one begins a year, and is paid at once', async () => {
-    const { provider, stripe, customer, basic, said, latest } = life
+    const { provider, stripe, customer, basic, published, latest } = life
     const yearly = provider.price({ product: provider.product({ name: 'Y' }).id, amount: 9000, interval: 'year' }).id
     const { id } = provider.subscribe(customer, basic)
     provider.advance({ days: 14 })
-    said()
+    published()
     provider.changePrice(id, yearly)
-    expect(said()).toEqual(['customer.subscription.updated active', 'invoice.created', ...PAID])
+    expect(published()).toEqual(['customer.subscription.updated active', 'invoice.created', ...PAID])
     expect((await latest(id)).amount_paid).toBe(8500)
     const [item] = (await stripe.subscriptions.retrieve(id)).items.data
     expect(new Date((item?.current_period_end ?? 0) * 1000).toISOString()).toBe('2027-02-14T10:00:00.000Z')
@@ -177,23 +177,23 @@ describe('the end', () => {
   })
 
   test('of a customer is the end of the subscriptions', () => {
-    const { provider, customer, basic, pro, said } = life
+    const { provider, customer, basic, pro, published } = life
     provider.subscribe(customer, basic)
     provider.subscribe(customer, pro)
-    said()
+    published()
     provider.deleteCustomer(customer)
-    expect(said()).toEqual([
+    expect(published()).toEqual([
       'customer.subscription.deleted canceled',
       'customer.subscription.deleted canceled',
       'customer.deleted',
     ])
     provider.advance({ days: 40 })
-    expect(said()).toEqual([])
+    expect(published()).toEqual([])
   })
 })
 
 test('a trial that ends without a card pauses, where it was asked to', async () => {
-  const { provider, stripe, basic, said, latest } = life
+  const { provider, stripe, basic, published, latest } = life
   const without = provider.customer({ card: null }).id
   const { id } = await stripe.subscriptions.create({
     customer: without,
@@ -201,15 +201,15 @@ test('a trial that ends without a card pauses, where it was asked to', async () 
     trial_period_days: 2,
     trial_settings: { end_behavior: { missing_payment_method: 'pause' } },
   })
-  expect(said().at(-1)).toBe('customer.subscription.trial_will_end trialing')
+  expect(published().at(-1)).toBe('customer.subscription.trial_will_end trialing')
   provider.advance({ days: 2 })
-  expect(said()).toEqual(['customer.subscription.updated paused', 'customer.subscription.paused paused'])
+  expect(published()).toEqual(['customer.subscription.updated paused', 'customer.subscription.paused paused'])
   provider.setPaymentMethod(without, 'declines')
   const asked = { payment_behavior: 'resume_on_payment_success' } as const
   expect((await stripe.subscriptions.resume(id, asked)).status).toBe('paused')
-  said()
+  published()
   provider.payInvoice((await latest(id)).id)
-  expect(said()).toEqual([
+  expect(published()).toEqual([
     ...PAID.slice(1),
     'customer.subscription.updated active',
     'customer.subscription.resumed active',
