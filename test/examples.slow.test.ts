@@ -159,8 +159,8 @@ describe('examples/own-satellite', ONE_LIFE, () => {
     })
     onTestFinished(() => tenancy.stop())
     await host.admin('POST', '/tenants', { id: 'umbrella', name: 'Umbrella' })
-    const heard: string[] = []
-    tenancy.on(AnnouncementPublished, ({ title }) => void heard.push(title))
+    const received: string[] = []
+    tenancy.on(AnnouncementPublished, ({ title }) => void received.push(title))
 
     await tenancy.announcements.publish('umbrella', { title: 'From code', body: '' })
     const command = tenancy.commands.find(({ what }) => what.name === 'announcements:publish')
@@ -172,8 +172,8 @@ describe('examples/own-satellite', ONE_LIFE, () => {
       signal: AbortSignal.timeout(10_000),
     })
     expect(printed).toMatchObject([{ title: 'From a terminal' }])
-    await vi.waitUntil(() => heard.length === 2, { timeout: 30_000 })
-    expect(heard).toEqual(['From code', 'From a terminal'])
+    await vi.waitUntil(() => received.length === 2, { timeout: 30_000 })
+    expect(received).toEqual(['From code', 'From a terminal'])
 
     await tenancy.tenants.delete('umbrella')
     await tenancy.tenants.installation.purge('umbrella')

@@ -151,9 +151,9 @@ async function listening(
   await speaker.query('create table if not exists outbox (id uuid primary key, body text not null, status int)')
   return {
     async roundTrip() {
-      const heard = new Promise<void>((resolve) => listener.once('notification', () => resolve()))
+      const notified = new Promise<void>((resolve) => listener.once('notification', () => resolve()))
       await speaker.query('notify bench')
-      await heard
+      await notified
     },
     async insert() {
       const values = [randomUUID(), JSON.stringify(PAYLOAD)]

@@ -4,7 +4,7 @@ import { type ErrorType, TenancyError } from 'tenantry'
 import { act } from './print.ts'
 
 /** The service is another process: what it changes is heard here within moments. */
-const HEARD_WITHIN_MS = 5_000
+const DELIVERED_WITHIN_MS = 5_000
 const POLL_INTERVAL_MS = 10
 
 export function expectThat(isSo: boolean, claim: string): void {
@@ -13,7 +13,7 @@ export function expectThat(isSo: boolean, claim: string): void {
 
 /** What `work` answers, once nothing of Tenantry's refuses it any more. */
 export async function eventually<T>(work: () => Promise<T>): Promise<T> {
-  const deadline = Date.now() + HEARD_WITHIN_MS
+  const deadline = Date.now() + DELIVERED_WITHIN_MS
   for (;;) {
     try {
       return await work()
@@ -26,7 +26,7 @@ export async function eventually<T>(work: () => Promise<T>): Promise<T> {
 
 /** Does `work` until it is refused with `type`, and prints how. */
 export async function expectRefusal(what: string, type: ErrorType, work: () => Promise<unknown>): Promise<void> {
-  const deadline = Date.now() + HEARD_WITHIN_MS
+  const deadline = Date.now() + DELIVERED_WITHIN_MS
   for (;;) {
     const error = await failureOf(work)
     if (type.matches(error)) {

@@ -87,7 +87,7 @@ function owner(code: string): ChildProcess {
 }
 
 /** What it says next. */
-async function heard(child: ChildProcess): Promise<any> {
+async function nextMessage(child: ChildProcess): Promise<any> {
   if (!child.stdout) throw new Error('no output to read')
   const [line] = await once(createInterface(child.stdout), 'line')
   return JSON.parse(line)
@@ -103,7 +103,7 @@ async function kill(child: ChildProcess, target = -(child.pid ?? 0)): Promise<vo
 
 async function killedOwner(code = ''): Promise<{ url: string; pid: number }> {
   const child = owner(`const server = await start(); ${code}; say(server)`)
-  const server = await heard(child)
+  const server = await nextMessage(child)
   await kill(child)
   return server
 }

@@ -16,7 +16,7 @@ export interface Task {
   readonly number: number
 }
 
-export type Heard =
+export type TaskResult =
   | { readonly kind: 'done'; readonly value?: any }
   /** By a code of the contract. */
   | { readonly kind: 'refused'; readonly code: string }
@@ -32,7 +32,7 @@ export class Actor {
     this.#tenancy = tenancy
   }
 
-  async carryOut(task: Task): Promise<Heard> {
+  async carryOut(task: Task): Promise<TaskResult> {
     try {
       return { kind: 'done', value: await this.#act(task) }
     } catch (error) {

@@ -3,7 +3,7 @@
  * process was killed nobody knows whether it happened: so there is a set of states, and what is heard and seen narrows it down.
  * What no order of the actions explains is a fault.
  */
-import type { Heard } from './actor.ts'
+import type { TaskResult } from './actor.ts'
 import { type Act, MIGRATES, READS, WRITES } from './steps.ts'
 import type { Registered } from './storage.ts'
 
@@ -27,7 +27,7 @@ export interface State {
 
 export interface Told {
   readonly act: Act
-  readonly heard: Heard
+  readonly result: TaskResult
 }
 
 /** What else may explain an answer. */
@@ -146,29 +146,34 @@ function byJobs(state: State, isPurged: boolean): State[] {
 }
 
 /** The states to which an action may have led, given what was heard of it. */
-function after(state: State, { act, heard }: Told, circumstances: Circumstances): State[] {
-  if (WRITES.includes(act) || READS.includes(act)) return isUsed(state, heard, circumstances) ? [state] : []
-  if (MIGRATES.includes(act)) return isMigrated(state, act, heard, circumstances) ? [state] : []
+function after(state: State, { act, result }: Told, circumstances: Circumstances): State[] {
+  if (WRITES.includes(act) || READS.includes(act)) return isUsed(state, result, circumstances) ? [state] : []
+  if (MIGRATES.includes(act)) return isMigrated(state, act, result, circumstances) ? [state] : []
   const { outcome, next } = expected(state, act)
-  if (heard.kind === 'nothing' || heard.kind === 'failed') return [state, ...next]
-  if (heard.kind === 'refused') return heard.code === outcome ? [state] : []
+  if (result.kind === 'nothing' || result.kind === 'failed') return [state, ...next]
+  if (result.kind === 'refused') return result.code === outcome ? [state] : []
   if (outcome !== 'done') return []
-  if (act === 'purge') return purgedBy(state, heard.value)
-  const isMove = typeof heard.value === 'boolean' && act in MOVES
-  if (isMove) return heard.value ? next : next.length === 0 ? [state] : []
+  if (act === 'purge') return purgedBy(state, result.value)
+  const isMove = typeof result.value === 'boolean' && act in MOVES
+  if (isMove) return result.value ? next : next.length === 0 ? [state] : []
   return next.length > 0 ? next : [state]
 }
 
 /** Nobody may use a tenant that is closed, whatever a process believes; maintenance is what a process knows of it. */
-function isUsed(state: State, heard: Heard, { recent }: Circumstances): boolean {
+function isUsed(state: State, result: TaskResult, { recent }: Circumstances): boolean {
   const refusal = refusalOf(state)
-  if (heard.kind === 'done') return refusal === null || (refusal === 'E_TENANT_MAINTENANCE' && recent.has(null))
-  return heard.kind !== 'refused' || heard.code === refusal || recent.has(heard.code)
+  if (result.kind === 'done') return refusal === null || (refusal === 'E_TENANT_MAINTENANCE' && recent.has(null))
+  return result.kind !== 'refused' || result.code === refusal || recent.has(result.code)
 }
 
-function isMigrated({ status }: State, act: Act, heard: Heard, { mayBeMigrating, isShared }: Circumstances): boolean {
-  if (heard.kind === 'nothing' || heard.kind === 'failed') return true
-  const code = heard.kind === 'refused' ? heard.code : null
+function isMigrated(
+  { status }: State,
+  act: Act,
+  result: TaskResult,
+  { mayBeMigrating, isShared }: Circumstances,
+): boolean {
+  if (result.kind === 'nothing' || result.kind === 'failed') return true
+  const code = result.kind === 'refused' ? result.code : null
   const isForAll = act === 'rollback' && isShared
   if (!isForAll && (status === 'absent' || status === 'purged')) return code === NOT_FOUND
   if (!isForAll && status !== 'active' && status !== 'suspended') return code === WRONG_STATE

@@ -52,8 +52,8 @@ await serveParent(async ({ url }) => {
     if (question.ask === 'believes') return actor.believes(question.id)
     offsetMs = question.offsetMs
     const { task, fault } = question
-    if (!fault) return { heard: await actor.carryOut(task) }
+    if (!fault) return { result: await actor.carryOut(task) }
     const current: Running = { fault, statements: 0, cut: undefined }
-    return { heard: await running.run(current, () => actor.carryOut(task)), cut: current.cut }
+    return { result: await running.run(current, () => actor.carryOut(task)), cut: current.cut }
   }
 })

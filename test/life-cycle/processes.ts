@@ -7,7 +7,7 @@ import { createTestDatabase } from '../../src/testing/base/database.ts'
 import { dropWithRoles } from '../../src/testing/base/roles.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Child, startChild } from '../support/child.ts'
-import { Actor, type Heard, type Task } from './actor.ts'
+import { Actor, type Task, type TaskResult } from './actor.ts'
 import type { Fault, ProcessName } from './steps.ts'
 import { openTenancy } from './tenancy.ts'
 
@@ -60,7 +60,7 @@ export class Processes {
     this.#far = this.#start()
   }
 
-  async carryOut(process: ProcessName, task: Task, fault: Fault | null): Promise<Heard> {
+  async carryOut(process: ProcessName, task: Task, fault: Fault | null): Promise<TaskResult> {
     return process === 'far' ? this.#askFar(task, fault) : this.#actors[process].carryOut(task)
   }
 
@@ -91,16 +91,16 @@ export class Processes {
     return { child, pid: await child.request({ ask: 'pid' }) }
   }
 
-  async #askFar(task: Task, fault: Fault | null): Promise<Heard> {
+  async #askFar(task: Task, fault: Fault | null): Promise<TaskResult> {
     const far = this.#far
     const { child, pid } = await far
     const { offsetMs } = this.#clock
     try {
-      const { heard, cut } = await child.request({ task, fault, offsetMs })
+      const { result, cut } = await child.request({ task, fault, offsetMs })
       if (cut !== undefined) await this.#gone('pid = $1', cut)
       if (cut !== undefined) this.faults.cut++
       // What it says is only half of what it did: what it was told in answer is lost.
-      return cut !== undefined && heard.kind !== 'done' ? { kind: 'nothing' } : heard
+      return cut !== undefined && result.kind !== 'done' ? { kind: 'nothing' } : result
     } catch {
       await this.#gone('application_name = $1', `life-cycle ${pid}`)
       if (this.#far === far) {

@@ -4,7 +4,7 @@
  */
 import { expect } from 'vitest'
 import { eventually } from '../../src/testing/base/tenancy.ts'
-import type { Heard, Task } from './actor.ts'
+import type { Task, TaskResult } from './actor.ts'
 import { Notes } from './known-notes.ts'
 import {
   ABSENT,
@@ -96,22 +96,22 @@ class Walker {
   async round(round: Round): Promise<void> {
     const begun = round.actions.map((action) => ({ action, task: this.#taskOf(action) }))
     for (const { task } of begun) if (WRITES.includes(task.act)) this.#named(task.id).notes.begin(task.number)
-    const heard = await Promise.all(
+    const results = await Promise.all(
       begun.map(async ({ action, task }) => ({
         action,
         task,
-        heard: await this.#processes.carryOut(action.process, task, action.fault),
+        result: await this.#processes.carryOut(action.process, task, action.fault),
       })),
     )
     try {
-      const migrating = heard.filter(({ action }) => MIGRATES.includes(action.act))
-      this.#mayBeMigrating ||= migrating.length > 1 || migrating.some((one) => one.heard.kind !== 'done')
-      for (const tenant of this.#tenants) this.#explain(tenant, heard)
+      const migrating = results.filter(({ action }) => MIGRATES.includes(action.act))
+      this.#mayBeMigrating ||= migrating.length > 1 || migrating.some((one) => one.result.kind !== 'done')
+      for (const tenant of this.#tenants) this.#explain(tenant, results)
       await this.#look()
       if (round.settles) await this.settle()
     } catch (error) {
-      const words = heard.map(
-        (one) => `${one.action.process} ${one.task.act} ${one.task.id}: ${JSON.stringify(one.heard)}`,
+      const words = results.map(
+        (one) => `${one.action.process} ${one.task.act} ${one.task.id}: ${JSON.stringify(one.result)}`,
       )
       throw new Error(`${wordsOfRound(round)}\n    ${words.join('\n    ')}\n  ${(error as Error).message}`, {
         cause: error,
@@ -123,9 +123,9 @@ class Walker {
     await this.#processes.whole()
     await this.#endMigrations()
     for (const task of this.#again.splice(0)) {
-      const heard = await this.#processes.carryOut('beside', task, null)
+      const result = await this.#processes.carryOut('beside', task, null)
       const tenant = this.#named(task.id)
-      this.#narrow(tenant, [{ act: task.act, heard }])
+      this.#narrow(tenant, [{ act: task.act, result }])
     }
     await this.#jobsHaveEnded()
     const rows = await this.#look()
@@ -169,31 +169,32 @@ class Walker {
     return this.#tenants.find((one) => one.id === id) ?? expect.fail(id)
   }
 
-  #explain(tenant: Walked, all: readonly { action: Action; task: Task; heard: Heard }[]): void {
+  #explain(tenant: Walked, all: readonly { action: Action; task: Task; result: TaskResult }[]): void {
     const own = all.filter(({ task }) => task.id === tenant.id || task.act === 'purgeExpired')
     tenant.hasClosed ||= own.some(({ task }) => CLOSES.includes(task.act))
-    for (const { action, task, heard } of own) {
-      const isExcused = action.fault !== null || this.#isExcused(tenant, task, heard)
-      if (heard.kind === 'failed' && !isExcused) expect.fail(`${task.act} of ${task.id} has failed: ${heard.words}`)
-      if (heard.kind !== 'done' && REPEATED.includes(task.act)) this.#again.push(task)
+    for (const { action, task, result } of own) {
+      const isExcused = action.fault !== null || this.#isExcused(tenant, task, result)
+      if (result.kind === 'failed' && !isExcused) expect.fail(`${task.act} of ${task.id} has failed: ${result.words}`)
+      if (result.kind !== 'done' && REPEATED.includes(task.act)) this.#again.push(task)
       if (WRITES.includes(task.act)) {
-        const isInDoubt = heard.kind === 'nothing' || heard.kind === 'failed' || own.length > 1
-        tenant.notes.end(task.number, heard.kind === 'done' ? 'written' : isInDoubt ? 'in doubt' : 'refused')
+        const isInDoubt = result.kind === 'nothing' || result.kind === 'failed' || own.length > 1
+        tenant.notes.end(task.number, result.kind === 'done' ? 'written' : isInDoubt ? 'in doubt' : 'refused')
       }
     }
-    for (const { task, heard } of own) {
-      if (READS.includes(task.act) && heard.kind === 'done') tenant.notes.check(heard.value, own.length === 1)
+    for (const one of own) {
+      if (READS.includes(one.task.act) && one.result.kind === 'done')
+        tenant.notes.check(one.result.value, own.length === 1)
     }
     if (own.length > 0)
       this.#narrow(
         tenant,
-        own.map(({ task, heard }) => ({ act: task.act, heard })),
+        own.map((one) => ({ act: one.task.act, result: one.result })),
       )
   }
 
-  #isExcused({ isolation, hasClosed }: Walked, { act }: Task, heard: Heard): boolean {
-    if (heard.kind !== 'failed' || isolation !== 'database-pg' || !hasClosed) return false
-    return [...WRITES, ...READS].includes(act) && SESSION_LOST.test(heard.words)
+  #isExcused({ isolation, hasClosed }: Walked, { act }: Task, result: TaskResult): boolean {
+    if (result.kind !== 'failed' || isolation !== 'database-pg' || !hasClosed) return false
+    return [...WRITES, ...READS].includes(act) && SESSION_LOST.test(result.words)
   }
 
   #narrow(tenant: Walked, told: readonly Told[]): void {
@@ -203,7 +204,7 @@ class Walker {
       mayBeMigrating: this.#mayBeMigrating,
       isShared: tenant.isolation === 'rowscope-pg',
     })
-    const words = told.map(({ act, heard }) => `${act}: ${JSON.stringify(heard)}`).join(', ')
+    const words = told.map(({ act, result }) => `${act}: ${JSON.stringify(result)}`).join(', ')
     expect(states, `${tenant.id}, which was ${wordsOf(before)}, explains ${words}`).not.toEqual([])
     tenant.states = states
     tenant.recent = refusals
@@ -272,9 +273,9 @@ class Walker {
     for (const process of processesOf(isolation)) {
       for (const act of READS) {
         const ask = async () => {
-          const heard = await this.#processes.carryOut(process, { act, id, isolation, number: 0 }, null)
-          if (heard.kind !== 'done') expect.fail(`${process} ${act} ${id}: ${JSON.stringify(heard)}`)
-          return heard.value
+          const result = await this.#processes.carryOut(process, { act, id, isolation, number: 0 }, null)
+          if (result.kind !== 'done') expect.fail(`${process} ${act} ${id}: ${JSON.stringify(result)}`)
+          return result.value
         }
         // A session that a fence has ended is found out about by the next statement.
         const notes = isolation === 'database-pg' && tenant.hasClosed ? await eventually(ask) : await ask()

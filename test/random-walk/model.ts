@@ -21,7 +21,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
 }
 const EDITS = ['tenants.update', 'tenants.setPlan', 'tenants.enterMaintenance', 'tenants.exitMaintenance']
 
-export interface Heard {
+export interface StepOutcome {
   readonly fault?: string
   /** Whether the tenant was changed; undefined when the table does not tell. */
   readonly changed?: boolean
@@ -33,7 +33,7 @@ export class Model {
   readonly #clones = new Set<string>()
 
   /** Takes in what an operation on a tenant, its `{id}`, was answered. */
-  hear(operation: string, id: string | undefined, response: HttpResponse): Heard {
+  hear(operation: string, id: string | undefined, response: HttpResponse): StepOutcome {
     const action = ACTIONS[operation]
     if (id !== undefined && action) return this.#move(id, action, response)
     if (operation === 'tenants.create') return this.#create(response)
@@ -52,7 +52,7 @@ export class Model {
     return this.#states.has(id)
   }
 
-  #move(id: string, action: Action, response: HttpResponse): Heard {
+  #move(id: string, action: Action, response: HttpResponse): StepOutcome {
     const possible = this.#possible(id)
     if (possible.length === 0) return expectAbsent(id, response)
     const outcomes = possible.map((state) => {
@@ -77,7 +77,7 @@ export class Model {
     return { fault, changed: changes.size === 1 ? changes.has(true) : undefined }
   }
 
-  #create({ status, json }: HttpResponse): Heard {
+  #create({ status, json }: HttpResponse): StepOutcome {
     if (status !== 201) return { changed: false }
     if (this.knows(json.id)) return { fault: `${json.id} was made a second time` }
     const fresh = this.#withJobs(json.id, [{ status: 'provisioning', before: null }])
@@ -85,13 +85,13 @@ export class Model {
   }
 
   /** 202, or 200 to who has waited for its end. */
-  #clone(response: HttpResponse): Heard {
+  #clone(response: HttpResponse): StepOutcome {
     if (response.status >= 300) return { changed: false }
     this.#clones.add(response.json.id)
     return this.#create({ ...response, status: 201 })
   }
 
-  #edit(id: string, response: HttpResponse): Heard {
+  #edit(id: string, response: HttpResponse): StepOutcome {
     const possible = this.#possible(id)
     if (possible.length === 0) return expectAbsent(id, response)
     if (response.status < 300 && response.json.status === 'deleted')
@@ -130,12 +130,12 @@ function moved(state: State, move: Move): State {
 }
 
 /** Everything but "not found" is refused before anybody looks for the tenant. */
-function expectAbsent(id: string, { status, json }: HttpResponse): Heard {
+function expectAbsent(id: string, { status, json }: HttpResponse): StepOutcome {
   const wasLookedFor = status < 300 || status === 409
   return wasLookedFor ? { fault: `${id} does not exist, and is answered ${status} ${json?.code}` } : { changed: false }
 }
 
-function refusedOtherwise(id: string, { status, json }: HttpResponse): Heard {
+function refusedOtherwise(id: string, { status, json }: HttpResponse): StepOutcome {
   if (json?.code === 'E_TENANT_NOT_FOUND') return { fault: `${id} exists, and is not found` }
   return status < 300 ? {} : { changed: false }
 }

@@ -78,12 +78,12 @@ class Walker {
     if (response.status >= 500) faults.push('a fault of ours')
     if (response.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')
     const outcome = acceptedOf(operation.name, response)
-    const heard = this.#hear(drawn, outcome)
-    if (heard.fault) faults.push(heard.fault)
+    const observed = this.#hear(drawn, outcome)
+    if (observed.fault) faults.push(observed.fault)
     if (faults.length > 0) throw new Error(`${words}\n  ${response.status} ${response.text}\n  ${faults.join('\n  ')}`)
 
     this.#remember(drawn, outcome)
-    const hasChanged = heard.changed ?? (await this.#hasChanged(drawn, outcome, before))
+    const hasChanged = observed.changed ?? (await this.#hasChanged(drawn, outcome, before))
     this.#steps.push({ requestId, words, operation: operation.name, hasChanged })
   }
 
@@ -123,9 +123,9 @@ class Walker {
   #hear({ operation, params }: Drawn, response: HttpResponse): ReturnType<Model['hear']> {
     if (response.headers.has('idempotency-replayed')) return { changed: false } // what it says is of another day
     const id = this.#fill(params.id ?? '')
-    const heard = this.#model.hear(operation.name, this.#isOwn(id) ? id : undefined, response)
-    const [fault = heard.fault] = tenantsIn(response.json).flatMap((tenant) => this.#see(tenant) ?? [])
-    return { ...heard, fault }
+    const observed = this.#model.hear(operation.name, this.#isOwn(id) ? id : undefined, response)
+    const [fault = observed.fault] = tenantsIn(response.json).flatMap((tenant) => this.#see(tenant) ?? [])
+    return { ...observed, fault }
   }
 
   #see(tenant: Shown): string | undefined {

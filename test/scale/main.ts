@@ -124,10 +124,10 @@ async function use(tenancy: Tenancy, statement: string): Promise<void> {
 /** Interrupted on the way; the same again goes on with the rest, and the report is of all of it. */
 async function migrate({ tenants, on }: Tenancy): Promise<void> {
   const stop = new AbortController()
-  let heard = 0
+  let migrated = 0
   on(TenantMigrated, () => {
-    heard++
-    if (heard >= ids.length / 3) stop.abort()
+    migrated++
+    if (migrated >= ids.length / 3) stop.abort()
   })
   const begun = await tenants.migrations.run({ concurrency: MIGRATED_AT_ONCE, signal: stop.signal })
   if (begun.state !== 'running' || begun.running > 0 || begun.pending + begun.done !== ids.length) {

@@ -126,7 +126,7 @@ class S3Archives implements Archives {
     const { Body } = await withS3Errors(reading.send(command)).catch((error) => {
       throw isNoSuchKey(error) ? ArchiveMissing('The file of the backup is not there.', { cause: error }) : error
     })
-    yield* this.#heard(Body as Readable)
+    yield* this.#withIdleTimeout(Body as Readable)
   }
 
   async delete(key: string): Promise<void> {
@@ -214,7 +214,7 @@ class S3Archives implements Archives {
   }
 
   /** The body as it comes. Only what it does not say is counted, not what the reader does meanwhile. */
-  async *#heard(body: Readable): AsyncGenerator<Buffer, void, undefined> {
+  async *#withIdleTimeout(body: Readable): AsyncGenerator<Buffer, void, undefined> {
     const startIdleTimer = () =>
       setTimeout(() => body.destroy(away(new Error(`nothing was heard for ${this.#idleMs} ms`))), this.#idleMs)
     let timer = startIdleTimer()

@@ -36,7 +36,7 @@ describe('the store redis, by a way that fails', () => {
   })
 
   test('silent: fails in time, then at once; messages are heard again with a gap', async () => {
-    const { heard, gaps } = await listenTo(opened.store, 'news')
+    const { received, gaps } = await listenTo(opened.store, 'news')
     await vi.waitFor(() => expect(gaps).toHaveLength(1), EVENTUALLY)
     await counters().take('acme', one)
     proxy.blackhole()
@@ -55,7 +55,7 @@ describe('the store redis, by a way that fails', () => {
     await vi.waitFor(() => counters().take('acme', one), EVENTUALLY)
     await vi.waitFor(() => expect(gaps.length).toBeGreaterThan(1), EVENTUALLY)
     await opened.store.publish('news', 'again')
-    await vi.waitFor(() => expect(heard).toEqual(['again']), EVENTUALLY)
+    await vi.waitFor(() => expect(received).toEqual(['again']), EVENTUALLY)
     expect((await counters().read('acme', 'calls')).today).toBe(2)
   })
 
@@ -76,20 +76,20 @@ describe('the store redis, by a way that fails', () => {
     const store = redisStore({ url: proxy.url, keyPrefix: opened.prefix, timeoutMs: 300 }).open({
       log: createLogger({ level: 'silent' }),
     })
-    const heard: string[] = []
+    const received: string[] = []
     const listening = store.subscribe(
       'news',
-      (message) => void heard.push(message),
-      () => void heard.push('a gap'),
+      (message) => void received.push(message),
+      () => void received.push('a gap'),
     )
     await unavailable(store.get('acme', 'key'))
     await unavailable(store.counters.take('acme', one))
     await listening
     await proxy.open()
     await vi.waitFor(() => store.set('acme', 'key', 'value'), EVENTUALLY)
-    await vi.waitFor(() => expect(heard).toEqual(['a gap']), EVENTUALLY)
+    await vi.waitFor(() => expect(received).toEqual(['a gap']), EVENTUALLY)
     await store.publish('news', 'here')
-    await vi.waitFor(() => expect(heard).toEqual(['a gap', 'here']), EVENTUALLY)
+    await vi.waitFor(() => expect(received).toEqual(['a gap', 'here']), EVENTUALLY)
     await store.close()
     await unavailable(store.get('acme', 'key'))
   })

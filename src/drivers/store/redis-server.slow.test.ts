@@ -91,7 +91,7 @@ describe('the store redis and a server that', () => {
   })
 
   test('is killed: calls fail at once, and go on by themselves when it is back', async () => {
-    const { heard, gaps } = await listenTo(opened.store, 'news')
+    const { received, gaps } = await listenTo(opened.store, 'news')
     const before = gaps.length
     await server.kill()
     await vi.waitFor(
@@ -103,7 +103,7 @@ describe('the store redis and a server that', () => {
     await vi.waitFor(() => counters().take('globex', one), EVENTUALLY)
     await vi.waitFor(() => expect(gaps.length).toBeGreaterThan(before), EVENTUALLY)
     await opened.store.publish('news', 'back again')
-    await vi.waitFor(() => expect(heard).toEqual(['back again']), EVENTUALLY)
+    await vi.waitFor(() => expect(received).toEqual(['back again']), EVENTUALLY)
     for (const call of everyMethod()) await call()
   })
 
@@ -206,9 +206,9 @@ describe('the store redis and a password', () => {
     const server = await startRedisServer(['--requirepass', 'open sesame'])
     const url = (password: string) => server.url.replace('//', `//:${encodeURIComponent(password)}@`)
     const opened = await openInRedis({ url: url('open sesame') })
-    const { heard } = await listenTo(opened.store, 'news')
+    const { received } = await listenTo(opened.store, 'news')
     await opened.store.publish('news', 'for who is in')
-    await vi.waitFor(() => expect(heard).toEqual(['for who is in']), EVENTUALLY)
+    await vi.waitFor(() => expect(received).toEqual(['for who is in']), EVENTUALLY)
     for (const wrong of [url('wrong'), server.url]) {
       const outside = await openInRedis({ url: wrong, timeoutMs: 1_000 }, { url: url('open sesame') })
       await expect(outside.store.counters.take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
@@ -278,7 +278,7 @@ describe('the store redis and a cluster', () => {
   })
 
   test('messages are heard again when the node that told them is gone', async () => {
-    const { heard, gaps } = await listenTo(opened.store, 'news')
+    const { received, gaps } = await listenTo(opened.store, 'news')
     await vi.waitFor(() => expect(gaps).toHaveLength(1), EVENTUALLY)
     const first = cluster.servers[0] as RedisServer
     await first.kill()
@@ -286,7 +286,7 @@ describe('the store redis and a cluster', () => {
     await first.start()
     await vi.waitFor(async () => {
       await opened.store.publish('news', 'again')
-      expect(heard).toContain('again')
+      expect(received).toContain('again')
     }, EVENTUALLY)
   })
 })

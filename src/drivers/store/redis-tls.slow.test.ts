@@ -49,14 +49,14 @@ test('a server is spoken to by TLS, where its certificate is trusted', async () 
   await opened.store.set('acme', 'key', 'value')
   expect(await opened.store.get('acme', 'key')).toBe('value')
   expect(await opened.store.counters.take('acme', one)).toMatchObject({ usages: [1] })
-  const heard: string[] = []
+  const received: string[] = []
   await opened.store.subscribe(
     'news',
-    (message) => void heard.push(message),
+    (message) => void received.push(message),
     () => undefined,
   )
   await opened.store.publish('news', 'sealed')
-  await vi.waitFor(() => expect(heard).toEqual(['sealed']), 10_000)
+  await vi.waitFor(() => expect(received).toEqual(['sealed']), 10_000)
   await opened.store.close()
   await opened.cleanUp()
 })

@@ -58,15 +58,15 @@ export async function openInRedis(place: RedisPlace, admin: RedisPlace = place):
 export async function listenTo(
   store: Store,
   channel: string,
-): Promise<{ readonly heard: readonly string[]; readonly gaps: readonly string[] }> {
-  const heard: string[] = []
+): Promise<{ readonly received: readonly string[]; readonly gaps: readonly string[] }> {
+  const received: string[] = []
   const gaps: string[] = []
   await store.subscribe(
     channel,
-    (message) => void heard.push(message),
+    (message) => void received.push(message),
     () => void gaps.push('gap'),
   )
-  return { heard, gaps }
+  return { received, gaps }
 }
 
 async function keysOf(client: Redis | Cluster, pattern: string): Promise<string[]> {

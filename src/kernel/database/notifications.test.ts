@@ -9,7 +9,7 @@ const log = createLogger({ level: 'silent' })
 let created: TestDatabase
 let database: Database
 let sender: Database
-let heard: string[]
+let received: string[]
 let gaps: number
 
 beforeAll(async () => {
@@ -22,7 +22,7 @@ afterAll(async () => {
 })
 beforeEach(() => {
   database = new Database({ url: created.url, max: 2 }, log)
-  heard = []
+  received = []
   gaps = 0
 })
 afterEach(async () => {
@@ -32,7 +32,7 @@ afterEach(async () => {
 const listen = (channel = 'news') =>
   database.listen(
     channel,
-    (payload) => heard.push(payload),
+    (payload) => received.push(payload),
     () => {
       gaps += 1
     },
@@ -46,8 +46,8 @@ const loseConnection = () => sender.sql(`select pg_terminate_backend(pid) ${LIST
 /** PostgreSQL delivers in the order of commits: when this is heard, so is all that was sent before it. */
 const nothingMore = async (channel = 'news') => {
   await sender.notify(channel, 'the end')
-  await eventually(() => expect(heard).toContain('the end'))
-  return heard.filter((payload) => payload !== 'the end')
+  await eventually(() => expect(received).toContain('the end'))
+  return received.filter((payload) => payload !== 'the end')
 }
 
 describe('a notification', () => {
@@ -62,7 +62,7 @@ describe('a notification', () => {
     await sender.transaction(async () => {
       await sender.notify('news', 'with the commit')
       await database.notify('news', 'at once')
-      await eventually(() => expect(heard).toEqual(['at once']))
+      await eventually(() => expect(received).toEqual(['at once']))
     })
     const failing = sender.transaction(async () => {
       await sender.notify('news', 'never')
@@ -164,7 +164,7 @@ describe('the connection', () => {
     })
     const failing = limited.listen(
       'news',
-      (payload) => heard.push(`too early: ${payload}`),
+      (payload) => received.push(`too early: ${payload}`),
       () => undefined,
     )
     await expect(failing).rejects.toSatisfy(isDatabaseUnavailable)
@@ -172,7 +172,7 @@ describe('the connection', () => {
     await sender.sql(`alter role ${role} connection limit -1`)
     await limited.listen(
       'news',
-      (payload) => heard.push(payload),
+      (payload) => received.push(payload),
       () => undefined,
     )
     expect(await nothingMore()).toEqual([])

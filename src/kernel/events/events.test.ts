@@ -66,35 +66,35 @@ describe('an event', () => {
   })
 
   test('whose payload is wrong is heard by nobody', async () => {
-    const heard: unknown[] = []
-    events.subscribe(NoteWritten, 'within', (event) => void heard.push(event))
-    events.subscribe(NoteWritten, 'after', (event) => void heard.push(event))
+    const received: unknown[] = []
+    events.subscribe(NoteWritten, 'within', (event) => void received.push(event))
+    events.subscribe(NoteWritten, 'after', (event) => void received.push(event))
     await expect(events.publish(NoteWritten, { title: 7 } as never)).rejects.toThrow()
-    expect(heard).toEqual([])
+    expect(received).toEqual([])
   })
 
   test('is heard by those of its type alone, until they no longer listen', async () => {
-    const heard: string[] = []
-    const stop = events.subscribe(NoteWritten, 'after', ({ title }) => void heard.push(`first heard ${title}`))
-    events.subscribe(NoteWritten, 'after', ({ title }) => void heard.push(`second heard ${title}`))
+    const received: string[] = []
+    const stop = events.subscribe(NoteWritten, 'after', ({ title }) => void received.push(`first heard ${title}`))
+    events.subscribe(NoteWritten, 'after', ({ title }) => void received.push(`second heard ${title}`))
     await events.publish(NoteBurnt, { title: 'x' })
     await events.publish(NoteWritten, { title: 'a' })
     stop()
     await events.publish(NoteWritten, { title: 'b' })
-    expect(heard).toEqual(['first heard a', 'second heard a', 'second heard b'])
+    expect(received).toEqual(['first heard a', 'second heard a', 'second heard b'])
   })
 
   test('subscribed to twice by one function is heard once after one of the two has ended', async () => {
-    let heard = 0
+    let received = 0
     const listener = () => {
-      heard += 1
+      received += 1
     }
     const stop = events.subscribe(NoteWritten, 'after', listener)
     events.subscribe(NoteWritten, 'after', listener)
     stop()
     stop()
     await events.publish(NoteWritten, { title: 'a' })
-    expect(heard).toBe(1)
+    expect(received).toBe(1)
   })
 })
 
@@ -124,17 +124,17 @@ describe('a listener within', () => {
   })
 
   test('refuses the change by throwing; those after it are not asked', async () => {
-    const heard: string[] = []
+    const received: string[] = []
     events.subscribe(NoteWritten, 'within', () => failWith('refused'))
-    events.subscribe(NoteWritten, 'within', () => void heard.push('within'))
-    events.subscribe(NoteWritten, 'after', () => void heard.push('after'))
+    events.subscribe(NoteWritten, 'within', () => void received.push('within'))
+    events.subscribe(NoteWritten, 'after', () => void received.push('after'))
     const refused = database.transaction(async () => {
       await keep('a')
       await events.publish(NoteWritten, { title: 'a' })
     })
     await expect(refused).rejects.toThrow('refused')
     expect(await kept()).toEqual([])
-    expect(heard).toEqual([])
+    expect(received).toEqual([])
   })
 
   test('has a transaction also when the publisher has none', async () => {
@@ -152,21 +152,21 @@ describe('a listener within', () => {
 
 describe('a listener after', () => {
   test('hears what is committed, outside of the transaction', async () => {
-    const heard: unknown[] = []
+    const received: unknown[] = []
     events.subscribe(NoteWritten, 'after', async ({ title }) => {
-      heard.push({ title, inTransaction: database.inTransaction, kept: await kept(onlooker) })
+      received.push({ title, inTransaction: database.inTransaction, kept: await kept(onlooker) })
     })
     await database.transaction(async () => {
       await keep('a')
       await events.publish(NoteWritten, { title: 'a' })
-      expect(heard).toEqual([])
+      expect(received).toEqual([])
     })
-    await eventually(() => expect(heard).toEqual([{ title: 'a', inTransaction: false, kept: ['a'] }]))
+    await eventually(() => expect(received).toEqual([{ title: 'a', inTransaction: false, kept: ['a'] }]))
   })
 
   test('hears nothing of a change that failed, nor of a part of it that was taken back', async () => {
-    const heard: string[] = []
-    events.subscribe(NoteWritten, 'after', ({ title }) => void heard.push(title))
+    const received: string[] = []
+    events.subscribe(NoteWritten, 'after', ({ title }) => void received.push(title))
     const failing = database.transaction(async () => {
       await events.publish(NoteWritten, { title: 'never' })
       failWith('no')
@@ -180,27 +180,27 @@ describe('a listener after', () => {
       await expect(inner).rejects.toThrow('no')
       await events.publish(NoteWritten, { title: 'a' })
     })
-    expect(heard).toEqual(['a'])
+    expect(received).toEqual(['a'])
   })
 
   test('that fails disturbs neither the change nor the next listener', async () => {
-    const heard: string[] = []
+    const received: string[] = []
     events.subscribe(NoteWritten, 'after', () => failWith('thrown'))
     events.subscribe(NoteWritten, 'after', async () => failWith('rejected'))
-    events.subscribe(NoteWritten, 'after', () => void heard.push('last'))
+    events.subscribe(NoteWritten, 'after', () => void received.push('last'))
     await events.publish(NoteWritten, { title: 'a' })
-    expect(heard).toEqual(['last'])
+    expect(received).toEqual(['last'])
   })
 })
 
 test('everyone within is asked in order and awaited, then everyone after hears it, event by event', async () => {
-  const heard: string[] = []
+  const received: string[] = []
   for (const type of [NoteWritten, NoteBurnt]) {
     for (const when of ['within', 'after'] as const) {
       for (const n of [1, 2]) {
         events.subscribe(type, when, async () => {
           if (when === 'within') await kept()
-          heard.push(`${when} ${n} ${type.name}`)
+          received.push(`${when} ${n} ${type.name}`)
         })
       }
     }
@@ -208,9 +208,9 @@ test('everyone within is asked in order and awaited, then everyone after hears i
   await database.transaction(async () => {
     await events.publish(NoteWritten, { title: 'a' })
     await events.publish(NoteBurnt, { title: 'a' })
-    heard.push('commit')
+    received.push('commit')
   })
-  expect(heard).toEqual([
+  expect(received).toEqual([
     'within 1 NoteWritten',
     'within 2 NoteWritten',
     'within 1 NoteBurnt',
@@ -237,15 +237,15 @@ test('what a satellite listens to is data, with its own service first', async ()
 })
 
 test('a change is recorded in its own transaction', async () => {
-  const heard: unknown[] = []
-  events.subscribe(ChangeRecorded, 'within', (event) => void heard.push([database.inTransaction, event]))
+  const received: unknown[] = []
+  events.subscribe(ChangeRecorded, 'within', (event) => void received.push([database.inTransaction, event]))
   await recordChange(events, {
     action: 'tenants.suspend',
     tenantId: 'acme',
     target: 'tenant:acme',
     after: { status: 'suspended' },
   })
-  expect(heard).toMatchObject([
+  expect(received).toMatchObject([
     [true, { action: 'tenants.suspend', before: null, after: { status: 'suspended' }, outcome: 'success' }],
   ])
 })

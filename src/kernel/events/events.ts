@@ -119,16 +119,16 @@ export class Events {
   }
 
   /** Whether anybody would hear it: what happens on every request need not be said to nobody. */
-  isHeard(type: EventType): boolean {
-    return this.#isHeard(type, 'after') || this.isHeardWithin(type)
+  hasHandlers(type: EventType): boolean {
+    return this.#hasHandlers(type, 'after') || this.hasHandlersWithin(type)
   }
 
   /** Whether somebody's own work has to commit with it. */
-  isHeardWithin(type: EventType): boolean {
-    return this.#isHeard(type, 'within')
+  hasHandlersWithin(type: EventType): boolean {
+    return this.#hasHandlers(type, 'within')
   }
 
-  #isHeard({ name }: EventType, when: When): boolean {
+  #hasHandlers({ name }: EventType, when: When): boolean {
     return (this.#handlers[when].get(name)?.length ?? 0) > 0
   }
 

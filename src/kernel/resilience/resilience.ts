@@ -148,7 +148,7 @@ export class Resilience {
     })
     this.#count(dependency, policy)
     this.#log(degradation, error)
-    if (!events.isHeard(DependencyDegraded)) return // with a dependency away this may be on every request
+    if (!events.hasHandlers(DependencyDegraded)) return // with a dependency away this may be on every request
     events
       .announce(DependencyDegraded, degradation)
       .catch((failure) => log.error({ err: failure }, 'that a dependency is degraded could not be said'))

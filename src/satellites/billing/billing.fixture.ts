@@ -53,7 +53,7 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
   readonly prices: { readonly pro: string; readonly scale: string; readonly unmapped: string }
   readonly options: BillingOptions
   /** Typed events of billing that were published, in order, as `[name, payload]`. */
-  readonly heard: [string, Record<string, any>][]
+  readonly receivedEvents: [string, Record<string, any>][]
   /** What was logged, as text. */
   readonly log: string[]
   /** A tenant that is active, installed without a worker. */
@@ -127,9 +127,9 @@ export async function openBilling(
     ...config,
   })
   const { tenancy } = opened
-  const heard: OpenBilling['heard'] = []
+  const receivedEvents: OpenBilling['receivedEvents'] = []
   for (const type of typedEvents as readonly EventType[]) {
-    tenancy.on(type, (event: EventOf<EventType>) => void heard.push([type.name, event as Record<string, any>]))
+    tenancy.on(type, (event: EventOf<EventType>) => void receivedEvents.push([type.name, event as Record<string, any>]))
   }
   const receivers = createReceivers(tenancy)
   const http = createHttp(tenancy, { adminTokens: [{ name: 'admin', token: TOKEN }] })
@@ -140,7 +140,7 @@ export async function openBilling(
     provider,
     prices: { pro: pro.id, scale: scale.id, unmapped: unmapped.id },
     options: settings,
-    heard,
+    receivedEvents,
     log,
     async tenant() {
       const { id } = await tenancy.tenants.create({ name: 'Payer' })
@@ -219,4 +219,4 @@ export async function openBilling(
   return open
 }
 
-export const namesOf = (heard: OpenBilling['heard']): string[] => heard.map(([name]) => name)
+export const namesOf = (receivedEvents: OpenBilling['receivedEvents']): string[] => receivedEvents.map(([name]) => name)

@@ -11,7 +11,7 @@ beforeAll(async () => {
   })
 })
 afterAll(() => open.end())
-beforeEach(() => void open.heard.splice(0))
+beforeEach(() => void open.receivedEvents.splice(0))
 
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 
@@ -32,7 +32,7 @@ describe('a subscription', () => {
   test('is what the tenant has paid for', async () => {
     const { tenantId, customerId, subscriptionId } = await open.subscriber('pro')
     expect(await planOf(tenantId)).toBe('pro')
-    expect(new Set(namesOf(open.heard))).toEqual(new Set(['SubscriptionActivated', 'PaymentSucceeded']))
+    expect(new Set(namesOf(open.receivedEvents))).toEqual(new Set(['SubscriptionActivated', 'PaymentSucceeded']))
     expect(await open.tenancy.billing.of(tenantId)).toMatchObject({
       tenantId,
       customerId,
@@ -45,21 +45,21 @@ describe('a subscription', () => {
 
   test('changes its plan, by the product of its price too', async () => {
     const { tenantId, subscriptionId } = await open.subscriber('pro')
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     open.provider.changePrice(subscriptionId, open.prices.scale)
     await open.settle()
     expect(await planOf(tenantId)).toBe('scale')
-    expect(open.heard).toMatchObject([
+    expect(open.receivedEvents).toMatchObject([
       ['SubscriptionUpdated', { tenantId, subscriptionId, plan: 'scale', changed: ['items'] }],
     ])
   })
 
   test('ends, and the plan with it', async () => {
     const { tenantId, subscriptionId } = await open.subscriber('pro')
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     open.provider.cancel(subscriptionId)
     await open.settle()
     expect(await planOf(tenantId)).toBe('free')
-    expect(namesOf(open.heard)).toEqual(['SubscriptionCanceled'])
+    expect(namesOf(open.receivedEvents)).toEqual(['SubscriptionCanceled'])
   })
 })

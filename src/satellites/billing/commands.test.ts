@@ -14,12 +14,12 @@ beforeAll(async () => {
   ;({ open, tenantry, json } = program)
 })
 afterAll(() => program.end())
-beforeEach(() => void open.heard.splice(0))
+beforeEach(() => void open.receivedEvents.splice(0))
 afterEach(() => open.provider.faults.clear())
 
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 /** What has happened since, and is lost on the way. */
-const unheard = () => {
+const undelivered = () => {
   const from = open.provider.events.length
   return () => open.provider.events.slice(from)
 }
@@ -32,7 +32,8 @@ const fetched = async () => {
 const failedEvents = async () => (await open.inbox()).filter(({ status }) => status === 'failed')
 
 /** Names of the events about a tenant: a backfill fetches those that other tests lost, too. */
-const heardOf = (tenantId: string) => namesOf(open.heard.filter(([, event]) => event.tenantId === tenantId))
+const receivedNamesOf = (tenantId: string) =>
+  namesOf(open.receivedEvents.filter(([, event]) => event.tenantId === tenantId))
 
 describe('billing:sync', () => {
   test('brings one tenant, or all, up to what the provider has', async () => {
@@ -100,7 +101,7 @@ test('billing:sync lists whom the provider does not know, goes on, and ends with
 describe('billing:backfill', () => {
   test('fetches what was lost, once, and it is said once', async () => {
     const { tenantId, subscriptionId } = await open.subscriber()
-    const lost = unheard()
+    const lost = undelivered()
     open.provider.changePrice(subscriptionId, open.prices.scale)
     const since = new Date(open.provider.now().getTime() - 86_400_000).toISOString()
     const all = open.provider.events.length
@@ -111,14 +112,14 @@ describe('billing:backfill', () => {
     expect(await json('billing:backfill', '--since', since)).toEqual({ code: 0, answer, stderr: '' })
     expect(missing).toEqual(expect.arrayContaining(lost().map(({ id }) => id)))
     expect((await fetched()).filter((id) => !before.includes(id))).toEqual(missing.toSorted())
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     await open.process()
     expect(await planOf(tenantId)).toBe('scale')
-    expect(heardOf(tenantId)).toEqual(['SubscriptionUpdated'])
+    expect(receivedNamesOf(tenantId)).toEqual(['SubscriptionUpdated'])
     expect((await json('billing:backfill', '--since', since)).answer).toEqual({ events: all, taken: 0 })
     expect(new Set(await open.deliver(lost()))).toEqual(new Set([200]))
     await open.process()
-    expect(heardOf(tenantId)).toEqual(['SubscriptionUpdated'])
+    expect(receivedNamesOf(tenantId)).toEqual(['SubscriptionUpdated'])
     const { stdout } = await tenantry.run('billing:backfill', '--since', '2099-01-01')
     expect(stdout).toMatch(/^events +0\ntaken +0$/m)
   })
@@ -142,19 +143,19 @@ describe('billing:replay', () => {
     expect(await failedEvents()).toHaveLength(1)
     const done = await json('billing:replay', '--failed')
     expect(done).toMatchObject({ code: 0, answer: { replayed: true, events: [{ eventId }] } })
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     await open.process()
     expect(await planOf(tenantId)).toBe('scale')
-    expect(namesOf(open.heard)).toEqual(['SubscriptionUpdated'])
+    expect(namesOf(open.receivedEvents)).toEqual(['SubscriptionUpdated'])
 
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     const { stdout } = await tenantry.run('billing:replay', eventId)
     expect(stdout).toContain(eventId)
     const since = await json('billing:replay', '--since', '2000-01-01', '--dry-run')
     expect(since.answer.events).toHaveLength((await open.inbox()).length)
     await json('billing:replay', '--since', '2000-01-01')
     await open.process()
-    expect(open.heard).toEqual([])
+    expect(open.receivedEvents).toEqual([])
     expect(await planOf(tenantId)).toBe('scale')
     expect(await json('billing:replay', '--failed')).toMatchObject({ code: 0, answer: { events: [] } })
   })

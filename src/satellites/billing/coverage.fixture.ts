@@ -27,7 +27,7 @@ async function subscribe(stage: Stage, tenantId: string): Promise<{ subscription
 }
 
 /** All that has happened at the provider since, as the receiver is given it, and processed. */
-async function heard(stage: Stage, from: number): Promise<void> {
+async function deliverSince(stage: Stage, from: number): Promise<void> {
   const { billing } = tenancyOf(stage)
   for (const event of provider.events.slice(from)) {
     const { body, headers } = provider.signed(event, { secret: SECRET, at: new Date() })
@@ -52,10 +52,10 @@ async function life(stage: Stage): Promise<void> {
   provider.setPaymentMethod(customerId, 'declines')
   provider.advance({ days: 32 })
   provider.cancel(other.id)
-  await heard(stage, from)
+  await deliverSince(stage, from)
   const lost = provider.emit('customer.subscription.updated', { ...trial, customer: 'cus_of_nobody', metadata: {} })
   provider.forget(trial.id)
-  await heard(stage, provider.events.indexOf(lost))
+  await deliverSince(stage, provider.events.indexOf(lost))
 }
 
 export const part: Part = {
@@ -75,7 +75,7 @@ export const part: Part = {
     },
     received: async (stage) => {
       const event = provider.emit('product.updated', provider.product({ name: 'Another' }))
-      await heard(stage, provider.events.indexOf(event))
+      await deliverSince(stage, provider.events.indexOf(event))
       return { eventId: event.id }
     },
   },

@@ -107,7 +107,7 @@ describe('a customer', () => {
   test('second of a tenant is refused, and told', async () => {
     const { tenantId, subscriptionId } = await subscriber()
     const { customerId } = await billing().of(tenantId)
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     const other = open.provider.customer({ metadata: { tenantId } })
     open.provider.subscribe(other.id, SCALE)
     await open.settle()
@@ -116,7 +116,7 @@ describe('a customer', () => {
       plan: 'pro',
       subscription: { id: subscriptionId },
     })
-    expect(open.heard).toContainEqual([
+    expect(open.receivedEvents).toContainEqual([
       'BillingMisconfigured',
       expect.objectContaining({ tenantId, reason: 'second_customer', customerId: other.id }),
     ])

@@ -37,12 +37,12 @@ test('a subscription is known, and no plan is written for it, whatever becomes o
 })
 
 test('whoever works on jobs says at the start that the host decides', async () => {
-  const heard: string[] = []
-  const satellites = [billing(open.options), witness((name) => heard.push(name))] as never
+  const received: string[] = []
+  const satellites = [billing(open.options), witness((name) => received.push(name))] as never
   const api = await open.open({ role: 'api', satellites })
-  expect(heard).toEqual([])
+  expect(received).toEqual([])
   const worker = await open.open({ role: 'worker', satellites })
-  expect(heard).toEqual(['BillingMisconfigured'])
+  expect(received).toEqual(['BillingMisconfigured'])
   const { rows } = await open.tenancy.kernel.database.sql('select payload from multitenancy.witness_said')
   expect(rows).toMatchObject([{ payload: { reason: 'plan_resolved_by_host', tenantId: null } }])
   expect(open.log.join()).toContain('plans.getPlan decides which plan tenants have: billing writes none')

@@ -11,10 +11,10 @@ beforeAll(async () => {
   open = await openBilling(inject('postgresUrl'))
 })
 afterAll(() => open.end())
-beforeEach(() => void open.heard.splice(0))
+beforeEach(() => void open.receivedEvents.splice(0))
 
 const misconfigurations = () =>
-  open.heard.flatMap(([name, { tenantId, reason, subscriptionId, customerId }]) =>
+  open.receivedEvents.flatMap(([name, { tenantId, reason, subscriptionId, customerId }]) =>
     name === 'BillingMisconfigured' ? [{ tenantId, reason, subscriptionId, customerId }] : [],
   )
 const unmapped = ({ tenantId, subscriptionId, customerId }: Subscriber) => ({
@@ -34,7 +34,7 @@ const lastOf = (type: Stripe.Event.Type) => {
 async function astray(): Promise<Subscriber> {
   const subscriber = await open.subscriber('scale')
   open.provider.changePrice(subscriber.subscriptionId, open.prices.unmapped)
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   return subscriber
 }
 
@@ -54,7 +54,7 @@ describe('a price in no mapping', () => {
     open.provider.cancel(one.subscriptionId, { atPeriodEnd: true })
     await open.settle()
     expect(misconfigurations()).toEqual([unmapped(one), unmapped(one)])
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     open.provider.cancel(one.subscriptionId)
     await open.settle()
     expect(misconfigurations()).toEqual([])
@@ -64,7 +64,7 @@ describe('a price in no mapping', () => {
     const one = await astray()
     const second = open.provider.subscribe(one.customerId, open.prices.unmapped)
     for (const _ of [1, 2]) {
-      open.heard.splice(0)
+      open.receivedEvents.splice(0)
       await Array.fromAsync(open.tenancy.billing.sync.run(one.tenantId))
       expect(misconfigurations()).toHaveLength(2)
       expect(misconfigurations()).toEqual(
@@ -78,7 +78,7 @@ describe('a price in no mapping', () => {
   test('is not said of by a sync once it has ended, nor of what is mapped', async () => {
     const [gone, fine] = [await astray(), await open.subscriber('pro')]
     open.provider.cancel(gone.subscriptionId)
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     await Array.fromAsync(open.tenancy.billing.sync.run(gone.tenantId))
     await Array.fromAsync(open.tenancy.billing.sync.run(fine.tenantId))
     expect(misconfigurations()).toEqual([])
@@ -87,7 +87,7 @@ describe('a price in no mapping', () => {
 
   test('is not said of beside one that is mapped', async () => {
     const one = await open.subscriber('pro')
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     const { object } = lastOf('customer.subscription.created').data
     const { items, ...rest } = object as Stripe.Subscription
     const beside = { ...items.data[0], id: 'si_beside', price: { id: open.prices.unmapped, product: 'prod_other' } }
@@ -120,7 +120,7 @@ describe('a second customer for a tenant', () => {
 
   test('is refused, and said of with each event that names the tenant, once', async () => {
     const first = await open.subscriber('pro')
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     const before = open.provider.events.length
     const customerId = checkedOut(first.tenantId)
     await open.deliver()
@@ -130,7 +130,7 @@ describe('a second customer for a tenant', () => {
     await open.tenancy.billing.processing.process(lastOf('customer.subscription.created').id, true)
     expect(misconfigurations()).toEqual([second(first.tenantId, customerId), second(first.tenantId, customerId)])
     await open.process()
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     for (const { id } of open.provider.events.slice(before)) await open.tenancy.billing.inbox.replay(id)
     const kept = (await open.inbox()).filter(({ status }) => status === 'waiting')
     expect(kept.length).toBeGreaterThan(1)
@@ -181,7 +181,7 @@ describe('a second customer for a tenant', () => {
     const first = await open.subscriber('pro')
     open.provider.deleteCustomer(first.customerId)
     await open.settle()
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     const customerId = checkedOut(first.tenantId)
     await open.settle()
     expect(misconfigurations()).toEqual([])

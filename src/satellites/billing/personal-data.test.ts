@@ -140,7 +140,7 @@ test('nothing of a person is kept', async () => {
   const inbox = await open.inbox()
   expect(inbox.map(({ eventId }) => eventId).toSorted()).toEqual(provider.events.map(({ id }) => id).toSorted())
   expect(new Set(inbox.map(({ status }) => status))).toEqual(new Set(['completed', 'failed']))
-  expect(new Set(open.heard.map(([name]) => name))).toContain('PaymentFailed')
+  expect(new Set(open.receivedEvents.map(([name]) => name))).toContain('PaymentFailed')
 
   const all = await everything()
   for (const table of [
@@ -153,6 +153,6 @@ test('nothing of a person is kept', async () => {
   for (const { eventId } of inbox)
     expect([...all.values()].filter((rows) => rows.includes(eventId)).length).toBeGreaterThan(1)
   for (const [table, rows] of all) expect([table, planted(rows)]).toEqual([table, []])
-  expect(planted(JSON.stringify(open.heard))).toEqual([])
+  expect(planted(JSON.stringify(open.receivedEvents))).toEqual([])
   expect(planted(open.log.join(''))).toEqual([])
 })

@@ -9,8 +9,8 @@ import { events } from './model/events.ts'
 
 const NAMES: ReadonlySet<string> = new Set(events.map(({ name }) => name))
 
-/** @param heard after it was written down, and before that is committed */
-export const witness = (heard: (name: string) => void = () => undefined) =>
+/** @param onEvent after it was written down, and before that is committed */
+export const witness = (onEvent: (name: string) => void = () => undefined) =>
   defineSatellite({
     name: 'witness',
     summary: 'Writes down what billing has said',
@@ -25,7 +25,7 @@ export const witness = (heard: (name: string) => void = () => undefined) =>
       onAny('within', async ({ database }: Kernel, { name }, event) => {
         if (!NAMES.has(name)) return
         await database.sql('insert into multitenancy.witness_said (name, payload) values ($1, $2)', [name, event])
-        heard(name)
+        onEvent(name)
       }),
     ],
   })

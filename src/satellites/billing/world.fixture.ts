@@ -82,7 +82,7 @@ async function openWorld(bases: readonly TestTenancy<[]>[], seed: number, lives:
   if (!reference || !other) throw new Error('a world has two sides')
   const around = { ...surroundings(provider, options, reference.tenancy), random }
   const all = ids.map((id) => new Life(id, around))
-  let heard = 0
+  let receivedCount = 0
   return {
     seed,
     random,
@@ -95,8 +95,8 @@ async function openWorld(bases: readonly TestTenancy<[]>[], seed: number, lives:
       for (const life of all) for (let times = random.below(3); times > 0; times--) await life.step()
       provider.advance(random.pick(PAUSES))
       const { processing, dunning } = reference.tenancy.billing
-      const events = provider.events.slice(heard)
-      heard = provider.events.length
+      const events = provider.events.slice(receivedCount)
+      receivedCount = provider.events.length
       await reference.receive(events)
       const inOrder = async (some: ProviderEvents) => {
         for (const { id } of some) await processing.process(id, true)

@@ -53,7 +53,7 @@ const knowAll = (...keys: string[]) =>
   })
 
 /** Notifications come in the order of their commits: none of what was done until now is on its way any more. */
-async function everythingHeard(): Promise<void> {
+async function notificationsDelivered(): Promise<void> {
   for (const { kernel } of both()) {
     const { promise, resolve } = Promise.withResolvers<void>()
     const ear = await kernel.database.listen(
@@ -243,7 +243,7 @@ describe('while the database is away', () => {
 
 describe('while it cannot be read, although changes are heard', () => {
   test('what is known is stale once its time is over, or refused, until it can be read', async () => {
-    await everythingHeard()
+    await notificationsDelivered()
     await knowAll('half', 'on')
     for (const tenancy of both()) expect((await explain(tenancy, 'on')).reason).toBe('STATIC')
     await here.kernel.database.session(async (locking) => {

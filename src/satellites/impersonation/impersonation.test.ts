@@ -26,19 +26,19 @@ let tenancy: ImpersonationTenancy
 let record: Recording
 let clock: Awaited<ReturnType<typeof openImpersonation>>['clock']
 let id: string
-const heard: { name: string; event: object }[] = []
+const receivedEvents: { name: string; event: object }[] = []
 
 beforeAll(async () => {
   ;({ opened, tenancy, record, clock } = await openImpersonation(inject('postgresUrl')))
   for (const type of [ImpersonationStarted, ImpersonationEnded]) {
-    tenancy.on(type, (event) => void heard.push({ name: type.name, event }))
+    tenancy.on(type, (event) => void receivedEvents.push({ name: type.name, event }))
   }
 })
 afterAll(() => opened?.end())
 beforeEach(async () => {
   id = await anyTenant(tenancy)
   record.entries.splice(0)
-  heard.splice(0)
+  receivedEvents.splice(0)
 })
 afterEach(() => {
   record.failure = undefined
@@ -89,14 +89,14 @@ describe('beginning', () => {
         actor: ALICE,
       },
     ])
-    await eventually(() => expect(heard).toHaveLength(1))
-    expect(heard).toMatchObject([
+    await eventually(() => expect(receivedEvents).toHaveLength(1))
+    expect(receivedEvents).toMatchObject([
       {
         name: 'ImpersonationStarted',
         event: { tenantId: id, sessionId, userId: 'user-42', reason: START_OPTIONS.reason, expiresAt },
       },
     ])
-    expect(JSON.stringify(heard)).not.toMatch(/alice/i)
+    expect(JSON.stringify(receivedEvents)).not.toMatch(/alice/i)
   })
 
   test('a host says whom it has signed in', async () => {
@@ -116,7 +116,7 @@ describe('beginning', () => {
     for (const spelling of [token, token.slice(4), bytes.toString('hex'), bytes.toString('base64')]) {
       expect(rows).not.toContain(spelling)
       expect(JSON.stringify(await tenancy.impersonation.list(id))).not.toContain(spelling)
-      expect(JSON.stringify([record.entries, heard])).not.toContain(spelling)
+      expect(JSON.stringify([record.entries, receivedEvents])).not.toContain(spelling)
     }
   })
 
@@ -266,9 +266,9 @@ describe('ending', () => {
       },
     ])
     await eventually(() =>
-      expect(heard.map(({ name }) => name)).toEqual(['ImpersonationStarted', 'ImpersonationEnded']),
+      expect(receivedEvents.map(({ name }) => name)).toEqual(['ImpersonationStarted', 'ImpersonationEnded']),
     )
-    expect(heard[1]?.event).toMatchObject({ tenantId: id, sessionId, userId: 'user-42', cause: 'ended' })
+    expect(receivedEvents[1]?.event).toMatchObject({ tenantId: id, sessionId, userId: 'user-42', cause: 'ended' })
   })
 
   test('comes before the requests that come while it waits for those before it', async () => {
@@ -310,7 +310,7 @@ describe('ending', () => {
       await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
     }
     const told = () =>
-      heard.flatMap(({ event }) =>
+      receivedEvents.flatMap(({ event }) =>
         'cause' in event && 'sessionId' in event && event.cause === 'tenant-deleted' ? [event.sessionId] : [],
       )
     await eventually(() => expect(told().toSorted()).toEqual(sessions.map(({ sessionId }) => sessionId).toSorted()))

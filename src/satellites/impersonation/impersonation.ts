@@ -121,7 +121,7 @@ export class Impersonations {
 
   /** For a route, once and not per request. Throws when nobody listens to changes, as when the audit log is off. */
   entrance(): ImpersonationEntrance {
-    if (!this.#kernel.events.isHeardWithin(ChangeRecorded)) {
+    if (!this.#kernel.events.hasHandlersWithin(ChangeRecorded)) {
       throw new Error('impersonation: nothing would record its requests; the tenancy needs the satellite auditLogs')
     }
     return { enter: (tenantId, token, request) => this.#enterOnce(tenantId, token, request) }

@@ -223,7 +223,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
   })
 
   describe('events', () => {
-    const heard = (tenantId: string) => {
+    const recordEvents = (tenantId: string) => {
       const events: string[] = []
       const { tenancy } = all.opened
       const mine = (event: { tenantId: string }) => event.tenantId === tenantId
@@ -242,7 +242,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     }
 
     test('tell each use, each threshold once a day, and the first refusal of a day', async () => {
-      const { events, end } = heard(acme)
+      const { events, end } = recordEvents(acme)
       await quotas.consume(acme, 'exports', 7)
       await quotas.consume(acme, 'exports', 0)
       await quotas.consume(acme, 'exports', 1)
@@ -272,7 +272,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     })
 
     test('tell thresholds of what stands, and of what is only tracked', async () => {
-      const { events, end } = heard(acme)
+      const { events, end } = recordEvents(acme)
       await quotas.setUsage(acme, 'seats', 2.4)
       await quotas.track(acme, 'exports', 11)
       await eventually(() =>
@@ -303,7 +303,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     })
 
     test('what is only looked at tells nothing', async () => {
-      const { events, end } = heard(acme)
+      const { events, end } = recordEvents(acme)
       await quotas.setUsage(acme, 'seats', 1)
       await quotas.check(acme, 'seats', 100)
       await quotas.snapshot(acme)

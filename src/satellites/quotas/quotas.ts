@@ -232,12 +232,12 @@ export class Quotas {
 
   async #used(tenantId: string, { plan, requests, taken }: Outcome): Promise<void> {
     const { events, log } = this.#kernel
-    const isHeard = events.isHeard(QuotaTracked)
+    const hasHandlers = events.hasHandlers(QuotaTracked)
     for (const [index, request] of requests.entries()) {
       if (request.amount === 0) continue
       const usage = taken.usages[index] ?? 0
       this.alerts.ofUse(tenantId, plan.plan, request, usage, taken.nowMs)
-      if (!isHeard) continue
+      if (!hasHandlers) continue
       try {
         await events.announce(QuotaTracked, { tenantId, quota: request.quota, amount: request.amount, usage })
       } catch (error) {

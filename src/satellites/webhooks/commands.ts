@@ -58,7 +58,7 @@ export const commands = [
           .split(',')
           .map((name) => name.trim()),
         secret: options.secret,
-        heard: (settlement) => {
+        onSettled: (settlement) => {
           const attempt = attemptOf(settlement)
           terminal.item(lineOf(attempt), attempt).catch(() => undefined) // nobody reads any more: the signal says so too
         },

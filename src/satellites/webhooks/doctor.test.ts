@@ -65,7 +65,7 @@ test('nothing is found where nothing is wrong', async () => {
   expect(await checks()).toEqual([])
   await subscribe()
   await subscribe(null)
-  const listener = await tenancy.webhooks.listen({ tenantId: id, url: receiver.url, heard: () => undefined })
+  const listener = await tenancy.webhooks.listen({ tenantId: id, url: receiver.url, onSettled: () => undefined })
   receiver.respondWith(() => ({ status: 500 }))
   await dispatch()
   await tenancy.webhooks.retry()

@@ -20,7 +20,7 @@ let developer: WebhooksTenancy
 let service: WebhooksTenancy
 let receiver: Receiver
 let id: string
-let heard: Settlement[]
+let settlements: Settlement[]
 let listeners: Listener[]
 
 beforeAll(async () => {
@@ -34,7 +34,7 @@ afterAll(() => opened.end())
 beforeEach(async () => {
   receiver = await startReceiver()
   id = await activeTenant(service)
-  heard = []
+  settlements = []
   listeners = []
 })
 afterEach(async () => {
@@ -44,7 +44,7 @@ afterEach(async () => {
 })
 
 async function listen(events?: string[]): Promise<Listener> {
-  const options = { tenantId: id, url: receiver.url, heard: (one: Settlement) => void heard.push(one) }
+  const options = { tenantId: id, url: receiver.url, onSettled: (one: Settlement) => void settlements.push(one) }
   const listener = await developer.webhooks.listen({ ...options, ...(events ? { events } : {}) })
   listeners.push(listener)
   return listener
@@ -66,7 +66,7 @@ describe('while somebody listens', () => {
     const listener = await listen()
     const [deliveryId = ''] = await dispatch()
     expect(await service.webhooks.retry()).toBe(0)
-    await eventually(() => expect(heard).toHaveLength(1))
+    await eventually(() => expect(settlements).toHaveLength(1))
     expect(receiver.received.map(({ headers }) => headers['x-delivery-id'])).toEqual([deliveryId])
     const [delivery] = await deliveriesOf(service, id, listener.webhookId)
     expect(delivery).toMatchObject({ id: deliveryId, state: 'delivered', attemptCount: 1 })
@@ -106,18 +106,18 @@ describe('while somebody listens', () => {
     await listen()
     receiver.respondWith(() => ({ status: 500 }))
     await dispatch()
-    await eventually(() => expect(heard).toMatchObject([{ status: 500, verdict: { state: 'retry_scheduled' } }]))
+    await eventually(() => expect(settlements).toMatchObject([{ status: 500, verdict: { state: 'retry_scheduled' } }]))
     receiver.respondWith(() => ({ status: 410 }))
     await dispatch()
-    await eventually(() => expect(heard.at(-1)).toMatchObject({ status: 410, verdict: { state: 'failed' } }))
+    await eventually(() => expect(settlements.at(-1)).toMatchObject({ status: 410, verdict: { state: 'failed' } }))
     receiver.respondWith(() => ({}))
     await dispatch()
-    await eventually(() => expect(heard.at(-1)).toMatchObject({ status: 200 }))
+    await eventually(() => expect(settlements.at(-1)).toMatchObject({ status: 200 }))
 
     clock.advance(13 * SECOND_MS)
     await dispatch() // it looks, and finds what is due
     const again = expect.objectContaining({ status: 200, delivery: expect.objectContaining({ attemptCount: 1 }) })
-    await eventually(() => expect(heard).toContainEqual(again))
+    await eventually(() => expect(settlements).toContainEqual(again))
     expect(await subscriptions()).toMatchObject([{ enabled: true, isThere: true }])
     expect(told).toEqual([])
   })
@@ -133,7 +133,7 @@ describe('whoever leaves', () => {
     listeners.pop()
     expect(await dispatch()).toEqual([])
     expect(await subscriptions()).toMatchObject([{ isThere: false }])
-    expect(heard).toEqual([])
+    expect(settlements).toEqual([])
     await service.webhooks.retry()
     const { rows } = await service.kernel.database.sql(
       'select state, attempt_count from multitenancy.webhook_deliveries where id = $1',
@@ -145,7 +145,7 @@ describe('whoever leaves', () => {
   test('can do so also when the tenant has been deleted meanwhile', async () => {
     const listener = await listen(['tenant.*'])
     await service.tenants.delete(id)
-    await eventually(() => expect(heard.map(({ delivery }) => delivery.event)).toEqual(['tenant.deleted']))
+    await eventually(() => expect(settlements.map(({ delivery }) => delivery.event)).toEqual(['tenant.deleted']))
     await listener.close()
     listeners.pop()
     expect(await subscriptions()).toMatchObject([{ isThere: false }])

@@ -19,7 +19,10 @@ const RENEW_MS = 15_000
 export interface ListenerParts {
   readonly kernel: Kernel
   readonly subscriptions: Subscriptions
-  readonly courier: (egress: Egress, only: { webhookId: string; url: string; heard: ListenOptions['heard'] }) => Courier
+  readonly courier: (
+    egress: Egress,
+    only: { webhookId: string; url: string; onSettled: ListenOptions['onSettled'] },
+  ) => Courier
 }
 
 export interface ListenOptions {
@@ -31,7 +34,7 @@ export interface ListenOptions {
   /** Absent: a new one. */
   readonly secret?: string | undefined
   /** Is told of each attempt. */
-  readonly heard: (settlement: Settlement) => void
+  readonly onSettled: (settlement: Settlement) => void
 }
 
 export class Listener {
@@ -48,21 +51,21 @@ export class Listener {
   private constructor(
     parts: ListenerParts,
     { webhookId, secret }: { webhookId: string; secret: string },
-    { egress, url, heard }: { egress: Egress; url: string; heard: ListenOptions['heard'] },
+    { egress, url, onSettled }: { egress: Egress; url: string; onSettled: ListenOptions['onSettled'] },
   ) {
     this.#parts = parts
     this.webhookId = webhookId
     this.secret = secret
     this.url = url
     this.#egress = egress
-    this.#courier = parts.courier(egress, { webhookId, url, heard })
+    this.#courier = parts.courier(egress, { webhookId, url, onSettled })
     this.#renewal = setInterval(() => void this.#renew(), RENEW_MS)
   }
 
   /** `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, or a 400. */
   static async open(
     parts: ListenerParts,
-    { tenantId, url, events = ['*'], secret, heard }: ListenOptions,
+    { tenantId, url, events = ['*'], secret, onSettled }: ListenOptions,
   ): Promise<Listener> {
     const patterns = parsed(EventPatterns, events, 'events')
     const own = secret === undefined ? newSecret() : parsed(Secret, secret, 'secret')
@@ -72,7 +75,7 @@ export class Listener {
       const { href, origin } = egress.check(url)
       const options = { events: patterns, secret: own, to: origin }
       const made = await parts.subscriptions.beginListening(tenantId, options)
-      listener = new Listener(parts, made, { egress, url: href, heard })
+      listener = new Listener(parts, made, { egress, url: href, onSettled })
       await listener.#courier.start()
       return listener
     } catch (error) {

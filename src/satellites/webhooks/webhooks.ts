@@ -242,7 +242,7 @@ export class Webhooks {
    */
   courier(
     egress: Kernel['egress'],
-    listener?: CourierOptions['listener'] & { readonly heard: (settlement: Settlement) => void },
+    listener?: CourierOptions['listener'] & { readonly onSettled: (settlement: Settlement) => void },
     timing: Partial<CourierTiming> = {},
   ): Courier {
     return new Courier(
@@ -258,7 +258,7 @@ export class Webhooks {
             for (const onSent of this.#watching) onSent()
             return
           }
-          if ((await together()).isOurs) listener.heard(settlement)
+          if ((await together()).isOurs) listener.onSettled(settlement)
         },
       },
       { ...this.#options, timing, ...(listener ? { listener } : {}) },

@@ -20,7 +20,7 @@ export interface KeyedCircuit {
   /** The server's own name, or that of the server the tenant is on. */
   placement: string
   /** When it opened as the last record had it, by whoever's clock. */
-  heardMs: number
+  receivedMs: number
 }
 
 export interface TenantsCircuit extends KeyedCircuit {
@@ -67,7 +67,7 @@ export class CircuitTable {
     const kept = this.#servers.get(placement)
     if (kept) return kept
     const key = { kind: 'server', name: placement } as const
-    const made = { key, circuit: new Circuit(this.#rule), placement, heardMs: 0 }
+    const made = { key, circuit: new Circuit(this.#rule), placement, receivedMs: 0 }
     this.#servers.set(placement, made)
     return made
   }
@@ -119,7 +119,7 @@ export class CircuitTable {
       key: { kind: 'tenant', name: tenantId },
       circuit: new Circuit(this.#rule),
       placement,
-      heardMs: 0,
+      receivedMs: 0,
       server,
       counts: isNamed ? { successes: 0, failures: 0 } : this.#otherCounts,
     }

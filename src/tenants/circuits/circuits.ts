@@ -19,7 +19,7 @@ import { CheckFailure } from '../../kernel/resilience/health.ts'
 import { CircuitOpen } from '../tenant/errors.ts'
 import { type CircuitSnapshot, CircuitTable, type KeyedCircuit, type TenantsCircuit } from './circuit-table.ts'
 import { outcomesOf, type Reach } from './classify.ts'
-import { CircuitRecords, type Heard, type Opening } from './shared-state.ts'
+import { CircuitRecords, type Opening, type ReceivedChange } from './shared-state.ts'
 
 /** Between two looks at a probe that another process holds. */
 const LEASE_PAUSE_MS = 1_000
@@ -71,7 +71,7 @@ export class Circuits {
   /** Takes over what is open already, and hears of what opens and closes in other processes from now on. */
   async start(): Promise<void> {
     await this.#records.start(
-      (heard) => this.#learn(heard),
+      (received) => this.#learn(received),
       () => void this.#restore(),
     )
     await this.#restore()
@@ -196,7 +196,7 @@ export class Circuits {
     const { era } = circuit
     const opening = await this.#records.opening(key)
     if (circuit.era === era && opening && opening.openedAt > known) {
-      keyed.heardMs = opening.openedAt
+      keyed.receivedMs = opening.openedAt
       circuit.open(opening.openedAt, this.#nowMs)
     } else if (circuit.era === era && !(await this.#records.lease(key))) {
       await circuit.settle(era, 'neither', this.#nowMs)
@@ -219,7 +219,7 @@ export class Circuits {
   }
 
   /** What another process says of a circuit. A probe of our own in progress is newer, unless the other one succeeded. */
-  #learn({ key, opening }: Heard): void {
+  #learn({ key, opening }: ReceivedChange): void {
     const nowMs = this.#nowMs
     if (!opening) {
       this.#table.find(key)?.circuit.close(nowMs)
@@ -229,7 +229,7 @@ export class Circuits {
     const keyed = key.kind === 'server' ? server : this.#table.tenant(key.name, opening.placement, server)
     const { circuit } = keyed
     if (circuit.isProbing(nowMs) || (!circuit.isClosed && opening.openedAt <= knownMs(keyed))) return
-    keyed.heardMs = opening.openedAt
+    keyed.receivedMs = opening.openedAt
     circuit.open(opening.openedAt, nowMs)
     this.#table.keep(keyed)
   }
@@ -254,7 +254,7 @@ export class Circuits {
 }
 
 /** The last opening that was seen or heard of: a record of it is no news, whatever the clock of who wrote it. */
-const knownMs = ({ circuit, heardMs }: KeyedCircuit): number => Math.max(heardMs, circuit.openedAtMs ?? 0)
+const knownMs = ({ circuit, receivedMs }: KeyedCircuit): number => Math.max(receivedMs, circuit.openedAtMs ?? 0)
 
 const openingOf = ({ circuit, placement }: KeyedCircuit): Opening | null =>
   circuit.openedAtMs === undefined ? null : { openedAt: circuit.openedAtMs, placement }

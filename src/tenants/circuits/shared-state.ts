@@ -44,7 +44,7 @@ type Message = z.output<typeof Message>
 const signed = ({ from, kind, name, opening }: Omit<Message, 'signature'>): string =>
   JSON.stringify([from, kind, name, opening && [opening.openedAt, opening.placement]])
 
-export interface Heard {
+export interface ReceivedChange {
   readonly key: CircuitKey
   /** Null: it is closed. */
   readonly opening: Opening | null
@@ -67,7 +67,7 @@ export class CircuitRecords {
   }
 
   /** @param onGap what others said may have been missed. */
-  async start(onChange: (heard: Heard) => void, onGap: () => void): Promise<void> {
+  async start(onChange: (received: ReceivedChange) => void, onGap: () => void): Promise<void> {
     const hear = (payload: string) => {
       const message = Message.parse(JSON.parse(payload))
       if (!this.#kernel.secrets.verify(signed(message), CHANNEL, message.signature)) return
@@ -100,7 +100,7 @@ export class CircuitRecords {
   }
 
   /** Every open circuit of tenants and of these servers; undefined when the store cannot say. */
-  openings(placements: readonly string[]): Promise<Heard[] | undefined> {
+  openings(placements: readonly string[]): Promise<ReceivedChange[] | undefined> {
     const { store } = this.#kernel
     return this.#request(async () => {
       const tenants = (await store.list('circuit')).map(

@@ -31,8 +31,8 @@ export class TableChanges {
 
   /** Begins to hear of changes made by other processes. */
   async start(): Promise<void> {
-    const heard = () => void this.#doubt()
-    await this.#database.listen(CHANNEL, heard, heard)
+    const onNotification = () => void this.#doubt()
+    await this.#database.listen(CHANNEL, onNotification, onNotification)
   }
 
   stop(): void {

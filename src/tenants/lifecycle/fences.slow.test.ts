@@ -26,7 +26,7 @@ afterAll(async () => {
 
 const tenants = () => world.tenancy.tenants
 /** What a process does that has not heard of anything: straight to the driver. */
-const unheard = async (id: string) => {
+const executeDirectly = async (id: string) => {
   const place = toPlace(await tenants().registry.row(id))
   return tenants().storage.driver(place.isolation).execute(place, { text: 'select * from notes' })
 }
@@ -39,11 +39,11 @@ test('a tenant is suspended while its server is away; its storage is closed when
   expect((await tenants().get('far')).status).toBe('suspended')
   await way.open()
   await eventually(
-    async () => expect(unheard('far')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }),
+    async () => expect(executeDirectly('far')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }),
     20_000,
   )
   await tenants().activate('far')
-  expect((await unheard('far')).rows).toEqual([])
+  expect((await executeDirectly('far')).rows).toEqual([])
 })
 
 test('the storages of several tenants are closed when their server is back, each by its own job', async () => {
@@ -55,6 +55,9 @@ test('the storages of several tenants are closed when their server is back, each
   })
   await way.open()
   for (const id of ids) {
-    await eventually(async () => expect(unheard(id)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }), 20_000)
+    await eventually(
+      async () => expect(executeDirectly(id)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }),
+      20_000,
+    )
   }
 })

@@ -28,7 +28,7 @@ afterAll(async () => {
 const notes = ({ db }: TenantHandle) => db.selectFrom('notes').selectAll().execute()
 const placeOf = async (id: string) => toPlace(await world.tenancy.tenants.registry.row(id))
 /** What a process does that has not heard of anything: straight to the driver. */
-const unheard = async (id: string) => {
+const executeDirectly = async (id: string) => {
   const place = await placeOf(id)
   return world.tenancy.tenants.storage.driver(place.isolation).execute(place, { text: 'select * from notes' })
 }
@@ -36,19 +36,19 @@ const unheard = async (id: string) => {
 describe('the storage of a tenant', () => {
   test('is closed at its server when the tenant is suspended, and open when it is active again', async () => {
     await world.tenancy.tenants.suspend('acme')
-    await expect(unheard('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await expect(executeDirectly('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     await expect(notes(acme)).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
     await world.tenancy.tenants.activate('acme')
-    expect((await unheard('acme')).rows).toEqual([])
+    expect((await executeDirectly('acme')).rows).toEqual([])
     expect(await notes(acme)).toEqual([])
   })
 
   test('is closed when the tenant is deleted, and as it was when the tenant is restored', async () => {
     await world.tenancy.tenants.suspend('acme')
     await world.tenancy.tenants.delete('acme')
-    await expect(unheard('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await expect(executeDirectly('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     await world.tenancy.tenants.restore('acme')
-    await expect(unheard('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await expect(executeDirectly('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     await world.tenancy.tenants.activate('acme')
     expect(await notes(acme)).toEqual([])
   })
@@ -69,7 +69,7 @@ describe('the storage of a tenant', () => {
       throw new Error('no')
     })
     await expect(doubted).rejects.toThrow('no')
-    await expect(unheard('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+    await expect(executeDirectly('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     await world.tenancy.transaction(() => world.tenancy.tenants.activate('acme'))
     expect(await notes(acme)).toEqual([])
   })
@@ -107,11 +107,11 @@ describe('the storage of a tenant', () => {
     await expect(cutOff.tenants.activate('far')).rejects.toMatchObject({ code: 'ECONNREFUSED' })
     expect((await cutOff.tenants.get('far')).status).toBe('suspended')
     await eventually(
-      async () => expect(unheard('far')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }),
+      async () => expect(executeDirectly('far')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' }),
       20_000,
     )
     await world.tenancy.tenants.activate('far')
-    expect((await unheard('far')).rows).toEqual([])
+    expect((await executeDirectly('far')).rows).toEqual([])
   })
 })
 

@@ -184,13 +184,13 @@ describe('an installation', () => {
       up: (db) => sql`insert into public.runs select current_schema()`.execute(db).then(() => undefined),
     }
     const workers = await Promise.all([1, 2].map(() => opened.open({ role: 'api', migrations: [counting] })))
-    const heard = workers.map(recorded)
+    const recordings = workers.map(recorded)
     await host.tenants.create({ id: 'popular', name: 'Popular' })
     await Promise.all(
       [...workers, ...workers].map(({ tenants }) => tenants.installation.install('popular', { isLast: false })),
     )
     expect((await host.kernel.database.sql('select * from public.runs')).rows).toEqual([{ schema: 't1_popular' }])
-    expect(heard.flatMap((published) => published.of('popular')).sort()).toEqual([
+    expect(recordings.flatMap((published) => published.of('popular')).sort()).toEqual([
       'TenantMigrated',
       'TenantProvisioned',
       'tenants.install',

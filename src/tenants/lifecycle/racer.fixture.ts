@@ -14,7 +14,7 @@ export interface RaceStep {
 
 export interface Outcome {
   /** What the caller hears; of an installation it hears nothing. */
-  readonly heard: 'changed' | 'repeat' | 'refused' | 'nothing'
+  readonly response: 'changed' | 'repeat' | 'refused' | 'nothing'
   /** Changes and events of this racer. */
   readonly published: readonly string[]
 }
@@ -44,8 +44,8 @@ export async function openRacer(url: string): Promise<Racer> {
   return {
     async run({ id, action }) {
       const { tenancy, published } = action === 'giveUp' ? unable : able
-      const heard = await act(tenancy, id, action)
-      return { heard, published: published.of(id) }
+      const response = await act(tenancy, id, action)
+      return { response, published: published.of(id) }
     },
     async stop() {
       await able.tenancy.stop()
@@ -54,7 +54,7 @@ export async function openRacer(url: string): Promise<Racer> {
   }
 }
 
-async function act({ tenants }: Tenancy, id: string, action: Action): Promise<Outcome['heard']> {
+async function act({ tenants }: Tenancy, id: string, action: Action): Promise<Outcome['response']> {
   if (action === 'install' || action === 'giveUp') {
     await tenants.installation.install(id, { isLast: true })
     return 'nothing'

@@ -34,7 +34,7 @@ const races = STARTS.flatMap((start) =>
 function serially(start: Start, actions: readonly Action[]) {
   let { status, before } = start
   const published: string[] = []
-  const heard = actions.map((action): Outcome['heard'] => {
+  const responses = actions.map((action): Outcome['response'] => {
     const decided = verdict(status, action)
     if (typeof decided === 'object') {
       const to = decided.move.to === 'before' ? (before ?? 'failed') : decided.move.to
@@ -46,7 +46,7 @@ function serially(start: Start, actions: readonly Action[]) {
     if (action === 'install' || action === 'giveUp') return 'nothing'
     return typeof decided === 'object' ? 'changed' : decided
   })
-  return { status, heard, published: published.sort() }
+  return { status, responses, published: published.sort() }
 }
 
 const put = ({ kernel }: Tenancy, id: string, { status, before }: Start) =>
@@ -67,7 +67,7 @@ async function race(
   const { status } = await tenancy.tenants.get(id)
   const happened = {
     status,
-    heard: outcomes.map(({ heard }) => heard),
+    responses: outcomes.map(({ response }) => response),
     // A repeat is told of as well, also where it turns out to be none.
     published: outcomes
       .flatMap(({ published }) => published)
@@ -75,12 +75,12 @@ async function race(
       .sort(),
   }
   const forwards = serially(start, [first, second])
-  const { heard, ...rest } = serially(start, [second, first])
+  const { responses, ...rest } = serially(start, [second, first])
   const name = `${start.status} (${start.before}): ${first} and ${second}`
-  expect([forwards, { ...rest, heard: heard.toReversed() }], name).toContainEqual(happened)
-  if (first === second && happened.heard.includes('changed')) {
+  expect([forwards, { ...rest, responses: responses.toReversed() }], name).toContainEqual(happened)
+  if (first === second && happened.responses.includes('changed')) {
     expect(
-      happened.heard.filter((word) => word === 'changed'),
+      happened.responses.filter((word) => word === 'changed'),
       name,
     ).toHaveLength(1)
   }

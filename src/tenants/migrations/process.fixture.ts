@@ -20,7 +20,7 @@ await serveParent(async ({ url, migrations }) => {
   return async ({ direction, ...options }) => {
     const { migrations } = tenancy.tenants
     const report = await (direction === 'down' ? migrations.rollback(options) : migrations.run(options))
-    const heard = published.events.filter(({ name }) => name === 'TenantMigrated').map(({ tenantId }) => tenantId)
-    return { report, heard }
+    const migrated = published.events.filter(({ name }) => name === 'TenantMigrated').map(({ tenantId }) => tenantId)
+    return { report, migrated }
   }
 })

@@ -12,13 +12,13 @@ export function messagesSuite(
     const refusal = expect.objectContaining({ code: InvalidRequest.code })
     const aChannel = () => `test.${randomUUID().slice(0, 8)}`
     const hearing = async (channel: string) => {
-      const heard: string[] = []
+      const received: string[] = []
       const { close } = await opened().store.subscribe(
         channel,
-        (message) => void heard.push(message),
+        (message) => void received.push(message),
         () => undefined,
       )
-      return { heard, close }
+      return { received, close }
     }
 
     test('to everybody who listens to the channel, in order, as it is', async () => {
@@ -36,8 +36,8 @@ export function messagesSuite(
       ]
       for (const message of messages) await opened().store.publish(channel, message)
       await opened().store.publish(`${channel}.other`, 'for the other')
-      await vi.waitFor(() => expect([first.heard, second.heard]).toEqual([messages, messages]), 10_000)
-      await vi.waitFor(() => expect(other.heard).toEqual(['for the other']), 10_000)
+      await vi.waitFor(() => expect([first.received, second.received]).toEqual([messages, messages]), 10_000)
+      await vi.waitFor(() => expect(other.received).toEqual(['for the other']), 10_000)
     })
 
     test('no more to somebody who has closed', async () => {
@@ -46,8 +46,8 @@ export function messagesSuite(
       const staying = await hearing(channel)
       await leaving.close()
       await opened().store.publish(channel, 'for who is left')
-      await vi.waitFor(() => expect(staying.heard).toEqual(['for who is left']), 10_000)
-      expect(leaving.heard).toEqual([])
+      await vi.waitFor(() => expect(staying.received).toEqual(['for who is left']), 10_000)
+      expect(leaving.received).toEqual([])
     })
 
     test('to others, when one of them throws', async () => {
@@ -59,10 +59,10 @@ export function messagesSuite(
         },
         () => undefined,
       )
-      const { heard } = await hearing(channel)
+      const { received } = await hearing(channel)
       await opened().store.publish(channel, 'one')
       await opened().store.publish(channel, 'two')
-      await vi.waitFor(() => expect(heard).toEqual(['one', 'two']), 10_000)
+      await vi.waitFor(() => expect(received).toEqual(['one', 'two']), 10_000)
     })
 
     test('not what is too long, or not text, or on no channel', async () => {

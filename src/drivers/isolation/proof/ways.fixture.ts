@@ -92,13 +92,13 @@ export const WAYS: readonly Way[] = [
     verdicts: inSharedDatabases('remaining risk', 'harmless'),
     statements: [`notify heard, 'by statement'`],
     async isNoticed({ a, login }) {
-      const heard: string[] = []
-      login.on('notification', ({ payload = '' }) => heard.push(payload))
+      const notifications: string[] = []
+      login.on('notification', ({ payload = '' }) => notifications.push(payload))
       await login.query('listen heard')
       await a.pool.query(`select pg_notify('heard', 'by function')`)
       await login.query('select 1') // what was sent before has arrived with its answer
       await login.query('unlisten heard')
-      return heard.length > 0
+      return notifications.length > 0
     },
   },
   {

@@ -12,11 +12,11 @@ afterEach(() => open.clear())
 afterAll(() => open.end())
 
 test('failures are told with what is to be known of them', async () => {
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   const { tenantId, subscriptionId } = await open.debtor('scale')
   const [invoice] = open.invoices(subscriptionId)
   await open.pass({ days: DAYS.retry })
-  const failures = open.heard.flatMap(([name, event]) =>
+  const failures = open.receivedEvents.flatMap(([name, event]) =>
     name === 'PaymentFailed' && event.tenantId === tenantId ? [event] : [],
   )
   const one = { subscriptionId, invoiceId: invoice?.id, amount: 29_900, currency: 'usd' }
@@ -64,10 +64,10 @@ test('the first payment of a subscription has no case: nothing has begun', async
   const { tenantId, customerId, subscriptionId } = await open.payer()
   open.provider.cancel(subscriptionId)
   open.provider.setPaymentMethod(customerId, 'declines')
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   open.provider.subscribe(customerId, open.prices.pro)
   await open.pass({ hours: 1 })
-  expect(open.heardOf(tenantId)).toContain('PaymentFailed')
+  expect(open.receivedNamesOf(tenantId)).toContain('PaymentFailed')
   expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active free', []])
 })
 
@@ -91,7 +91,7 @@ test('a failure that is heard after the payment of a later period takes nothing 
   }
   await open.pass({ days: DAYS.grace })
   expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
-  expect(open.heardOf(tenantId)).not.toContain('TenantSuspended')
+  expect(open.receivedNamesOf(tenantId)).not.toContain('TenantSuspended')
 })
 
 test('what is billed in the middle of a period that is not paid joins its case', async () => {
@@ -121,7 +121,7 @@ test('an invoice that was paid by other means takes all of it back, though nothi
   open.provider.emit('invoice.paid', { ...owed, status: 'paid' })
   await open.settle()
   expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
-  expect(open.heardOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1) // its first invoice
+  expect(open.receivedNamesOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1) // its first invoice
 })
 
 test('a replay of events publishes nothing and changes nothing, also after the provider has forgotten them', async () => {
@@ -141,7 +141,7 @@ test('a replay of events publishes nothing and changes nothing, also after the p
       ids.map(async (id) => [await open.standing(id), await open.cases(id), await open.tenancy.billing.of(id)]),
     )
   const before = await known()
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   const customers = [customerId, other.customerId]
   const events = (await open.inbox())
     .filter(({ payload }) => customers.includes(payload.data.object.customer))
@@ -152,7 +152,7 @@ test('a replay of events publishes nothing and changes nothing, also after the p
     for (const eventId of events) await open.tenancy.billing.inbox.replay(eventId)
     for (const eventId of events) await open.tenancy.billing.processing.process(eventId, true)
     expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
-    expect(open.heard).toEqual([])
+    expect(open.receivedEvents).toEqual([])
     expect(await known()).toEqual(before)
   }
   await replay()

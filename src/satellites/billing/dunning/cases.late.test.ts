@@ -113,13 +113,13 @@ describe('what is heard late', () => {
     open.provider.cancel(subscriptionId)
     open.provider.setPaymentMethod(customerId, 'good')
     open.provider.subscribe(customerId, open.prices.scale)
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     await open.deliver([...open.provider.events.slice(before)].reverse())
     for (const { id } of [...open.provider.events.slice(before)].reverse()) {
       await open.tenancy.billing.processing.process(id, true)
     }
     expect(await open.now(tenantId)).toEqual(['active scale', 'recovered'])
-    expect(open.heardOf(tenantId)).not.toContain('TenantSuspended')
+    expect(open.receivedNamesOf(tenantId)).not.toContain('TenantSuspended')
   })
 
   test('a failure of an invoice that is paid, where the provider has neither any more', async () => {

@@ -129,15 +129,15 @@ describe('many at once', () => {
     const debtors = await open.debtors(3)
     open.provider.advance(GRACE)
     const other = await open.open({ role: 'api' })
-    const heard: string[] = []
+    const received: string[] = []
     const processes = [open.tenancy, other]
     for (const { kernel } of processes) {
-      kernel.events.subscribe(TenantSuspended, 'within', ({ tenantId }) => void heard.push(tenantId))
+      kernel.events.subscribe(TenantSuspended, 'within', ({ tenantId }) => void received.push(tenantId))
     }
     const sweeps = Array.from({ length: 10 }, (_, n) => processes[n % processes.length] ?? open.tenancy)
     const done = await Promise.all(sweeps.map(({ billing }) => billing.dunning.sweep()))
     expect(done.reduce((sum, count) => sum + count, 0)).toBe(debtors.length)
-    expect(heard.sort()).toEqual(debtors.map(({ tenantId }) => tenantId).sort())
+    expect(received.sort()).toEqual(debtors.map(({ tenantId }) => tenantId).sort())
     for (const { tenantId } of debtors) expect((await open.now(tenantId))[0]).toBe('suspended pro')
     await other.stop()
   })

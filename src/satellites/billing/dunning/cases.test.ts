@@ -46,7 +46,7 @@ const WHOLE: Case = [
     await open.pass({ hours: 1 })
     expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual([standing, [state]])
 
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
     await open.settle()
     expect([await open.standing(tenantId), await open.cases(tenantId), await dunning()]).toEqual([
@@ -54,7 +54,7 @@ const WHOLE: Case = [
       ['recovered'],
       null,
     ])
-    expect(open.heardOf(tenantId).sort()).toEqual(['PaymentSucceeded', 'SubscriptionUpdated', ...last])
+    expect(open.receivedNamesOf(tenantId).sort()).toEqual(['PaymentSucceeded', 'SubscriptionUpdated', ...last])
   },
 ]
 
@@ -88,7 +88,7 @@ const SECOND_PERIOD: Case = [
     await open.pass({ days: DAYS.grace })
     expect(await open.cases(tenantId)).toEqual([state, state])
     const [second, first] = open.invoices(subscriptionId)
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     open.provider.payInvoice(first?.id as string)
     await open.settle()
     expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual([standing, ['recovered', state]])
@@ -98,7 +98,7 @@ const SECOND_PERIOD: Case = [
       'active pro',
       ['recovered', 'recovered'],
     ])
-    expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
+    expect(open.receivedNamesOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
   },
 ]
 
@@ -108,7 +108,7 @@ const LATER_PERIOD: Case = [
     const { tenantId } = await paysNextPeriod(open, state)
     await open.pass({})
     expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
-    expect(open.heardOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
+    expect(open.receivedNamesOf(tenantId).filter((name) => name === 'TenantActivated')).toEqual(last)
     const [failure] = open.provider.events.filter(({ type }) => type === 'invoice.payment_failed').slice(-1)
     await open.tenancy.billing.inbox.replay(failure?.id as string)
     await open.process()
@@ -141,7 +141,7 @@ const RECOVERED_ONCE: Case = [
     await open.settle()
     await open.tenancy.tenants.suspend(tenantId) // by an operator
     const before = [await open.standing(tenantId), await open.cases(tenantId)]
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     const paid = open.eventsOf(customerId).filter(({ type }) => type === 'invoice.payment_succeeded')
     expect(new Set(await open.deliver(paid))).toEqual(new Set([200]))
     for (const { id } of paid) await open.tenancy.billing.inbox.replay(id)
@@ -149,7 +149,7 @@ const RECOVERED_ONCE: Case = [
     const again = open.provider.emit('invoice.payment_succeeded', paid.at(-1)?.data.object as object)
     await open.settle()
     expect(again.id).not.toBe(paid.at(-1)?.id)
-    expect(open.heardOf(tenantId)).toEqual(['PaymentSucceeded'])
+    expect(open.receivedNamesOf(tenantId)).toEqual(['PaymentSucceeded'])
     expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(before)
   },
 ]

@@ -22,7 +22,7 @@ export interface Debtors {
   /** `active pro` */
   standing(tenantId: string): Promise<string>
   /** What was heard of one tenant: billing's own, and whether it was suspended or activated. */
-  heardOf(tenantId: string): string[]
+  receivedNamesOf(tenantId: string): string[]
   /** Deletes the customers at the provider; removes all cases and received events. The events of the deletion are not delivered. */
   clear(): Promise<void>
 }
@@ -52,7 +52,7 @@ export async function paysNextPeriod(open: OpenBilling & Debtors, state: string)
   await open.pass({ days: DAYS.grace })
   expect(await open.cases(one.tenantId)).toEqual([state])
   open.provider.setPaymentMethod(one.customerId, 'good')
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   open.provider.advance({ days: 30 })
   const [latest, owed] = open.invoices(one.subscriptionId)
   expect([latest?.status, owed?.status]).toEqual(['paid', 'open'])
@@ -63,7 +63,7 @@ export function debtorsOf(open: OpenBilling): Debtors {
   const { provider, tenancy } = open
   const all: Subscriber[] = []
   for (const type of [TenantSuspended, TenantActivated]) {
-    tenancy.on(type, ({ tenantId }) => void open.heard.push([type.name, { tenantId }]))
+    tenancy.on(type, ({ tenantId }) => void open.receivedEvents.push([type.name, { tenantId }]))
   }
   const payer: Debtors['payer'] = async (price = 'pro') => {
     const tenantId = await open.tenant()
@@ -122,7 +122,8 @@ export function debtorsOf(open: OpenBilling): Debtors {
       const { status, metadata } = await tenancy.tenants.get(tenantId)
       return `${status} ${metadata.plan ?? 'free'}`
     },
-    heardOf: (tenantId) => open.heard.flatMap(([name, event]) => (event.tenantId === tenantId ? [name] : [])),
+    receivedNamesOf: (tenantId) =>
+      open.receivedEvents.flatMap(([name, event]) => (event.tenantId === tenantId ? [name] : [])),
     async clear() {
       const gone = new Set(
         provider.events.flatMap(({ type, data }) => (type === 'customer.deleted' ? [data.object.id] : [])),

@@ -39,7 +39,7 @@ const invoice = (id: string, attempt: number, next: number | null): ProviderInvo
   periodEnd: day(0),
 })
 
-function heard(known: Known, facts: readonly Fact[], policy: DunningPolicy): Known {
+function applyFacts(known: Known, facts: readonly Fact[], policy: DunningPolicy): Known {
   return facts.reduce<Known>(({ records, endedAt }, fact) => {
     if ('ended' in fact) return { records, endedAt: day(fact.ended) }
     if ('paid' in fact) return { records: withSettlement(records, fact.paid), endedAt }
@@ -49,7 +49,7 @@ function heard(known: Known, facts: readonly Fact[], policy: DunningPolicy): Kno
 }
 
 const standingAfter = (facts: readonly Fact[], policy: DunningPolicy, now: number): Standing => {
-  const { records, endedAt } = heard(NOTHING, facts, policy)
+  const { records, endedAt } = applyFacts(NOTHING, facts, policy)
   return standingOf(records, endedAt, policy, day(now))
 }
 

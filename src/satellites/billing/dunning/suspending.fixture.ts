@@ -42,7 +42,7 @@ async function openSuspending(): Promise<Suspending> {
     now,
     lastOf: (type: string) => open.provider.events.findLast((event) => event.type === type)?.id as string,
     pay,
-    activations: (tenantId: string) => open.heardOf(tenantId).filter((name) => name === 'TenantActivated'),
+    activations: (tenantId: string) => open.receivedNamesOf(tenantId).filter((name) => name === 'TenantActivated'),
     suspended,
     async repeatsSuspension() {
       const { tenantId, subscriptionId } = await suspended()
@@ -71,7 +71,7 @@ export function sharedSuspending(): Suspending {
   })
   afterEach(async () => {
     await open.clear()
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
   })
   afterAll(() => open.end())
   return open

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CREATED, type RawSubscription, rawItems, rawSubscription, subjectOfRaw } from '../raw-subscription.fixture.ts'
-import { type Heard, lastOf } from './received-events.ts'
+import { lastOf, type ReceivedEvent } from './received-events.ts'
 
 const VOID = { behavior: 'void', resumes_at: null }
 
@@ -13,11 +13,11 @@ interface Step {
 }
 
 /** As the provider tells of a life: each change with what was different before it. */
-function life(steps: readonly Step[], end?: { readonly after: number }): Heard[] {
+function life(steps: readonly Step[], end?: { readonly after: number }): ReceivedEvent[] {
   let [now, at] = [rawSubscription(), CREATED]
-  const heard: Heard[] = []
+  const received: ReceivedEvent[] = []
   const tell = (type: string, before?: RawSubscription) =>
-    heard.push({ type, at: new Date(at * 1000), ...subjectOfRaw(type, now, before) })
+    received.push({ type, at: new Date(at * 1000), ...subjectOfRaw(type, now, before) })
   tell('customer.subscription.created')
   for (const { after, change } of steps) {
     const before = Object.fromEntries(Object.keys(change).map((name) => [name, now[name]]))
@@ -32,7 +32,7 @@ function life(steps: readonly Step[], end?: { readonly after: number }): Heard[]
     now = { ...now, status: 'canceled', ended_at: at }
     tell('customer.subscription.deleted')
   }
-  return heard
+  return received
 }
 
 const change = fc.constantFrom<RawSubscription>(

@@ -11,7 +11,7 @@ import {
   type Subject,
 } from '../model/provider.ts'
 
-export type Heard = Pick<Extract<Subject, { kind: 'subscription' }>, 'subscription' | 'before'> & {
+export type ReceivedEvent = Pick<Extract<Subject, { kind: 'subscription' }>, 'subscription' | 'before'> & {
   readonly type: string
   readonly at: Date
 }
@@ -20,19 +20,19 @@ export type Heard = Pick<Extract<Subject, { kind: 'subscription' }>, 'subscripti
  * What a subscription has come to by what was heard of it, in whatever order: the last second tells. Of several changes in one second
  * each leads from a state to another; the state that is come to more often than it is left is the last.
  */
-export function lastOf(heard: readonly Heard[]): Heard | undefined {
-  const end = heard.find(({ type }) => type === 'customer.subscription.deleted')
+export function lastOf(received: readonly ReceivedEvent[]): ReceivedEvent | undefined {
+  const end = received.find(({ type }) => type === 'customer.subscription.deleted')
   if (end) return end
   const seconds = Map.groupBy(
-    heard.toSorted((a, b) => a.at.getTime() - b.at.getTime()),
+    received.toSorted((a, b) => a.at.getTime() - b.at.getTime()),
     ({ at }) => at.getTime(),
   )
-  let last: Heard | undefined
+  let last: ReceivedEvent | undefined
   for (const together of seconds.values()) last = lastOfSecond(together, last)
   return last
 }
 
-function lastOfSecond(together: readonly Heard[], begin: Heard | undefined): Heard | undefined {
+function lastOfSecond(together: readonly ReceivedEvent[], begin: ReceivedEvent | undefined): ReceivedEvent | undefined {
   const balance = new Map<string, number>()
   const count = (state: ProviderSubscription, by: 1 | -1) =>
     balance.set(keyOf(state), (balance.get(keyOf(state)) ?? 0) + by)
@@ -60,19 +60,22 @@ const timeOf = (date: Date | null): number => date?.getTime() ?? 0
 const keyOf = ({ status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollectionPaused }: ProviderSubscription) =>
   JSON.stringify([status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollectionPaused])
 
-export async function lastHeard(part: BillingPart, { id, customerId }: ProviderSubscription): Promise<Heard> {
+export async function latestReceived(
+  part: BillingPart,
+  { id, customerId }: ProviderSubscription,
+): Promise<ReceivedEvent> {
   const rows = await queryOf(part)
     .selectFrom('billingInbox')
     .select(['type', 'payload', 'createdAt'])
     .where('customerId', '=', customerId)
     .where('type', 'like', 'customer.subscription.%')
     .execute()
-  const heard = rows.flatMap(({ type, payload, createdAt: at }) => {
+  const received = rows.flatMap(({ type, payload, createdAt: at }) => {
     const subject = readable(() => part.payments.subjectOf({ type, payload }))
     if (subject?.kind !== 'subscription' || subject.subscription.id !== id) return []
     return [{ type, at, subscription: subject.subscription, before: subject.before }]
   })
-  const last = lastOf(heard)
+  const last = lastOf(received)
   if (!last) throw new PaymentsFault('subscription_not_found')
   return last
 }

@@ -109,12 +109,12 @@ describe('an event that is not for us', () => {
     const live = open.provider.events.filter(({ livemode }) => livemode)
     expect(live.map(({ type }) => type)).toContain('customer.subscription.deleted')
     const asked = open.provider.requests.length
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     await open.settle()
     for (const event of live) expect(await outcome(event)).toMatchObject({ status: 'ignored', errorCode: null })
     expect(await kept(live)).toEqual({ events: live.length, jobs: live.length })
     expect(open.provider.requests.length).toBe(asked)
-    expect(open.heard).toEqual([])
+    expect(open.receivedEvents).toEqual([])
     expect(await open.tenancy.billing.of(tenantId)).toEqual(before)
   })
 

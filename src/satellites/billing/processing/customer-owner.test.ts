@@ -10,12 +10,12 @@ let open: OpenBilling
 beforeAll(async () => {
   open = await openBilling(inject('postgresUrl'), { options: { onTenantDelete: 'detach' } })
 })
-beforeEach(() => void open.heard.splice(0))
+beforeEach(() => void open.receivedEvents.splice(0))
 afterAll(() => open.end())
 
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 const customerOf = async (tenantId: string) => (await open.tenancy.billing.of(tenantId)).customerId
-const published = () => namesOf(open.heard).filter((name) => name !== 'SubscriptionUpdated')
+const published = () => namesOf(open.receivedEvents).filter((name) => name !== 'SubscriptionUpdated')
 const lastOf = (type: Stripe.Event.Type) => open.provider.events.findLast((event) => event.type === type)?.id as string
 
 /** A tenant with a customer, and a second one that pays for it, and was refused. */
@@ -23,11 +23,11 @@ async function two() {
   const first = await open.subscriber()
   const second = open.provider.customer({ metadata: { tenantId: first.tenantId } })
   open.provider.subscribe(second.id, open.prices.scale)
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   await open.settle()
   expect(new Set(published())).toEqual(new Set(['BillingMisconfigured']))
   expect([await planOf(first.tenantId), await customerOf(first.tenantId)]).toEqual(['pro', first.customerId])
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   return { ...first, secondId: second.id }
 }
 
@@ -78,14 +78,14 @@ test('a replay of what was refused says nothing again, and nothing twice when it
   const refused = lastOf('customer.subscription.created')
   await open.tenancy.billing.inbox.replay(refused)
   await open.process()
-  expect(open.heard).toEqual([])
+  expect(open.receivedEvents).toEqual([])
   open.provider.deleteCustomer(customerId)
   await open.settle()
   expect(published().filter((name) => name === 'SubscriptionActivated')).toHaveLength(1)
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   await open.tenancy.billing.inbox.replay(refused)
   await open.process()
-  expect(open.heard).toEqual([])
+  expect(open.receivedEvents).toEqual([])
   expect(await planOf(tenantId)).toBe('scale')
 })
 
@@ -94,13 +94,13 @@ test('it is taken up when the tenant is back without the first, with all that wa
   await open.tenancy.tenants.delete(tenantId)
   await open.tenancy.tenants.restore(tenantId)
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['free', null])
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   const { data } = open.provider.events.findLast(({ type }) => type === 'customer.subscription.created') ?? {}
   open.provider.emit('customer.subscription.updated', data?.object as never)
   await open.settle()
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
   expect(published().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated'])
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   open.provider.deleteCustomer(secondId)
   await open.settle()
   expect(published()).toEqual(['SubscriptionCanceled'])
@@ -110,9 +110,9 @@ test("another tenant's customer is no second one of a tenant that has none", asy
   const payer = await open.subscriber()
   const tenantId = await open.tenant()
   const { object } = open.provider.events.findLast(({ type }) => type === 'checkout.session.completed')?.data ?? {}
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   open.provider.emit('checkout.session.completed', { ...object, client_reference_id: tenantId, subscription: null })
   await open.settle()
-  expect(open.heard).toEqual([])
+  expect(open.receivedEvents).toEqual([])
   expect([await customerOf(tenantId), await customerOf(payer.tenantId)]).toEqual([null, payer.customerId])
 })

@@ -122,7 +122,7 @@ test('each code that an event can come to is here', () => {
 const process = (eventId: string, isLast: boolean) => open.tenancy.billing.processing.process(eventId, isLast)
 const rowOf = async (eventId: string) => (await open.inbox()).find((row) => row.eventId === eventId)
 const lettersOf = (eventId: string) =>
-  open.heard.filter(([name, payload]) => name === 'BillingEventDeadLettered' && payload.eventId === eventId)
+  open.receivedEvents.filter(([name, payload]) => name === 'BillingEventDeadLettered' && payload.eventId === eventId)
 
 test.each(ROWS)('$code: $why', async ({ code, isPassing, doom }) => {
   const { eventId, tenantId } = await doom()

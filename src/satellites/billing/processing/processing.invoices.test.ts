@@ -27,7 +27,7 @@ const casesOf = async (tenantId: string) => {
   return rows.map(({ state, invoices }) => ({ state, invoices: Object.values(invoices) }))
 }
 const told = (tenantId: string) =>
-  open.heard.flatMap(([name, event]) =>
+  open.receivedEvents.flatMap(([name, event]) =>
     name === 'PaymentFailed' && event.tenantId === tenantId
       ? [{ attempt: event.attempt, final: event.final, nextAttemptAt: event.nextAttemptAt }]
       : [],
@@ -90,10 +90,10 @@ test('an endpoint of an API version that told the subscription elsewhere: it is 
   const { parent: _, ...older } = invoice
   const event = open.provider.emit('invoice.payment_failed', { ...older, subscription: subscriptionId })
   await open.deliver([event])
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   await open.tenancy.billing.processing.process(event.id, false)
   const row = (await open.inbox()).find(({ eventId }) => eventId === event.id)
   expect([row.status, row.errorCode]).toEqual(['failed', 'payload_invalid'])
-  expect(open.heardOf(tenantId)).toEqual(['BillingEventDeadLettered'])
+  expect(open.receivedNamesOf(tenantId)).toEqual(['BillingEventDeadLettered'])
   await process(first.id)
 })

@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   await open.clear()
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
 })
 afterAll(() => open.end())
 
@@ -20,7 +20,7 @@ async function freeTenant(): Promise<string> {
   const { tenantId, customerId } = await open.payer()
   open.provider.deleteCustomer(customerId)
   await open.settle()
-  open.heard.splice(0)
+  open.receivedEvents.splice(0)
   return tenantId
 }
 
@@ -64,7 +64,7 @@ test.each([
   checkout()
   await open.settle()
   expect(await statusOf(created)).toBe('completed')
-  expect(open.heardOf(tenantId)).toEqual(expect.arrayContaining(['SubscriptionActivated', 'PaymentSucceeded']))
+  expect(open.receivedNamesOf(tenantId)).toEqual(expect.arrayContaining(['SubscriptionActivated', 'PaymentSucceeded']))
   expect(await open.standing(tenantId)).toBe('active pro')
   open.provider.deleteCustomer(id)
 })
@@ -81,8 +81,8 @@ test('while it is asked whose it is, somebody else finds out: it is done', async
   held.release()
   await asking
   expect(await statusOf(created)).toBe('completed')
-  expect(open.heardOf(tenantId)).toContain('SubscriptionActivated')
-  expect(open.heardOf(tenantId)).not.toContain('BillingEventDeadLettered')
+  expect(open.receivedNamesOf(tenantId)).toContain('SubscriptionActivated')
+  expect(open.receivedNamesOf(tenantId)).not.toContain('BillingEventDeadLettered')
   open.provider.deleteCustomer(id)
 })
 
@@ -97,7 +97,7 @@ test('a customer that was deleted before it was known whose it is, is mapped and
   await process(session.id)
   await open.process()
   expect(await mappingOf(id)).toEqual({ tenantId, closedAt: open.provider.now() })
-  expect(open.heardOf(tenantId)).toContain('SubscriptionCanceled')
+  expect(open.receivedNamesOf(tenantId)).toContain('SubscriptionCanceled')
   expect(await open.standing(tenantId)).toBe('active free')
 })
 
@@ -113,6 +113,6 @@ test('a checkout that is told after its customer was deleted is not that of a se
   const late = open.provider.emit('checkout.session.completed', session.data.object)
   await open.settle()
   expect(await statusOf(late.id)).toBe('completed')
-  expect(open.heardOf(tenantId)).not.toContain('BillingMisconfigured')
+  expect(open.receivedNamesOf(tenantId)).not.toContain('BillingMisconfigured')
   expect((await mappingOf(id)).closedAt).toEqual(open.provider.now())
 })

@@ -8,7 +8,7 @@
  * slow one must hold neither connections nor locks; what another has written since then is asked for again (provider/provider-reads.ts).
  */
 
-import { lastHeard, wasReportedSettled } from '../inbox/received-events.ts'
+import { latestReceived, wasReportedSettled } from '../inbox/received-events.ts'
 import { lockCustomer, queryOf } from '../model/dependencies.ts'
 import { BillingEventDeadLettered } from '../model/events.ts'
 import {
@@ -135,7 +135,7 @@ export class Processing {
     if (tenantId === undefined) return
     if (current) await this.#reconcile(tenantId, current, { asOf: row.createdAt, isCurrent: true })
     else {
-      const last = await lastHeard(part, subscription)
+      const last = await latestReceived(part, subscription)
       await this.#reconcile(tenantId, last.subscription, { asOf: last.at, isCurrent: false })
     }
     if (row.publishedAt !== null) return

@@ -147,5 +147,5 @@ test('what is paid while it is asked for before a suspension suspends nobody', a
   await sweeping
   expect(await open.standing(debtor.tenantId)).toBe('active pro')
   expect(await open.cases(debtor.tenantId)).toEqual(['recovered'])
-  expect(open.heardOf(debtor.tenantId)).not.toContain('TenantSuspended')
+  expect(open.receivedNamesOf(debtor.tenantId)).not.toContain('TenantSuspended')
 })

@@ -16,20 +16,20 @@ let open: OpenBilling
 let worker: BillingTenancy
 let subscriber: Subscriber
 /** What the worker has said. */
-const heard: [string, unknown][] = []
+const receivedEvents: [string, unknown][] = []
 
 beforeAll(async () => {
   open = await openBilling(inject('postgresUrl'))
   subscriber = await open.subscriber()
   worker = await open.open({ role: 'worker' })
   for (const type of [BillingEventDeadLettered, SubscriptionUpdated]) {
-    worker.on(type, (event) => void heard.push([type.name, event]))
+    worker.on(type, (event) => void receivedEvents.push([type.name, event]))
   }
 })
 afterAll(() => open.end())
 afterEach(() => {
   open.provider.faults.clear()
-  heard.splice(0)
+  receivedEvents.splice(0)
 })
 
 const sql = async (text: string, values: readonly unknown[]): Promise<any[]> =>
@@ -86,14 +86,14 @@ test('three times: after 30 seconds to a minute, and after one to two minutes; t
   await putOff(eventId, 1, 30)
   await makeDue(eventId)
   await putOff(eventId, 2, 60)
-  expect(heard).toEqual([])
+  expect(receivedEvents).toEqual([])
   await makeDue(eventId)
   await eventually(async () => {
     expect(await rowOf(eventId)).toMatchObject({ status: 'failed', errorCode: 'provider_unavailable', attempts: 3 })
     expect(await jobOf(eventId)).toMatchObject({ state: 'completed', retried: 2 })
   }, PATIENCE_MS)
   const letter = { tenantId: subscriber.tenantId, eventId, errorCode: 'provider_unavailable' }
-  expect(heard).toEqual([['BillingEventDeadLettered', expect.objectContaining(letter)]])
+  expect(receivedEvents).toEqual([['BillingEventDeadLettered', expect.objectContaining(letter)]])
   expect(await deadJobs()).toEqual([])
 
   await open.tenancy.billing.inbox.replay(eventId)
@@ -111,7 +111,7 @@ test('no more once it succeeds, and it is said once', async () => {
   await makeDue(eventId)
   await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), PATIENCE_MS)
   expect(await rowOf(eventId)).toMatchObject({ status: 'completed', errorCode: null, attempts: 1 })
-  expect(heard.map(([name]) => name)).toEqual(['SubscriptionUpdated'])
+  expect(receivedEvents.map(([name]) => name)).toEqual(['SubscriptionUpdated'])
   expect(await deadJobs()).toEqual([])
 })
 
@@ -121,5 +121,5 @@ test('once, where time mends nothing', async () => {
   await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), PATIENCE_MS)
   expect(await jobOf(eventId)).toMatchObject({ retried: 0 })
   expect(await rowOf(eventId)).toMatchObject({ status: 'failed', errorCode: 'authentication_failed', attempts: 1 })
-  expect(heard.map(([name]) => name)).toEqual(['BillingEventDeadLettered'])
+  expect(receivedEvents.map(([name]) => name)).toEqual(['BillingEventDeadLettered'])
 })

@@ -30,8 +30,8 @@ export const sendUsage = async ({ tenancy }: OpenBilling) => {
   for (const { id } of rows) await tenancy.billing.usage.send(id)
 }
 /** Events about one of its ids; others of the tenancy go on paying. */
-export const heardOf = ({ heard }: OpenBilling, payer: Subscriber) =>
-  heard.filter(([, event]) => Object.values(payer).some((id) => JSON.stringify(event).includes(id)))
+export const receivedOf = ({ receivedEvents }: OpenBilling, payer: Subscriber) =>
+  receivedEvents.filter(([, event]) => Object.values(payer).some((id) => JSON.stringify(event).includes(id)))
 
 export const TABLES = [...(tables[0]?.up ?? '').matchAll(/create table (\w+)/g)].map(([, name]) => name as string)
 

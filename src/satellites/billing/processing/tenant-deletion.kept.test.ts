@@ -1,7 +1,7 @@
 /** Tenants that are deleted while their subscriptions go on: detached from the tenant, or preserved for it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { OpenBilling } from '../billing.fixture.ts'
-import { atProvider, heardOf, openWith, planOf, sendUsage, statusOf, track } from './tenant-deletion.fixture.ts'
+import { atProvider, openWith, planOf, receivedOf, sendUsage, statusOf, track } from './tenant-deletion.fixture.ts'
 
 describe('detached from its tenant', () => {
   let open: OpenBilling
@@ -38,13 +38,13 @@ describe('detached from its tenant', () => {
     await open.tenancy.tenants.delete(payer.tenantId)
     await open.tenancy.tenants.restore(payer.tenantId)
     expect(await planOf(open, payer)).toBe('free')
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     open.provider.changePrice(payer.subscriptionId, open.prices.scale, 'always_invoice')
     open.provider.setPaymentMethod(payer.customerId, 'declines')
     open.provider.advance({ days: 31, hours: 2 })
     await open.settle()
     expect(await planOf(open, payer)).toBe('free')
-    expect(heardOf(open, payer)).toEqual([])
+    expect(receivedOf(open, payer)).toEqual([])
     expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
     expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ subscription: null, dunning: null })
   })

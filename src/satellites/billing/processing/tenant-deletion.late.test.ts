@@ -42,7 +42,7 @@ const planOf = async ({ tenantId }: Subscriber) => (await open.tenancy.tenants.g
 describe('where subscriptions end with their tenant', () => {
   beforeAll(opening('cancel'))
   afterAll(closing)
-  beforeEach(() => void open.heard.splice(0))
+  beforeEach(() => void open.receivedEvents.splice(0))
 
   test('it is canceled at the provider as soon as that is told', async () => {
     const payer = await paidLate()
@@ -52,7 +52,7 @@ describe('where subscriptions end with their tenant', () => {
     expect(await atProvider(payer)).toBe('canceled')
     await open.settle()
     expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ subscription: { status: 'canceled' } })
-    expect(namesOf(open.heard)).toContain('SubscriptionCanceled')
+    expect(namesOf(open.receivedEvents)).toContain('SubscriptionCanceled')
     expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
     await open.tenancy.tenants.restore(payer.tenantId)
     expect(await planOf(payer)).toBe('free')

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { OpenBilling } from '../billing.fixture.ts'
 import {
-  heardOf,
   openWith,
   purgesDuringWork,
+  receivedOf,
   sendUsage,
   TABLES,
   track,
@@ -35,12 +35,12 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
     expect(open.log.join()).toContain('usage that was never reported goes with the purge of its tenant')
 
     await open.tenancy.billing.departures.cancelAll(payer.customerId)
-    open.heard.splice(0)
+    open.receivedEvents.splice(0)
     await open.settle()
     open.provider.deleteCustomer(payer.customerId)
     await open.settle()
     expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
-    expect(heardOf(open, payer)).toEqual([])
+    expect(receivedOf(open, payer)).toEqual([])
     const left = await whereStands(open, payer.tenantId, payer.customerId)
     expect(left.filter((table) => table !== 'billing_inbox')).toEqual([])
     await sendUsage(open)

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vit
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { namesOf, type OpenBilling, type Subscriber } from '../billing.fixture.ts'
 import { CancelSubscriptions } from '../model/job-types.ts'
-import { atProvider, heardOf, openWith, planOf, statusOf } from './tenant-deletion.fixture.ts'
+import { atProvider, openWith, planOf, receivedOf, statusOf } from './tenant-deletion.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
@@ -16,7 +16,7 @@ describe('cancelled with its tenant', () => {
     open = await openWith('cancel')
   })
   afterAll(() => open.end())
-  beforeEach(() => void open.heard.splice(0))
+  beforeEach(() => void open.receivedEvents.splice(0))
 
   const jobOf = async ({ customerId }: Subscriber) => {
     const { rows } = await open.tenancy.kernel.database.sql(
@@ -78,7 +78,7 @@ describe('cancelled with its tenant', () => {
     await open.tenancy.billing.departures.cancelAll(payer.customerId)
     await open.settle()
     expect(await statusOf(open, payer)).toBe('canceled')
-    expect(namesOf(heardOf(open, payer))).toContain('SubscriptionCanceled')
+    expect(namesOf(receivedOf(open, payer))).toContain('SubscriptionCanceled')
     expect((await open.inbox()).filter(({ status }) => status === 'failed')).toEqual([])
   })
 

@@ -237,7 +237,7 @@ test('nothing of a person is in the database or in the log, after all of it was 
     expect([name, tracesIn(rows)]).toEqual([name, []])
   }
   expect(tracesIn(open.log)).toEqual([])
-  expect(tracesIn(open.heard)).toEqual([])
+  expect(tracesIn(open.receivedEvents)).toEqual([])
 })
 
 /** @param change of what is neither an object nor a list */

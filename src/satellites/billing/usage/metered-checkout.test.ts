@@ -36,7 +36,7 @@ beforeAll(async () => {
   priced(LOOKS, 20, provider.meter({ eventName: 'looks_taken' }).id)
 })
 afterAll(() => open.end())
-beforeEach(() => void open.heard.splice(0))
+beforeEach(() => void open.receivedEvents.splice(0))
 
 const billing = () => open.tenancy.billing
 const checkout = async (priceId: string) => {
@@ -104,7 +104,7 @@ describe('the last invoice of a subscription that is ended', () => {
     await used(tenantId, 6)
     await billing().cancel(tenantId, { atPeriodEnd: false })
     await open.settle()
-    expect(open.heard.filter(([name]) => name === 'PaymentSucceeded').at(-1)?.[1]).toMatchObject({
+    expect(open.receivedEvents.filter(([name]) => name === 'PaymentSucceeded').at(-1)?.[1]).toMatchObject({
       tenantId,
       amount: 120,
     })
@@ -120,7 +120,7 @@ describe('the last invoice of a subscription that is ended', () => {
     open.provider.advance({ days: 30 })
     await open.settle()
     await billing().dunning.sweep()
-    expect(open.heard.map(([name]) => name)).toContain('PaymentFailed')
+    expect(open.receivedEvents.map(([name]) => name)).toContain('PaymentFailed')
     expect(await billing().of(tenantId)).toMatchObject({ plan: 'free', dunning: null })
     expect(await open.tenancy.tenants.get(tenantId)).toMatchObject({ status: 'active' })
   })

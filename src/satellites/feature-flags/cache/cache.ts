@@ -113,7 +113,7 @@ export class FlagCache {
 
   /** Flags of a tenant have changed: these, or any. */
   doubt(tenantId: string, keys?: readonly string[]): void {
-    this.#changed.heard(tenantId)
+    this.#changed.record(tenantId)
     this.#tenants.get(tenantId)?.doubt(keys)
   }
 

@@ -26,7 +26,7 @@ export type ChangeListener = (tenantId: string | undefined, keys?: readonly stri
 export class FlagChanges {
   readonly #kernel: Kernel
   readonly #listeners = new Set<ChangeListener>()
-  readonly #heard = new Set<string>()
+  readonly #receivedIds = new Set<string>()
   #ears: Promise<readonly Listening[]> | undefined
   #isListening = false
   #triedAt = Number.NEGATIVE_INFINITY
@@ -112,10 +112,10 @@ export class FlagChanges {
   }
 
   #isNews(id: string): boolean {
-    if (this.#heard.has(id)) return false
-    this.#heard.add(id)
-    const [oldest = ''] = this.#heard
-    if (this.#heard.size > REMEMBERED) this.#heard.delete(oldest)
+    if (this.#receivedIds.has(id)) return false
+    this.#receivedIds.add(id)
+    const [oldest = ''] = this.#receivedIds
+    if (this.#receivedIds.size > REMEMBERED) this.#receivedIds.delete(oldest)
     return true
   }
 

@@ -9,12 +9,12 @@ afterEach(() => vi.useRealTimers())
 test('it is exact for those that changed last, and never too early for the others', () => {
   const tenants = fc.integer({ min: 0, max: 9 })
   fc.assert(
-    fc.property(fc.array(tenants, { maxLength: 60 }), (heard) => {
+    fc.property(fc.array(tenants, { maxLength: 60 }), (received) => {
       const changes = new RecentChanges(4)
       const last = new Map<number, number>()
-      for (const tenant of heard) {
+      for (const tenant of received) {
         vi.advanceTimersByTime(1)
-        changes.heard(`${tenant}`)
+        changes.record(`${tenant}`)
         last.delete(tenant)
         last.set(tenant, performance.now())
       }

@@ -4,7 +4,7 @@ const REMEMBERED = 10_000
 export class RecentChanges {
   readonly #max: number
   /** The oldest first. */
-  readonly #heardAt = new Map<string, number>()
+  readonly #receivedAt = new Map<string, number>()
   #othersAt = Number.NEGATIVE_INFINITY
 
   constructor(max = REMEMBERED) {
@@ -13,16 +13,16 @@ export class RecentChanges {
 
   /** As `performance.now()` tells time; later than it was where that is not remembered, never earlier. */
   at(tenantId: string): number {
-    return this.#heardAt.get(tenantId) ?? this.#othersAt
+    return this.#receivedAt.get(tenantId) ?? this.#othersAt
   }
 
-  heard(tenantId: string): void {
-    this.#heardAt.delete(tenantId)
-    this.#heardAt.set(tenantId, performance.now())
-    if (this.#heardAt.size <= this.#max) return
-    for (const [oldest, at] of this.#heardAt) {
+  record(tenantId: string): void {
+    this.#receivedAt.delete(tenantId)
+    this.#receivedAt.set(tenantId, performance.now())
+    if (this.#receivedAt.size <= this.#max) return
+    for (const [oldest, at] of this.#receivedAt) {
       this.#othersAt = at
-      this.#heardAt.delete(oldest)
+      this.#receivedAt.delete(oldest)
       return
     }
   }

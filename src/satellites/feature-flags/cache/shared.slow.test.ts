@@ -58,12 +58,12 @@ describe('a change that Redis does not know of', () => {
     await setLongAgo('one', true)
     expect(await isOn(here)).toBe(true)
     await eventually(async () => expect(await stored.kept()).not.toBeNull())
-    const heard = Promise.withResolvers<void>()
-    there.featureFlags.onChange((tenantId) => tenantId === id && heard.resolve())
+    const received = Promise.withResolvers<void>()
+    there.featureFlags.onChange((tenantId) => tenantId === id && received.resolve())
     await proxy.close()
     vi.advanceTimersByTime(2_000)
     await set('one', { enabled: false }, open)
-    await heard.promise
+    await received.promise
     await proxy.open()
     expect(JSON.parse((await stored.kept()) ?? '')).toMatchObject({ enabled: true })
     expect(await isOn(there)).toBe(false)

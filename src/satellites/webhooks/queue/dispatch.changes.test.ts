@@ -90,7 +90,7 @@ describe('of a tenant', () => {
     await send()
     await dispatch('order.pending')
     await fixture.tenancy.webhooks.rotateSecret(fixture.id, webhookId)
-    const heard = (await deliveriesOf(fixture.tenancy, null, hosts)).map(({ id }) => id)
+    const delivered = (await deliveriesOf(fixture.tenancy, null, hosts)).map(({ id }) => id)
     clock.advance(1)
     await fixture.tenancy.tenants.delete(fixture.id)
     clock.advance(31 * DAY_MS)
@@ -109,7 +109,7 @@ describe('of a tenant', () => {
         [fixture.id],
       )
       const left = rows.rows.filter(({ row }) => row.webhook_id !== hosts)
-      if (table === 'attempts') expect(left.filter(({ row }) => !heard.includes(row.delivery_id))).toEqual([])
+      if (table === 'attempts') expect(left.filter(({ row }) => !delivered.includes(row.delivery_id))).toEqual([])
       else if (table === 'messages') expect(left.map(({ row }) => row.event)).toContain('order.pending')
       else expect(left, table).toEqual([])
     }

@@ -116,8 +116,8 @@ describe('who hears of it', () => {
     }
     expect(await dispatch(event)).toHaveLength(expected.length)
     await send()
-    const heard = fixture.receiver.received.filter((one) => one.path.startsWith(fixture.path)).map((one) => one.path)
-    expect(heard.sort()).toEqual(expected.map((name) => `${fixture.path}/${name}`).sort())
+    const paths = fixture.receiver.received.filter((one) => one.path.startsWith(fixture.path)).map((one) => one.path)
+    expect(paths.sort()).toEqual(expected.map((name) => `${fixture.path}/${name}`).sort())
   })
 
   test('a tenant hears of itself alone, the host of all', async () => {
@@ -242,23 +242,23 @@ describe("Tenantry's own events", () => {
     const hosts = await subscribe(null, ['*'], `${fixture.path}/host`)
     const webhookId = await subscribe(fixture.id, ['*'])
     const { events } = fixture.tenancy.kernel
-    const heard: string[] = []
+    const published: string[] = []
     for (const type of [DependencyDegraded, WebhookDeliveryFailed, ChangeRecorded])
-      fixture.tenancy.on(type as EventType, () => void heard.push(type.name))
+      fixture.tenancy.on(type as EventType, () => void published.push(type.name))
     const of = { dependency: 'store', operation: 'quotas.consume', policy: 'fail-open', errorCode: 'E' } as const
     await events.publish(DependencyDegraded, { ...of, tenantId: fixture.id })
     await events.publish(ChangeRecorded, { action: 'a', tenantId: fixture.id, target: 'b' })
     fixture.receiver.respondWith((one) => ({ status: one.path === fixture.path ? 410 : 200 }))
     await dispatch('order.paid')
     await send()
-    await eventually(() => expect(new Set(heard).size).toBe(3))
-    const heardBy = async (owner: string | null, of: string) =>
+    await eventually(() => expect(new Set(published).size).toBe(3))
+    const receivedBy = async (owner: string | null, of: string) =>
       new Set((await deliveriesOf(fixture.tenancy, owner, of)).map(({ event }) => event))
     // It has a reason to be disabled; and when that is said, everything before it would have been.
     await eventually(async () =>
-      expect(await heardBy(null, hosts)).toEqual(new Set(['order.paid', 'webhook.subscription_disabled'])),
+      expect(await receivedBy(null, hosts)).toEqual(new Set(['order.paid', 'webhook.subscription_disabled'])),
     )
-    expect(await heardBy(fixture.id, webhookId)).toEqual(new Set(['order.paid']))
+    expect(await receivedBy(fixture.id, webhookId)).toEqual(new Set(['order.paid']))
   })
 
   test('stay when the bridge is off; what the host dispatches goes', async () => {

@@ -236,7 +236,7 @@ describe('with them', () => {
     const id = await activeTenant(tenancy)
     const create = async () => (await tenancy.webhooks.create(id, { url, events: ['*'] })).webhookId
     const [kept, deleted] = [await create(), await create()]
-    const listener = await tenancy.webhooks.listen({ tenantId: id, url, events: ['none'], heard: () => undefined })
+    const listener = await tenancy.webhooks.listen({ tenantId: id, url, events: ['none'], onSettled: () => undefined })
     ends.push(() => listener.close())
     await tenancy.webhooks.dispatch(id, 'order.paid', {})
     await tenancy.webhooks.retry()

@@ -64,7 +64,7 @@ export class Ending {
   /** Settles it with what follows, where something follows that must not be lost. Undefined: it is not settled. */
   async end(settlement: Settlement): Promise<Settled | undefined> {
     const { delivery, verdict } = settlement
-    const isJoined = verdict.state === 'failed' && this.#kernel.events.isHeardWithin(WebhookDeliveryFailed)
+    const isJoined = verdict.state === 'failed' && this.#kernel.events.hasHandlersWithin(WebhookDeliveryFailed)
     if (verdict.disables === null && !isJoined) return undefined
     const pending: Pending = { settlement, until: performance.now() + PATIENCE_MS, isGivenUp: false }
     const giveUp = () => {
@@ -156,7 +156,7 @@ export class Ending {
     const told = { tenantId, webhookId, deliveryId, event, attemptCount: attemptCount + 1, lastStatus: status }
     return [
       ...(reason ? [() => disable(this.#kernel, webhookId, { ...seen, reason })] : []),
-      ...(events.isHeard(WebhookDeliveryFailed) ? [() => events.publish(WebhookDeliveryFailed, told)] : []),
+      ...(events.hasHandlers(WebhookDeliveryFailed) ? [() => events.publish(WebhookDeliveryFailed, told)] : []),
     ]
   }
 }

@@ -10,7 +10,7 @@ import { openWebhooks, subscriptionRows, type WebhooksSatellites, type WebhooksT
 let opened: TestTenancy<WebhooksSatellites>
 let tenancy: WebhooksTenancy
 let ear: Listening
-let heard: string[]
+let received: string[]
 let tenantId: string
 let webhookId: string
 
@@ -34,17 +34,17 @@ async function dispatch(
 async function told(): Promise<number> {
   const mark = randomUUID()
   await tenancy.kernel.database.notify(CHANNEL, mark)
-  await eventually(async () => expect(heard).toContain(mark))
-  return heard.splice(0).indexOf(mark)
+  await eventually(async () => expect(received).toContain(mark))
+  return received.splice(0).indexOf(mark)
 }
 
 beforeAll(async () => {
   opened = await openWebhooks(inject('postgresUrl'), { bridge: false }, { role: 'api' })
   tenancy = opened.tenancy
-  heard = []
+  received = []
   ear = await tenancy.kernel.database.listen(
     CHANNEL,
-    (text) => heard.push(text),
+    (text) => received.push(text),
     () => undefined,
   )
 })
