@@ -87,20 +87,20 @@ test('quotas of who is known are counted, refused, read and set; what is recorde
 
 test('a threshold that is reached meanwhile is told by a later call', async () => {
   const id = await known()
-  const told: string[] = []
+  const published: string[] = []
   const end = tenancy.on(
     QuotaThresholdReached,
-    (event) => void (event.tenantId === id && told.push(`${event.threshold} %`)),
+    (event) => void (event.tenantId === id && published.push(`${event.threshold} %`)),
   )
   await line.takeAway()
   await tenancy.quotas.consume(id, 'exports', 8)
   await tenancy.quotas.alerts.stop()
-  expect(told).toEqual([])
+  expect(published).toEqual([])
   await line.bringBack()
   await eventually(async () => {
     await tenancy.quotas.track(id, 'exports')
     await tenancy.quotas.alerts.stop()
-    expect(told).toContain('80 %')
+    expect(published).toContain('80 %')
   })
   end()
 })

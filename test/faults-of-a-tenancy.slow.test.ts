@@ -26,7 +26,7 @@ interface Way {
   /** How many statements it sends, each of which takes a number. */
   readonly writes: number
   /** Whether it is told of a fence, and does what it does again itself: a client that was taken is not exchanged. */
-  readonly isToldOfFences?: boolean
+  readonly isNotifiedOfFences?: boolean
   readonly go: (tenancy: Tenancy) => Promise<unknown>
 }
 const WAYS: Readonly<Record<string, Way>> = {
@@ -43,7 +43,7 @@ const WAYS: Readonly<Record<string, Way>> = {
   },
   'a client, in work for the tenant': {
     writes: 2,
-    isToldOfFences: true,
+    isNotifiedOfFences: true,
     go: (tenancy) =>
       tenancy.run('a', async ({ pool }) => {
         const client = await pool.connect()
@@ -135,7 +135,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
             await ground.driver.fence(await ground.placeOf('a'))
             const { ended, isMet } = await meet(text, fault, way, { passes, mostRuns: mostRuns(way) })
             if (isMet) met++
-            if (ended !== 'done' && !(way.isToldOfFences && StorageFenced.matches(ended)))
+            if (ended !== 'done' && !(way.isNotifiedOfFences && StorageFenced.matches(ended)))
               expect(ended, name).toSatisfy(DependencyUnavailable.matches)
           }
         }

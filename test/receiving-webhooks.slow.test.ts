@@ -48,7 +48,7 @@ describe.each(PROGRAMS)('examples/webhook-receiver/%s.ts', (program) => {
     expect(await Promise.all([send({ id, payload }), send({ id, payload })])).toEqual([204, 204])
     expect(await send({ id, payload, secondsAgo: 200 })).toBe(204)
     expect(await send({ payload: 'the last one' })).toBe(204)
-    await toldOf('the last one')
+    await waitForOutput('the last one')
     expect(receiver.output().split(`tenant.activated ${JSON.stringify(payload)}\n`)).toHaveLength(2)
   })
 
@@ -71,7 +71,7 @@ describe.each(PROGRAMS)('examples/webhook-receiver/%s.ts', (program) => {
   ])('refuses what is %s', async (_words, request) => {
     expect(await send(request)).toBe(401)
     expect(await send({ payload: 'a good one' })).toBe(204)
-    await toldOf('a good one')
+    await waitForOutput('a good one')
     expect(receiver.output().match(/^tenant\.activated/gm)).toHaveLength(1)
   })
 
@@ -100,7 +100,7 @@ test('what the first of them has answered with 204 survives its being killed, an
   receiver = await start('node', database)
   for (const id of ids) expect(await send({ id, payload: id })).toBe(204)
   expect(await send({ payload: 'the last one' })).toBe(204)
-  await toldOf('the last one')
+  await waitForOutput('the last one')
   const times = ids.map((id) => (before + receiver.output()).split(`"${id}"`).length - 1)
   // At least once: it may be killed between the work and the note of it.
   expect(times.every((count) => count === 1 || count === 2)).toBe(true)
@@ -109,7 +109,7 @@ test('what the first of them has answered with 204 survives its being killed, an
 
 const source = (program: string) => join(ROOT, 'examples/webhook-receiver', `${program}.ts`)
 
-const toldOf = (payload: string) =>
+const waitForOutput = (payload: string) =>
   vi.waitUntil(() => receiver.output().includes(`tenant.activated "${payload}"\n`), { timeout: 10_000 })
 
 /** Returns the status. */

@@ -57,7 +57,7 @@ export class FailedSignIns {
     } catch (error) {
       if (!DependencyUnavailable.matches(error)) throw error
       const operation = 'signIn.limit'
-      resilience.tell(
+      resilience.report(
         { dependency: 'redis', operation, tenantId: null, policy: 'fail-open', errorCode: error.code },
         error,
       )

@@ -56,22 +56,22 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
   test('is told before it is a batch, together with those that are not sent', async () => {
     const { tenantId, customerId } = await open.payer()
     const sameMinute = () => expect.stringContaining(open.provider.now().toISOString().slice(0, 16)) // each store has its own ms
-    const told = async () => (await open.tenancy.billing.of(tenantId)).unreportedUsage
+    const unreported = async () => (await open.tenancy.billing.of(tenantId)).unreportedUsage
     const since = sameMinute()
     await track(tenantId, 3)
     await open.tenancy.quotas.track(tenantId, 'exports', 1)
-    expect(await told()).toEqual([
+    expect(await unreported()).toEqual([
       { meter: 'api_calls', quantity: 3, since },
       { meter: 'exports_made', quantity: 1, since },
     ])
     await open.tenancy.billing.windows.close()
     open.provider.advance({ seconds: 60 })
     await track(tenantId, 4)
-    expect(await told()).toMatchObject([{ quantity: 7, since }, { quantity: 1 }])
+    expect(await unreported()).toMatchObject([{ quantity: 7, since }, { quantity: 1 }])
     await open.send()
-    expect(await told()).toEqual([{ meter: 'api_calls', quantity: 4, since: sameMinute() }])
+    expect(await unreported()).toEqual([{ meter: 'api_calls', quantity: 4, since: sameMinute() }])
     await open.report()
-    expect(await told()).toEqual([])
+    expect(await unreported()).toEqual([])
     expect(open.counted(customerId)).toBe(7)
     const unpaid = await open.tenant()
     await track(unpaid, 2)

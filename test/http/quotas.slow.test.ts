@@ -99,8 +99,8 @@ describe.each(absences)('the store %s, %s', (store, how) => {
 
   test.each(hosts)('%s, fail-open: serves requests, reports them, and counts again afterwards', async (framework) => {
     const tenancy = await serve(framework, 'fail-open')
-    const told: unknown[] = []
-    tenancy.on(DependencyDegraded, (event) => void told.push(event))
+    const published: unknown[] = []
+    tenancy.on(DependencyDegraded, (event) => void published.push(event))
     await goAway()
     for (const path of ['/exports', '/tracked']) {
       const served = await post(host, path, id)
@@ -108,7 +108,7 @@ describe.each(absences)('the store %s, %s', (store, how) => {
     }
     const about = { dependency: 'redis', tenantId: id, policy: 'fail-open', errorCode: 'E_DEPENDENCY_UNAVAILABLE' }
     await eventually(() =>
-      expect(told.filter((event) => (event as { tenantId: unknown }).tenantId === id)).toEqual([
+      expect(published.filter((event) => (event as { tenantId: unknown }).tenantId === id)).toEqual([
         expect.objectContaining({ ...about, operation: 'quotas.consume' }),
         expect.objectContaining({ ...about, operation: 'quotas.track' }),
       ]),

@@ -117,15 +117,15 @@ beforeAll(async () => {
 })
 afterAll(() => opened.end())
 
-const told: { tenantId: string; status: number; bytes: number }[] = []
+const reported: { tenantId: string; status: number; bytes: number }[] = []
 const traffic: Traffic = {
-  requestEnded: (tenantId, status, bytes) => void told.push({ tenantId, status, bytes }),
+  requestEnded: (tenantId, status, bytes) => void reported.push({ tenantId, status, bytes }),
 }
-const guardOf = (tellTo: Traffic = traffic) =>
+const guardOf = (reportTo: Traffic = traffic) =>
   createGuard(
     opened.tenancy.tenants,
     { resolve: fromHeader(), authorize: 'anyone', universal: ['/none'], ignore: ['/ignored'] },
-    tellTo,
+    reportTo,
   )
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 afterAll(() => agent.destroy())
@@ -144,12 +144,12 @@ async function call(origin: string, line: string, tenant: string | null = 'acme'
   return { status: response.statusCode, body: await buffer(response) }
 }
 
-const until = (count: number) => eventually(() => expect(told).toHaveLength(count))
+const until = (count: number) => eventually(() => expect(reported).toHaveLength(count))
 
 describe.each(Object.entries(hosts))('%s', (_, open) => {
   let host: Host
   beforeEach(async () => {
-    told.length = 0
+    reported.length = 0
     host = await open(guardOf())
   })
   afterEach(() => host.close())
@@ -159,7 +159,7 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
     async (line) => {
       const { status, body } = await call(host.origin, line)
       await until(1)
-      expect(told).toEqual([{ tenantId: 'acme', status, bytes: body.length }])
+      expect(reported).toEqual([{ tenantId: 'acme', status, bytes: body.length }])
       const expected = { '/text': Buffer.byteLength(TEXT), '/stream': Buffer.byteLength(PIECES.join('')), '/empty': 0 }
       const [method, path = ''] = line.split(' ')
       if (path in expected && method !== 'HEAD') expect(body.length).toBe(expected[path as keyof typeof expected])
@@ -171,14 +171,14 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
     const tenants = ['acme', 'globex', 'acme', 'acme', 'globex']
     for (const tenant of tenants) await call(host.origin, 'GET /stream', tenant)
     await until(tenants.length)
-    expect(told.map(({ tenantId }) => tenantId)).toEqual(tenants)
-    expect(new Set(told.map(({ bytes }) => bytes))).toEqual(new Set([Buffer.byteLength(PIECES.join(''))]))
+    expect(reported.map(({ tenantId }) => tenantId)).toEqual(tenants)
+    expect(new Set(reported.map(({ bytes }) => bytes))).toEqual(new Set([Buffer.byteLength(PIECES.join(''))]))
   })
 
   test('what breaks off has what was written until then', async () => {
     await expect(call(host.origin, 'GET /breaks')).rejects.toThrow()
     await until(1)
-    expect(told).toEqual([{ tenantId: 'acme', status: 200, bytes: Buffer.byteLength(PIECES.slice(0, 2).join('')) }])
+    expect(reported).toEqual([{ tenantId: 'acme', status: 200, bytes: Buffer.byteLength(PIECES.slice(0, 2).join('')) }])
   })
 
   test('a client that goes before there is an answer has asked all the same', async () => {
@@ -190,7 +190,7 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
     await answered
     socket.destroy()
     await until(2)
-    expect(told).toContainEqual({ tenantId: 'acme', status: 0, bytes: 0 })
+    expect(reported).toContainEqual({ tenantId: 'acme', status: 0, bytes: 0 })
   })
 
   test('nothing is told of what is not let through, or has no tenant', async () => {
@@ -200,7 +200,7 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
     }
     await call(host.origin, 'GET /empty', 'globex')
     await until(1)
-    expect(told).toMatchObject([{ tenantId: 'globex', status: 204 }])
+    expect(reported).toMatchObject([{ tenantId: 'globex', status: 204 }])
   })
 })
 
@@ -211,7 +211,7 @@ describe('a response', () => {
     server = await listening(createServer((incoming, outgoing) => void listen(incoming, outgoing)))
   }
   beforeEach(() => {
-    told.length = 0
+    reported.length = 0
   })
   afterEach(() => server?.close())
 
@@ -222,7 +222,7 @@ describe('a response', () => {
     })
     expect((await call(server.origin, 'GET /')).body).toHaveLength(9)
     await until(1)
-    expect(told[0]?.bytes).toBe(9)
+    expect(reported[0]?.bytes).toBe(9)
   })
 
   test('whose end is given a callback alone, or comes twice, is told once', async () => {
@@ -232,7 +232,7 @@ describe('a response', () => {
     })
     expect((await call(server.origin, 'GET /')).body).toHaveLength(3)
     await until(1)
-    expect(told).toEqual([{ tenantId: 'acme', status: 200, bytes: 3 }])
+    expect(reported).toEqual([{ tenantId: 'acme', status: 200, bytes: 3 }])
   })
 
   test('that a middleware after the guard compresses has the bytes that are sent', async () => {
@@ -251,11 +251,11 @@ describe('a response', () => {
     const { body } = await call(server.origin, 'GET /')
     expect(body.length).toBeLessThan(TEXT.length / 10)
     await until(1)
-    expect(told[0]?.bytes).toBe(body.length)
+    expect(reported[0]?.bytes).toBe(body.length)
   })
 
   test('behind two guards of one tenancy is told once, and of two tenancies to each', async () => {
-    const other: typeof told = []
+    const other: typeof reported = []
     const toOther: Traffic = { requestEnded: (tenantId, status, bytes) => void other.push({ tenantId, status, bytes }) }
     const app = express()
     app.use([guardOf(), guardOf(toOther), guardOf(), guardOf(toOther)].map((one) => onExpress.guard(one)))
@@ -265,8 +265,8 @@ describe('a response', () => {
     await until(1)
     await call(server.origin, 'GET /')
     await until(2)
-    expect(told).toEqual(Array(2).fill({ tenantId: 'acme', status: 200, bytes: 3 }))
-    expect(other).toEqual(told)
+    expect(reported).toEqual(Array(2).fill({ tenantId: 'acme', status: 200, bytes: 3 }))
+    expect(other).toEqual(reported)
   })
 
   test('by HTTP/2 is measured as others are', async () => {
@@ -282,7 +282,7 @@ describe('a response', () => {
       await buffer(asked)
     }
     await until(2)
-    expect(told.map(({ bytes }) => bytes)).toEqual([3, 5])
+    expect(reported.map(({ bytes }) => bytes)).toEqual([3, 5])
     client.close()
     http2.close()
     await once(http2, 'close')

@@ -25,7 +25,7 @@ export interface State {
   readonly isPurgeSent: boolean
 }
 
-export interface Told {
+export interface Observation {
   readonly act: Act
   readonly result: TaskResult
 }
@@ -94,12 +94,12 @@ export const beliefIn = ({ status, isMaintained }: State): string =>
 /** The states after all actions, in whichever order they took effect; none when there is no such order. */
 export function explained(
   states: readonly State[],
-  told: readonly Told[],
+  observations: readonly Observation[],
   { recent, ...circumstances }: Circumstances,
 ): Explanation {
-  const isPurged = told.some(({ act }) => act === 'purge')
+  const isPurged = observations.some(({ act }) => act === 'purge')
   const refusals = new Set(recent)
-  const orders = (from: readonly State[], left: readonly Told[]): State[] => {
+  const orders = (from: readonly State[], left: readonly Observation[]): State[] => {
     const possible = withJobs(from, isPurged)
     for (const state of possible) refusals.add(refusalOf(state))
     if (left.length === 0) return possible
@@ -108,7 +108,7 @@ export function explained(
       return next.length > 0 ? orders(unique(next), left.toSpliced(index, 1)) : []
     })
   }
-  return { states: unique(orders(states, told)), refusals }
+  return { states: unique(orders(states, observations)), refusals }
 }
 
 /** With what jobs may have made of them. @param isPurged whether somebody else may be purging it at the moment */
@@ -146,7 +146,7 @@ function byJobs(state: State, isPurged: boolean): State[] {
 }
 
 /** The states to which an action may have led, given what was heard of it. */
-function after(state: State, { act, result }: Told, circumstances: Circumstances): State[] {
+function after(state: State, { act, result }: Observation, circumstances: Circumstances): State[] {
   if (WRITES.includes(act) || READS.includes(act)) return isUsed(state, result, circumstances) ? [state] : []
   if (MIGRATES.includes(act)) return isMigrated(state, act, result, circumstances) ? [state] : []
   const { outcome, next } = expected(state, act)

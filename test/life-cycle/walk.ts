@@ -13,10 +13,10 @@ import {
   explained,
   isShown,
   mustBeClosed,
+  type Observation,
   refusalOf,
   type State,
   settled,
-  type Told,
   withJobs,
   wordsOf,
 } from './model.ts'
@@ -197,14 +197,14 @@ class Walker {
     return [...WRITES, ...READS].includes(act) && SESSION_LOST.test(result.words)
   }
 
-  #narrow(tenant: Walked, told: readonly Told[]): void {
+  #narrow(tenant: Walked, observations: readonly Observation[]): void {
     const { states: before, recent } = tenant
-    const { states, refusals } = explained(before, told, {
+    const { states, refusals } = explained(before, observations, {
       recent,
       mayBeMigrating: this.#mayBeMigrating,
       isShared: tenant.isolation === 'rowscope-pg',
     })
-    const words = told.map(({ act, result }) => `${act}: ${JSON.stringify(result)}`).join(', ')
+    const words = observations.map(({ act, result }) => `${act}: ${JSON.stringify(result)}`).join(', ')
     expect(states, `${tenant.id}, which was ${wordsOf(before)}, explains ${words}`).not.toEqual([])
     tenant.states = states
     tenant.recent = refusals

@@ -31,8 +31,8 @@ function scores(mutants: readonly Mutant[], outcomes: readonly Outcome[]): strin
 function table(mutants: readonly Mutant[], outcomes: readonly Outcome[]): string {
   const rows = mutants.map((mutant) => {
     const own = outcomes.filter((one) => one.mutant === mutant)
-    const told = [...new Set(own.map(({ verdict, by }) => (verdict === 'killed' ? by : `**${verdict}**`)))]
-    return `| ${cell(mutant.name)} | ${cell(mutant.story)} | ${cell(told[0] ?? 'not run')} |`
+    const verdicts = [...new Set(own.map(({ verdict, by }) => (verdict === 'killed' ? by : `**${verdict}**`)))]
+    return `| ${cell(mutant.name)} | ${cell(mutant.story)} | ${cell(verdicts[0] ?? 'not run')} |`
   })
   return ['| mutant | what it would do | noticed by |', '| --- | --- | --- |', ...rows].join('\n')
 }

@@ -69,7 +69,7 @@ async function live(serverUrl: string): Promise<void> {
     const step = async (name: string, work: () => Promise<void>) => {
       sampler.begin(name)
       await work()
-      console.log(sampler.told())
+      console.log(sampler.summary())
     }
     await step('create', () => create(tenancy))
     await step('use', () => use(tenancy, 'insert into notes (title) values ($1) returning title'))

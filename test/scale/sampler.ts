@@ -45,7 +45,7 @@ export class Sampler {
   }
 
   /** What has been seen of the step, as a line. */
-  told(): string {
+  summary(): string {
     const { name, startedAt, samples, most, one, all } = this.#seen
     const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1)
     const sessions = [...most].map(([kind, count]) => `${kind} ${count}${this.#of(kind)}`)

@@ -34,11 +34,11 @@ export const isNoSuchUpload = (error: unknown): boolean =>
 export const isNotImplemented = (error: unknown): boolean => statusOf(error) === NOT_IMPLEMENTED
 
 /** What is thrown for it: E_DEPENDENCY_UNAVAILABLE for a server that is away. */
-export const told = (error: unknown): unknown => (isAway(error) ? away(error) : error)
+export const toStorageError = (error: unknown): unknown => (isAway(error) ? away(error) : error)
 
 export const withS3Errors = <T>(request: Promise<T>): Promise<T> =>
   request.catch((error) => {
-    throw told(error)
+    throw toStorageError(error)
   })
 
 export const away = (cause: unknown) =>

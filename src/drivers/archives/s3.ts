@@ -15,7 +15,7 @@ import {
   type WriteOptions,
 } from '../../tenants/transfers/archive/port.ts'
 import { archiveKey, parsedKey, partialName, wholeKey } from './archive-key.ts'
-import { away, isNoSuchKey, isNoSuchUpload, isNotImplemented, told, withS3Errors } from './s3-errors.ts'
+import { away, isNoSuchKey, isNoSuchUpload, isNotImplemented, toStorageError, withS3Errors } from './s3-errors.ts'
 import { unusable } from './s3-start.ts'
 import { type Sdk, upload } from './s3-upload.ts'
 
@@ -225,7 +225,7 @@ class S3Archives implements Archives {
         timer = startIdleTimer()
       }
     } catch (error) {
-      throw told(error)
+      throw toStorageError(error)
     } finally {
       clearTimeout(timer)
       body.destroy()

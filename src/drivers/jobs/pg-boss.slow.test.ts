@@ -75,12 +75,12 @@ describe('a handler', () => {
 
   test('that does not end is told to, and its job is done by another', async () => {
     const Endless = type('Endless', { retryDelaySeconds: 1 })
-    let told = false
+    let isAborted = false
     const worker = await start([Endless], {
       Endless: (_, { signal }) =>
         new Promise((resolve) => {
           signal.addEventListener('abort', () => {
-            told = true
+            isAborted = true
             resolve(undefined)
           })
         }),
@@ -88,7 +88,7 @@ describe('a handler', () => {
     await worker.send(Endless, { n: 1 })
     await eventually(async () => expect(await countsOf(Endless)).toMatchObject([{ active: 1 }]))
     await worker.stop(0)
-    expect(told).toBe(true)
+    expect(isAborted).toBe(true)
     const attempts: number[] = []
     await start([Endless], { Endless: async (_, { number }) => attempts.push(number) })
     await eventually(() => expect(attempts).toEqual([2]))

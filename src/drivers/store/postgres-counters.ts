@@ -106,7 +106,7 @@ const SWEEP = `
     order by day limit 10000 for update skip locked)`
 
 /** By name. */
-type Told<Which extends string> = Record<Which, Record<string, number>> & { readonly nowMs: number }
+type CountsByName<Which extends string> = Record<Which, Record<string, number>> & { readonly nowMs: number }
 
 export interface PostgresCountersOptions {
   readonly clockOffsetMs: () => number
@@ -151,7 +151,7 @@ export class PostgresCounters implements Counters {
   async readAll(tenantId: string) {
     checkCounterOwner(tenantId)
     const [row] = await this.#run(READ_ALL, [this.#options.clockOffsetMs(), tenantId])
-    const { today, standing, nowMs } = row as Told<'today' | 'standing'>
+    const { today, standing, nowMs } = row as CountsByName<'today' | 'standing'>
     return { today: new Map(Object.entries(today)), standing: new Map(Object.entries(standing)), nowMs }
   }
 
@@ -165,7 +165,7 @@ export class PostgresCounters implements Counters {
   async counted(tenantId: string, names: readonly string[]): Promise<Counted> {
     checkCounted(tenantId, names)
     const [row] = await this.#run(COUNTED, [this.#options.clockOffsetMs(), tenantId, names])
-    const { today, yesterday, nowMs } = row as Told<'today' | 'yesterday'>
+    const { today, yesterday, nowMs } = row as CountsByName<'today' | 'yesterday'>
     return { today: new Map(Object.entries(today)), yesterday: new Map(Object.entries(yesterday)), nowMs }
   }
 

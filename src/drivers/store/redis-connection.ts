@@ -54,7 +54,7 @@ export class RedisConnection {
     this.#connecting = new Promise((resolve) => {
       this.#client.once('ready', resolve).once('close', resolve)
     })
-    this.#tellOfAbsence(log)
+    this.#logAvailability(log)
   }
 
   get isCluster(): boolean {
@@ -116,7 +116,7 @@ export class RedisConnection {
   }
 
   /** Once when it goes, once when it is back. */
-  #tellOfAbsence(log: Logger): void {
+  #logAvailability(log: Logger): void {
     let isAway = false
     // Unheard, an 'error' would be written to the console.
     this.#client.on('error', (error: unknown) => {

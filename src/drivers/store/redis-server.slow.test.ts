@@ -140,14 +140,14 @@ describe('the store redis and a server that', () => {
   })
 
   test('ends the connections: what was under way fails or is counted, and never twice', async () => {
-    const told = new Map<string, 'answered' | 'failed'>()
-    const answered = () => [...told.values()].filter((what) => what === 'answered').length
+    const results = new Map<string, 'answered' | 'failed'>()
+    const answered = () => [...results.values()].filter((what) => what === 'answered').length
     let isOver = false
     const taking = Array.from({ length: 20 }, async (_, worker) => {
       for (let round = 0; !isOver; round++) {
         const name = `calls-${worker}-${round}`
         const call = counters().take('umbrella', [{ name, amount: 1, limit: null }])
-        told.set(
+        results.set(
           name,
           await call.then(
             () => 'answered' as const,
@@ -155,7 +155,7 @@ describe('the store redis and a server that', () => {
           ),
         )
         // While it is away, calls are not even sent.
-        if (told.get(name) === 'failed') await vi.waitFor(() => opened.store.ping(), EVENTUALLY)
+        if (results.get(name) === 'failed') await vi.waitFor(() => opened.store.ping(), EVENTUALLY)
       }
     })
     for (let kills = 0; kills < 10; kills++) {
@@ -170,12 +170,12 @@ describe('the store redis and a server that', () => {
     isOver = true
     await Promise.all(taking)
     const { today } = await counters().readAll('umbrella')
-    for (const [name, what] of told) {
+    for (const [name, what] of results) {
       const count = today.get(name) ?? 0
       if (what === 'answered') expect(count).toBe(1)
       else expect(count).toBeLessThanOrEqual(1)
     }
-    expect(new Set(told.values())).toEqual(new Set(['answered', 'failed']))
+    expect(new Set(results.values())).toEqual(new Set(['answered', 'failed']))
   })
 
   function everyMethod(): (() => Promise<unknown>)[] {

@@ -85,7 +85,7 @@ export class RedisSubscriber {
     for (const { channel, onGap } of this.#listeners) {
       // Of somebody who came while it was being asked for the others.
       if (!channels.has(channel)) await client.subscribe(channel)
-      this.#tell(channel, onGap)
+      this.#notify(channel, onGap)
     }
   }
 
@@ -99,11 +99,11 @@ export class RedisSubscriber {
 
   #deliver(channel: string, message: string): void {
     for (const listener of this.#listeners) {
-      if (listener.channel === channel) this.#tell(channel, () => listener.onMessage(message))
+      if (listener.channel === channel) this.#notify(channel, () => listener.onMessage(message))
     }
   }
 
-  #tell(channel: string, hear: () => void): void {
+  #notify(channel: string, hear: () => void): void {
     try {
       hear()
     } catch (error) {

@@ -145,13 +145,13 @@ function storeAt(
     },
     async evictionPolicy() {
       const masters = await connection.masters()
-      const told = await Promise.all(masters.map((master) => connection.run(() => master.info('memory'))))
-      return told.map(evictingPolicyIn).find((policy) => policy !== undefined)
+      const replies = await Promise.all(masters.map((master) => connection.run(() => master.info('memory'))))
+      return replies.map(evictingPolicyIn).find((policy) => policy !== undefined)
     },
     async times() {
       const masters = await connection.masters()
-      const told = await Promise.all(masters.map((master) => connection.run(() => master.time())))
-      return told.map(
+      const replies = await Promise.all(masters.map((master) => connection.run(() => master.time())))
+      return replies.map(
         ([seconds, microseconds]) => Number(seconds) * 1_000 + Number(microseconds) / 1_000 + clockOffsetMs(),
       )
     },

@@ -77,9 +77,9 @@ export function countersModel(numRuns: number): void {
           for (const one of steps) {
             if (one.kind === 'take') {
               // Sent together, so that they may be carried out together; they are decided in the order in which they were asked.
-              const told = await Promise.allSettled(one.calls.map((call) => counters.take(tenant, call)))
+              const results = await Promise.allSettled(one.calls.map((call) => counters.take(tenant, call)))
               for (const [index, call] of one.calls.entries()) {
-                const outcome = told[index] as (typeof told)[number]
+                const outcome = results[index] as (typeof results)[number]
                 expect(outcome.status === 'fulfilled' ? outcome.value : 'too far').toEqual(expected(today, call))
               }
             } else if (one.kind === 'put') {

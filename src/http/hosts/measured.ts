@@ -16,13 +16,13 @@ type Write = (this: Measured, chunk: unknown, encoding?: unknown, callback?: unk
 type End = (this: Measured, chunk?: unknown, encoding?: unknown, callback?: unknown) => Measured
 
 /** Whom to tell, and of which tenant; after it those of other tenancies, whose guards came later. */
-interface Told {
+interface Recipient {
   readonly traffic: Traffic
   readonly tenantId: string
-  next: Told | undefined
+  next: Recipient | undefined
 }
 
-interface Measurement extends Told {
+interface Measurement extends Recipient {
   bytes: number
   /** An `end` may write by `write`, as that of HTTP/2 does. */
   isEnding: boolean
@@ -40,7 +40,7 @@ export function measure(
   if (traffic === undefined || tenant === undefined || outgoing === undefined) return
   const measured: Measured = outgoing
   const before = measured[MEASUREMENT]
-  if (before) tellAlso(before, traffic, tenant.id)
+  if (before) addRecipient(before, traffic, tenant.id)
   else begin(measured, traffic, tenant.id)
 }
 
@@ -56,10 +56,10 @@ function begin(measured: Measured, traffic: Traffic, tenantId: string): void {
   }
   measured.write = write as typeof measured.write
   measured.end = end as typeof measured.end
-  measured.on('close', tell)
+  measured.on('close', report)
 }
 
-function tellAlso(first: Told, traffic: Traffic, tenantId: string): void {
+function addRecipient(first: Recipient, traffic: Traffic, tenantId: string): void {
   let last = first
   while (last.traffic !== traffic && last.next) last = last.next
   if (last.traffic !== traffic) last.next = { traffic, tenantId, next: undefined }
@@ -82,14 +82,14 @@ function end(this: Measured, chunk?: unknown, encoding?: unknown, callback?: unk
 const isSending = ({ destroyed }: Measured, { isEnding }: Measurement): boolean => !isEnding && !destroyed
 
 /** Once, when all is sent or the client is gone. */
-function tell(this: Measured): void {
+function report(this: Measured): void {
   const measurement = this[MEASUREMENT] as Measurement
   const status = this.headersSent ? this.statusCode : 0
   const bytes = hasBody(this) ? measurement.bytes : 0
-  let told: Told | undefined = measurement
-  while (told) {
-    told.traffic.requestEnded(told.tenantId, status, bytes)
-    told = told.next
+  let recipient: Recipient | undefined = measurement
+  while (recipient) {
+    recipient.traffic.requestEnded(recipient.tenantId, status, bytes)
+    recipient = recipient.next
   }
 }
 

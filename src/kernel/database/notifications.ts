@@ -114,7 +114,7 @@ export class Notifications {
       HEARTBEAT_MS,
     )
     this.#heartbeat.unref()
-    for (const { channel, onGap } of this.#listeners) this.#tell(channel, onGap)
+    for (const { channel, onGap } of this.#listeners) this.#notify(channel, onGap)
     return client
   }
 
@@ -133,11 +133,11 @@ export class Notifications {
 
   #deliver(channel: string, payload: string): void {
     for (const listener of this.#listeners) {
-      if (listener.channel === channel) this.#tell(channel, () => listener.onMessage(payload))
+      if (listener.channel === channel) this.#notify(channel, () => listener.onMessage(payload))
     }
   }
 
-  #tell(channel: string, hear: () => void): void {
+  #notify(channel: string, hear: () => void): void {
     try {
       hear()
     } catch (error) {

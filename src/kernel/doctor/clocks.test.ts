@@ -8,7 +8,7 @@ import { deadPort } from '../egress/receivers.fixture.ts'
 import { clockFindings } from './clocks.ts'
 
 const exactly = (ms: number, withinMs = 0) => ({ ms, withinMs })
-const told = (found: ReturnType<typeof clockFindings>) =>
+const describeFindings = (found: ReturnType<typeof clockFindings>) =>
   [...found].map(({ severity, code, message }) => `${severity} ${code}: ${message}`)
 
 describe('of the clocks of process and database', () => {
@@ -20,12 +20,12 @@ describe('of the clocks of process and database', () => {
     [-29_999, ['warn clocks.process: the clock of this process is 30.0 s ahead of that of the backoffice database']],
     [30_000, ['error clocks.process: the clock of this process is 30.0 s behind that of the backoffice database']],
   ])('a database that is %i ms ahead', (ms, expected) => {
-    expect(told(clockFindings(exactly(ms), []))).toEqual(expected)
+    expect(describeFindings(clockFindings(exactly(ms), []))).toEqual(expected)
   })
 
   test('what a slow answer may account for does not count', () => {
-    expect(told(clockFindings(exactly(3_000, 2_500), []))).toEqual([])
-    expect(told(clockFindings(exactly(-31_000, 2_000), []))).toEqual([
+    expect(describeFindings(clockFindings(exactly(3_000, 2_500), []))).toEqual([])
+    expect(describeFindings(clockFindings(exactly(-31_000, 2_000), []))).toEqual([
       'warn clocks.process: the clock of this process is 31.0 s ahead of that of the backoffice database',
     ])
   })
@@ -33,19 +33,19 @@ describe('of the clocks of process and database', () => {
 
 describe('of the clock of the store', () => {
   test('it is compared with that of the database, whatever this process believes', () => {
-    expect(told(clockFindings(exactly(500), [exactly(-600)]))).toEqual([
+    expect(describeFindings(clockFindings(exactly(500), [exactly(-600)]))).toEqual([
       'warn clocks.store: the clock of the store is 1.1 s behind that of the backoffice database',
     ])
-    expect(told(clockFindings(exactly(60_000), [exactly(60_200)]))).toEqual([
+    expect(describeFindings(clockFindings(exactly(60_000), [exactly(60_200)]))).toEqual([
       expect.stringMatching(/^error clocks\.process/),
     ])
   })
 
   test('of several servers the worst is told, and both errors count', () => {
-    expect(told(clockFindings(exactly(0), [exactly(1_500), exactly(-40_000), exactly(100)]))).toEqual([
+    expect(describeFindings(clockFindings(exactly(0), [exactly(1_500), exactly(-40_000), exactly(100)]))).toEqual([
       'error clocks.store: the clock of the store is 40.0 s behind that of the backoffice database',
     ])
-    expect(told(clockFindings(exactly(0, 400), [exactly(1_300, 400)]))).toEqual([])
+    expect(describeFindings(clockFindings(exactly(0, 400), [exactly(1_300, 400)]))).toEqual([])
   })
 })
 

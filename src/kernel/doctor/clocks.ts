@@ -37,7 +37,7 @@ export function* clockFindings(ofDatabase: Offset, ofStore: readonly Offset[]): 
     yield {
       severity: severityOf(process),
       code: 'clocks.process',
-      message: `the clock of this process is ${told(process)} that of the backoffice database`,
+      message: `the clock of this process is ${describeOffset(process)} that of the backoffice database`,
       remedy:
         'Set the clocks of both machines by the same source (NTP), that of this process first. Signatures, sessions and schedules are ' +
         'judged by it, and are wrong by that much.',
@@ -50,7 +50,7 @@ export function* clockFindings(ofDatabase: Offset, ofStore: readonly Offset[]): 
     yield {
       severity: severityOf(worst),
       code: 'clocks.store',
-      message: `the clock of the store is ${told(worst)} that of the backoffice database`,
+      message: `the clock of the store is ${describeOffset(worst)} that of the backoffice database`,
       remedy:
         'Set the clocks of both machines by the same source (NTP). By that of the store it is decided which day a quota counts into, ' +
         'and when what it keeps expires.',
@@ -62,7 +62,8 @@ const SAME: Offset = { ms: 0, withinMs: 0 }
 
 const certainMs = ({ ms, withinMs }: Offset): number => Math.max(Math.abs(ms) - withinMs, 0)
 const severityOf = (offset: Offset) => (certainMs(offset) >= ERROR_MS ? 'error' : 'warn')
-const told = ({ ms }: Offset): string => `${(Math.abs(ms) / 1_000).toFixed(1)} s ${ms > 0 ? 'ahead of' : 'behind'}`
+const describeOffset = ({ ms }: Offset): string =>
+  `${(Math.abs(ms) / 1_000).toFixed(1)} s ${ms > 0 ? 'ahead of' : 'behind'}`
 
 /** Of several attempts the one that was answered the soonest. By the clock of the machine, whatever the kernel is told to go by. */
 async function offsets(readClocks: () => Promise<readonly number[]> | readonly number[]): Promise<Offset[]> {

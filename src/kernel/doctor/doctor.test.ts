@@ -106,13 +106,13 @@ describe('never silence', () => {
   })
 
   test('one that takes too long is an error too, and is left; the others are told', async () => {
-    let told: AbortSignal | undefined
+    let receivedSignal: AbortSignal | undefined
     const slow: Diagnosis = {
       name: 'slow',
       summary: '',
       timeoutMs: 20,
       async *examine(_, { signal }) {
-        told = signal
+        receivedSignal = signal
         yield finding('warn', 'slow.before')
         await never
       },
@@ -122,7 +122,7 @@ describe('never silence', () => {
       { code: 'slow.before' },
       { code: 'two.i' },
     ])
-    expect(told?.aborted).toBe(true)
+    expect(receivedSignal?.aborted).toBe(true)
   })
 })
 
@@ -187,7 +187,7 @@ describe('fixing', () => {
 
   test('what can be put right is, one after the other, and what stands then is told', async () => {
     const { diagnosis, calls } = lamps('a', 'b')
-    const told: string[] = []
+    const reported: string[] = []
     const asked: unknown[] = []
     const report = await doctorWith([diagnosis, finds('two', finding('error', 'two.e'))]).fix({
       approve: async (fixable) => {
@@ -195,7 +195,7 @@ describe('fixing', () => {
         asked.push(...fixable)
         return true
       },
-      onFix: ({ message }) => told.push(message),
+      onFix: ({ message }) => reported.push(message),
     })
     expect(report).toEqual({
       status: 'error',
@@ -213,7 +213,7 @@ describe('fixing', () => {
       })),
     })
     expect(calls).toEqual(['a', 'b'].map((lamp) => ['the service', lamp, 'lamps.out', false]))
-    expect(told).toEqual(['a is out', 'b is out'])
+    expect(reported).toEqual(['a is out', 'b is out'])
     expect(asked).toMatchObject([{ message: 'a is out', fixable: true }, { message: 'b is out' }])
     expect(JSON.stringify([report, asked])).not.toContain('subject')
   })

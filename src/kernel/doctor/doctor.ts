@@ -19,7 +19,7 @@ import { plainWords } from '../resilience/health.ts'
 
 const TIMEOUT_MS = 15_000
 /** Of one kind, so many are told one by one; of the others, how many they are. */
-const TOLD_EACH = 50
+const MAX_REPORTED_EACH = 50
 
 /** What a command that checks something throws after it has printed what it found. */
 export const FindingsStand = defineError('E_FINDINGS', 409, 'There are findings')
@@ -142,12 +142,12 @@ export class Doctor {
         .filter((finding) => isFixable(finding, registered.diagnosis))
         .map((finding) => ({ ...registered, finding })),
     )
-    const reported = fixable.map(({ finding, diagnosis }) => told(finding, diagnosis))
+    const reported = fixable.map(({ finding, diagnosis }) => toReported(finding, diagnosis))
     if (fixable.length === 0 || !(await approve(reported))) return { ...reportOf(examined), fixes: [] }
     const fixes: Fix[] = []
     for (const { finding, diagnosis, service } of fixable) {
       options.signal?.throwIfAborted()
-      onFix?.(told(finding, diagnosis))
+      onFix?.(toReported(finding, diagnosis))
       fixes.push(await this.#fixed(finding, diagnosis, service, options))
     }
     return { ...(await this.examine(options)), fixes }
@@ -192,7 +192,7 @@ export class Doctor {
     service: unknown,
     { prove = false, signal = NEVER }: Omit<FixOptions, 'approve'>,
   ): Promise<Fix> {
-    const { name, code, message, tenantId } = told(finding, diagnosis)
+    const { name, code, message, tenantId } = toReported(finding, diagnosis)
     const what = { name, code, message, ...(tenantId === undefined ? {} : { tenantId }) }
     try {
       const outcome = await diagnosis.fix?.(service, finding, { prove, signal, log: this.#log })
@@ -210,14 +210,14 @@ const NEVER = new AbortController().signal
 
 const isFixable = (finding: Finding, { fix }: Diagnosis): boolean => finding.fixable === true && fix !== undefined
 
-function told(finding: Finding, diagnosis: Diagnosis): ReportedFinding {
+function toReported(finding: Finding, diagnosis: Diagnosis): ReportedFinding {
   const { subject: _, ...rest } = finding
   return { ...rest, name: diagnosis.name, fixable: isFixable(finding, diagnosis) }
 }
 
 function reportOf(examined: readonly Examined[]): DoctorReport {
   const checks = examined
-    .flatMap(({ findings, diagnosis }) => shortened(findings).map((finding) => told(finding, diagnosis)))
+    .flatMap(({ findings, diagnosis }) => shortened(findings).map((finding) => toReported(finding, diagnosis)))
     .sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity))
   const worst = checks[0]?.severity ?? 'info'
   return { status: worst === 'info' ? 'ok' : worst, checks }
@@ -275,9 +275,9 @@ async function* opened(open: () => AsyncIterable<Finding> | Iterable<Finding>): 
 function shortened(findings: readonly Finding[]): Finding[] {
   return [...Map.groupBy(findings, ({ code, severity }) => `${severity} ${code}`).values()].flatMap((alike) => {
     const [first] = alike
-    const more = alike.length - TOLD_EACH
+    const more = alike.length - MAX_REPORTED_EACH
     if (!first || more <= 0) return alike
     const { severity, code, remedy } = first
-    return [...alike.slice(0, TOLD_EACH), { severity, code, remedy, message: `and ${more} more of this kind` }]
+    return [...alike.slice(0, MAX_REPORTED_EACH), { severity, code, remedy, message: `and ${more} more of this kind` }]
   })
 }

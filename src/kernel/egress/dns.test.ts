@@ -67,12 +67,12 @@ describe('a name, in DNS', () => {
 
   test('that is never answered holds up no other', async () => {
     const { names, found, questions } = await ask((name) => (name.startsWith('dead') ? undefined : []))
-    const told = vi.fn()
-    for (let i = 0; i < 64; i++) names.lookUp(`dead${i}.example.com`, told)
+    const notify = vi.fn()
+    for (let i = 0; i < 64; i++) names.lookUp(`dead${i}.example.com`, notify)
     expect(await found('hooks.example.com')).toEqual({ error: 'name not found', isOurs: false })
     expect(questions.filter((question) => question.startsWith('dead')).length).toBeGreaterThanOrEqual(128)
     names.close()
-    expect(told).not.toHaveBeenCalled()
+    expect(notify).not.toHaveBeenCalled()
   })
 
   test('is asked for once by those who ask at one time, and again later', async () => {

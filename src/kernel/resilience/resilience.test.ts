@@ -16,7 +16,7 @@ const away = DependencyUnavailable('the store at 10.0.0.7 cannot be reached', { 
 
 let made: TestDatabase
 let database: Database
-let told: EventOf<typeof DependencyDegraded>[]
+let published: EventOf<typeof DependencyDegraded>[]
 let lines: string[]
 
 beforeAll(async () => {
@@ -24,7 +24,7 @@ beforeAll(async () => {
   database = new Database({ url: made.url, max: 1 }, silent)
 })
 beforeEach(() => {
-  told = []
+  published = []
   lines = []
 })
 afterAll(async () => {
@@ -34,7 +34,7 @@ afterAll(async () => {
 
 async function open(config: ResilienceConfig = {}): Promise<Resilience> {
   const events = new Events(database, systemClock)
-  events.subscribe(DependencyDegraded, 'after', (event) => void told.push(event))
+  events.subscribe(DependencyDegraded, 'after', (event) => void published.push(event))
   const log = createLogger({ level: 'warn', write: (line) => void lines.push(line) })
   return new Resilience(config, { events, log, tracing: await openTracing() })
 }
@@ -50,8 +50,8 @@ describe('a policy', () => {
     const resilience = await open()
     for (let n = 0; n < 3; n++) resilience.degrade('redis.quota', 'quotas.consume', 'acme', away)
     await new Promise(setImmediate)
-    expect(told).toHaveLength(3)
-    expect(told[0]).toMatchObject({
+    expect(published).toHaveLength(3)
+    expect(published[0]).toMatchObject({
       dependency: 'redis',
       operation: 'quotas.consume',
       tenantId: 'acme',
@@ -68,7 +68,7 @@ describe('a policy', () => {
     expect(refuse).toThrow(expect.objectContaining({ code: 'E_DEPENDENCY_UNAVAILABLE', retryAfterSeconds: 17 }))
     expect(refuse).not.toThrow('10.0.0.7')
     await new Promise(setImmediate)
-    expect(told.map(({ policy }) => policy)).toEqual(['fail-closed', 'fail-closed'])
+    expect(published.map(({ policy }) => policy)).toEqual(['fail-closed', 'fail-closed'])
     expect(samples(resilience)).toEqual([
       'redis fail-closed 2',
       'redis fail-open 0',
@@ -91,7 +91,7 @@ describe('a policy', () => {
       'a fault',
     )
     await new Promise(setImmediate)
-    expect(told).toEqual([])
+    expect(published).toEqual([])
   })
 
   test('that nobody knows is refused, and so is a use', async () => {

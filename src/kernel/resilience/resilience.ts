@@ -122,7 +122,7 @@ export class Resilience {
     if (!DependencyUnavailable.matches(error)) throw error
     const policy = this.policyOf(use)
     const dependency = dependencyOf(use)
-    this.tell({ dependency, operation, tenantId, policy, errorCode: error.code }, error)
+    this.report({ dependency, operation, tenantId, policy, errorCode: error.code }, error)
     if (policy === 'fail-open') return
     throw this.refusal(dependency, error)
   }
@@ -136,7 +136,7 @@ export class Resilience {
   }
 
   /** Says that something was decided in the place of a dependency. Waits for nobody. */
-  tell(degradation: Degradation, error?: unknown): void {
+  report(degradation: Degradation, error?: unknown): void {
     const { events, log, tracing } = this.#parts
     const { dependency, operation, tenantId, policy, errorCode } = degradation
     tracing.event(DependencyDegraded.name, {

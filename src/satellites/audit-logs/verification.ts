@@ -22,7 +22,7 @@ import { READ_AT_ONCE } from './unsealed.ts'
 const LOCK_TIMEOUT = '5s'
 const LOCK_NOT_AVAILABLE = '55P03'
 /** Told one by one; there may be more. */
-const TOLD = 1_000
+const MAX_REPORTED = 1_000
 /** Shared by those who verify; who drops entries by their age takes it alone. */
 export const VERIFY_LOCK = 7_367_228_009
 
@@ -146,7 +146,7 @@ class Walk {
     await this.#lookAtStrays(isAdopted)
     if (this.#options.tenantId === undefined) await this.#count()
     if (!this.#isExpectedThere)
-      this.#tell(this.#options.tenantId ?? NOBODY, null, 'removed: no entry has the expected hash')
+      this.#report(this.#options.tenantId ?? NOBODY, null, 'removed: no entry has the expected hash')
   }
 
   outcome(): Verification {
@@ -157,11 +157,11 @@ class Walk {
     const { rows } = await this.#client.query(
       'select kept_from as "keptFrom", kept_from_mac as mac from multitenancy.audit_state',
     )
-    if (rows.length === 0) return this.#tell(NOBODY, null, 'removed: the key of the seals')
+    if (rows.length === 0) return this.#report(NOBODY, null, 'removed: the key of the seals')
     const { keptFrom, mac } = rows[0]
     if (keptFrom === null) return
     if (isMac(mac, keptFromMac(this.#key, keptFrom))) this.#keptFrom = keptFrom
-    else this.#tell(NOBODY, null, 'changed: from when on entries are kept')
+    else this.#report(NOBODY, null, 'changed: from when on entries are kept')
   }
 
   async #places(table: string, tenantId?: string, ...more: string[]): Promise<Map<string, KnownPlace>> {
@@ -205,7 +205,7 @@ class Walk {
     checkpoints.delete(tenantId)
     if (checkpoint && isMac(checkpoint.mac, checkpointMac(this.#key, tenantId, checkpoint.seq, checkpoint.hash))) {
       this.#place = checkpoint
-    } else if (checkpoint) this.#tell(tenantId, null, 'changed: where the chain begins')
+    } else if (checkpoint) this.#report(tenantId, null, 'changed: where the chain begins')
     this.#computed = this.#place.hash
     this.#expect(this.#place.hash)
   }
@@ -215,16 +215,16 @@ class Walk {
     this.#expect(hash)
     const isNext = seq === this.#place.seq + 1
     if (!isNext)
-      this.#tell(tenantId, entryId, `removed: ${numbers(this.#place.seq + 1, seq - 1)} of the chain, before it`)
+      this.#report(tenantId, entryId, `removed: ${numbers(this.#place.seq + 1, seq - 1)} of the chain, before it`)
     const after = (before: string) => sealOf(this.#key, { tenantId, seq, before, entryId, createdAt, digest })
     const computed = after(this.#place.hash)
     // What comes behind a gap has lost what it was chained to; it says itself whether its entry is as it was.
     const isSealed = !isNext || computed === hash || after(this.#computed) === hash
     // What was dropped by its age may have been sealed among younger ones.
     const isDropped = isSealed && this.#keptFrom !== null && createdAt < this.#keptFrom
-    if (!isSealed) this.#tell(tenantId, entryId, 'changed')
-    else if (text === null && !isDropped) this.#tell(tenantId, entryId, 'removed')
-    else if (text !== null && digestOf(text) !== digest) this.#tell(tenantId, entryId, 'changed')
+    if (!isSealed) this.#report(tenantId, entryId, 'changed')
+    else if (text === null && !isDropped) this.#report(tenantId, entryId, 'removed')
+    else if (text !== null && digestOf(text) !== digest) this.#report(tenantId, entryId, 'changed')
     this.#place = { seq, hash }
     this.#computed = computed
   }
@@ -238,14 +238,14 @@ class Walk {
     heads.delete(tenantId)
     // A chain that began after the heads were read has one by now.
     const head = known ?? (await this.#places('audit_heads', tenantId)).get(tenantId)
-    if (!head) return this.#tell(tenantId, null, 'removed: where the chain ends')
+    if (!head) return this.#report(tenantId, null, 'removed: where the chain ends')
     if (!isMac(head.mac, headMac(this.#key, tenantId, head.seq, head.hash)))
-      return this.#tell(tenantId, null, 'changed: where the chain ends')
+      return this.#report(tenantId, null, 'changed: where the chain ends')
     const { seq, hash } = this.#place
     if (known && known.seq > seq) {
-      this.#tell(tenantId, known.entryId ?? null, `removed: ${numbers(seq + 1, known.seq)} of the chain, its newest`)
+      this.#report(tenantId, known.entryId ?? null, `removed: ${numbers(seq + 1, known.seq)} of the chain, its newest`)
     } else if (known && known.seq === seq && known.hash !== hash) {
-      this.#tell(tenantId, known.entryId ?? null, 'changed: the newest seal')
+      this.#report(tenantId, known.entryId ?? null, 'changed: the newest seal')
     }
   }
 
@@ -254,9 +254,9 @@ class Walk {
     const { tenantId, signal } = this.#options
     for await (const stray of strays(this.#client, tenantId)) {
       signal?.throwIfAborted()
-      if (this.#broken.length === TOLD) return
+      if (this.#broken.length === MAX_REPORTED) return
       const reason = whatIsWrongWith(stray, this.#key, isAdopted)
-      if (reason !== undefined) this.#tell(stray.tenantId ?? NOBODY, stray.id, reason)
+      if (reason !== undefined) this.#report(stray.tenantId ?? NOBODY, stray.id, reason)
     }
   }
 
@@ -268,9 +268,9 @@ class Walk {
     )
     for (const { seals, mac, inChains } of rows) {
       if (!isMac(mac, sealsMac(this.#key, seals)) || inChains > seals) {
-        this.#tell(NOBODY, null, 'changed: how many seals were made')
+        this.#report(NOBODY, null, 'changed: how many seals were made')
       } else if (inChains < seals) {
-        this.#tell(NOBODY, null, `removed: ${seals - inChains} of ${seals} seals, with all that chains know of them`)
+        this.#report(NOBODY, null, `removed: ${seals - inChains} of ${seals} seals, with all that chains know of them`)
       }
     }
   }
@@ -279,8 +279,8 @@ class Walk {
     if (hash !== NO_HASH && hash === this.#options.expect) this.#isExpectedThere = true
   }
 
-  #tell(tenantId: string, entryId: string | null, reason: string): void {
-    if (this.#broken.length < TOLD)
+  #report(tenantId: string, entryId: string | null, reason: string): void {
+    if (this.#broken.length < MAX_REPORTED)
       this.#broken.push({ tenantId: tenantId === NOBODY ? null : tenantId, entryId, reason })
   }
 }

@@ -14,7 +14,7 @@ export const diagnoses: readonly Diagnosis<Billing>[] = [
 ]
 
 /** By the code of the opinion. */
-const TOLD: Readonly<Record<string, Pick<Finding, 'code' | 'remedy'>>> = {
+const FINDINGS: Readonly<Record<string, Pick<Finding, 'code' | 'remedy'>>> = {
   'no-secret': {
     code: 'billing.no-secret',
     remedy: 'Set billing.stripe.webhookSecret (STRIPE_WEBHOOK_SECRET) to the signing secret of the endpoint.',
@@ -47,9 +47,9 @@ async function* examineHealth({ health }: Billing): AsyncIterable<Finding> {
 }
 
 function findingOf({ status, code, message }: Exclude<Opinion, { status: 'good' }>): Finding {
-  const told = TOLD[code]
-  if (!told) throw new Error(`nothing is told of "${code}"`)
-  return { severity: status === 'fail' ? 'error' : 'warn', message, ...told }
+  const template = FINDINGS[code]
+  if (!template) throw new Error(`nothing is told of "${code}"`)
+  return { severity: status === 'fail' ? 'error' : 'warn', message, ...template }
 }
 
 async function* examineEvents({ part }: Billing): AsyncIterable<Finding> {
@@ -75,7 +75,7 @@ async function* examineUsage({ part }: Billing): AsyncIterable<Finding> {
      from multitenancy.billing_usage where sent_at is null and used_at < $1 group by tenant_id, meter, state order by since`,
     [new Date(part.kernel.clock.now().getTime() - LATE_MINUTES * 60_000)],
   )
-  for (const row of rows) yield { ...toldOfUsage(row, part.settings.webhook.retentionDays), tenantId: row.tenantId }
+  for (const row of rows) yield { ...usageFinding(row, part.settings.webhook.retentionDays), tenantId: row.tenantId }
 }
 
 interface Usage {
@@ -87,7 +87,7 @@ interface Usage {
   readonly code: string | null
 }
 
-function toldOfUsage({ tenantId, meter, quantity, since, state, code }: Usage, keptDays: number): Finding {
+function usageFinding({ tenantId, meter, quantity, since, state, code }: Usage, keptDays: number): Finding {
   const used = `${quantity} of "${meter}" that "${tenantId}" has used since ${since.toISOString()}`
   const why = code ? `: ${code}` : ''
   if (state === 'unclear') {

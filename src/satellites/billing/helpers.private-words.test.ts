@@ -18,7 +18,7 @@ describe('nothing of the words of the provider', () => {
   const WORDS = ['Ada Lovelace', 'ada@example.com', 'sk_test_1815', '4242 4242 4242 4242']
   const secretWords = WORDS.join(', ')
   let failure = { status: 500, type: 'api_error' }
-  let told: OpenBilling
+  let open: OpenBilling
   const server = createServer((_, response) => {
     const { status, type } = failure
     response.writeHead(status, { 'content-type': 'application/json', 'stripe-should-retry': 'false' })
@@ -30,10 +30,10 @@ describe('nothing of the words of the provider', () => {
     await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as AddressInfo
     const stripe = { endpoint: `http://127.0.0.1:${port}` }
-    told = await openBilling(inject('postgresUrl'), { options: { stripe } })
+    open = await openBilling(inject('postgresUrl'), { options: { stripe } })
   })
   afterAll(async () => {
-    await told.end()
+    await open.end()
     server.close()
   })
 
@@ -49,14 +49,14 @@ describe('nothing of the words of the provider', () => {
     [503, 'unheard_of'],
   ])('of an answer %i gets to callers, jobs or the log', async (status, type) => {
     failure = { status, type }
-    told.log.splice(0)
-    const { tenancy, provider } = told
+    open.log.splice(0)
+    const { tenancy, provider } = open
     const { id } = await tenancy.tenants.create({ name: 'Payer' })
-    const responses = [await checkout(id, told), await portal(id, told)]
+    const responses = [await checkout(id, open), await portal(id, open)]
     expect(responses.map((one) => one.status).filter((one) => one !== 422 && one !== 503)).toEqual([])
     const customer = provider.customer({ metadata: { tenantId: id } })
-    provider.subscribe(customer.id, told.prices.pro)
-    await told.settle()
+    provider.subscribe(customer.id, open.prices.pro)
+    await open.settle()
     await tenancy.billing.health.measure()
     const failed: unknown = await tenancy.billing.departures.cancelAll(customer.id).catch((thrown) => thrown)
     tenancy.kernel.log.warn({ err: failed }, 'as the runner of jobs says it')
@@ -66,13 +66,13 @@ describe('nothing of the words of the provider', () => {
     await tenancy.billing.usage.send(usage)
     const kept = JSON.stringify([
       responses,
-      told.log,
-      await told.inbox(),
-      told.receivedEvents,
+      open.log,
+      await open.inbox(),
+      open.receivedEvents,
       await tenancy.doctor.examine(),
     ])
     expect(WORDS.filter((word) => kept.includes(word))).toEqual([])
-    expect(told.log.length).toBeGreaterThan(0)
+    expect(open.log.length).toBeGreaterThan(0)
   })
 })
 

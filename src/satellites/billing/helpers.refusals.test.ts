@@ -114,20 +114,20 @@ describe('while the provider cannot be used', () => {
 
   test('a checkout that may fail open sends the browser back, and that is told', async () => {
     const lenient = await open.open({ resilience: { provider: { checkout: 'fail-open' } } })
-    const told: Record<string, unknown>[] = []
-    lenient.on(DependencyDegraded, (event) => void told.push(event))
+    const published: Record<string, unknown>[] = []
+    lenient.on(DependencyDegraded, (event) => void published.push(event))
     const begin = (tenantId: string) => lenient.billing.checkout(tenantId, { priceId: open.prices.pro, ...urls })
     const id = await tenant()
     await open.provider.down()
     expect(await begin(id)).toEqual({ url: urls.cancelUrl, id: null })
     await expect(lenient.billing.portal(id, { returnUrl })).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
-    expect(told).toMatchObject([{ dependency: 'provider', policy: 'fail-open', tenantId: id }])
+    expect(published).toMatchObject([{ dependency: 'provider', policy: 'fail-open', tenantId: id }])
     await expect(begin(NOBODY)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
     await open.provider.up()
     expect(await begin(id)).toMatchObject({ id: expect.any(String) })
     open.provider.faults.respond(400, { path: '/v1/checkout' })
     await expect(begin(id)).rejects.toMatchObject({ code: 'E_PAYMENT_REJECTED' })
-    expect(told).toHaveLength(1)
+    expect(published).toHaveLength(1)
     await lenient.stop()
   })
 })

@@ -24,7 +24,7 @@ interface Happening {
 export class Life {
   readonly tenantId: string
   /** What has happened, for when a life is to be understood. */
-  readonly told: string[] = []
+  readonly history: string[] = []
   #customerId = ''
   #isDeleted = false
   readonly #around: Surroundings
@@ -43,7 +43,7 @@ export class Life {
       : await this.#link(this.#price(), trialDays)
     const { customer } = provider.completeCheckout(session)
     this.#customerId = customer as string
-    this.told.push(`begins${isOurs ? '' : ' by a link'}${trialDays ? ' with a trial' : ''}`)
+    this.history.push(`begins${isOurs ? '' : ' by a link'}${trialDays ? ' with a trial' : ''}`)
   }
 
   async step(): Promise<void> {
@@ -52,7 +52,7 @@ export class Life {
     const [name, { run }] = this.#around.random.weighted(
       possible.map(([name, happening]) => Object.assign([name, happening] as const, { weight: happening.weight })),
     )
-    this.told.push(`${this.#around.provider.now().toISOString()} ${name}`)
+    this.history.push(`${this.#around.provider.now().toISOString()} ${name}`)
     await run()
   }
 
@@ -62,7 +62,7 @@ export class Life {
     for (const { id } of [...this.#latest('subscription'), ...this.#latest('invoice')]) provider.forget(id)
     provider.forget(this.#customerId)
     this.#isDeleted = true
-    this.told.push('forgotten')
+    this.history.push('forgotten')
   }
 
   #possible(): Record<string, Happening> {

@@ -107,7 +107,7 @@ export class FlagRecords {
 
   /** Clears the caches of all processes after a purge. Entries in the store are purged with the tenant, or expire. */
   async forget(tenantId: string): Promise<void> {
-    await this.#changes.tell(tenantId, undefined)
+    await this.#changes.notify(tenantId, undefined)
   }
 
   async #write(
@@ -147,7 +147,7 @@ export class FlagRecords {
 
   async #announce(tenantId: string, keys: readonly string[]): Promise<void> {
     await this.#shared?.announce(tenantId, keys)
-    await this.#changes.tell(tenantId, keys, async () => this.#shared?.settle(tenantId, keys))
+    await this.#changes.notify(tenantId, keys, async () => this.#shared?.settle(tenantId, keys))
   }
 
   async #put({ id, tenantId, key, createdAt, ...settings }: FlagRow): Promise<void> {

@@ -83,11 +83,11 @@ test('a flag is a boolean, and nothing else', async () => {
 })
 
 test('a change made by any process is told as one of the configuration', async () => {
-  const told: unknown[] = []
-  const hear = (details: any) => void told.push([details?.metadata?.tenantId, details?.flagsChanged])
+  const changes: unknown[] = []
+  const hear = (details: any) => void changes.push([details?.metadata?.tenantId, details?.flagsChanged])
   client.addHandler(ProviderEvents.ConfigurationChanged, hear)
   await opened.tenancy.featureFlags.set(id, 'on', { enabled: true })
-  await eventually(() => expect(told).toContainEqual([id, ['on']]))
+  await eventually(() => expect(changes).toContainEqual([id, ['on']]))
   expect(await client.getBooleanValue('on', false, { tenantId: id })).toBe(true)
   client.removeHandler(ProviderEvents.ConfigurationChanged, hear)
 })

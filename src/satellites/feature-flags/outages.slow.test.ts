@@ -177,17 +177,17 @@ describe('while the database is away', () => {
     await takeAway('cut')
     degraded.splice(0)
     for (let round = 0; round < 3; round++) await explain(open, 'on')
-    const told = (policy: string) => ({
+    const degradation = (policy: string) => ({
       dependency: 'database',
       operation: 'flags.evaluate',
       tenantId: id,
       policy,
       errorCode: 'E_DEPENDENCY_UNAVAILABLE',
     })
-    await eventually(() => expect(degraded).toMatchObject([1, 2, 3].map(() => told('fail-open'))))
+    await eventually(() => expect(degraded).toMatchObject([1, 2, 3].map(() => degradation('fail-open'))))
     degraded.splice(0)
     for (let round = 0; round < 3; round++) await expect(explain(closed, 'on')).rejects.toMatchObject(UNAVAILABLE)
-    await eventually(() => expect(degraded).toMatchObject([1, 2, 3].map(() => told('fail-closed'))))
+    await eventually(() => expect(degraded).toMatchObject([1, 2, 3].map(() => degradation('fail-closed'))))
   })
 
   test('evaluations are answered over HTTP, unless a policy refuses them; what an admin does is not', async () => {

@@ -309,11 +309,13 @@ describe('ending', () => {
     for (const { token } of sessions) {
       await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
     }
-    const told = () =>
+    const published = () =>
       receivedEvents.flatMap(({ event }) =>
         'cause' in event && 'sessionId' in event && event.cause === 'tenant-deleted' ? [event.sessionId] : [],
       )
-    await eventually(() => expect(told().toSorted()).toEqual(sessions.map(({ sessionId }) => sessionId).toSorted()))
+    await eventually(() =>
+      expect(published().toSorted()).toEqual(sessions.map(({ sessionId }) => sessionId).toSorted()),
+    )
     expect(record.of('tenants.delete', 'impersonations.end')).toMatchObject([{ action: 'tenants.delete' }])
     const { data } = await tenancy.impersonation.list(id)
     expect(data.find(({ sessionId }) => sessionId === expired.sessionId)?.endedAt).toBeNull()

@@ -75,11 +75,11 @@ export class HandOver {
         this.#waiting.push({ day, batch: { day: date, source: this.#source, number: this.#number, additions: part } })
       }
     }
-    this.tellDropped()
+    this.reportDropped()
   }
 
   /** What there was no room for, since this was told last. */
-  tellDropped(): void {
+  reportDropped(): void {
     const dropped = this.#tallies.dropped()
     if (dropped > 0) this.#kernel.log.warn({ dropped, ...this.kept }, 'more was to be counted than there is room for')
   }

@@ -182,15 +182,15 @@ export class TenantMetrics {
     try {
       await this.#handOver.run()
     } catch (error) {
-      this.#tellKept(error)
-      this.#handOver.tellDropped()
+      this.#reportUnsent(error)
+      this.#handOver.reportDropped()
     }
     this.#timer = undefined
     if (!this.#handOver.isEmpty) this.#handOverLater()
   }
 
   /** By either policy it is kept: what has been counted cannot be refused any more. */
-  #tellKept(error: unknown): void {
+  #reportUnsent(error: unknown): void {
     if (!DependencyUnavailable.matches(error)) {
       this.#kernel.log.error({ err: error, ...this.#handOver.kept }, 'counts could not be handed over; trying again')
       return

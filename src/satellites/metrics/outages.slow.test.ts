@@ -56,7 +56,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
   })
 
   const read = async ({ metrics }: Tenancy<Satellites>) => asRecord((await metrics.list(acme)).data)
-  const told = () => degraded.map(({ operation, policy, tenantId }) => [operation, policy, tenantId])
+  const reported = () => degraded.map(({ operation, policy, tenantId }) => [operation, policy, tenantId])
 
   describe.each(Object.entries(FAULTS))('%s', (_, happen) => {
     test('fail-open: it is counted in the process, told, and handed over exactly once when the store is back', async () => {
@@ -71,8 +71,8 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
         expect(await read(open)).toEqual({ [`${day} exports`]: 10 })
       }
       await expect(metrics.flush()).rejects.toMatchObject({ code: REFUSED.code })
-      expect(told()).toEqual(expect.arrayContaining([['metrics.read', 'fail-open', acme]]))
-      await eventually(() => expect(told()).toContainEqual(['metrics.handOver', 'fail-open', null]))
+      expect(reported()).toEqual(expect.arrayContaining([['metrics.read', 'fail-open', acme]]))
+      await eventually(() => expect(reported()).toContainEqual(['metrics.handOver', 'fail-open', null]))
       await comeBack()
       // With nobody asking: the process hands over by itself.
       await eventually(async () => {
@@ -100,7 +100,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       metrics.traffic.requestEnded(acme, 200, 100)
       await expect(metrics.list(acme)).rejects.toMatchObject(REFUSED)
       await expect(metrics.export(acme, 'csv')).rejects.toMatchObject(REFUSED)
-      expect(told().slice(0, 2)).toEqual([
+      expect(reported().slice(0, 2)).toEqual([
         ['metrics.increment', 'fail-closed', acme],
         ['metrics.read', 'fail-closed', acme],
       ])

@@ -30,12 +30,12 @@ test('alerts keep one connection from others, and what was not told is told by a
   const tenants = await Promise.all(Array.from({ length: 12 }, () => all.tenant()))
   await notificationsReceived(apart)
   for (const id of tenants) await apart.quotas.consume(id, 'exports', 1)
-  const told = new Set<string>()
-  apart.on(QuotaThresholdReached, ({ tenantId }) => void told.add(tenantId))
+  const notified = new Set<string>()
+  apart.on(QuotaThresholdReached, ({ tenantId }) => void notified.add(tenantId))
   await Promise.all(Array.from({ length: 4 }, () => apart.kernel.database.ping())) // all connections are open
   way.blackhole()
   for (const id of tenants) expect(await apart.quotas.consume(id, 'exports', 7)).toBe(8)
-  expect(told.size).toBe(0)
+  expect(notified.size).toBe(0)
   // What was silent is cut, as a network is that gives up, and new connections are made.
   await way.close()
   await way.open()
@@ -43,7 +43,7 @@ test('alerts keep one connection from others, and what was not told is told by a
   await eventually(async () => {
     for (const id of tenants) await apart.quotas.consume(id, 'exports', 0)
     for (const id of tenants) await apart.quotas.track(id, 'exports')
-    expect(told.size).toBe(tenants.length)
+    expect(notified.size).toBe(tenants.length)
   })
 })
 

@@ -32,13 +32,13 @@ const rowsOf = async (tenantId: string): Promise<string[]> => {
 
 describe('an alert', () => {
   test('is told and kept although the transaction of the call is rolled back; so is what was counted', async () => {
-    const told: string[] = []
+    const published: string[] = []
     const ends = [
       tenancy.on(QuotaThresholdReached, ({ tenantId, threshold }) => {
-        if (tenantId === acme) told.push(`${threshold} %`)
+        if (tenantId === acme) published.push(`${threshold} %`)
       }),
       tenancy.on(QuotaTracked, ({ tenantId, usage }) => {
-        if (tenantId === acme) told.push(`tracked ${usage}`)
+        if (tenantId === acme) published.push(`tracked ${usage}`)
       }),
     ]
     const refused = tenancy.transaction(async () => {
@@ -46,7 +46,7 @@ describe('an alert', () => {
       throw new Error('no')
     })
     await expect(refused).rejects.toThrow('no')
-    await eventually(() => expect(told.toSorted()).toEqual(['80 %', 'tracked 9']))
+    await eventually(() => expect(published.toSorted()).toEqual(['80 %', 'tracked 9']))
     expect(await rowsOf(acme)).toEqual(['80'])
     for (const end of ends) end()
   })
@@ -103,13 +103,13 @@ describe('an alert', () => {
 
 test('that a dependency is degraded is told although the transaction is rolled back', async () => {
   const { resilience } = tenancy.kernel
-  const told: string[] = []
-  const end = tenancy.on(DependencyDegraded, ({ operation }) => void told.push(operation))
+  const published: string[] = []
+  const end = tenancy.on(DependencyDegraded, ({ operation }) => void published.push(operation))
   const refused = tenancy.transaction(async () => {
-    resilience.tell({ dependency: 'redis', operation: 'a test', tenantId: null, policy: 'fail-open', errorCode: 'E' })
+    resilience.report({ dependency: 'redis', operation: 'a test', tenantId: null, policy: 'fail-open', errorCode: 'E' })
     throw new Error('no')
   })
   await expect(refused).rejects.toThrow('no')
-  await eventually(() => expect(told).toEqual(['a test']))
+  await eventually(() => expect(published).toEqual(['a test']))
   end()
 })

@@ -44,10 +44,10 @@ interface Alert<Type extends EventType> {
 
 export class Alerts {
   readonly #kernel: Pick<Kernel, 'database' | 'events' | 'log'>
-  readonly #told = new LRUCache<string, true>({ max: REMEMBERED })
+  readonly #reported = new LRUCache<string, true>({ max: REMEMBERED })
   readonly #waiting = new Map<string, () => Promise<void>>()
   readonly #outage = new Outage()
-  #telling: Promise<void> | undefined
+  #reporting: Promise<void> | undefined
 
   constructor(kernel: Pick<Kernel, 'database' | 'events' | 'log'>) {
     this.#kernel = kernel
@@ -75,7 +75,7 @@ export class Alerts {
   /** Removes what a purged tenant had. */
   /** Resolves when everything is told, or cannot be now. */
   async settled(): Promise<void> {
-    await this.#telling
+    await this.#reporting
   }
 
   /** What cannot be told in time is left to later calls of other processes. */
@@ -88,17 +88,18 @@ export class Alerts {
   #raise<Type extends EventType>(alert: Alert<Type>): void {
     const { payload, kind, nowMs } = alert
     const key = keyOf(payload.tenantId, payload.quota, kind, nowMs)
-    if (this.#told.has(key) || this.#waiting.has(key) || this.#waiting.size >= WAITING || !this.#outage.mayTry) return
+    if (this.#reported.has(key) || this.#waiting.has(key) || this.#waiting.size >= WAITING || !this.#outage.mayTry)
+      return
     const context = currentContext()
-    this.#waiting.set(key, () => enterContext(context, () => this.#tell(alert)))
-    this.#telling ??= this.#kernel.database.outside(() => this.#tellAll())
+    this.#waiting.set(key, () => enterContext(context, () => this.#report(alert)))
+    this.#reporting ??= this.#kernel.database.outside(() => this.#reportAll())
   }
 
-  async #tellAll(): Promise<void> {
-    for (const [key, tell] of this.#waiting) {
+  async #reportAll(): Promise<void> {
+    for (const [key, report] of this.#waiting) {
       try {
-        await tell()
-        this.#told.set(key, true)
+        await report()
+        this.#reported.set(key, true)
         this.#outage.answered()
       } catch (error) {
         this.#kernel.log.warn({ err: error, alert: key }, 'what a quota has come to could not be told')
@@ -109,21 +110,21 @@ export class Alerts {
       }
       this.#waiting.delete(key)
     }
-    this.#telling = undefined
+    this.#reporting = undefined
   }
 
-  async #tell<Type extends EventType>({ type, kind, nowMs, payload }: Alert<Type>): Promise<void> {
+  async #report<Type extends EventType>({ type, kind, nowMs, payload }: Alert<Type>): Promise<void> {
     const { database, events } = this.#kernel
     const day = dayOf(nowMs)
     await database.transaction(async () => {
-      const told = await database
+      const inserted = await database
         .query<QuotaTables>()
         .insertInto('quotaAlerts')
         .values({ day: dateOf(day), tenantId: payload.tenantId, quota: payload.quota, kind })
         .onConflict((conflict) => conflict.doNothing())
         .returning('kind')
         .executeTakeFirst()
-      if (!told) return
+      if (!inserted) return
       await events.publish(type, payload)
       await database.sql(FORGET_OLD, [dateOf(day - DAYS_KEPT)])
     })

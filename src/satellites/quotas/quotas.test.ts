@@ -288,9 +288,9 @@ describe.each(STORES)('quotas on the store %s', (store) => {
 
     test('of two processes one tells', async () => {
       const other = await all.opened.open()
-      const told: EventOf<typeof TenantQuotaExceeded>[] = []
+      const published: EventOf<typeof TenantQuotaExceeded>[] = []
       for (const tenancy of [all.opened.tenancy, other]) {
-        tenancy.on(TenantQuotaExceeded, (event) => void (event.tenantId === acme && told.push(event)))
+        tenancy.on(TenantQuotaExceeded, (event) => void (event.tenantId === acme && published.push(event)))
       }
       await Promise.all([quotas.track(acme, 'exports', 10), other.quotas.track(acme, 'pages')])
       const refusals = [quotas, other.quotas].flatMap((one) =>
@@ -298,7 +298,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       )
       await Promise.all(refusals)
       await Promise.all([quotas.alerts.settled(), other.quotas.alerts.settled()])
-      await eventually(() => expect(told.map(({ quota }) => quota)).toEqual(['none']))
+      await eventually(() => expect(published.map(({ quota }) => quota)).toEqual(['none']))
       await other.stop()
     })
 

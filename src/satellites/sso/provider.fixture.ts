@@ -81,7 +81,7 @@ export async function startProvider(
     const uid = /^\/interaction\/(.+)$/.exec(path)?.[1]
     if (uid) return void provider.interactionFinished(request, response, { login: { accountId: person.sub } })
     const lie = lies.get(path)
-    if (lie) tell(lie, response)
+    if (lie) rewriteJson(lie, response)
     provider.callback()(request, response)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -197,7 +197,7 @@ class Kept implements Adapter {
 }
 
 /** Koa says an answer of JSON at its end, in one piece. */
-function tell(lie: Lie, response: ServerResponse): void {
+function rewriteJson(lie: Lie, response: ServerResponse): void {
   const end = response.end.bind(response) as (chunk?: unknown) => ServerResponse
   response.end = ((chunk?: unknown) => {
     const changed = chunk === undefined ? undefined : lie(JSON.parse(String(chunk)))

@@ -140,10 +140,10 @@ describe('the settings', () => {
     await Promise.all(
       ['a', 'b', 'c', 'd'].map((clientId) => tenancy.sso.update(id, { ...CLIENT, clientId, clientSecret: clientId })),
     )
-    const told = changes()
-    expect(told).toHaveLength(4)
-    for (const [index, { before }] of told.entries()) {
-      expect(before?.clientId).toBe(index === 0 ? null : told[index - 1]?.after?.clientId)
+    const recorded = changes()
+    expect(recorded).toHaveLength(4)
+    for (const [index, { before }] of recorded.entries()) {
+      expect(before?.clientId).toBe(index === 0 ? null : recorded[index - 1]?.after?.clientId)
     }
     expect(await secretKept()).toBe((await tenancy.sso.get(id)).clientId)
   })

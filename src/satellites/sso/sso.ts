@@ -220,7 +220,7 @@ export class Sso {
     try {
       return this.providers.configuration(client, await this.providers.document(settings.issuer))
     } catch (error) {
-      throw this.#told(settings.tenantId, error) ? unavailable() : error
+      throw this.#logFailure(settings.tenantId, error) ? unavailable() : error
     }
   }
 
@@ -243,7 +243,7 @@ export class Sso {
         return { claims: claimsOf(claims, userinfo), idToken }
       })
     } catch (error) {
-      throw this.#told(settings.tenantId, error) ? refusalOf(error) : error
+      throw this.#logFailure(settings.tenantId, error) ? refusalOf(error) : error
     }
   }
 
@@ -271,7 +271,7 @@ export class Sso {
   }
 
   /** Whether the provider is to blame. */
-  #told(tenantId: string, error: unknown): boolean {
+  #logFailure(tenantId: string, error: unknown): boolean {
     const { log } = this.#kernel
     if (!isOfProvider(error)) {
       log.error({ err: error, tenantId }, 'single sign-on failed, and not for the provider')

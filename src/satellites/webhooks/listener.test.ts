@@ -99,9 +99,9 @@ describe('while somebody listens', () => {
   }
 
   test('what its receiver answers is tried again, and switches nothing off', async () => {
-    const told: unknown[] = []
+    const published: unknown[] = []
     for (const type of [WebhookSubscriptionDisabled, WebhookDeliveryFailed]) {
-      onTestFinished(developer.on(type as typeof WebhookDeliveryFailed, (event) => void told.push(event)))
+      onTestFinished(developer.on(type as typeof WebhookDeliveryFailed, (event) => void published.push(event)))
     }
     await listen()
     receiver.respondWith(() => ({ status: 500 }))
@@ -119,7 +119,7 @@ describe('while somebody listens', () => {
     const again = expect.objectContaining({ status: 200, delivery: expect.objectContaining({ attemptCount: 1 }) })
     await eventually(() => expect(settlements).toContainEqual(again))
     expect(await subscriptions()).toMatchObject([{ enabled: true, isThere: true }])
-    expect(told).toEqual([])
+    expect(published).toEqual([])
   })
 })
 

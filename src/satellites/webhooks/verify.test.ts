@@ -59,10 +59,10 @@ function refusal(given: Given): string {
   } catch (error) {
     if (!SignatureInvalid.matches(error)) throw error
     expect(error).toMatchObject({ code: 'E_SIGNATURE_INVALID', status: 401 })
-    const told = JSON.stringify([error.message, error.extras, error.headers, error.cause, error.stack])
+    const text = JSON.stringify([error.message, error.extras, error.headers, error.cause, error.stack])
     const { 'webhook-signature': standard, 'x-webhook-signature': plain } = headersOf()
     for (const secret of [SECRET, SECRET.slice(6), OTHER, OWN, standard.slice(3), plain]) {
-      expect(told).not.toContain(secret)
+      expect(text).not.toContain(secret)
     }
     return error.message
   }

@@ -181,7 +181,7 @@ export class CircuitRecords {
       policy: 'fail-open',
       errorCode: codeOf(this.#failure),
     } as const
-    this.#outside(() => this.#kernel.resilience.tell(degradation, this.#failure))
+    this.#outside(() => this.#kernel.resilience.report(degradation, this.#failure))
   }
 }
 

@@ -107,8 +107,8 @@ describe('sessions that take long', () => {
         fixable: false,
       },
     ])
-    const told = await ours({ showsSql: true })
-    expect(told.sort(byCode).map(({ message }) => message.slice(message.indexOf('): ')))).toEqual([
+    const findings = await ours({ showsSql: true })
+    expect(findings.sort(byCode).map(({ message }) => message.slice(message.indexOf('): ')))).toEqual([
       '): lock table t1_acme.notes',
       "): select body from notes where body <> 'hunter2'",
     ])

@@ -25,13 +25,13 @@ export const serversDiagnosis = (longMs = LONG_MS): Diagnosis<Tenants> => ({
   summary: 'Connections that run short; statements and transactions that take long',
   async *examine({ inventory }: Tenants, examination: Examination): AsyncIterable<Finding> {
     for (const count of inventory.connections()) yield* poolFindings(count)
-    const told = new Set<string>()
+    const reported = new Set<string>()
     for (const findings of await Promise.all(
       inventory.placements.map((placement) => ofServer(inventory, placement, longMs, examination)),
     )) {
       for (const { identity, ...finding } of findings) {
-        if (!told.has(identity)) yield finding // two placements may be one server
-        told.add(identity)
+        if (!reported.has(identity)) yield finding // two placements may be one server
+        reported.add(identity)
       }
     }
   },

@@ -22,7 +22,7 @@ async function* examineStorage({ inventory }: Tenants, { prove, log }: Examinati
     for (const placement of inventory.placements) {
       try {
         const found = await inventory.mismatches(driver, placement)
-        yield* found.map((mismatch) => told(mismatch, driver.name, placement))
+        yield* found.map((mismatch) => findingOf(mismatch, driver.name, placement))
         if (prove) yield* await orphans(inventory, driver, placement)
       } catch (error) {
         yield notExamined(`The storage of ${driver.name} on "${placement}"`, error, log)
@@ -96,7 +96,7 @@ interface Subject {
   readonly locator: string
 }
 
-function told(mismatch: Mismatch, isolation: string, placement: string): Finding {
+function findingOf(mismatch: Mismatch, isolation: string, placement: string): Finding {
   const { severity, code, fault, remedy } = MISMATCHES[mismatch.kind]
   return {
     severity,

@@ -84,12 +84,12 @@ async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T>
     return await circuits.run(located.place, () => work(driver, located.place))
   } catch (failure) {
     const error = await closedMeanwhile(failure, driver, located.place)
-    if (!driver.mayBeFence(error)) throw told(error)
+    if (!driver.mayBeFence(error)) throw toTenantError(error)
     const place = await placeNow(id, parts, located.place, error)
     try {
       return await circuits.run(place, () => work(storage.driver(place.isolation), place))
     } catch (again) {
-      throw told(again)
+      throw toTenantError(again)
     }
   }
 }
@@ -105,14 +105,14 @@ async function placeNow(
     try {
       return usable(id, await registry.refresh(id))
     } catch (failure) {
-      throw DependencyUnavailable.matches(failure) ? told(error) : failure // who cannot say more leaves it at that
+      throw DependencyUnavailable.matches(failure) ? toTenantError(error) : failure // who cannot say more leaves it at that
     }
   }
   const now = await refresh()
-  if (!StorageFenced.matches(error)) throw told(error) // it may have run
+  if (!StorageFenced.matches(error)) throw toTenantError(error) // it may have run
   const mended = () =>
     inTime(fences.mend(id), MENDED_WITHIN_MS, stillClosed).catch((failure) => {
-      throw told(failure)
+      throw toTenantError(failure)
     })
   const isElsewhere = now.place.isolation !== before.isolation || now.place.placement !== before.placement
   const sharesFence = storage.driver(now.place.isolation).enter !== undefined && !isElsewhere
@@ -129,7 +129,7 @@ const stillClosed = () =>
   })
 
 /** What the server of a tenant said as it failed is for the log, and for who looks at the cause. */
-const told = (error: unknown): unknown => {
+const toTenantError = (error: unknown): unknown => {
   if (!isDatabaseUnavailable(error)) return error
   if (isConnecting(error)) {
     const retryAfterSeconds = RETRY_AFTER_SECONDS
@@ -195,7 +195,7 @@ class WatchedConnection implements TenantConnection {
     try {
       return await this.#circuits.watch(this.#place, work)
     } catch (error) {
-      throw told(await closedMeanwhile(error, this.#driver, this.#place))
+      throw toTenantError(await closedMeanwhile(error, this.#driver, this.#place))
     }
   }
 }

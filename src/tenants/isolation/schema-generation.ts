@@ -15,7 +15,7 @@ const CHANNEL = 'multitenancy_tables'
 const RETRY_MS = 5_000
 
 /** Tells every process, with the commit of the transaction in progress. */
-export const tellTableChanges = (database: Database): Promise<void> => database.notify(CHANNEL, '')
+export const notifyTableChanges = (database: Database): Promise<void> => database.notify(CHANNEL, '')
 
 export class TableChanges {
   readonly #database: Database
@@ -45,8 +45,8 @@ export class TableChanges {
   }
 
   /** Tells every process with the commit of the transaction in progress, and knows of it itself right after that. */
-  async tell(): Promise<void> {
-    await tellTableChanges(this.#database)
+  async notify(): Promise<void> {
+    await notifyTableChanges(this.#database)
     this.#database.afterCommit(() => this.#doubt())
   }
 

@@ -60,7 +60,7 @@ const fenced = async () => {
   }
   return ids
 }
-const told = () => [
+const logged = () => [
   ...new Set(lines.map((line) => JSON.parse(line)).map(({ tenantId, placement }) => tenantId ?? placement)),
 ]
 
@@ -78,7 +78,7 @@ test('a server that is away is told of, and does not keep the others open', asyn
   await openAll()
   const cutOff = await opened.open({ placements: { elsewhere: { url: unreachableUrl(elsewhere.url) } } })
   await cutOff.tenants.openStorage.close()
-  expect(told().sort()).toEqual(['deleted', 'elsewhere', 'suspended'])
+  expect(logged().sort()).toEqual(['deleted', 'elsewhere', 'suspended'])
   expect(await fenced()).toEqual(['suspended', 'deleted'])
   await here.tenants.openStorage.close()
   expect(await fenced()).toEqual(['suspended', 'deleted', 'far'])

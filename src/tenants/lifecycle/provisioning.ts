@@ -224,7 +224,7 @@ export class Installation {
         set: { failure },
         event: { code: failure.code },
         outcome: 'failure',
-        also: () => this.#changes.tell(), // tables that others share may have been changed before it failed
+        also: () => this.#changes.notify(), // tables that others share may have been changed before it failed
       }))
     } catch (error) {
       if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // else it has moved on meanwhile

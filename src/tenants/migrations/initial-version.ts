@@ -22,7 +22,7 @@ interface Parts {
 
 export interface StartingVersion {
   /** The version that everybody was told of. */
-  readonly told: string
+  readonly reportedVersion: string
   readonly has: readonly AppliedMigration[]
 }
 
@@ -39,20 +39,21 @@ export async function startingVersion(
   const known = new Map<string, readonly AppliedMigration[] | undefined>()
   for (const one of all) known.set(one, await versions.of(one))
   const believed = known.get(version)
-  if (believed && ![...known.values()].includes(undefined) && !isVerified(run)) return { told: version, has: believed }
+  if (believed && ![...known.values()].includes(undefined) && !isVerified(run))
+    return { reportedVersion: version, has: believed }
   const names = await driver.applied(place)
   const has = withChecksums(names, versions.folder, believed)
   return database.transaction(async () => {
     if (!(await items.hold(item.storage))) throw new StartOver()
     if (!item.tenant) await lockVersions(database, item, 'all')
-    let told = version
+    let reportedVersion = version
     for (const [before, migrations] of known) {
       const after = await versions.keep(migrations?.filter(({ name }) => names.includes(name)) ?? has)
-      if (before === version) told = after
+      if (before === version) reportedVersion = after
       if (before === after) continue
       if (item.tenant) await items.write(item.tenant, after)
       else await writeVersions(database, item, after, before)
     }
-    return { told, has }
+    return { reportedVersion, has }
   })
 }

@@ -5,7 +5,7 @@
  * Rows are locked in one order, here as by whoever else locks several: an item before its tenant, tenants by their ids.
  */
 import type { Database } from '../../kernel/database/database.ts'
-import { tellTableChanges } from '../isolation/schema-generation.ts'
+import { notifyTableChanges } from '../isolation/schema-generation.ts'
 import { MigrationInterrupted } from './errors.ts'
 import { type Counts, ITEM_STATES, type MigrationItem, type MigrationRun } from './model/run.ts'
 
@@ -157,7 +157,7 @@ export class MigrationItems {
       )
       if (held.rows.length === 0) return true
       const { rows } = await this.#database.sql(FINISH, [this.#run.id, now])
-      if (rows.length > 0) await tellTableChanges(this.#database)
+      if (rows.length > 0) await notifyTableChanges(this.#database)
       return rows.length > 0
     })
   }

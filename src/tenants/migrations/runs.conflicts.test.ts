@@ -26,9 +26,9 @@ describe('a run', () => {
       down: 'alter table notes drop width',
     }
     await release([NOTES, TAGS, DAYS, wide], async ({ tenants }) => {
-      let tell = (_: unknown) => {}
+      let signal = (_: unknown) => {}
       const held = new Promise((resolve) => {
-        tell = resolve
+        signal = resolve
       })
       let free = (_: unknown) => {}
       const freed = new Promise((resolve) => {
@@ -36,7 +36,7 @@ describe('a run', () => {
       })
       const holding = releases.opened.tenancy.transaction(async () => {
         await sql('lock table "t1_t-5".notes in share mode')
-        tell(undefined)
+        signal(undefined)
         await freed
       })
       await held

@@ -171,7 +171,7 @@ export class MigrationRuns {
         .returningAll()
         .executeTakeFirst()
       if (!run) return undefined
-      await this.#changes.tell()
+      await this.#changes.notify()
       await addItems(database, run.id, selection, this.#versions.folder, sharing)
       await this.#prune()
       return run

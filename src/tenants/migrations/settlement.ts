@@ -62,9 +62,9 @@ export class MigrationSettlement {
     const { kernel, items } = this.#parts
     return kernel.database.transaction(async () => {
       const sorted = [...outcomes].sort((one, other) => (one.item.storage < other.item.storage ? -1 : 1))
-      const told = await Promise.all(sorted.map(async (outcome) => ({ outcome, news: await this.#news(outcome) })))
-      const counted = await items.settle(told.map(({ outcome, news }) => settlementOf({ ...outcome, ran: news })))
-      for (const { outcome, news } of told) {
+      const withNews = await Promise.all(sorted.map(async (outcome) => ({ outcome, news: await this.#news(outcome) })))
+      const counted = await items.settle(withNews.map(({ outcome, news }) => settlementOf({ ...outcome, ran: news })))
+      for (const { outcome, news } of withNews) {
         const { item, state, ran } = outcome
         if (state !== 'done' || !counted.has(item.storage)) continue
         if (item.tenant) await this.#announce(item.tenant.id, news)
@@ -74,13 +74,13 @@ export class MigrationSettlement {
   }
 
   /** What was run, and what nobody was told of before: another process may have run it and died. */
-  async #news({ ran, told, version }: Outcome): Promise<readonly string[]> {
-    return told === undefined || version === undefined ? ran : this.#since(told, version, ran)
+  async #news({ ran, reportedVersion, version }: Outcome): Promise<readonly string[]> {
+    return reportedVersion === undefined || version === undefined ? ran : this.#since(reportedVersion, version, ran)
   }
 
-  async #since(told: string, version: string, ran: readonly string[]): Promise<readonly string[]> {
+  async #since(reportedVersion: string, version: string, ran: readonly string[]): Promise<readonly string[]> {
     const { versions } = this.#parts
-    const [before, after] = [await versions.of(told), await versions.of(version)]
+    const [before, after] = [await versions.of(reportedVersion), await versions.of(version)]
     if (!before || !after) return ran
     const isOld = new Set(before.map(({ name }) => name))
     return after.map(({ name }) => name).filter((name) => !isOld.has(name) || ran.includes(name))

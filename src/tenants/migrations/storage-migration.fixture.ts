@@ -70,7 +70,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
         await tenancy.stop()
       }
     }
-    const toldOf = (published: Recorded) =>
+    const migrationsOf = (published: Recorded) =>
       published.events
         .filter(({ name }) => name === 'TenantMigrated')
         .map(({ tenantId, migrations }) => [tenantId, migrations])
@@ -86,10 +86,10 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
         const { items, state } = await tenants.migrations.run({ verify: true })
         expect(state).toBe('completed')
         for (const { migrations } of items) expect(migrations).toEqual([TWO.name])
-        expect(toldOf(published)).toEqual(everybody([TWO.name]))
+        expect(migrationsOf(published)).toEqual(everybody([TWO.name]))
         published.events.splice(0)
         expect(await tenants.migrations.run({ verify: true })).toMatchObject({ state: 'completed' })
-        expect(toldOf(published)).toEqual([])
+        expect(migrationsOf(published)).toEqual([])
       })
     })
 
@@ -99,7 +99,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
       await release([ONE, TWO, THREE], async ({ tenants }, published) => {
         const { items } = await tenants.migrations.run()
         for (const { migrations } of items) expect(migrations).toEqual([TWO.name, THREE.name])
-        expect(toldOf(published)).toEqual(everybody([TWO.name, THREE.name]))
+        expect(migrationsOf(published)).toEqual(everybody([TWO.name, THREE.name]))
       })
     })
 
@@ -117,7 +117,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
           } else await setVersion('')
           const report = await tenants.migrations.run({ ...options, retries: 0 })
           expect(report).toMatchObject({ state: 'failed', done: 0 })
-          expect(toldOf(published)).toEqual([])
+          expect(migrationsOf(published)).toEqual([])
         },
         dying(),
       )
@@ -125,9 +125,9 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
         const { items, state } = await tenants.migrations.run()
         expect(state).toBe('completed')
         for (const { migrations } of items) expect(migrations).toEqual([TWO.name])
-        expect(toldOf(published)).toEqual(everybody([TWO.name]))
+        expect(migrationsOf(published)).toEqual(everybody([TWO.name]))
         expect(await tenants.migrations.run({ verify: true })).toMatchObject({ state: 'completed' })
-        expect(toldOf(published)).toHaveLength(IDS.length)
+        expect(migrationsOf(published)).toHaveLength(IDS.length)
       })
     })
 

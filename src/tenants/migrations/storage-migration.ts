@@ -24,7 +24,7 @@ export interface Outcome {
   /** What the driver has run or taken back. */
   readonly ran: readonly string[]
   /** What the storage had before, as far as anybody was told; absent: not known. */
-  readonly told?: string
+  readonly reportedVersion?: string
   /** What it has now; absent: as before. */
   readonly version?: string
   readonly failure?: MigrationFailure
@@ -34,7 +34,7 @@ export interface Outcome {
 
 interface Change {
   readonly ran: readonly string[]
-  readonly told?: string
+  readonly reportedVersion?: string
   readonly version?: string
 }
 
@@ -87,9 +87,9 @@ export class StorageMigration {
     const driver = storage.driver(item.isolation)
     const options = { lockTimeoutMs: run.lockTimeoutMs }
     if (!driver.capabilities.durable) return { ran: await driver.migrate(place, options) }
-    const { told, has } = await startingVersion(this.#parts, driver, item, place, version)
+    const { reportedVersion, has } = await startingVersion(this.#parts, driver, item, place, version)
     const ran = await driver.migrate(place, options)
-    return { ran, told, version: await versions.keep(upToDate(versions.folder, has)) }
+    return { ran, reportedVersion, version: await versions.keep(upToDate(versions.folder, has)) }
   }
 
   async #down(item: Claimed, place: Place): Promise<Change> {

@@ -26,6 +26,6 @@ export async function versionOnArrival(
   if (capabilities.separateStorage) return versions.ofStorage(capabilities, migrations)
   await lockVersions(database, place, 'one')
   const version = await versions.ofStorage(capabilities, await driver.applied(place))
-  if (!(await isVersionOfAny(database, place, version))) await changes.tell()
+  if (!(await isVersionOfAny(database, place, version))) await changes.notify()
   return version
 }

@@ -73,7 +73,7 @@ export class MigrationWorker {
       await upkeep
       if (this.#isStopping) await this.#leave()
     }
-    await this.#tell()
+    await this.#reportProgress()
   }
 
   get #isStopping(): boolean {
@@ -184,14 +184,14 @@ export class MigrationWorker {
           renewedAt = performance.now()
         }
         this.#settleMeanwhile()
-        await this.#tell()
+        await this.#reportProgress()
       } catch (error) {
         this.#parts.kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed')
       }
     }
   }
 
-  async #tell(): Promise<void> {
+  async #reportProgress(): Promise<void> {
     const { onProgress } = this.#options
     if (!onProgress) return
     const { items, kernel } = this.#parts

@@ -126,7 +126,7 @@ export class Plans {
       this.#lastKnown.set(tenant.id, plan)
       return plan
     } catch (error) {
-      this.#kernel.resilience.tell(
+      this.#kernel.resilience.report(
         {
           dependency: 'plans',
           operation: 'plans.resolve',

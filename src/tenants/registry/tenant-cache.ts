@@ -183,7 +183,7 @@ export class TenantCache {
         this.#kernel.log.warn({ err: error, tenantId: id }, 'a tenant could not be read again'),
       )
     }
-    this.#tell(id)
+    this.#report(id)
     return entry
   }
 
@@ -255,13 +255,13 @@ export class TenantCache {
       if (this.#outage.failed()) this.#kernel.log.warn({ err: error }, 'tenants cannot be read; who is known is served')
       const entry = before()
       if (!entry || !this.#isServable(entry)) throw unavailable(error)
-      this.#tell(entry.located.tenant.id)
+      this.#report(entry.located.tenant.id)
       return entry.located
     }
   }
 
-  #tell(tenantId: string): void {
-    this.#kernel.resilience.tell({
+  #report(tenantId: string): void {
+    this.#kernel.resilience.report({
       dependency: 'database',
       operation: 'tenants.find',
       tenantId,

@@ -18,7 +18,7 @@ import { COMMON_OPERATIONS, type LeakOperation, raw } from './operations.ts'
 import { importOperation } from './operations-import.ts'
 import { ALL_ITEMS, POSTGRES_OPERATIONS } from './operations-postgres.ts'
 import { inspectedInside, itemsOf, Outside, serverOperations } from './operations-server.ts'
-import { type FuzzedTenant, FuzzStep, told, type Violation } from './step.ts'
+import { describeError, type FuzzedTenant, FuzzStep, type Violation } from './step.ts'
 
 const OPERATIONS_PER_ROUND = 1_000
 /** More would only say the same. */
@@ -90,7 +90,7 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
       const operation = random.weighted(all)
       counts[operation.name] = (counts[operation.name] ?? 0) + 1
       const step = stepOf(operation.name, worker, random.pick(tenants))
-      await operation.run(step).catch((error) => step.violate(`what is legal failed: ${told(error)}`))
+      await operation.run(step).catch((error) => step.violate(`what is legal failed: ${describeError(error)}`))
     }
   }
 
@@ -157,7 +157,7 @@ async function inspectAll(
       }
       await inspectedInside(step, inside).catch((error) => {
         open()
-        step.violate(`what is legal failed: ${told(error)}`)
+        step.violate(`what is legal failed: ${describeError(error)}`)
       })
     })
     await Promise.all(looks)

@@ -111,7 +111,7 @@ export class FuzzStep {
       result = await work
     } catch (error) {
       if (reasons.length === 0 || reasons.some((reason) => isFor(error, reason))) return
-      this.violate(`refused for another reason than ${reasons.join(', ')}: ${told(error)}`)
+      this.violate(`refused for another reason than ${reasons.join(', ')}: ${describeError(error)}`)
       return
     }
     this.violate(`not refused, answered ${JSON.stringify(result)?.slice(0, 200)}`)
@@ -124,4 +124,4 @@ const isFor = (error: unknown, reason: string | RegExp): boolean =>
 const codeOf = (error: unknown): string | undefined =>
   sqlState(error) ?? (error instanceof TenancyError ? error.code : (error as { code?: string } | undefined)?.code)
 
-export const told = (error: unknown): string => `${codeOf(error) ?? ''} ${error}`.trim()
+export const describeError = (error: unknown): string => `${codeOf(error) ?? ''} ${error}`.trim()

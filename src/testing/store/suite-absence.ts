@@ -15,11 +15,11 @@ export function absenceSuite(
     })
 
     test('once: of fifty at the same time one is told so, and it is its value that is kept', async () => {
-      const told = await Promise.all(
+      const results = await Promise.all(
         Array.from({ length: 50 }, (_, n) => store().setIfAbsent(tenant, 'leader', `caller ${n}`, 60)),
       )
-      expect(told.filter(Boolean)).toHaveLength(1)
-      expect(await store().get(tenant, 'leader')).toBe(`caller ${told.indexOf(true)}`)
+      expect(results.filter(Boolean)).toHaveLength(1)
+      expect(await store().get(tenant, 'leader')).toBe(`caller ${results.indexOf(true)}`)
     })
 
     test('again when it has expired, or was taken or deleted', async () => {

@@ -17,7 +17,7 @@ import { rulesInside } from './tenant-database-rules.ts'
 
 const EXAMINED_AT_ONCE = 4
 /** What was found in so many is told before the next are examined. */
-const TOLD_TOGETHER = 32
+const DATABASES_PER_BATCH = 32
 const NO_SUCH_DATABASE = '3D000'
 
 interface Inside extends Pick<CatalogSubject, 'extensionsSchema'> {
@@ -32,8 +32,8 @@ export async function* auditInside(
   inside: Inside,
 ): AsyncIterable<Finding> {
   const databases = [...tenantOf].map(([name, tenantId]) => ({ name, tenantId }))
-  for (let first = 0; first < databases.length; first += TOLD_TOGETHER) {
-    const some = databases.slice(first, first + TOLD_TOGETHER)
+  for (let first = 0; first < databases.length; first += DATABASES_PER_BATCH) {
+    const some = databases.slice(first, first + DATABASES_PER_BATCH)
     const open = await openOnes(server, some)
     const found: Finding[][] = []
     await forEachConcurrent(some, EXAMINED_AT_ONCE, async (database, index) => {

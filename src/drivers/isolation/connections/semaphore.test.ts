@@ -4,11 +4,11 @@ import { Semaphore } from './semaphore.ts'
 
 /** Is inside until it is told to leave. */
 function visit(semaphore: Semaphore, signal = never()) {
-  const told = Promise.withResolvers<void>()
-  const visitor = { isInside: false, leave: told.resolve, fail: told.reject, over: Promise.resolve() }
+  const released = Promise.withResolvers<void>()
+  const visitor = { isInside: false, leave: released.resolve, fail: released.reject, over: Promise.resolve() }
   visitor.over = semaphore.run(signal, async () => {
     visitor.isInside = true
-    await told.promise
+    await released.promise
   })
   return visitor
 }

@@ -44,7 +44,7 @@ const copy = (
 
 const ID = ['id', 'integer'] as const
 
-test.each<[why: string, description: CopyDescription, told: string[]]>([
+test.each<[why: string, description: CopyDescription, expected: string[]]>([
   ['all of its columns are there', copy([ID, ['body', 'text']]), []],
   ['in whichever order', copy([['body', 'text'], ID]), []],
   ['some may be without values', copy([ID]), []],
@@ -92,8 +92,8 @@ test.each<[why: string, description: CopyDescription, told: string[]]>([
     copy([['id', 'INTEGER']], { engine: 'sqlite', sequences: [{ name: 'notes', lastValue: '1', isCalled: true }] }),
     [],
   ],
-])('a copy with %s', (_, description, told) => {
-  expect(misfits(description, STORED)).toEqual(told)
+])('a copy with %s', (_, description, expected) => {
+  expect(misfits(description, STORED)).toEqual(expected)
 })
 
 describe('what is told', () => {

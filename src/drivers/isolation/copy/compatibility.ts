@@ -5,15 +5,15 @@ import { BackupIncompatible, type CopyDescription } from '../../../tenants/isola
 import type { StoredSchema, StoredTable } from '../catalog/tables.ts'
 
 /** More of them tell nothing more. */
-const MOST_TOLD = 5
+const MAX_REPORTED = 5
 
 /** Throws `E_BACKUP_INCOMPATIBLE`, naming tables and columns. */
 export function refuseMisfit(description: CopyDescription, stored: StoredSchema): void {
   const found = misfits(description, stored)
   if (found.length === 0) return
-  const more = found.length > MOST_TOLD ? `; and ${found.length - MOST_TOLD} more` : ''
+  const more = found.length > MAX_REPORTED ? `; and ${found.length - MAX_REPORTED} more` : ''
   throw BackupIncompatible(
-    `The copy does not fit the tables here: ${found.slice(0, MOST_TOLD).join('; ')}${more}. Its migrations make other tables than the ones it was read from.`,
+    `The copy does not fit the tables here: ${found.slice(0, MAX_REPORTED).join('; ')}${more}. Its migrations make other tables than the ones it was read from.`,
   )
 }
 
@@ -61,10 +61,12 @@ const REFUSED = /^2[23]/
 /** What is told of a row of the copy that was refused; any other error as it is. */
 export function rowRefused(error: unknown, table?: string): unknown {
   if (!REFUSED.test(sqlState(error) ?? '')) return error
-  const told = error as pg.DatabaseError
-  const name = told.table ?? table
+  const databaseError = error as pg.DatabaseError
+  const name = databaseError.table ?? table
   const where = name === undefined ? 'A row of the copy' : `A row of the copy for the table "${name}"`
-  const why = told.constraint ? `is refused by its constraint "${told.constraint}"` : 'is not what the columns take'
+  const why = databaseError.constraint
+    ? `is refused by its constraint "${databaseError.constraint}"`
+    : 'is not what the columns take'
   return BackupIncompatible(`${where} ${why}.`, { cause: error })
 }
 

@@ -31,14 +31,14 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
 
     /** Copies that go on until they are told to end. */
     function visitors() {
-      const told = Promise.withResolvers<void>()
+      const released = Promise.withResolvers<void>()
       const abort = new AbortController()
       let begun = 0
       const stay = async () => {
         begun++
-        await told.promise
+        await released.promise
       }
-      return { begun: () => begun, stay, abort, end: () => told.resolve() }
+      return { begun: () => begun, stay, abort, end: () => released.resolve() }
     }
 
     /** Storage is made, closed, opened and dropped, by as many as ever. */

@@ -78,10 +78,10 @@ export function importsOfRows(owners: readonly Owner[]): void {
         await fill(side, 'rowscope-pg', 'source')
         const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
         const before = await everything(side)
-        const refused = async (what: HeldCopy, told: RegExp) => {
+        const refused = async (what: HeldCopy, expected: RegExp) => {
           await expect(take(driver, 'refused', replayed(what))).rejects.toMatchObject({
             code: 'E_BACKUP_INCOMPATIBLE',
-            message: expect.stringMatching(told),
+            message: expect.stringMatching(expected),
           })
           expect(await everything(side)).toEqual(before)
         }

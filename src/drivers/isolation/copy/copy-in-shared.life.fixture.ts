@@ -10,7 +10,7 @@ import { places } from './sides.fixture.ts'
 
 /** Comes to the rows of a table, and goes on when it is told. */
 function halting(held: HeldCopy, table: string) {
-  const [reached, told] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [reached, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const copy: TenantCopy = {
     ...replayed(held),
     async *tables() {
@@ -19,13 +19,13 @@ function halting(held: HeldCopy, table: string) {
           yield* one.csv
           if (one.table.name !== table) return
           reached.resolve()
-          await told.promise
+          await released.promise
         }
         yield { table: one.table, csv: csv() }
       }
     },
   }
-  return { copy, reached: reached.promise, goOn: () => told.resolve() }
+  return { copy, reached: reached.promise, goOn: () => released.resolve() }
 }
 
 export function livesOfImports(owners: readonly Owner[]): void {

@@ -99,13 +99,13 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
         'alter table notes add exclude using btree (tenant_id with =, body with =) deferrable',
         undefined,
       ],
-    ])('nothing is kept quiet where %s', async (_, change, told) => {
+    ])('nothing is kept quiet where %s', async (_, change, expected) => {
       await prepared(change, async (side) => {
         const driver = side.drivers['rowscope-pg']
         const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
         const before = await everything(side)
-        if (told) {
-          await expect(take(driver, 'taken', replayed(copy))).rejects.toThrow(told)
+        if (expected) {
+          await expect(take(driver, 'taken', replayed(copy))).rejects.toThrow(expected)
         } else {
           const twice = changed(copy, 'notes', 'id,body\n1,same\n2,same\n')
           await expect(take(driver, 'taken', replayed(twice))).rejects.toMatchObject({

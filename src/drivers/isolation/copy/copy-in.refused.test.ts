@@ -90,7 +90,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
     )
   })
 
-  test.each<[why: string, table: string, csv: string, told: RegExp]>([
+  test.each<[why: string, table: string, csv: string, expected: RegExp]>([
     ['a key is there twice', 'hens', 'id,egg\n1,1\n1,1\n', /"hens" is refused by its constraint "hens_pkey"/],
     ['a row refers to none', 'hens', 'id,egg\n1,9\n', /"hens" is refused by its constraint "hens_egg"/],
     ['a check fails', 'people', 'id,name,age\n1,nobody,\n', /"people" is refused by its constraint "a check"/],
@@ -106,8 +106,8 @@ describe('a copy is refused, and nothing of it is left,', () => {
       'room,during\n1,"[2020-01-01,2020-03-01)"\n2,"[2020-02-01,2020-03-01)"\n',
       /"rented" is refused by its constraint "rented_during_excl"/,
     ],
-  ])('when %s', async (_, table, csv, told) => {
-    expect(await refusal(replayed(changed(few, table, csv)), 'schema-pg', fewDriver)).toMatch(told)
+  ])('when %s', async (_, table, csv, expected) => {
+    expect(await refusal(replayed(changed(few, table, csv)), 'schema-pg', fewDriver)).toMatch(expected)
   })
 
   test('when it is not whole', async () => {

@@ -40,12 +40,14 @@ export function inOrder(migrations: readonly TenantMigration[], kept: readonly R
 /** Throws `E_BACKUP_INCOMPATIBLE` when a copy was read from storage whose migrations are not known here, or are others now. */
 export function refuseForeign(migrations: readonly TenantMigration[], copied: readonly AppliedMigration[]): void {
   const { unknown, edited } = compared(copied, migrations)
-  const told = [
+  const details = [
     ...(unknown.length > 0 ? [`not known here: ${unknown.join(', ')}`] : []),
     ...(edited.length > 0 ? [`changed since: ${edited.join(', ')}`] : []),
   ]
-  if (told.length === 0) return
-  throw BackupIncompatible(`The copy was read from storage with other migrations than those here (${told.join('; ')}).`)
+  if (details.length === 0) return
+  throw BackupIncompatible(
+    `The copy was read from storage with other migrations than those here (${details.join('; ')}).`,
+  )
 }
 
 /** @param applied as `appliedOf` answered it, also below. */

@@ -84,7 +84,7 @@ export async function openSubject(
   const placement = {
     ...prepared,
     tenantUrl: way(tenantUrl),
-    ownLogins: prepared.ownLogins && !sharesLogin ? told(prepared.ownLogins, passwords) : undefined,
+    ownLogins: prepared.ownLogins && !sharesLogin ? recordPasswords(prepared.ownLogins, passwords) : undefined,
   }
   return {
     placement: placement.name,
@@ -96,7 +96,7 @@ export async function openSubject(
 }
 
 /** Passwords of tenants' own logins, as they are read. */
-const told = (logins: OwnLogins, passwords: Map<string, string>): OwnLogins => ({
+const recordPasswords = (logins: OwnLogins, passwords: Map<string, string>): OwnLogins => ({
   areMade: logins.areMade,
   async passwordOf(database) {
     const password = await logins.passwordOf(database)

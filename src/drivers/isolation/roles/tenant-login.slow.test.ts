@@ -41,7 +41,7 @@ describe('a placement that is down at the start', () => {
       role: 'api',
       ...more,
     })
-  const told = () => lines.map((line) => JSON.parse(line)).filter(({ placement }) => placement === 'elsewhere')
+  const logged = () => lines.map((line) => JSON.parse(line)).filter(({ placement }) => placement === 'elsewhere')
 
   beforeEach(async () => {
     lines.splice(0)
@@ -65,7 +65,7 @@ describe('a placement that is down at the start', () => {
       await first.stop()
       await way.close()
       const next = await start({ placements: placements(way.url, tenantUrl) })
-      expect(told()).toMatchObject([{ msg: expect.stringContaining('cannot be reached') }])
+      expect(logged()).toMatchObject([{ msg: expect.stringContaining('cannot be reached') }])
       const notes = async (id: string) => (await next.tenant(id)).db.selectFrom('notes').selectAll().execute()
       expect(await notes('near')).toEqual([])
       await expect(notes('far')).rejects.toThrow()
@@ -115,7 +115,7 @@ describe('a placement that is down at the start', () => {
     vi.advanceTimersByTime(60_000)
     vi.useRealTimers()
     expect(await starting).toMatch(isKept ? 'started' : 'the placement "elsewhere" does not answer')
-    expect(told()).toHaveLength(isKept ? 1 : 0)
+    expect(logged()).toHaveLength(isKept ? 1 : 0)
     await hanging.close()
   })
 })

@@ -140,8 +140,8 @@ async function existing(client: pg.ClientBase, schema: string, scopeRole?: strin
 
 function refuse(findings: readonly Finding[]): void {
   if (findings.length === 0) return
-  const told = findings.map(({ object, fault, remedy }) => `${object}: ${fault} (${remedy})`)
-  throw MigrationFailed(`The rows of tenants cannot be kept apart. ${told.join('; ')}`)
+  const details = findings.map(({ object, fault, remedy }) => `${object}: ${fault} (${remedy})`)
+  throw MigrationFailed(`The rows of tenants cannot be kept apart. ${details.join('; ')}`)
 }
 
 /** @param prefixes of the policies that are made, besides the owner's. */

@@ -61,9 +61,9 @@ export function faultsOf(schema: SchemaFacts): Finding[] {
   return faults
 }
 
-type Told = readonly [fault: string, remedy: string]
+type FaultAndRemedy = readonly [fault: string, remedy: string]
 
-function* faultsOfKind(relation: Relation, schema: SchemaFacts): Generator<Told> {
+function* faultsOfKind(relation: Relation, schema: SchemaFacts): Generator<FaultAndRemedy> {
   const { kind, owner } = relation
   if (owner !== schema.owner) {
     yield [`belongs to "${owner}", not to the owner of the schema`, `alter its owner to "${schema.owner}"`]
@@ -84,7 +84,7 @@ function* faultsOfKind(relation: Relation, schema: SchemaFacts): Generator<Told>
   }
 }
 
-function* faultsOfTenantId({ tenantId }: Relation): Generator<Told> {
+function* faultsOfTenantId({ tenantId }: Relation): Generator<FaultAndRemedy> {
   const declared = `tenant_id text not null default ${DEFAULT}`
   if (!tenantId) {
     return yield [
@@ -102,7 +102,7 @@ function* faultsOfTenantId({ tenantId }: Relation): Generator<Told> {
   }
 }
 
-function* faultsOfKeys({ keys, exclusions }: Relation): Generator<Told> {
+function* faultsOfKeys({ keys, exclusions }: Relation): Generator<FaultAndRemedy> {
   for (const { name } of keys.filter(({ leads }) => !leads)) {
     yield [`the key "${name}" tells whether another tenant has a value`, 'let tenant_id lead in it, as it is']
   }
@@ -114,22 +114,22 @@ function* faultsOfKeys({ keys, exclusions }: Relation): Generator<Told> {
   }
 }
 
-function* faultsOfForeignKeys(relation: Relation, { relations }: SchemaFacts): Generator<Told> {
+function* faultsOfForeignKeys(relation: Relation, { relations }: SchemaFacts): Generator<FaultAndRemedy> {
   for (const { name, target, shown, isScoped } of relation.foreignKeys) {
     const other = relations.find((one) => one.name === target)
-    const tells = `the foreign key "${name}" tells, past the policies,`
+    const prefix = `the foreign key "${name}" tells, past the policies,`
     if (!other) {
       yield [
-        `${tells} what is in ${shown}`,
+        `${prefix} what is in ${shown}`,
         `have that table in this schema, with the comment '${SHARED}' if all tenants share it`,
       ]
     } else if (isTenants(other) && !isScoped) {
-      yield [`${tells} whether another tenant has a row in ${shown}`, 'let tenant_id reference tenant_id in it']
+      yield [`${prefix} whether another tenant has a row in ${shown}`, 'let tenant_id reference tenant_id in it']
     }
   }
 }
 
-function* faultsOfFamily(relation: Relation, { relations }: SchemaFacts): Generator<Told> {
+function* faultsOfFamily(relation: Relation, { relations }: SchemaFacts): Generator<FaultAndRemedy> {
   for (const { name, shown } of relation.relatives) {
     const other = relations.find((one) => one.name === name)
     if (!other) {
@@ -146,7 +146,7 @@ function* faultsOfFamily(relation: Relation, { relations }: SchemaFacts): Genera
   }
 }
 
-function* faultsOfPolicies(relation: Relation): Generator<Told> {
+function* faultsOfPolicies(relation: Relation): Generator<FaultAndRemedy> {
   for (const { name } of relation.policies.filter((policy) => policy.isPermissive && !OURS.test(policy.name))) {
     yield [`the policy "${name}" adds to what a tenant may see`, 'drop it, or make it AS RESTRICTIVE']
   }

@@ -52,10 +52,10 @@ async function anotherProcess({ installation, makers }: Side): Promise<Side['dri
 
 /** Comes to a table, or into the middle of its rows, and goes on when it is told. */
 function hanging(where: 'before the rows' | 'in the rows') {
-  const [reached, told] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [reached, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const hang = async () => {
     reached.resolve()
-    await told.promise
+    await released.promise
   }
   const copy: TenantCopy = {
     ...replayed(held),
@@ -70,7 +70,7 @@ function hanging(where: 'before the rows' | 'in the rows') {
       }
     },
   }
-  return { copy, reached: reached.promise, goOn: () => told.resolve() }
+  return { copy, reached: reached.promise, goOn: () => released.resolve() }
 }
 
 const place = (kind: Kind, id: string) => places(side, kind, id)

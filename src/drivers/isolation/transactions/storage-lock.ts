@@ -101,15 +101,18 @@ const holding = (locks: readonly string[]): string => `
 
 function heldBy(holders: readonly Holder[], cause: unknown): TenancyError {
   const since = holders.find((one) => one.since)?.since
-  const told = holders.map(({ pid, name, address, state }) => `${pid} (${name}, ${address ?? 'local'}, ${state})`)
+  const details = holders.map(({ pid, name, address, state }) => `${pid} (${name}, ${address ?? 'local'}, ${state})`)
   return DependencyUnavailable(
     `Somebody else is at work on the storage of the tenant${since ? `, since ${since.toISOString()}` : ''}: wait until that is over, ` +
       'or end it at the database server. It is tried again.',
     {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
-      cause: new Error(`held in the server by ${told.join(', ') || 'what has ended since, or has no lock of ours'}`, {
-        cause,
-      }),
+      cause: new Error(
+        `held in the server by ${details.join(', ') || 'what has ended since, or has no lock of ours'}`,
+        {
+          cause,
+        },
+      ),
     },
   )
 }

@@ -163,20 +163,20 @@ describe('of the same facts', () => {
     action: fc.constant('suspend' as const),
   })
   /** The same again, in another order, each fact between one and three times. */
-  const retold = facts.chain((all) => {
+  const shuffledRepeats = facts.chain((all) => {
     const repeated = fc.array(fc.nat(2), { minLength: all.length, maxLength: all.length })
-    const told = repeated.map((times) =>
+    const repeatedFacts = repeated.map((times) =>
       all.flatMap((fact, index) => Array(1 + (times[index] ?? 0)).fill(fact) as Fact[]),
     )
     return fc.tuple(
       fc.constant(all),
-      told.chain((some) => fc.shuffledSubarray(some, { minLength: some.length })),
+      repeatedFacts.chain((some) => fc.shuffledSubarray(some, { minLength: some.length })),
     )
   })
 
   test('any order and any repetition comes to the same', () => {
     fc.assert(
-      fc.property(retold, policy, fc.nat(40), ([inOrder, disordered], rules, now) => {
+      fc.property(shuffledRepeats, policy, fc.nat(40), ([inOrder, disordered], rules, now) => {
         expect(standingAfter(disordered, rules, now)).toEqual(standingAfter(inOrder, rules, now))
       }),
       { numRuns: 2_000 },

@@ -16,21 +16,21 @@ interface Step {
 function life(steps: readonly Step[], end?: { readonly after: number }): ReceivedEvent[] {
   let [now, at] = [rawSubscription(), CREATED]
   const received: ReceivedEvent[] = []
-  const tell = (type: string, before?: RawSubscription) =>
+  const receive = (type: string, before?: RawSubscription) =>
     received.push({ type, at: new Date(at * 1000), ...subjectOfRaw(type, now, before) })
-  tell('customer.subscription.created')
+  receive('customer.subscription.created')
   for (const { after, change } of steps) {
     const before = Object.fromEntries(Object.keys(change).map((name) => [name, now[name]]))
     at += after
     now = { ...now, ...change }
-    tell('customer.subscription.updated', before)
-    if (change.status === 'paused') tell('customer.subscription.paused')
-    if (before.status === 'paused') tell('customer.subscription.resumed')
+    receive('customer.subscription.updated', before)
+    if (change.status === 'paused') receive('customer.subscription.paused')
+    if (before.status === 'paused') receive('customer.subscription.resumed')
   }
   if (end) {
     at += end.after
     now = { ...now, status: 'canceled', ended_at: at }
-    tell('customer.subscription.deleted')
+    receive('customer.subscription.deleted')
   }
   return received
 }
@@ -50,12 +50,12 @@ const steps = fc.array(fc.record({ after: fc.constantFrom(0, 0, 0, 1, 60), chang
 const end = fc.option(fc.record({ after: fc.constantFrom(0, 1) }), { nil: undefined })
 
 test('is what the last event tells, in whatever order they are heard', () => {
-  const told = fc
+  const histories = fc
     .tuple(steps, end)
     .map(([changes, over]) => life(changes, over))
     .chain((all) => fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })))
   fc.assert(
-    fc.property(told, ([inOrder, disordered]) => {
+    fc.property(histories, ([inOrder, disordered]) => {
       expect(lastOf(disordered)?.subscription).toEqual(inOrder.at(-1)?.subscription)
     }),
     { numRuns: 1_000 },

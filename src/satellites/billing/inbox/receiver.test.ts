@@ -111,11 +111,11 @@ describe('a body', () => {
   const padded = (length: number) => JSON.stringify(happened()).padEnd(length, ' ')
 
   test('may have 1 MiB, and not a byte more, whether its length is told or not', async () => {
-    for (const told of [true, false]) {
+    for (const hasLength of [true, false]) {
       const [fits, larger] = [padded(MIB), padded(MIB + 1)]
       const headersOf = (body: string) => ({
         'stripe-signature': signatureOf(body),
-        ...(told ? { 'content-length': String(body.length) } : {}),
+        ...(hasLength ? { 'content-length': String(body.length) } : {}),
       })
       expect(await open.post(fits, headersOf(fits))).toMatchObject(RECEIVED)
       expect(await open.post(larger, headersOf(larger))).toMatchObject(refused(413, 'E_PAYLOAD_TOO_LARGE'))

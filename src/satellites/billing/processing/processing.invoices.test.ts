@@ -26,7 +26,7 @@ const casesOf = async (tenantId: string) => {
   )
   return rows.map(({ state, invoices }) => ({ state, invoices: Object.values(invoices) }))
 }
-const told = (tenantId: string) =>
+const publishedFailures = (tenantId: string) =>
   open.receivedEvents.flatMap(([name, event]) =>
     name === 'PaymentFailed' && event.tenantId === tenantId
       ? [{ attempt: event.attempt, final: event.final, nextAttemptAt: event.nextAttemptAt }]
@@ -58,7 +58,7 @@ test('an attempt of which nothing was heard counts, from when it is known', asyn
   expect(await casesOf(tenantId)).toEqual([
     { state: 'grace', invoices: [{ attempt: 2, exhaustedAt: at, isSettled: false }] },
   ])
-  expect(told(tenantId).map(({ attempt, final }) => [attempt, final])).toEqual([
+  expect(publishedFailures(tenantId).map(({ attempt, final }) => [attempt, final])).toEqual([
     [1, false],
     [2, true],
   ])
@@ -80,7 +80,7 @@ test('an attempt is not the last one where the provider has found a time for the
   await open.deliver([early])
   await process(early.id)
   const nextAttemptAt = new Date((invoice.next_payment_attempt ?? 0) * 1000).toISOString()
-  expect(told(tenantId)).toEqual([{ attempt: 1, final: false, nextAttemptAt }])
+  expect(publishedFailures(tenantId)).toEqual([{ attempt: 1, final: false, nextAttemptAt }])
   expect((await casesOf(tenantId)).map(({ state }) => state)).toEqual(['retrying'])
   await process(first.id)
 })

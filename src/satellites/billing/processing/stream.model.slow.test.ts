@@ -1,6 +1,6 @@
 /** The lives of stream.model.test.ts, more and longer ones. */
 import { afterAll, beforeAll, inject, test, vi } from 'vitest'
-import { fetchNewestFirst, tellInDisorder } from '../telling.fixture.ts'
+import { fetchNewestFirst, reportInDisorder } from '../reporting.fixture.ts'
 import { openWorlds, type Worlds } from '../world.fixture.ts'
 
 vi.setConfig({ testTimeout: 180_000 })
@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => worlds.end())
 
 test.each([2, 4, 6, 7, 11])('events that arrive in disorder have the same result as in order: seed %i', (seed) =>
-  tellInDisorder(worlds, { seed, lives: 3, rounds: 14 }),
+  reportInDisorder(worlds, { seed, lives: 3, rounds: 14 }),
 )
 
 test.each([3, 5, 8])('events that are fetched, the newest first, have the same result as in order: seed %i', (seed) =>

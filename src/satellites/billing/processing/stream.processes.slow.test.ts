@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Child, startChild } from '../../../../test/support/child.ts'
-import { compare, type Event, some } from '../telling.fixture.ts'
+import { compare, type Event, some } from '../reporting.fixture.ts'
 import { openWorlds, type World, type Worlds } from '../world.fixture.ts'
 import type { Death, WorkerOptions } from './stream-process.fixture.ts'
 
@@ -29,7 +29,7 @@ test.each(SEEDS)(
   async (seed) => {
     const world = await worlds.open(seed, LIVES)
     const { random, lives, other } = world
-    const untold: Event[] = []
+    const undelivered: Event[] = []
     const deaths = [...DEATHS]
     let killed = 0
     const workUntilKilled = async () => {
@@ -38,13 +38,13 @@ test.each(SEEDS)(
     }
     for (const life of lives) await life.begin()
     for (let round = 1; round <= ROUNDS; round++) {
-      untold.push(...(await world.goOn()))
+      undelivered.push(...(await world.goOn()))
       if (round % 3 > 0) continue
-      await other.receive(some(random, untold))
+      await other.receive(some(random, undelivered))
       await workUntilKilled()
     }
     for (const life of lives) if (random.below(2) === 0) life.forgotten()
-    while (untold.length > 0) await other.receive(some(random, untold))
+    while (undelivered.length > 0) await other.receive(some(random, undelivered))
     while (deaths.length > 0) await workUntilKilled()
     const worker = await startWorker(world, null)
     await done(world)

@@ -84,7 +84,7 @@ export class Departures {
     for (const customerId of await this.#customersOf(tenantId)) await lockCustomer(this.#part, customerId)
     await lockPayer(this.#part, tenantId)
     await database.sql(`select pg_advisory_xact_lock(${usageLock('$1')})`, [tenantId])
-    await this.#tellUnreported(tenantId)
+    await this.#logUnreported(tenantId)
     await database.sql('delete from multitenancy.billing_inbox where customer_id = any($1) or rejected_for = $2', [
       await this.#customersOf(tenantId),
       tenantId,
@@ -104,7 +104,7 @@ export class Departures {
     return rows.map(({ customerId }) => customerId)
   }
 
-  async #tellUnreported(tenantId: string): Promise<void> {
+  async #logUnreported(tenantId: string): Promise<void> {
     const { database, log } = this.#part.kernel
     const { rows } = await database.sql(
       `select meter, sum(quantity)::float8 as quantity from multitenancy.billing_usage

@@ -210,12 +210,12 @@ describe('a change', () => {
     )
     const key = `${'k'.repeat(100)}1`
     expect(await isOn(key)).toBe(false)
-    const told: unknown[] = []
-    const stop = there.featureFlags.onChange((...change) => void told.push(change))
+    const changes: unknown[] = []
+    const stop = there.featureFlags.onChange((...change) => void changes.push(change))
     await here.transaction(() => here.featureFlags.copy(source, id))
     await notificationsReceived()
     stop()
-    expect(told).toEqual([[id, undefined]])
+    expect(changes).toEqual([[id, undefined]])
     expect(await isOn(key)).toBe(true)
   })
 
@@ -230,13 +230,13 @@ describe('a change', () => {
   })
 
   test('is told to whoever wants to know, with its tenant and key', async () => {
-    const told: unknown[] = []
-    const stop = there.featureFlags.onChange((...change) => void told.push(change))
+    const changes: unknown[] = []
+    const stop = there.featureFlags.onChange((...change) => void changes.push(change))
     await set('one', { enabled: true })
     await notificationsReceived()
     stop()
     await set('one', { enabled: false })
     await notificationsReceived()
-    expect(told).toEqual([[id, ['one']]])
+    expect(changes).toEqual([[id, ['one']]])
   })
 })

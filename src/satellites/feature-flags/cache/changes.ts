@@ -58,7 +58,7 @@ export class FlagChanges {
    * @param keys undefined: any of the tenant's
    * @param settle is done after the commit, before the store tells others
    */
-  async tell(
+  async notify(
     tenantId: string,
     keys: readonly string[] | undefined,
     settle: () => Promise<void> = async () => undefined,

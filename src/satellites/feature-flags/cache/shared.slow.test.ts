@@ -114,11 +114,11 @@ describe('while Redis is away', () => {
     else proxy.blackhole()
     expect(await isOn(open)).toBe(true)
     await expect(isOn(closed)).rejects.toMatchObject(UNAVAILABLE)
-    const told = { dependency: 'redis', operation: 'flags.read', tenantId: id }
+    const degradation = { dependency: 'redis', operation: 'flags.read', tenantId: id }
     await eventually(() =>
       expect(degraded).toMatchObject([
-        { ...told, policy: 'fail-open' },
-        { ...told, policy: 'fail-closed' },
+        { ...degradation, policy: 'fail-open' },
+        { ...degradation, policy: 'fail-closed' },
       ]),
     )
     const asked = vi.spyOn(open.kernel.store, 'get')

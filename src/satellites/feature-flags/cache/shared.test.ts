@@ -156,11 +156,11 @@ describe('a change that Redis does not know of', () => {
 
 describe('being told', () => {
   test('is once for each change, by whichever way it comes first', async () => {
-    const told: unknown[] = []
+    const published: unknown[] = []
     const words: string[] = []
     for (const [name, tenancy] of Object.entries({ here, there })) {
       tenancy.featureFlags.onChange((tenantId, keys) => {
-        if (tenantId === id) told.push([name, keys])
+        if (tenantId === id) published.push([name, keys])
       })
       const { database, store } = tenancy.kernel
       // They come after what the flags themselves hear by.
@@ -170,12 +170,12 @@ describe('being told', () => {
     }
     await set('one', { enabled: true })
     await eventually(() => expect(words).toHaveLength(4))
-    expect(told.toSorted()).toEqual([
+    expect(published.toSorted()).toEqual([
       ['here', ['one']],
       ['there', ['one']],
     ])
     await here.featureFlags.delete(id, 'one')
     await eventually(() => expect(words).toHaveLength(8))
-    expect(told).toHaveLength(4)
+    expect(published).toHaveLength(4)
   })
 })

@@ -221,8 +221,8 @@ describe('a subscription that changes while a delivery is on its way', () => {
 
   test('has a receiver that answers 410: it is disabled once, recorded and told, and nothing more is sent', async () => {
     const changes = changesOf(fixture.tenancy)
-    const told: unknown[] = []
-    const end = fixture.tenancy.on(WebhookSubscriptionDisabled, (event) => void told.push(event))
+    const published: unknown[] = []
+    const end = fixture.tenancy.on(WebhookSubscriptionDisabled, (event) => void published.push(event))
     const webhookId = await subscribe(fixture.id, ['order.*'])
     fixture.receiver.respondWith(() => ({ status: 410 }))
     const ids = (await Promise.all(Array.from({ length: 10 }, () => dispatch('order.paid')))).flat()
@@ -241,7 +241,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
       expect(await fixture.tenancy.webhooks.delivery(fixture.id, webhookId, deliveryId)).toMatchObject({
         state: 'failed',
       })
-    await eventually(() => expect(told).toMatchObject([{ tenantId: fixture.id, webhookId, reason: 'gone' }]))
+    await eventually(() => expect(published).toMatchObject([{ tenantId: fixture.id, webhookId, reason: 'gone' }]))
     const recorded = changes.filter(({ action }) => action === 'webhooks.disable')
     expect(recorded).toMatchObject([
       {

@@ -261,11 +261,11 @@ test.each<[string, Circumstances['onTheirWay'], Partial<ExplainedSubscription>, 
   ],
 ])('a delivery that waits while on its way is %s', (_words, onTheirWay, subscription, text) => {
   const circumstances = { ...IDLE, onTheirWay }
-  const told = (delivery: Partial<ExplainedDelivery>) =>
+  const explained = (delivery: Partial<ExplainedDelivery>) =>
     explain({ ...FRESH, ...delivery }, { ...ENABLED, ...subscription }, circumstances)
-  expect(told({})).toBe(`${FIRST}${text}`)
+  expect(explained({})).toBe(`${FIRST}${text}`)
   const next = 'One attempt was made, the last with status 500. The next attempt is made'
   const retry = { ...WAITING, attemptCount: 1, lastStatus: 500 }
-  expect(told({ ...retry, dueAt: NOW })).toBe(`${next} as soon as a worker is free; 4 are left.${text}`)
-  expect(told(retry)).toBe(`${next} at 2026-01-31T12:05:00.000Z; 4 are left.`)
+  expect(explained({ ...retry, dueAt: NOW })).toBe(`${next} as soon as a worker is free; 4 are left.${text}`)
+  expect(explained(retry)).toBe(`${next} at 2026-01-31T12:05:00.000Z; 4 are left.`)
 })

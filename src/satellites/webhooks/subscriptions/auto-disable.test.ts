@@ -69,14 +69,14 @@ test('that the receiver is gone commits together with the delivery that has show
     )
     return rows[0]
   }
-  let told: unknown
+  let published: unknown
   const end = events.subscribe(WebhookSubscriptionDisabled, 'within', async () => {
-    told = { here: await seen(), elsewhere: await database.outside(seen) }
+    published = { here: await seen(), elsewhere: await database.outside(seen) }
   })
   release()
   await isFailed()
   end()
-  expect(told).toEqual({
+  expect(published).toEqual({
     here: { state: 'failed', enabled: false },
     elsewhere: { state: 'delivering', enabled: true },
   })

@@ -147,7 +147,7 @@ export class Courier {
     this.#claiming ??= this.#claimWhatThereIs().finally(() => {
       this.#claiming = undefined
       if (this.#isWoken && this.#hasRoom) this.#pump()
-      this.#tellQuiet()
+      this.#reportIdle()
     })
   }
 
@@ -276,7 +276,7 @@ export class Courier {
   #free(count: number): void {
     this.#hold.places -= count
     if (this.#isRunning) this.#pump()
-    this.#tellQuiet()
+    this.#reportIdle()
   }
 
   async #giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
@@ -289,12 +289,12 @@ export class Courier {
     return new Promise<void>((resolve) => {
       this.#quiet.push(resolve)
       signal?.addEventListener('abort', () => resolve(), { once: true })
-      this.#tellQuiet()
+      this.#reportIdle()
     })
   }
 
-  #tellQuiet(): void {
+  #reportIdle(): void {
     if (this.#hold.places > 0 || this.#claiming || (this.#isRunning && this.#isWoken)) return
-    for (const tell of this.#quiet.splice(0)) tell()
+    for (const resolve of this.#quiet.splice(0)) resolve()
   }
 }

@@ -153,10 +153,10 @@ export class Ending {
     const isFailing = isBlamed && event !== TEST_EVENT && failedForMs >= FAILING_FOR_MS
     const reason = verdict.disables ?? (isFailing ? 'failing' : null)
     const seen = { url, generation, failingSince }
-    const told = { tenantId, webhookId, deliveryId, event, attemptCount: attemptCount + 1, lastStatus: status }
+    const details = { tenantId, webhookId, deliveryId, event, attemptCount: attemptCount + 1, lastStatus: status }
     return [
       ...(reason ? [() => disable(this.#kernel, webhookId, { ...seen, reason })] : []),
-      ...(events.hasHandlers(WebhookDeliveryFailed) ? [() => events.publish(WebhookDeliveryFailed, told)] : []),
+      ...(events.hasHandlers(WebhookDeliveryFailed) ? [() => events.publish(WebhookDeliveryFailed, details)] : []),
     ]
   }
 }

@@ -31,7 +31,7 @@ async function dispatch(
 }
 
 /** What was said since, by anybody. */
-async function told(): Promise<number> {
+async function notificationCount(): Promise<number> {
   const mark = randomUUID()
   await tenancy.kernel.database.notify(CHANNEL, mark)
   await eventually(async () => expect(received).toContain(mark))
@@ -59,47 +59,47 @@ afterAll(async () => {
 
 test('everybody is told of the first that finds its subscription full, and of none behind it', async () => {
   expect(await dispatch(10)).toMatchObject({ isClaimed: true })
-  expect(await told()).toBe(0)
+  expect(await notificationCount()).toBe(0)
   expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
-  expect(await told()).toBe(1)
+  expect(await notificationCount()).toBe(1)
   expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: false })
-  expect(await told()).toBe(0)
+  expect(await notificationCount()).toBe(0)
 })
 
 test('of the first for a subscription that fails, and of none behind it', async () => {
   await sql('update multitenancy.webhook_subscriptions set failing_since = now() where id = $1', [webhookId])
   expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
   expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: false })
-  expect(await told()).toBe(1)
+  expect(await notificationCount()).toBe(1)
 })
 
 test('of the first for a subscription that is known to be slow, and of none behind it', async () => {
   expect(await dispatch(10, [randomUUID(), webhookId])).toEqual({ isClaimed: false, needsWakeup: true })
   expect(await dispatch(10, [webhookId])).toEqual({ isClaimed: false, needsWakeup: false })
-  expect(await told()).toBe(1)
+  expect(await notificationCount()).toBe(1)
 })
 
 test('who dispatches while somebody is claiming cannot know what that leaves, and looks for itself', async () => {
   await dispatch(10)
   await dispatch(10)
-  await told()
+  await notificationCount()
   await tenancy.kernel.database.session(async (client) => {
     await client.query('select pg_advisory_lock($1)', [CLAIM_LOCK])
     expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
-    expect(await told()).toBe(0)
+    expect(await notificationCount()).toBe(0)
     // Nothing waits there.
     tenantId = 'another'
     await subscriptionRows(tenancy, tenantId, 1, '*')
     expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
-    expect(await told()).toBe(1)
+    expect(await notificationCount()).toBe(1)
   })
 })
 
 test('of what is dispatched in a transaction, or without room for it, everybody is told each time', async () => {
   await dispatch(10)
   await dispatch(10)
-  await told()
+  await notificationCount()
   expect(await dispatch(0)).toMatchObject({ isClaimed: false })
   expect(await dispatch(0)).toMatchObject({ isClaimed: false })
-  expect(await told()).toBe(2)
+  expect(await notificationCount()).toBe(2)
 })

@@ -112,10 +112,10 @@ export function manifestBytes(
 
 export function readHeading(bytes: Buffer, expected: Omit<ArchiveSubject, 'createdAt'>): ArchiveHeading {
   const json = parsedJson(bytes)
-  const { success, data: told } = z.object({ program: z.literal(PROGRAM), format: z.int().min(1) }).safeParse(json)
+  const { success, data: program } = z.object({ program: z.literal(PROGRAM), format: z.int().min(1) }).safeParse(json)
   if (!success) throw foreign(`its ${HEADING_FILE} is that of another program`)
-  if (told.format > FORMAT) {
-    const formats = `format ${told.format}; this one reads up to ${FORMAT}`
+  if (program.format > FORMAT) {
+    const formats = `format ${program.format}; this one reads up to ${FORMAT}`
     throw BackupIncompatible(`The backup was made by a newer version: ${formats}.`)
   }
   const heading = Heading.safeParse(json)
@@ -132,8 +132,8 @@ export function verifiedTotals(
 ): TableTotals[] {
   const manifest = Manifest.safeParse(parsedJson(bytes))
   if (!manifest.success) throw altered(`its ${MANIFEST_FILE} is not as format ${FORMAT} has it`, manifest.error)
-  const told = Heading.safeParse(manifest.data)
-  if (!isDeepStrictEqual(told.data, heading) || !isDeepStrictEqual(manifest.data.archive, archive)) {
+  const repeated = Heading.safeParse(manifest.data)
+  if (!isDeepStrictEqual(repeated.data, heading) || !isDeepStrictEqual(manifest.data.archive, archive)) {
     throw altered(`${MANIFEST_FILE} and ${HEADING_FILE} contradict each other`)
   }
   return manifest.data.tables.map(({ name, rows, bytes, sha256 }, index) => {

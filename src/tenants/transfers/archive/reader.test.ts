@@ -111,8 +111,8 @@ describe('what was archived', () => {
       tables: heading.tables.map((one: object) => ({ ...one, more: 1 })),
     }
     const archive = JSON.stringify(more)
-    const told = JSON.stringify({ ...manifest, another: true, archive: sumsOf([table('', archive)])[0] })
-    const again = await forged(replaced(entries, { 'archive.json': archive, 'manifest.json': told }))
+    const manifestText = JSON.stringify({ ...manifest, another: true, archive: sumsOf([table('', archive)])[0] })
+    const again = await forged(replaced(entries, { 'archive.json': archive, 'manifest.json': manifestText }))
     expect((await readAll(inPieces(again))).totals).toEqual(totalsOf(SMALL))
   })
 })

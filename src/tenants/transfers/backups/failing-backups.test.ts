@@ -23,7 +23,7 @@ const install = async (id: string, metadata = {}) => {
   await world.tenancy.tenants.create({ id, name: id, metadata })
   await world.tenancy.tenants.installation.install(id, only)
 }
-const told = async () =>
+const findings = async () =>
   (await world.tenancy.doctor.examine()).checks
     .filter(({ code }) => ['backups.stale', 'backups.failing'].includes(code))
     .map(({ severity, code, message }) => `${severity} ${code}: ${message}`)
@@ -54,7 +54,7 @@ test('are told at once for tenants that are to be backed up, until one succeeds'
     expect(await backUp('acme')).toMatchObject({ state: 'failed' })
     expect(await backUp('free')).toMatchObject({ state: 'failed' }) // whoever asked for it was told
   })
-  expect(await told()).toEqual([
+  expect(await findings()).toEqual([
     expect.stringMatching(
       /^warn backups\.failing: the backups of "acme" fail: the last attempt has failed \(E_\w+\); it was last on 2026-01-01T00:00:00\.000Z$/,
     ),
@@ -63,13 +63,13 @@ test('are told at once for tenants that are to be backed up, until one succeeds'
     clock.advance(1.5 * HOUR_MS)
     await backUp('acme')
   })
-  expect(await told()).toEqual([
+  expect(await findings()).toEqual([
     expect.stringMatching(
       /^warn backups\.stale: "acme" is to be backed up every 1 h, and was last on 2026-01-01T00:00:00\.000Z: the last 2 attempts have failed \(E_\w+\)$/,
     ),
   ])
   expect((await backUp('acme')).state).toBe('completed')
-  expect(await told()).toEqual([])
+  expect(await findings()).toEqual([])
 })
 
 test('of thousands of tenants are told one by one up to a bound', async () => {
@@ -82,7 +82,7 @@ test('of thousands of tenants are told one by one up to a bound', async () => {
     `update multitenancy.tenants set status = 'active', activated_at = created_at where id like 'many-%'`,
   )
   clock.advance(2 * HOUR_MS + 1)
-  const lines = await told()
+  const lines = await findings()
   expect(lines).toHaveLength(51)
   expect(lines.at(-1)).toMatch(/^warn backups\.stale: and 10 more of this kind$/)
 })

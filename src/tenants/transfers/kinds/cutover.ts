@@ -94,7 +94,7 @@ export async function switchTo(
       .where('id', '=', row.id)
       .execute()
     await attempt.end('completed')
-    await changes.tell()
+    await changes.notify()
     await registry.changed(row.id)
     await recordChange(events, {
       action,

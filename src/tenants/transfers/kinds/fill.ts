@@ -38,7 +38,7 @@ async function imports({ storage, places, changes }: FillingParts, attempt: Atte
       if (!StorageExists.matches(error) || taken === TAKEN_AT_MOST) throw error
       await places.leaveAlone(place, attempt)
     } finally {
-      if (!driver.capabilities.separateStorage) await changes.tell() // tables that others share may have been brought up to date
+      if (!driver.capabilities.separateStorage) await changes.notify() // tables that others share may have been brought up to date
     }
   }
 }

@@ -17,17 +17,17 @@ const LONG_AGO = new Date(0)
  * Late, twice, in any order, several events in one second, by several at once, while the provider refuses now and then, and until it
  * has forgotten what it told of. Then all of it is replayed.
  */
-export async function tellInDisorder(worlds: Worlds, story: Story): Promise<void> {
+export async function reportInDisorder(worlds: Worlds, story: Story): Promise<void> {
   const world = await worlds.open(story.seed, story.lives)
   const { random, provider, lives, other } = world
-  const untold: Event[] = []
+  const unreported: Event[] = []
   for (const life of lives) await life.begin()
   for (let round = 0; round < story.rounds; round++) {
-    untold.push(...(await world.goOn()))
-    if (random.below(3) === 0) await tell(world, some(random, untold))
+    unreported.push(...(await world.goOn()))
+    if (random.below(3) === 0) await report(world, some(random, unreported))
   }
   for (const life of lives) if (random.below(2) === 0) life.forgotten()
-  while (untold.length > 0) await tell(world, some(random, untold))
+  while (unreported.length > 0) await report(world, some(random, unreported))
   await finish(world)
   await compare(world)
 
@@ -53,19 +53,19 @@ export async function fetchNewestFirst(worlds: Worlds, story: Story): Promise<vo
 }
 
 /** Takes some of them, some twice, in whatever order. */
-export function some(random: Random, untold: Event[]): Event[] {
-  const all = untold.splice(0)
-  const told = all.filter((event) => random.below(3) > 0 || !untold.push(event))
+export function some(random: Random, unreported: Event[]): Event[] {
+  const all = unreported.splice(0)
+  const reported = all.filter((event) => random.below(3) > 0 || !unreported.push(event))
   return shuffled(
     random,
-    told.flatMap((event) => (random.below(4) === 0 ? [event, event] : [event])),
+    reported.flatMap((event) => (random.below(4) === 0 ? [event, event] : [event])),
   )
 }
 
 /** On failure it tells all that has happened. */
 export async function compare({ seed, lives, options, reference, other }: World): Promise<void> {
-  const told = lives.map((life) => `${life.tenantId}\n  ${life.told.join('\n  ')}`)
-  const story = [`seed ${seed}, ${JSON.stringify(options.dunning)}`, ...told].join('\n')
+  const histories = lives.map((life) => `${life.tenantId}\n  ${life.history.join('\n  ')}`)
+  const story = [`seed ${seed}, ${JSON.stringify(options.dunning)}`, ...histories].join('\n')
   const published = await reference.publishedEvents()
   expect(published.length, story).toBeGreaterThan(0)
   expect(await other.known(), story).toEqual(await reference.known())
@@ -88,7 +88,7 @@ async function backfill({ other }: World, since: Date): Promise<void> {
   }
 }
 
-async function tell(world: World, events: readonly Event[]): Promise<void> {
+async function report(world: World, events: readonly Event[]): Promise<void> {
   const { random, provider, other } = world
   await other.receive(events)
   if (random.below(3) === 0) provider.faults.respond(random.pick([429, 500]), { times: random.below(4) })
