@@ -1,7 +1,7 @@
 /** What the doctor says of billing. */
 import type { Diagnosis, Finding } from '../../kernel/doctor/doctor.ts'
 import type { Billing } from './billing.ts'
-import type { Opinion } from './provider/provider-health.ts'
+import type { HealthAssessment } from './provider/provider-health.ts'
 import { REPORTABLE_DAYS } from './usage/usage.ts'
 
 /** Usage that is older was not reported when it could have been. */
@@ -13,7 +13,7 @@ export const diagnoses: readonly Diagnosis<Billing>[] = [
   { name: 'billing.usage', summary: 'Usage that is not reported', examine: examineUsage },
 ]
 
-/** By the code of the opinion. */
+/** By the code of the assessment. */
 const FINDINGS: Readonly<Record<string, Pick<Finding, 'code' | 'remedy'>>> = {
   'no-secret': {
     code: 'billing.no-secret',
@@ -43,10 +43,10 @@ const FINDINGS: Readonly<Record<string, Pick<Finding, 'code' | 'remedy'>>> = {
 }
 
 async function* examineHealth({ health }: Billing): AsyncIterable<Finding> {
-  for (const opinion of await health.opinions()) if (opinion.status !== 'good') yield findingOf(opinion)
+  for (const assessment of await health.assessments()) if (assessment.status !== 'good') yield findingOf(assessment)
 }
 
-function findingOf({ status, code, message }: Exclude<Opinion, { status: 'good' }>): Finding {
+function findingOf({ status, code, message }: Exclude<HealthAssessment, { status: 'good' }>): Finding {
   const template = FINDINGS[code]
   if (!template) throw new Error(`nothing is told of "${code}"`)
   return { severity: status === 'fail' ? 'error' : 'warn', message, ...template }

@@ -18,7 +18,7 @@ async function passHourWithoutEvents(): Promise<void> {
   await open.tenancy.billing.health.measure()
 }
 const codes = async () =>
-  (await open.tenancy.billing.health.opinions()).flatMap((one) => (one.status === 'good' ? [] : [one.code]))
+  (await open.tenancy.billing.health.assessments()).flatMap((one) => (one.status === 'good' ? [] : [one.code]))
 
 const arrivals = async () => {
   const { rows } = await open.tenancy.kernel.database.sql(

@@ -16,7 +16,7 @@ const QUIET_MS = 5 * MINUTE_MS
 const SILENT_MS = 15 * MINUTE_MS
 const UNMEASURED_MS = 3 * MINUTE_MS
 
-export type Opinion =
+export type HealthAssessment =
   | { readonly status: 'good' }
   | { readonly status: 'warn' | 'fail'; readonly code: string; readonly message: string }
 
@@ -48,24 +48,24 @@ export class ProviderHealth {
 
   /** For `health.register('billing', …)`: a text beside the pass, or a failure. */
   async check(): Promise<string | undefined> {
-    const opinions = await this.opinions()
-    const failed = opinions.find(({ status }) => status === 'fail')
+    const assessments = await this.assessments()
+    const failed = assessments.find(({ status }) => status === 'fail')
     if (failed && failed.status !== 'good') throw new CheckFailure(failed.message)
-    const warned = opinions.find(({ status }) => status === 'warn')
+    const warned = assessments.find(({ status }) => status === 'warn')
     return warned && warned.status !== 'good' ? warned.message : undefined
   }
 
-  async opinions(): Promise<Opinion[]> {
+  async assessments(): Promise<HealthAssessment[]> {
     return [this.#ofSecret(), await this.#ofProvider(), await this.#ofEvents()]
   }
 
-  #ofSecret(): Opinion {
+  #ofSecret(): HealthAssessment {
     return secretsOf(this.#part.settings.stripe.webhookSecret).length > 0
       ? { status: 'good' }
       : { status: 'fail', code: 'no-secret', message: 'the webhook secret is missing' }
   }
 
-  async #ofProvider(): Promise<Opinion> {
+  async #ofProvider(): Promise<HealthAssessment> {
     const { clock } = this.#part.kernel
     const row = await queryOf(this.#part).selectFrom('billingHealth').selectAll().executeTakeFirst()
     const now = clock.now().getTime()
@@ -87,7 +87,7 @@ export class ProviderHealth {
       : { status: 'good' }
   }
 
-  async #ofEvents(): Promise<Opinion> {
+  async #ofEvents(): Promise<HealthAssessment> {
     const { database, clock } = this.#part.kernel
     const { rows } = await database.sql(
       // Of a customer that was detached no event is processed, so what is kept of its subscriptions is not the case.
