@@ -54,7 +54,7 @@ test('a tenant that has moved since is kept out, and where it is by now stays as
   const now = await placeOf('moved')
   await bringBack()
 
-  expect(await tenants().broughtBack()).toEqual({ kept: ['moved'], transfers: 0, places: 0, purges: 0 })
+  expect(await tenants().reconcileAfterRestore()).toEqual({ kept: ['moved'], transfers: 0, places: 0, purges: 0 })
   await expect(world.notes('moved')).rejects.toMatchObject({ code: 'E_TENANT_MAINTENANCE' })
   await tenants().exitMaintenance('moved')
   await world.transfers.work((await world.transfers.move('moved', { placement: 'other' })).transfer.id, only)
@@ -79,7 +79,7 @@ test('what was in the making may be a tenant’s by now: its transfer is cancell
      values ('database-pg', 'other', $1, 2, 'moving', $2, 'making', now())`,
     [now.locator, transfer.id],
   )
-  expect(await tenants().broughtBack()).toMatchObject({
+  expect(await tenants().reconcileAfterRestore()).toMatchObject({
     kept: ['moving'],
     transfers: 1,
     places: 1,
@@ -101,7 +101,7 @@ test('a tenant that was deleted then may have been brought back since: its purge
   await install('deleted', 'schema-pg')
   await tenants().delete('deleted')
   clock.advance(30 * 86_400_000)
-  expect(await tenants().broughtBack()).toMatchObject({ purges: 1 })
+  expect(await tenants().reconcileAfterRestore()).toMatchObject({ purges: 1 })
   expect(await tenants().installation.purge('deleted')).toBe(false)
   clock.advance(30 * 86_400_000)
   expect(await tenants().installation.purge('deleted')).toBe(true)
@@ -116,7 +116,7 @@ test('nothing is changed when a server cannot be asked', async () => {
   ])
   await sql(`alter database ${new URL(world.otherUrl).pathname.slice(1)} allow_connections false`)
   try {
-    await expect(away.tenants.broughtBack()).rejects.toThrow()
+    await expect(away.tenants.reconcileAfterRestore()).rejects.toThrow()
     expect((await sql('select sum(last_epoch) as sum from multitenancy.tenants')).rows).toEqual(before)
   } finally {
     await sql(`alter database ${new URL(world.otherUrl).pathname.slice(1)} allow_connections true`)

@@ -21,7 +21,7 @@ export const BackofficeRestored = event(
   { isInternal: true },
 )
 
-export interface BroughtBack {
+export interface BackofficeRestore {
   /** Ids of tenants that may be elsewhere by now: they are in maintenance. */
   readonly kept: readonly string[]
   /** Transfers that were under way, and are no more. */
@@ -40,11 +40,11 @@ interface RestoredTenants {
 }
 
 /** Before any process serves or works. Throws, and changes nothing, when a server cannot be asked. Safe to repeat. */
-export async function broughtBack(
+export async function reconcileAfterRestore(
   { database, events, clock }: Pick<Kernel, 'database' | 'events' | 'clock'>,
   tenants: RestoredTenants,
   retentionMs: number,
-): Promise<BroughtBack> {
+): Promise<BackofficeRestore> {
   const kept = new Set<string>()
   for (const driver of tenants.inventory.drivers.filter((one) => one.inventory)) {
     for (const placement of tenants.inventory.placements) {

@@ -9,7 +9,7 @@ import { parsed } from '../kernel/base/validate.ts'
 import { recordChange } from '../kernel/events/changes.ts'
 import type { QueueCounts } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
-import { type BroughtBack, broughtBack } from './backoffice-recovery.ts'
+import { type BackofficeRestore, reconcileAfterRestore } from './backoffice-recovery.ts'
 import type { Circuits } from './circuits/circuits.ts'
 import { assertAgrees } from './handles/agreement.ts'
 import type { TenantHandle } from './handles/handle.ts'
@@ -246,8 +246,8 @@ export class Tenants {
   }
 
   /** After the backoffice was brought back from a dump; before any process serves or works. */
-  broughtBack(): Promise<BroughtBack> {
-    return broughtBack(this.#kernel, this, this.#retentionMs)
+  reconcileAfterRestore(): Promise<BackofficeRestore> {
+    return reconcileAfterRestore(this.#kernel, this, this.#retentionMs)
   }
 
   /** The tenant's storage. Throws what a guarded route answers when the tenant cannot be used now. */

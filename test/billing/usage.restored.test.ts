@@ -43,7 +43,7 @@ describe.each(['postgres', 'redis'] as const)('with counters in the store %s', (
 
     open.toTomorrow()
     await bringBack()
-    await open.tenancy.tenants.broughtBack()
+    await open.tenancy.tenants.reconcileAfterRestore()
     await open.tenancy.billing.usage.resend()
     await open.report()
     expect(counted()).toEqual([23, 13])
@@ -72,10 +72,10 @@ test('while the store is away nothing is changed, and it is said', async () => {
   await open.tenancy.billing.windows.close()
   const { database } = open.tenancy.kernel
   await database.sql('alter table multitenancy.store_counters rename to hidden')
-  await expect(open.tenancy.tenants.broughtBack()).rejects.toThrow()
+  await expect(open.tenancy.tenants.reconcileAfterRestore()).rejects.toThrow()
   expect(await open.batches(tenantId)).toMatchObject([{ heldAt: null, nextAttemptAt: expect.any(Date) }])
   await database.sql('alter table multitenancy.hidden rename to store_counters')
-  await open.tenancy.tenants.broughtBack()
+  await open.tenancy.tenants.reconcileAfterRestore()
   expect(await open.batches(tenantId)).toMatchObject([{ heldAt: expect.any(Date), nextAttemptAt: null }])
   await open.end()
 })

@@ -185,7 +185,7 @@ export const commands = [
     run: async (tenants, { terminal }) => {
       if (!(await terminal.confirm('Was this database brought back from a dump, and does no service run on it?')))
         return
-      terminal.record({ ...(await tenants.broughtBack()) })
+      terminal.record({ ...(await tenants.reconcileAfterRestore()) })
     },
   }),
   command<Tenants>({
