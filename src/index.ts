@@ -75,11 +75,11 @@ export {
   type DrainOptions,
   type Imported,
   type IsolationDriver,
-  type Place,
   type Placement,
   type Statement,
   type StatementResult,
   StorageFenced,
+  type StorageLocation,
   type TenantConnection,
   type TransferOptions,
 } from './tenants/isolation/driver.ts'

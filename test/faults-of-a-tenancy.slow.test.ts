@@ -132,7 +132,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
           if (met > 0 && kind !== COMPLETE) break
           for (const passes of [0, 1]) {
             if (text === MESSAGES.startup) await ground.endSessions()
-            await ground.driver.fence(await ground.placeOf('a'))
+            await ground.driver.fence(await ground.locationOf('a'))
             const { ended, isMet } = await meet(text, fault, way, { passes, mostRuns: mostRuns(way) })
             if (isMet) met++
             if (ended !== 'done' && !(way.isNotifiedOfFences && StorageFenced.matches(ended)))

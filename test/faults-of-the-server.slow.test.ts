@@ -8,7 +8,7 @@ import { isDatabaseUnavailable } from '../src/kernel/database/database.ts'
 import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
 import { findPostgresPrograms } from '../src/service/postgres-programs.ts'
 import { commandOf, stopPostmaster } from '../src/service/postmaster.ts'
-import { placeIn, proofMigrations, provisionedIn } from '../src/testing/base/subject.ts'
+import { locationIn, proofMigrations, provisionedIn } from '../src/testing/base/subject.ts'
 import { eventually } from '../src/testing/base/tenancy.ts'
 import { raw } from '../src/testing/leak/operations.ts'
 import { expectRecovered, type Ground, openGround, rowsOf } from './faults/ground.ts'
@@ -28,7 +28,7 @@ describe('another database than was asked for', () => {
       const driver = await subject.open(proofMigrations('postgres'))
       const [a, b] = [await provisionedIn(subject, driver, 'a'), await provisionedIn(subject, driver, 'b')]
       await raw(b.db, `insert into items (id, owner) values (1, 'of b')`)
-      other = placeIn(subject, driver, 'b').locator
+      other = locationIn(subject, driver, 'b').locator
       await expect(rowsOf(a.db)).rejects.toThrow('the server gave')
       other = undefined
       expect(await rowsOf(a.db)).toEqual([])

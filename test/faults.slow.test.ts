@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { CONNECTIONS, KINDS } from '../src/drivers/isolation/proof/subject.fixture.ts'
 import { isDatabaseUnavailable } from '../src/kernel/database/database.ts'
 import type { TenantHandle } from '../src/tenants/handles/handle.ts'
-import { placeIn } from '../src/testing/base/subject.ts'
+import { locationIn } from '../src/testing/base/subject.ts'
 import { eventually } from '../src/testing/base/tenancy.ts'
 import { raw } from '../src/testing/leak/operations.ts'
 import { Outside } from '../src/testing/leak/operations-server.ts'
@@ -132,7 +132,7 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
   test('statements are cancelled: alone, and in a transaction that goes on to its end', async () => {
     const { handles, subject, driver } = ground
     for (const { id, db, transaction } of handles.slice(0, 2)) {
-      const view = subject.viewOf?.(placeIn(subject, driver, id))
+      const view = subject.viewOf?.(locationIn(subject, driver, id))
       if (!view) throw new Error('there is a server')
       const sleeping = [
         raw(db, `select pg_sleep(60) /* cancel ${id} */`),

@@ -10,7 +10,7 @@ import { databasePg } from '../src/drivers/isolation/database-pg.ts'
 import {
   createInstallation,
   type Installation,
-  placeOf,
+  locationOf,
   provisioned,
 } from '../src/drivers/isolation/roles/installation.fixture.ts'
 import { rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'
@@ -71,7 +71,7 @@ describe('the tables that docs/migrations.md shows', () => {
     expect((await pool.query('select title from task_titles')).rows).toEqual([{ title: 'a roof' }])
     expect((await other.pool.query('select title from task_titles')).rows).toEqual([])
     expect((await other.pool.query('select code from countries order by code')).rows).toHaveLength(2)
-    expect(await opened.rollback(placeOf(opened, 'acme'), 1)).toEqual(['0001_projects'])
-    for (const id of ['acme', 'globex']) await opened.drop(placeOf(opened, id))
+    expect(await opened.rollback(locationOf(opened, 'acme'), 1)).toEqual(['0001_projects'])
+    for (const id of ['acme', 'globex']) await opened.drop(locationOf(opened, id))
   })
 })

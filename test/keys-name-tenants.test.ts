@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import type { Tenancy } from '../src/tenancy/tenancy.ts'
-import { toPlace } from '../src/tenants/registry/registry.ts'
+import { toLocation } from '../src/tenants/registry/registry.ts'
 import { eventually, installed } from '../src/testing/base/tenancy.ts'
 import { TOKENS } from './contract/calls.ts'
 import { described } from './contract/document.ts'
@@ -36,9 +36,9 @@ const sql = (text: string) => tenancy.kernel.database.sql(text)
 
 async function openCircuitOf(id: string): Promise<void> {
   const { registry, circuits } = tenancy.tenants
-  const place = toPlace(await registry.row(id))
+  const location = toLocation(await registry.row(id))
   const dead = () => Promise.reject(Object.assign(new Error('no such file'), { code: '58P01' }))
-  for (let call = 0; call < 20; call++) await circuits.run(place, dead).catch(() => undefined)
+  for (let call = 0; call < 20; call++) await circuits.run(location, dead).catch(() => undefined)
   await eventually(async () => {
     const { rows } = await sql(`select owner from multitenancy.store where key like 'circuit%'`)
     expect(rows).not.toEqual([])

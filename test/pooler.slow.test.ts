@@ -5,13 +5,17 @@
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { databasePg, TENANT_SCHEMA } from '../src/drivers/isolation/database-pg.ts'
-import { createInstallation, type Installation, placeOf } from '../src/drivers/isolation/roles/installation.fixture.ts'
+import {
+  createInstallation,
+  type Installation,
+  locationOf,
+} from '../src/drivers/isolation/roles/installation.fixture.ts'
 import { ROWS_SCHEMA, rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { createLogger } from '../src/kernel/base/logger.ts'
 import { createTenancy } from '../src/tenancy/tenancy.ts'
 import type { TenantHandle } from '../src/tenants/handles/handle.ts'
-import type { IsolationDriver, Place, Placement } from '../src/tenants/isolation/driver.ts'
+import type { IsolationDriver, Placement, StorageLocation } from '../src/tenants/isolation/driver.ts'
 import { directHandle } from '../src/testing/base/direct-handle.ts'
 import { markOf, proofMigrations, type StorageView } from '../src/testing/base/subject.ts'
 import { eventually, installed, TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
@@ -51,10 +55,10 @@ afterAll(async () => {
   await pooler?.stop()
 })
 
-type View = (place: Place) => StorageView
+type View = (location: StorageLocation) => StorageView
 const inSchema: View = ({ locator }) => ({ url: direct.url, tenantUrl: pooled.tenantUrl, schema: locator })
 const inRows: View = ({ locator }) => ({
-  ...inSchema({ locator } as Place),
+  ...inSchema({ locator } as StorageLocation),
   schema: ROWS_SCHEMA,
   tenantColumn: locator,
 })
@@ -95,24 +99,24 @@ const ENDINGS = [
 describe.each(Object.keys(KINDS))('%s through one session of the server', (kind) => {
   const { make, viewOf } = KINDS[kind] as (typeof KINDS)[string]
   let driver: IsolationDriver
-  let places: Place[]
+  let locations: StorageLocation[]
   let a: TenantHandle
   let b: TenantHandle
 
   beforeAll(async () => {
     driver = await installation.open(pooled, { driver: make, migrations: proofMigrations('postgres') })
-    places = TENANTS.map((id) => placeOf(driver, id))
-    for (const place of places) await driver.provision(place)
-    ;[a, b] = places.map((place) => directHandle(driver, place)) as [TenantHandle, TenantHandle]
+    locations = TENANTS.map((id) => locationOf(driver, id))
+    for (const location of locations) await driver.provision(location)
+    ;[a, b] = locations.map((location) => directHandle(driver, location)) as [TenantHandle, TenantHandle]
   })
   afterAll(async () => {
-    for (const place of places) await driver.drop(place)
+    for (const location of locations) await driver.drop(location)
   })
 
   test('no tenant sees or changes anything of another', async () => {
     const { violations, operations } = await leakFuzz({
       driver,
-      places,
+      locations,
       operations: OPERATIONS,
       workers: WORKERS,
       maxConnections: 1, // the server's
@@ -162,12 +166,12 @@ describe.each(Object.keys(KINDS))('%s through one session of the server', (kind)
   })
 
   test('storage that is fenced refuses its tenant, and is there again afterwards', async () => {
-    const [place] = places as [Place]
-    await driver.fence(place)
+    const [location] = locations as [StorageLocation]
+    await driver.fence(location)
     const error = await raw(a.db, 'select owner from items').catch((error) => error)
     expect(driver.mayBeFence(error)).toBe(true)
     expect(await raw(b.db, 'select owner from items')).toEqual([])
-    await driver.unfence(place)
+    await driver.unfence(location)
     await eventually(async () => expect(await raw(a.db, 'select owner from items')).toEqual([]))
   })
 })
@@ -178,12 +182,12 @@ describe('what somebody else left in the session', () => {
 
   beforeAll(async () => {
     driver = await installation.open(pooled, { driver: () => schemaPg(), migrations: proofMigrations('postgres') })
-    const place = placeOf(driver, 'left')
-    await driver.provision(place)
-    a = directHandle(driver, place)
+    const location = locationOf(driver, 'left')
+    await driver.provision(location)
+    a = directHandle(driver, location)
     await raw(a.db, `insert into items (id, owner) values (1, 'of left')`)
   })
-  afterAll(() => driver.drop(placeOf(driver, 'left')))
+  afterAll(() => driver.drop(locationOf(driver, 'left')))
 
   /** As a program that uses the login without a scope. */
   const leave = async (...texts: readonly string[]) => {
@@ -211,7 +215,7 @@ describe('what somebody else left in the session', () => {
       }
       await leave(`create temporary table "${name}" as select 'of nobody'::pg_catalog.text as owner`)
       const newcomer = await installation.open({ ...pooled }, { driver: () => schemaPg() })
-      const { db } = directHandle(newcomer, placeOf(newcomer, 'left'))
+      const { db } = directHandle(newcomer, locationOf(newcomer, 'left'))
       expect(await raw(db, 'select owner from items')).toEqual([{ owner: 'of left' }])
     },
   )
@@ -238,7 +242,10 @@ test.each(['schema-pg, batch', 'schema-pg, transaction', 'rowscope-pg, batch', '
       driver: () => (KINDS[kind]?.make ?? schemaPg)(),
       migrations: proofMigrations('postgres'),
     })
-    const [hostile, other] = ['hostile', 'other'].map((id) => placeOf(driver, id)) as [Place, Place]
+    const [hostile, other] = ['hostile', 'other'].map((id) => locationOf(driver, id)) as [
+      StorageLocation,
+      StorageLocation,
+    ]
     for (const one of [hostile, other]) await driver.provision(one)
     const { username } = new URL(direct.tenantUrl)
     const texts = [
@@ -278,9 +285,9 @@ test.each(['schema-pg, batch', 'schema-pg, transaction', 'rowscope-pg, batch', '
 
 test('a configuration that does not know of the pooler is refused, whoever came before', async () => {
   const unaware = await installation.open({ ...pooled, pooler: false }, { migrations: proofMigrations('postgres') })
-  const place = placeOf(unaware, 'unaware')
-  await unaware.provision(place)
-  const { db } = directHandle(unaware, place)
+  const location = locationOf(unaware, 'unaware')
+  await unaware.provision(location)
+  const { db } = directHandle(unaware, location)
   const refused = () =>
     expect(raw(db, 'select owner from items')).rejects.toThrow(/set placements\.main\.pooler to true/)
   await refused()
@@ -294,8 +301,8 @@ test('a configuration that does not know of the pooler is refused, whoever came 
   expect(unaware.connections()).toMatchObject([{ placement: 'main', idle: 0, busy: 0, waiting: 0 }])
 
   const aware = await installation.open(pooled, { migrations: proofMigrations('postgres') })
-  expect(await raw(directHandle(aware, place).db, 'select owner from items')).toEqual([])
-  await aware.drop(place)
+  expect(await raw(directHandle(aware, location).db, 'select owner from items')).toEqual([])
+  await aware.drop(location)
 })
 
 test.each(['schema-pg, batch', 'rowscope-pg, batch'])(
@@ -305,20 +312,20 @@ test.each(['schema-pg, batch', 'rowscope-pg, batch'])(
       driver: () => (KINDS[kind]?.make ?? schemaPg)(),
       migrations: proofMigrations('postgres'),
     })
-    const [place, beside] = [placeOf(driver, 'drained'), placeOf(driver, 'beside')]
-    for (const one of [place, beside]) await driver.provision(one)
-    const client = await directHandle(driver, place).pool.connect()
+    const [location, beside] = [locationOf(driver, 'drained'), locationOf(driver, 'beside')]
+    for (const one of [location, beside]) await driver.provision(one)
+    const client = await directHandle(driver, location).pool.connect()
     await client.query('begin')
     await client.query(`insert into items (id, owner) values (1, 'of drained')`)
     const waiting = raw(directHandle(driver, beside).db, 'select owner from items')
-    await driver.fence(place)
-    await driver.drain(place, { graceMs: 0 })
+    await driver.fence(location)
+    await driver.drain(location, { graceMs: 0 })
     expect(await waiting).toEqual([])
     await expect(client.query('commit')).rejects.toThrow()
     client.release(true)
-    await driver.unfence(place)
-    expect(await raw(directHandle(driver, place).db, 'select owner from items')).toEqual([])
-    for (const one of [place, beside]) await driver.drop(one)
+    await driver.unfence(location)
+    expect(await raw(directHandle(driver, location).db, 'select owner from items')).toEqual([])
+    for (const one of [location, beside]) await driver.drop(one)
   },
 )
 

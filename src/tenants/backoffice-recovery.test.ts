@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { openWorld, type World } from '../../test/support/two-servers.ts'
 import { type FakeClock, fakeClock } from '../testing/base/clock.ts'
-import { toPlace } from './registry/registry.ts'
+import { toLocation } from './registry/registry.ts'
 
 let world: World
 let clock: FakeClock
@@ -21,14 +21,14 @@ const install = async (id: string, isolation: string) => {
   const { db } = await world.tenancy.tenant(id)
   await db.insertInto('notes').values({ text: 'first' }).execute()
 }
-const placeOf = async (id: string) => toPlace(await tenants().registry.row(id))
+const locationOf = async (id: string) => toLocation(await tenants().registry.row(id))
 const move = async (id: string) => {
   const { transfer } = await world.transfers.move(id, { placement: 'other' })
   await world.transfers.work(transfer.id, only)
   const { db } = await world.tenancy.tenant(id)
   await db.insertInto('notes').values({ text: 'newest' }).execute()
 }
-const isThere = async ({ isolation, placement, locator }: Awaited<ReturnType<typeof placeOf>>) =>
+const isThere = async ({ isolation, placement, locator }: Awaited<ReturnType<typeof locationOf>>) =>
   (await tenants().storage.driver(isolation).inventory?.(placement))?.some((one) => one.locator === locator)
 
 /** What a dump of before has, in place of what is there now. */
@@ -51,14 +51,14 @@ test('a tenant that has moved since is kept out, and where it is by now stays as
   await install('moved', 'schema-pg')
   const bringBack = await dumped('moved')
   await move('moved')
-  const now = await placeOf('moved')
+  const now = await locationOf('moved')
   await bringBack()
 
   expect(await tenants().reconcileAfterRestore()).toEqual({ kept: ['moved'], transfers: 0, places: 0, purges: 0 })
   await expect(world.notes('moved')).rejects.toMatchObject({ code: 'E_TENANT_MAINTENANCE' })
   await tenants().exitMaintenance('moved')
   await world.transfers.work((await world.transfers.move('moved', { placement: 'other' })).transfer.id, only)
-  expect((await placeOf('moved')).epoch).toBeGreaterThan(1_000)
+  expect((await locationOf('moved')).epoch).toBeGreaterThan(1_000)
   expect(await isThere(now)).toBe(true)
 })
 
@@ -66,7 +66,7 @@ test('what was in the making may be a tenant’s by now: its transfer is cancell
   await install('moving', 'database-pg')
   const bringBack = await dumped('moving')
   await move('moving')
-  const now = await placeOf('moving')
+  const now = await locationOf('moving')
   await bringBack()
   const { transfer } = await world.transfers.move('moving', { placement: 'other' })
   await sql(

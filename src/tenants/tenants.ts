@@ -47,7 +47,7 @@ import {
 } from './tenant/tenant.ts'
 import type { Archives } from './transfers/archive/port.ts'
 import type { BackupSettings } from './transfers/backups/backups.ts'
-import { Places } from './transfers/execution/staged-storage.ts'
+import { StagedStorage } from './transfers/execution/staged-storage.ts'
 import { keepMaintenance } from './transfers/requests/requests.ts'
 import { Transfers } from './transfers/transfers.ts'
 
@@ -122,9 +122,9 @@ export class Tenants {
       fences,
       transitions: this.#transitions,
     }
-    const places = new Places(kernel, storage, this.lostPlacements)
+    const stagedStorage = new StagedStorage(kernel, storage, this.lostPlacements)
     this.transfers = new Transfers(
-      { ...parts, places, circuits, keptForMs: this.#retentionMs, ...config.backups },
+      { ...parts, stagedStorage, circuits, keptForMs: this.#retentionMs, ...config.backups },
       { plans: this.plans, ...config.backups },
     )
     this.installation = new Installation({
@@ -257,8 +257,8 @@ export class Tenants {
   }
 
   /** Throws `E_CIRCUIT_OPEN` while the tenant's storage is known not to answer. */
-  assertCircuitClosed({ place }: Located): void {
-    this.circuits.assertClosed(place)
+  assertCircuitClosed({ location }: Located): void {
+    this.circuits.assertClosed(location)
   }
 
   /** Jobs by queue and state; of one tenant, or all. */

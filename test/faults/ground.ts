@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import { CONNECTIONS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'
 import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../src/tenants/isolation/driver.ts'
-import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../src/testing/base/subject.ts'
+import { locationIn, proofMigrations, provisionedIn, type Subject } from '../../src/testing/base/subject.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import type { Outside } from '../../src/testing/leak/operations-server.ts'
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts'
@@ -67,7 +67,7 @@ export async function expectRecovered({ driver, handles, proxy }: Ground): Promi
 
 /** Ends every session of tenants' logins. Resolves when the driver has noticed it of the idle ones; those in use fail later. */
 export async function endSessions({ subject, driver }: Ground, outside: Outside): Promise<void> {
-  const views = TENANTS.flatMap((id) => subject.viewOf?.(placeIn(subject, driver, id)) ?? [])
+  const views = TENANTS.flatMap((id) => subject.viewOf?.(locationIn(subject, driver, id)) ?? [])
   const [view] = views
   if (!view) throw new Error('there is a server')
   const logins = views.map(({ tenantUrl }) => decodeURIComponent(new URL(tenantUrl).username))

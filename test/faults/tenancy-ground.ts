@@ -9,8 +9,8 @@ import { KINDS } from '../../src/drivers/isolation/proof/subject.fixture.ts'
 import { ROWS_SCHEMA } from '../../src/drivers/isolation/rowscope-pg.ts'
 import { postgresStore } from '../../src/drivers/store/postgres.ts'
 import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
-import type { IsolationDriver, Place } from '../../src/tenants/isolation/driver.ts'
-import { toPlace } from '../../src/tenants/registry/registry.ts'
+import type { IsolationDriver, StorageLocation } from '../../src/tenants/isolation/driver.ts'
+import { toLocation } from '../../src/tenants/registry/registry.ts'
 import { type FakeClock, fakeClock } from '../../src/testing/base/clock.ts'
 import { createTestDatabase } from '../../src/testing/base/database.ts'
 import { markOf, proofMigrations, type StorageView } from '../../src/testing/base/subject.ts'
@@ -31,7 +31,7 @@ export interface TenancyGround {
   readonly clock: FakeClock
   /** The server past the proxy. */
   look(id: string): Promise<Held>
-  placeOf(id: string): Promise<Place>
+  locationOf(id: string): Promise<StorageLocation>
   /** Ends every session of the tenants' login, and waits until the tenancy has heard of it. */
   endSessions(): Promise<void>
   close(): Promise<void>
@@ -71,10 +71,10 @@ export async function openTenancyGround(serverUrl: string, kind: string): Promis
     const { db } = await tenancy.tenant(id)
     await raw(db, `insert into items (id, owner) values (0, '${markOf(id)}')`)
   }
-  const placeOf = async (id: string) => toPlace(await tenancy.tenants.registry.row(id))
-  const { isolation } = await placeOf('a')
+  const locationOf = async (id: string) => toLocation(await tenancy.tenants.registry.row(id))
+  const { isolation } = await locationOf('a')
   const driver = tenancy.tenants.storage.driver(isolation)
-  const viewOf = async (id: string): Promise<StorageView> => viewAt(elsewhere.url, await placeOf(id))
+  const viewOf = async (id: string): Promise<StorageView> => viewAt(elsewhere.url, await locationOf(id))
   const { rows } = await tenancy.kernel.database.sql(
     'select login from multitenancy.placement_logins where placement = $1',
     [PLACEMENT],
@@ -84,7 +84,7 @@ export async function openTenancyGround(serverUrl: string, kind: string): Promis
     proxy,
     driver,
     clock,
-    placeOf,
+    locationOf,
     async look(id) {
       const view = await viewOf(id)
       const own = view.tenantColumn === undefined ? [] : [view.tenantColumn]
@@ -105,13 +105,13 @@ export async function openTenancyGround(serverUrl: string, kind: string): Promis
       await outside.all(
         await viewOf('a'),
         'select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = any($1)',
-        [[rows[0].login, ...(await Promise.all(TENANTS.map(placeOf))).map(({ locator }) => locator)]],
+        [[rows[0].login, ...(await Promise.all(TENANTS.map(locationOf))).map(({ locator }) => locator)]],
       )
       await eventually(() => expect(countOf(tenancy)).toMatchObject({ idle: 0, busy: 0 }))
     },
     async close() {
       await outside.close()
-      if (driver.name === 'database-pg') for (const id of TENANTS) await driver.drop(await placeOf(id))
+      if (driver.name === 'database-pg') for (const id of TENANTS) await driver.drop(await locationOf(id))
       await elsewhere.drop() // before the roles that have rights in it
       await world.end()
       await proxy.close()
@@ -119,7 +119,7 @@ export async function openTenancyGround(serverUrl: string, kind: string): Promis
   }
 }
 
-function viewAt(url: string, { isolation, locator }: Place): StorageView {
+function viewAt(url: string, { isolation, locator }: StorageLocation): StorageView {
   const unscoped = { url, tenantUrl: url }
   if (isolation === 'rowscope-pg') return { ...unscoped, schema: ROWS_SCHEMA, tenantColumn: locator }
   if (isolation === 'schema-pg') return { ...unscoped, schema: locator }

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { KINDS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'
 import { startEmbeddedPostgres } from '../../src/service/embedded-postgres.ts'
-import { placeIn, proofMigrations } from '../../src/testing/base/subject.ts'
+import { locationIn, proofMigrations } from '../../src/testing/base/subject.ts'
 import { leakFuzz } from '../../src/testing/leak/fuzzer.ts'
 
 const TENANTS = ['a', 'b', 'c', 'a-b', 'select', '0']
@@ -51,12 +51,12 @@ async function fuzz(kind: string, serverUrl: string): Promise<void> {
   const subject = await openSubject(serverUrl, kind)
   try {
     const driver = await subject.open(proofMigrations(KINDS[kind]?.engine ?? 'postgres'))
-    const places = TENANTS.map((id) => placeIn(subject, driver, id))
-    for (const place of places) await driver.provision(place)
+    const locations = TENANTS.map((id) => locationIn(subject, driver, id))
+    for (const location of locations) await driver.provision(location)
     const report = await leakFuzz({
       ...subject,
       driver,
-      places,
+      locations,
       operations: Number(values.operations),
       workers: Number(values.workers),
       onRound: (done) => process.stderr.write(`${kind}: ${done}\r`),

@@ -2,7 +2,7 @@
 import { expect } from 'vitest'
 import type { Database } from '../../src/kernel/database/database.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
-import { toPlace } from '../../src/tenants/registry/registry.ts'
+import { toLocation } from '../../src/tenants/registry/registry.ts'
 import { type AppliedMigration, UNKNOWN_VERSION } from '../../src/tenants/tenant/schema-version.ts'
 import type { TenantRow } from '../../src/tenants/tenant/tables.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
@@ -28,17 +28,17 @@ export async function registered(database: Database, ids: readonly string[]): Pr
 /** Asked straight of the driver, as a process would that has heard of nothing. */
 export async function refusesEverybody({ tenants }: Tenancy, row: Registered): Promise<void> {
   const driver = tenants.storage.driver(row.isolation)
-  const place = toPlace(row)
+  const location = toLocation(row)
   await eventually(async () => {
-    expect(await driver.isFenced(place), `${row.id} is fenced`).toBe(true)
-    const asked = driver.execute(place, { text: 'select count(*) from notes' })
+    expect(await driver.isFenced(location), `${row.id} is fenced`).toBe(true)
+    const asked = driver.execute(location, { text: 'select count(*) from notes' })
     await expect(asked).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
   }, FOLLOWS_WITHIN_MS)
 }
 
 export async function isOpen({ tenants }: Tenancy, row: Registered): Promise<void> {
   const driver = tenants.storage.driver(row.isolation)
-  expect(await driver.isFenced(toPlace(row)), `${row.id} is fenced`).toBe(false)
+  expect(await driver.isFenced(toLocation(row)), `${row.id} is fenced`).toBe(false)
 }
 
 /** What the registry says of a storage's migrations is never more than it has. */
@@ -48,7 +48,7 @@ export async function claimsNoMore({ tenants }: Tenancy, database: Database, row
     row.version,
   ])
   const known: AppliedMigration[] = rows[0].migrations
-  const applied = await tenants.storage.driver(row.isolation).applied(toPlace(row))
+  const applied = await tenants.storage.driver(row.isolation).applied(toLocation(row))
   expect(applied, `${row.id} has migrated`).toEqual(expect.arrayContaining(known.map(({ name }) => name)))
 }
 

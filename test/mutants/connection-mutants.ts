@@ -126,7 +126,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     story: 'The cache of handles is keyed without the tenant.',
     file: 'tenants/handles/handles.ts',
     replace: `    const kept = this.#kept.get(tenant.id)
-    if (kept?.locator === place.locator) return kept.handle`,
+    if (kept?.locator === location.locator) return kept.handle`,
     by: `    const [kept] = [...this.#kept.values()]
     if (kept) return kept.handle`,
     tests: SOURCE_TESTS,
@@ -167,8 +167,8 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     name: 'tried again where it was',
     story: 'Who meets the fence of storage that a tenant has left goes there again.',
     file: 'tenants/handles/router.ts',
-    replace: 'circuits.run(place, () => work(storage.driver(place.isolation), place))',
-    by: 'circuits.run(located.place, () => work(driver, located.place))',
+    replace: 'circuits.run(location, () => work(storage.driver(location.isolation), location))',
+    by: 'circuits.run(located.location, () => work(driver, located.location))',
     tests: SOURCE_TESTS,
   },
   {

@@ -25,7 +25,7 @@ export interface Outcome {
   readonly elapsedMs: number
 }
 
-export interface Place {
+export interface ProofEnvironment {
   readonly tree: string
   readonly postgresUrl: string
 }
@@ -47,7 +47,7 @@ function driverProof(kind: string): readonly string[] {
 export async function tryMutant(
   mutant: Mutant,
   kind: string | undefined,
-  { tree, postgresUrl }: Place,
+  { tree, postgresUrl }: ProofEnvironment,
 ): Promise<Outcome> {
   const started = performance.now()
   const outcome = (verdict: Verdict, by: string): Outcome => ({
@@ -103,9 +103,13 @@ export function endProofs(): void {
 }
 
 /** Each file by itself, until one has noticed something. @param sqlMutant what is done to the databases. */
-export async function runProof({ files, name }: Proof, place: Place, sqlMutant = ''): Promise<Noticed> {
+export async function runProof(
+  { files, name }: Proof,
+  environment: ProofEnvironment,
+  sqlMutant = '',
+): Promise<Noticed> {
   for (const file of files) {
-    const noticed = await runFile(file, name, place, sqlMutant)
+    const noticed = await runFile(file, name, environment, sqlMutant)
     if (noticed.verdict !== 'survived') return noticed
   }
   return { verdict: 'survived', by: 'nothing noticed it' }
@@ -114,7 +118,7 @@ export async function runProof({ files, name }: Proof, place: Place, sqlMutant =
 async function runFile(
   file: string,
   name: string | undefined,
-  { tree, postgresUrl }: Place,
+  { tree, postgresUrl }: ProofEnvironment,
   sqlMutant: string,
 ): Promise<Noticed> {
   const output = join(tree, 'report.json')

@@ -40,7 +40,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
     name: 'a handle with the schema that its tenant has left',
     story: 'With qualified names the handle that is made once goes on to the schema of an earlier epoch.',
     file: 'tenants/handles/handles.ts',
-    replace: 'if (kept?.locator === place.locator) return kept.handle',
+    replace: 'if (kept?.locator === location.locator) return kept.handle',
     by: 'if (kept) return kept.handle',
     on: ['schema-pg, qualified'],
     tests: ['src/tenants/handles/handles.test.ts'],

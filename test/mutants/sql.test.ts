@@ -4,8 +4,8 @@
  */
 import { expect, inject, test } from 'vitest'
 import { KINDS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'
-import type { IsolationDriver, Place } from '../../src/tenants/isolation/driver.ts'
-import { placeIn, proofMigrations, type Subject } from '../../src/testing/base/subject.ts'
+import type { IsolationDriver, StorageLocation } from '../../src/tenants/isolation/driver.ts'
+import { locationIn, proofMigrations, type Subject } from '../../src/testing/base/subject.ts'
 import { isolationSuite } from '../../src/testing/isolation/suite.ts'
 import { Outside } from '../../src/testing/leak/operations-server.ts'
 import { kindsOf, type SqlMutant } from './mutant.ts'
@@ -17,11 +17,11 @@ const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
 /** @param around what stands before and after the statements. */
 async function mutate(
   { viewOf }: Subject,
-  place: Place,
+  location: StorageLocation,
   { sql }: SqlMutant,
   around: (statements: string) => string = (statements) => statements,
 ): Promise<void> {
-  const view = viewOf?.(place)
+  const view = viewOf?.(location)
   if (!view) throw new Error('only what a server keeps can be changed behind its back')
   const login = decodeURIComponent(new URL(view.tenantUrl).username)
   const outside = new Outside()
@@ -50,9 +50,9 @@ const mutated = (subject: Subject, mutant: SqlMutant): Subject => ({
     const driver = await subject.open(migrations)
     return {
       ...driver,
-      async provision(place) {
-        const applied = await driver.provision(place)
-        await mutate(subject, place, mutant)
+      async provision(location) {
+        const applied = await driver.provision(location)
+        await mutate(subject, location, mutant)
         return applied
       },
     }
@@ -70,10 +70,10 @@ if (chosen) {
     const subject = await openSubject(inject('postgresUrl'), kind)
     try {
       const driver = await subject.open(proofMigrations('postgres'))
-      const place = placeIn(subject, driver, 'a')
-      await driver.provision(place)
+      const location = locationIn(subject, driver, 'a')
+      await driver.provision(location)
       const mutants = SQL_MUTANTS.filter((mutant) => kindsOf(mutant).includes(kind))
-      for (const mutant of mutants) await mutate(subject, place, mutant, (sql) => `begin; ${sql}; rollback`)
+      for (const mutant of mutants) await mutate(subject, location, mutant, (sql) => `begin; ${sql}; rollback`)
       expect(mutants.length).toBeGreaterThan(10)
     } finally {
       await subject.close()

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, inject } from 'vitest'
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver, Placement } from '../../tenants/isolation/driver.ts'
 import { databasePg } from './database-pg.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './roles/installation.fixture.ts'
+import { createInstallation, type Installation, locationOf, provisioned } from './roles/installation.fixture.ts'
 
 const CONNECTIONS = 3
 export const NOTES = {
@@ -43,7 +43,7 @@ export function useDatabasePg() {
 
   const sql = async (text: string, values: unknown[] = []) =>
     (await fixture.installation.database.sql(text, values)).rows
-  const locatorOf = (id: string) => placeOf(fixture.driver, id).locator
+  const locatorOf = (id: string) => locationOf(fixture.driver, id).locator
   return Object.assign(fixture, {
     sql,
     locatorOf,

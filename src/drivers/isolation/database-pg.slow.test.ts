@@ -7,7 +7,7 @@ import { directHandle } from '../../testing/base/direct-handle.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
 import { databasePg } from './database-pg.ts'
-import { type Installation, placeOf, provisioned } from './roles/installation.fixture.ts'
+import { type Installation, locationOf, provisioned } from './roles/installation.fixture.ts'
 import { withDatabase } from './roles/login-clients.ts'
 import { lockOf } from './transactions/owner-transaction.ts'
 
@@ -31,16 +31,16 @@ describe('provisioning', () => {
   test('by twenty at once, here and in another process, makes each database once', async () => {
     const child = await otherProcess()
     const ids = Array.from({ length: 20 }, (_, n) => `many-${n}`)
-    const there = ids.slice(0, 6).map((id) => child.request({ what: 'provision', place: placeOf(driver, id) }))
-    const here = ids.map((id) => driver.provision(placeOf(driver, id)))
+    const there = ids.slice(0, 6).map((id) => child.request({ what: 'provision', location: locationOf(driver, id) }))
+    const here = ids.map((id) => driver.provision(locationOf(driver, id)))
     expect(await Promise.all([...here, ...there])).toEqual(Array(26).fill(['0001_notes']))
     for (const id of ids) {
-      expect(await directHandle(driver, placeOf(driver, id)).pool.query('select 1 from notes')).toMatchObject({
+      expect(await directHandle(driver, locationOf(driver, id)).pool.query('select 1 from notes')).toMatchObject({
         rows: [],
       })
     }
     await child.kill('SIGTERM')
-    await Promise.all(ids.map((id) => driver.drop(placeOf(driver, id))))
+    await Promise.all(ids.map((id) => driver.drop(locationOf(driver, id))))
     expect(await databases('many-%')).toEqual([])
   }, 90_000)
 
@@ -57,20 +57,20 @@ describe('provisioning', () => {
         expect(found).toHaveLength(1)
       })
     const killedWhen = async (reached: (locator: string) => Promise<void>) => {
-      const place = placeOf(driver, 'killed')
+      const location = locationOf(driver, 'killed')
       const child = await otherProcess([HELD_UP])
-      const dying = child.request({ what: 'provision', place }).catch((error: Error) => error.message)
-      await reached(place.locator)
+      const dying = child.request({ what: 'provision', location }).catch((error: Error) => error.message)
+      await reached(location.locator)
       await child.kill('SIGKILL')
       expect(await dying).toBe('the child process is gone')
-      expect(await driver.isFenced(place)).toBe(true)
+      expect(await driver.isFenced(location)).toBe(true)
     }
     const goesOn = async () => {
-      const place = placeOf(driver, 'killed')
-      expect(await driver.provision(place)).toEqual(['0001_notes'])
-      const { pool } = directHandle(driver, place)
+      const location = locationOf(driver, 'killed')
+      expect(await driver.provision(location)).toEqual(['0001_notes'])
+      const { pool } = directHandle(driver, location)
       await pool.query(`insert into notes (id, owner) values (1, 'killed')`)
-      await driver.drop(place)
+      await driver.drop(location)
       expect(await databases('killed')).toEqual([])
     }
 
@@ -98,7 +98,7 @@ describe('provisioning', () => {
           await blocker.query(`select pg_advisory_lock(${lockOf(locator)}); commit`)
           await waiting('begin; set local lock_timeout%pg_advisory_xact_lock%')
         })
-        expect(await driver.applied(placeOf(driver, 'killed'))).toEqual(['0001_notes'])
+        expect(await driver.applied(locationOf(driver, 'killed'))).toEqual(['0001_notes'])
       })
       await goesOn()
     })
@@ -108,13 +108,13 @@ describe('provisioning', () => {
     const template = `test_busy_${locatorOf('t').slice(3, 9)}`
     await sql(`create database ${template}`)
     const copying = await installation.open(placement, { driver: () => databasePg({ template }), migrations: [NOTES] })
-    const place = placeOf(copying, 'patient')
+    const location = locationOf(copying, 'patient')
     const attempts = async () =>
       (await sql(`select query_start::text from pg_stat_activity where query like 'create database%${template}%'`)).map(
         ({ query_start }) => query_start,
       )
     const provisioning = await connected(withDatabase(placement.url, template), async () => {
-      const provisioning = copying.provision(place)
+      const provisioning = copying.provision(location)
       const [first] = await eventually(async () => {
         const found = await attempts()
         expect(found).toHaveLength(1)
@@ -124,51 +124,51 @@ describe('provisioning', () => {
       return { provisioning }
     })
     expect(await provisioning.provisioning).toEqual(['0001_notes'])
-    await copying.drop(place)
+    await copying.drop(location)
     await sql(`drop database ${template}`)
   })
 })
 
 describe('a fence', () => {
   test('ends what is open in this process and in others, and lets nobody in until it is lifted', async () => {
-    const place = placeOf(driver, 'closed')
+    const location = locationOf(driver, 'closed')
     const { pool, transaction } = await fresh('closed')
     const child = await otherProcess()
-    const ask = (text: string) => child.request({ what: 'execute', place, text })
+    const ask = (text: string) => child.request({ what: 'execute', location, text })
     expect(await ask(OWNERS)).toEqual([{ owner: 'closed' }])
     const sleeping = expect(ask(`insert into notes (id, owner) select 2, 'never' from pg_sleep(60)`)).rejects.toThrow(
       '57P01',
     )
     await eventually(async () => {
       expect(
-        await sql(`select from pg_stat_activity where wait_event = 'PgSleep' and datname = $1`, [place.locator]),
+        await sql(`select from pg_stat_activity where wait_event = 'PgSleep' and datname = $1`, [location.locator]),
       ).toHaveLength(1)
     })
     const working = transaction(async (db) => {
       await raw(db, `insert into notes (id, owner) values (3, 'never')`)
-      await driver.fence(place)
+      await driver.fence(location)
       await raw(db, OWNERS)
     })
     await expect(working).rejects.toSatisfy(driver.mayBeFence)
     await sleeping
     expect(await sessions('closed')).toEqual([])
-    expect(await driver.isFenced(place)).toBe(true)
+    expect(await driver.isFenced(location)).toBe(true)
     await expect(ask(OWNERS)).rejects.toThrow('E_TENANT_STORAGE_FENCED')
     await expect(pool.query(OWNERS)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     await expect(transaction((db) => raw(db, OWNERS))).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
-    await driver.fence(place)
-    await driver.unfence(place)
-    await driver.unfence(place)
-    expect(await driver.isFenced(place)).toBe(false)
+    await driver.fence(location)
+    await driver.unfence(location)
+    await driver.unfence(location)
+    expect(await driver.isFenced(location)).toBe(false)
     expect([await ask(OWNERS), (await pool.query(OWNERS)).rows]).toEqual(Array(2).fill([{ owner: 'closed' }]))
     await child.kill('SIGTERM')
-    await driver.drop(place)
+    await driver.drop(location)
   })
 
   test.each(['alone', 'in a transaction'])(
     'or a loss nobody heard of: a statement %s goes by another connection',
     async (how) => {
-      const place = placeOf(driver, 'unheard')
+      const location = locationOf(driver, 'unheard')
       const { pool } = await fresh('unheard')
       const [{ pid }] = (await pool.query('select pg_backend_pid() as pid')).rows
       const ending = `import pg from 'pg'
@@ -181,31 +181,31 @@ describe('a fence', () => {
       const asked =
         how === 'alone'
           ? pool.query(OWNERS).then(({ rows }) => rows)
-          : directHandle(driver, place).transaction((db) => raw(db, OWNERS))
+          : directHandle(driver, location).transaction((db) => raw(db, OWNERS))
       expect(status).toBe(0)
       expect(await asked).toEqual([{ owner: 'unheard' }])
-      await driver.drop(place)
+      await driver.drop(location)
     },
   )
 
   test('lets nobody through who comes at the same moment', async () => {
-    const place = placeOf(driver, 'stormed')
+    const location = locationOf(driver, 'stormed')
     await fresh('stormed')
     const children = await Promise.all([otherProcess(), otherProcess()])
     let isOver = false
     const storming = children.map(async (child) => {
-      while (!isOver) await child.request({ what: 'execute', place, text: OWNERS }).catch(() => undefined)
+      while (!isOver) await child.request({ what: 'execute', location, text: OWNERS }).catch(() => undefined)
     })
     for (let n = 0; n < 15; n++) {
-      await driver.unfence(place)
+      await driver.unfence(location)
       await eventually(async () => expect(await sessions('stormed')).not.toEqual([]))
-      await driver.fence(place)
+      await driver.fence(location)
       expect(await sessions('stormed')).toEqual([])
     }
     isOver = true
     await Promise.all(storming)
     await Promise.all(children.map((child) => child.kill('SIGTERM')))
-    await driver.drop(place)
+    await driver.drop(location)
   })
 })
 
@@ -220,8 +220,8 @@ test('a connection that is led into the database of another tenant is not used',
   const placement = await installation.prepare()
   const tenantUrl = Object.assign(new URL(placement.tenantUrl), { host: new URL(astray.url).host }).href
   const led = await installation.open({ ...placement, tenantUrl, ownLogins: undefined })
-  await expect(led.execute(placeOf(led, 'c'), { text: 'select 1' })).rejects.toThrow(`the server gave "${given}"`)
-  expect(await led.execute(placeOf(led, 'd'), { text: 'select 1' })).toMatchObject({ rowCount: 1 })
+  await expect(led.execute(locationOf(led, 'c'), { text: 'select 1' })).rejects.toThrow(`the server gave "${given}"`)
+  expect(await led.execute(locationOf(led, 'd'), { text: 'select 1' })).toMatchObject({ rowCount: 1 })
   await led.stop()
   await astray.close()
 })

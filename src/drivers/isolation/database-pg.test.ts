@@ -10,8 +10,8 @@ import { databasePg } from './database-pg.ts'
 import {
   createInstallation,
   type Installation,
+  locationOf,
   loginUrlOf,
-  placeOf,
   provisioned,
 } from './roles/installation.fixture.ts'
 import { withDatabase } from './roles/login-clients.ts'
@@ -150,7 +150,7 @@ describe('a tenant', () => {
     const { db } = await provisioned(extended, 'extended')
     await db.insertInto('people').values({ address: 'a@b' }).execute()
     await expect(db.insertInto('people').values({ address: 'ab' }).execute()).rejects.toMatchObject({ code: '23514' })
-    await extended.drop(placeOf(extended, 'extended'))
+    await extended.drop(locationOf(extended, 'extended'))
     await sql(`drop database ${template}`)
   })
 })
@@ -159,57 +159,61 @@ describe('provisioning', () => {
   test('by eight callers concurrently makes each database once', async () => {
     const other = await installation.open(await installation.prepare())
     const ids = Array.from({ length: 4 }, (_, n) => `several-${n}`)
-    const made = [driver, other].flatMap((one) => ids.map((id) => one.provision(placeOf(driver, id))))
+    const made = [driver, other].flatMap((one) => ids.map((id) => one.provision(locationOf(driver, id))))
     expect(await Promise.all(made)).toEqual(Array(8).fill(['0001_notes']))
     for (const id of ids) {
-      expect((await directHandle(driver, placeOf(driver, id)).pool.query('select 1 from notes')).rows).toEqual([])
+      expect((await directHandle(driver, locationOf(driver, id)).pool.query('select 1 from notes')).rows).toEqual([])
     }
-    await Promise.all(ids.map((id) => driver.drop(placeOf(driver, id))))
+    await Promise.all(ids.map((id) => driver.drop(locationOf(driver, id))))
     expect(await databases('several-%')).toEqual([])
   })
 
   test('opens nothing to the tenant whose migrations fail, and goes on when they are mended', async () => {
-    const place = placeOf(driver, 'broken')
+    const location = locationOf(driver, 'broken')
     const broken = await installation.open(placement, {
       driver: () => databasePg(),
       migrations: [NOTES, { name: '0002_broken', checksum: '2', up: 'create table half (); select * from missing' }],
     })
-    await expect(broken.provision(place)).rejects.toMatchObject({
+    await expect(broken.provision(location)).rejects.toMatchObject({
       code: 'E_MIGRATION_FAILED',
       message: expect.stringContaining('0002_broken'),
     })
-    expect(await driver.isFenced(place)).toBe(true)
-    expect(await driver.applied(place)).toEqual([])
-    await expect(driver.execute(place, { text: 'select 1' })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
-    expect(await driver.provision(place)).toEqual(['0001_notes'])
-    expect((await driver.execute(place, { text: 'select * from notes' })).rows).toEqual([])
-    await driver.drop(place)
+    expect(await driver.isFenced(location)).toBe(true)
+    expect(await driver.applied(location)).toEqual([])
+    await expect(driver.execute(location, { text: 'select 1' })).rejects.toMatchObject({
+      code: 'E_TENANT_STORAGE_FENCED',
+    })
+    expect(await driver.provision(location)).toEqual(['0001_notes'])
+    expect((await driver.execute(location, { text: 'select * from notes' })).rows).toEqual([])
+    await driver.drop(location)
   })
 
   test('replaces a database whose drop was interrupted', async () => {
-    const place = placeOf(driver, 'half-dropped')
-    await driver.provision(place)
-    await sql('update pg_database set datconnlimit = -2 where datname = $1', [place.locator])
-    await expect(driver.execute(place, { text: 'select 1' })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
-    expect(await driver.provision(place)).toEqual(['0001_notes'])
-    expect((await driver.execute(place, { text: 'select * from notes' })).rows).toEqual([])
-    await sql('update pg_database set datconnlimit = -2 where datname = $1', [place.locator])
-    await driver.drop(place)
+    const location = locationOf(driver, 'half-dropped')
+    await driver.provision(location)
+    await sql('update pg_database set datconnlimit = -2 where datname = $1', [location.locator])
+    await expect(driver.execute(location, { text: 'select 1' })).rejects.toMatchObject({
+      code: 'E_TENANT_STORAGE_FENCED',
+    })
+    expect(await driver.provision(location)).toEqual(['0001_notes'])
+    expect((await driver.execute(location, { text: 'select * from notes' })).rows).toEqual([])
+    await sql('update pg_database set datconnlimit = -2 where datname = $1', [location.locator])
+    await driver.drop(location)
     expect(await databases('half-dropped')).toEqual([])
   })
 })
 
 describe('a migration', () => {
   test('runs, is taken back, and may be repeated; in a suspended tenant too', async () => {
-    const place = placeOf(driver, 'migrated')
-    await driver.provision(place)
-    await driver.fence(place)
-    expect(await driver.rollback(place, 1)).toEqual(['0001_notes'])
-    expect(await driver.applied(place)).toEqual([])
-    expect(await driver.migrate(place)).toEqual(['0001_notes'])
-    expect(await driver.migrate(place)).toEqual([])
-    expect(await driver.isFenced(place)).toBe(true)
-    await driver.drop(place)
+    const location = locationOf(driver, 'migrated')
+    await driver.provision(location)
+    await driver.fence(location)
+    expect(await driver.rollback(location, 1)).toEqual(['0001_notes'])
+    expect(await driver.applied(location)).toEqual([])
+    expect(await driver.migrate(location)).toEqual(['0001_notes'])
+    expect(await driver.migrate(location)).toEqual([])
+    expect(await driver.isFenced(location)).toBe(true)
+    await driver.drop(location)
   })
 
   test('waits for a lock no longer than it may', async () => {
@@ -217,18 +221,18 @@ describe('a migration', () => {
       driver: () => databasePg(),
       migrations: [NOTES, { name: '0002_more', checksum: '2', up: 'alter table notes add column more int' }],
     })
-    const place = placeOf(driver, 'busy')
+    const location = locationOf(driver, 'busy')
     await provisioned(driver, 'busy')
-    await directHandle(driver, place).transaction(async (db) => {
+    await directHandle(driver, location).transaction(async (db) => {
       await db.selectFrom('notes').select('id').execute()
-      await expect(adding.migrate(place, { lockTimeoutMs: 50 })).rejects.toMatchObject({ code: '55P03' })
+      await expect(adding.migrate(location, { lockTimeoutMs: 50 })).rejects.toMatchObject({ code: '55P03' })
     })
-    expect(await adding.migrate(place)).toEqual(['0002_more'])
-    await driver.drop(place)
+    expect(await adding.migrate(location)).toEqual(['0002_more'])
+    await driver.drop(location)
   })
 
   test('of a database that is gone runs nowhere', async () => {
-    const gone = placeOf(driver, 'gone')
+    const gone = locationOf(driver, 'gone')
     await expect(driver.migrate(gone)).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
     await expect(driver.rollback(gone, 1)).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
     expect(await driver.applied(gone)).toEqual([])
@@ -237,26 +241,26 @@ describe('a migration', () => {
 
 describe('a fence', () => {
   test('leaves connections that are idle without a word: the next statement knows', async () => {
-    const place = placeOf(driver, 'idle')
+    const location = locationOf(driver, 'idle')
     const { pool } = await fresh('idle')
     const other = await installation.open(await installation.prepare())
-    expect((await other.execute(place, { text: OWNERS })).rows).toEqual([{ owner: 'idle' }])
-    await other.fence(place)
+    expect((await other.execute(location, { text: OWNERS })).rows).toEqual([{ owner: 'idle' }])
+    await other.fence(location)
     const [alone, begun] = await Promise.allSettled([
       pool.query(OWNERS),
-      driver.connect(place).then((connection) => connection.begin().finally(() => connection.release())),
+      driver.connect(location).then((connection) => connection.begin().finally(() => connection.release())),
     ])
     expect([alone, begun]).toMatchObject(Array(2).fill({ reason: { code: 'E_TENANT_STORAGE_FENCED' } }))
-    await driver.unfence(place)
+    await driver.unfence(location)
     expect((await pool.query(OWNERS)).rows).toEqual([{ owner: 'idle' }])
-    await driver.drop(place)
+    await driver.drop(location)
   })
 
   test('knows the right of another login too, as a new configuration brings it', async () => {
-    const place = placeOf(driver, 'inherited')
+    const location = locationOf(driver, 'inherited')
     const shared = await installation.open({ ...placement, ownLogins: undefined })
     await provisioned(shared, 'inherited')
-    await shared.execute(place, { text: `insert into notes (id, owner) values (1, 'inherited')` })
+    await shared.execute(location, { text: `insert into notes (id, owner) values (1, 'inherited')` })
     const { tenantUrl, scopeRole } = placement
     const url = new URL(tenantUrl)
     url.username = `${loginOf(placement)}_2`
@@ -265,17 +269,17 @@ describe('a fence', () => {
     )
     const next = await installation.open({ ...placement, tenantUrl: url.href, ownLogins: undefined })
     try {
-      await expect(next.execute(place, { text: OWNERS })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
-      expect(await next.isFenced(place)).toBe(true)
-      await next.unfence(place)
+      await expect(next.execute(location, { text: OWNERS })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
+      expect(await next.isFenced(location)).toBe(true)
+      await next.unfence(location)
       for (const one of [shared, next]) {
-        expect((await one.execute(place, { text: OWNERS })).rows).toEqual([{ owner: 'inherited' }])
+        expect((await one.execute(location, { text: OWNERS })).rows).toEqual([{ owner: 'inherited' }])
       }
-      await next.fence(place)
+      await next.fence(location)
       expect(await sessions('inherited')).toEqual([])
-      for (const one of [shared, next]) expect(await one.isFenced(place)).toBe(true)
+      for (const one of [shared, next]) expect(await one.isFenced(location)).toBe(true)
     } finally {
-      await next.drop(place)
+      await next.drop(location)
       await shared.stop()
       await next.stop()
       await sql(`drop role ${url.username}`)
@@ -285,37 +289,37 @@ describe('a fence', () => {
 
 describe('a drop', () => {
   test('takes the database with whoever is connected, and may be repeated, by two at once', async () => {
-    const place = placeOf(driver, 'leaving')
+    const location = locationOf(driver, 'leaving')
     const { pool, db } = await provisioned(driver, 'leaving')
     const working = await db.startTransaction().execute()
     await working.insertInto('notes').values({ id: 1, owner: 'leaving' }).execute()
-    const watcher = new pg.Client({ connectionString: withDatabase(placement.url, place.locator) })
+    const watcher = new pg.Client({ connectionString: withDatabase(placement.url, location.locator) })
     watcher.on('error', () => undefined)
     await watcher.connect()
     const other = await installation.open(await installation.prepare())
-    await Promise.all([driver.drop(place), other.drop(place), driver.drop(place)])
-    await driver.drop(place)
+    await Promise.all([driver.drop(location), other.drop(location), driver.drop(location)])
+    await driver.drop(location)
     expect(await databases('leaving')).toEqual([])
     await expect(working.rollback().execute()).rejects.toThrow()
     await expect(pool.query('select 1')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     await watcher.end()
-    expect(await driver.provision(place)).toEqual(['0001_notes'])
+    expect(await driver.provision(location)).toEqual(['0001_notes'])
     expect((await pool.query('select * from notes')).rows).toEqual([])
-    await driver.drop(place)
+    await driver.drop(location)
   })
 })
 
 test('the inventory has the databases of this installation, and says which are closed', async () => {
   const other = await createInstallation(inject('postgresUrl'), { driver: () => databasePg() })
   const there = await other.open(await other.prepare())
-  await there.provision(placeOf(there, 'theirs'))
-  await driver.fence(placeOf(driver, 'b'))
+  await there.provision(locationOf(there, 'theirs'))
+  await driver.fence(locationOf(driver, 'b'))
   expect(await driver.inventory?.('main')).toEqual([
     { locator: locatorOf('a'), isFenced: false },
     { locator: locatorOf('b'), isFenced: true },
   ])
-  expect(await there.inventory?.('main')).toEqual([{ locator: placeOf(there, 'theirs').locator, isFenced: false }])
-  await driver.unfence(placeOf(driver, 'b'))
+  expect(await there.inventory?.('main')).toEqual([{ locator: locationOf(there, 'theirs').locator, isFenced: false }])
+  await driver.unfence(locationOf(driver, 'b'))
   await other.end()
 })
 
@@ -342,25 +346,25 @@ describe('an owner that is no superuser', () => {
     await owned('createrole createdb', async (theirs) => {
       const placement = await theirs.prepare()
       const driver = await theirs.open(placement)
-      const place = placeOf(driver, 'acme')
+      const location = locationOf(driver, 'acme')
       const { pool, transaction } = await provisioned(driver, 'acme')
       await pool.query(`insert into notes (id, owner) values (1, 'acme')`)
       const other = await theirs.open(await theirs.prepare())
-      const there = directHandle(other, place)
+      const there = directHandle(other, location)
       const working = there.transaction(async (db) => {
         await raw(db, 'select 1')
-        await driver.fence(place)
+        await driver.fence(location)
         await raw(db, 'select 1')
       })
       await expect(working).rejects.toSatisfy(driver.mayBeFence)
       await expect(transaction((db) => raw(db, 'select 1'))).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
-      expect(await driver.rollback(place, 1)).toEqual(['0001_notes'])
-      await driver.unfence(place)
+      expect(await driver.rollback(location, 1)).toEqual(['0001_notes'])
+      await driver.unfence(location)
       expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])
       const busy = await there.db.startTransaction().execute()
       await raw(busy, 'select 1')
-      await driver.drop(place)
-      expect(await sql('select from pg_database where datname = $1', [place.locator])).toEqual([])
+      await driver.drop(location)
+      expect(await sql('select from pg_database where datname = $1', [location.locator])).toEqual([])
       await expect(raw(busy, 'select 1')).rejects.toThrow()
       await busy
         .rollback()
@@ -372,11 +376,11 @@ describe('an owner that is no superuser', () => {
   test('and may not make databases, is told what to have done', async () => {
     await owned('createrole', async (theirs, owner) => {
       const driver = await theirs.open(await theirs.prepare())
-      const place = placeOf(driver, 'acme')
-      await expect(driver.provision(place)).rejects.toThrow(`  alter role ${owner} createdb;`)
+      const location = locationOf(driver, 'acme')
+      await expect(driver.provision(location)).rejects.toThrow(`  alter role ${owner} createdb;`)
       await sql(`alter role ${owner} createdb`)
-      expect(await driver.provision(place)).toEqual(['0001_notes'])
-      await driver.drop(place)
+      expect(await driver.provision(location)).toEqual(['0001_notes'])
+      await driver.drop(location)
     })
   })
 })

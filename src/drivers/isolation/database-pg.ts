@@ -15,8 +15,8 @@ import {
   type DriverEnvironment,
   type IsolationDriver,
   type MakingOptions,
-  type Place,
   StorageFenced,
+  type StorageLocation,
 } from '../../tenants/isolation/driver.ts'
 import { MigrationFailed } from '../../tenants/migrations/errors.ts'
 import { auditDatabases } from './audit/audit.ts'
@@ -77,14 +77,14 @@ export function databasePg({
   const searchPath = [TENANT_SCHEMA, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
     .map((name) => pg.escapeIdentifier(name))
     .join(', ')
-  const scopeOf = ({ tenantId }: Place, { scopeRole }: PostgresServer): Scope => ({
+  const scopeOf = ({ tenantId }: StorageLocation, { scopeRole }: PostgresServer): Scope => ({
     tenantId,
     searchPath,
     role: scopeRole,
     openSchema: null,
   })
   const migrating = <T>(
-    { placement, locator }: Place,
+    { placement, locator }: StorageLocation,
     work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
     options?: MigratingOptions<T>,
   ): Promise<T> => placements.server(placement).migrating(TENANT_SCHEMA, work, { ...options, database: locator })
@@ -119,36 +119,38 @@ export function databasePg({
 
     locator: (tenantId, epoch) => `t${epoch.toString(36)}_${installation}_${tenantId}`,
 
-    async provision(place, options) {
-      const server = placements.server(place.placement)
-      await make(server, place.locator, options)
-      const ran = await migrating(place, async (client, read) => {
+    async provision(location, options) {
+      const server = placements.server(location.placement)
+      await make(server, location.locator, options)
+      const ran = await migrating(location, async (client, read) => {
         await client.query(madeText(server))
         return migrator.install(client, TENANT_SCHEMA, searchPath, read)
       })
-      await openDatabase(server, place.locator)
+      await openDatabase(server, location.locator)
       return ran
     },
 
-    applied: (place) =>
-      migrating(place, (client) => migrator.applied(client, TENANT_SCHEMA)).catch((error) => {
+    applied: (location) =>
+      migrating(location, (client) => migrator.applied(client, TENANT_SCHEMA)).catch((error) => {
         if (isMissing(error)) return []
         throw error
       }),
 
-    migrate: (place, options) =>
-      migrating(place, (client, read) => migrator.up(client, TENANT_SCHEMA, searchPath, read), options).catch(
+    migrate: (location, options) =>
+      migrating(location, (client, read) => migrator.up(client, TENANT_SCHEMA, searchPath, read), options).catch(
         refuseMissing,
       ),
 
-    rollback: (place, steps, options) =>
-      migrating(place, (client, read) => migrator.down(client, TENANT_SCHEMA, searchPath, steps, read), options).catch(
-        refuseMissing,
-      ),
+    rollback: (location, steps, options) =>
+      migrating(
+        location,
+        (client, read) => migrator.down(client, TENANT_SCHEMA, searchPath, steps, read),
+        options,
+      ).catch(refuseMissing),
 
-    execute(place, statement) {
-      const server = placements.server(place.placement)
-      return server.execute(scopeOf(place, server), scopeMode, statement, place.locator)
+    execute(location, statement) {
+      const server = placements.server(location.placement)
+      return server.execute(scopeOf(location, server), scopeMode, statement, location.locator)
     },
 
     advanceSequences: ({ placement, locator }, wanted, signal) =>
@@ -156,9 +158,9 @@ export function databasePg({
         .server(placement)
         .ownedIn(locator, (client) => advanceForImport(client, TENANT_SCHEMA, wanted, { signal })),
 
-    connect(place) {
-      const server = placements.server(place.placement)
-      return server.connect(scopeOf(place, server), scopeMode, place.locator)
+    connect(location) {
+      const server = placements.server(location.placement)
+      return server.connect(scopeOf(location, server), scopeMode, location.locator)
     },
 
     fence: ({ placement, locator }) => closeDatabase(placements.server(placement), locator),
@@ -182,18 +184,18 @@ export function databasePg({
       })
     },
 
-    async import(place, copy, { signal, onPhase, refuseGivenUp }) {
-      const server = placements.server(place.placement)
+    async import(location, copy, { signal, onPhase, refuseGivenUp }) {
+      const server = placements.server(location.placement)
       migrator.refuseForeign(copy.description.migrations)
       return copying(server.imports, signal, async (hold) => {
         onPhase?.('making')
-        await make(server, place.locator, { refuseGivenUp })
+        await make(server, location.locator, { refuseGivenUp })
         signal.throwIfAborted()
-        const storage = { schema: TENANT_SCHEMA, searchPath, tenantId: place.tenantId, migrator }
+        const storage = { schema: TENANT_SCHEMA, searchPath, tenantId: location.tenantId, migrator }
         const take = (client: pg.ClientBase, read: StorageRead) =>
           copyIn(client, { ...storage, making: madeText(server) }, read, copy, { onPhase, log: server.log })
-        const imported = await migrating(place, take, { hold })
-        await openDatabase(server, place.locator)
+        const imported = await migrating(location, take, { hold })
+        await openDatabase(server, location.locator)
         return imported
       })
     },
@@ -208,7 +210,7 @@ export function databasePg({
       const all = await databasesOf(placements.server(placement))
       return all.filter(({ locator }) => locator.split('_')[1] === installation)
     },
-    audit: (places) => auditDatabases(placements, places, { schema: TENANT_SCHEMA, extensionsSchema }),
+    audit: (locations) => auditDatabases(placements, locations, { schema: TENANT_SCHEMA, extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
     refusedLogins: () => placements.refusedLogins(),
     connections: () => placements.connections(),

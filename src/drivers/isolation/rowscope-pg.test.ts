@@ -2,7 +2,7 @@ import { CompiledQuery, type Kysely } from 'kysely'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './roles/installation.fixture.ts'
+import { createInstallation, type Installation, locationOf, provisioned } from './roles/installation.fixture.ts'
 import { rowscopePg } from './rowscope-pg.ts'
 
 const NOTES = {
@@ -79,9 +79,9 @@ test('nobody writes into another tenant, nor moves a row there', async () => {
 })
 
 test('a second tenant needs no migration of its own', async () => {
-  expect(await driver.provision(placeOf(driver, 'c'))).toEqual(['0001_notes'])
-  expect(await driver.migrate(placeOf(driver, 'c'))).toEqual([])
-  expect(await driver.applied(placeOf(driver, 'a'))).toEqual(['0001_notes'])
+  expect(await driver.provision(locationOf(driver, 'c'))).toEqual(['0001_notes'])
+  expect(await driver.migrate(locationOf(driver, 'c'))).toEqual([])
+  expect(await driver.applied(locationOf(driver, 'a'))).toEqual(['0001_notes'])
 })
 
 test('ten at once make the tables once', async () => {
@@ -89,7 +89,7 @@ test('ten at once make the tables once', async () => {
   try {
     const placement = await fresh.prepare()
     const drivers = await Promise.all(Array.from({ length: 5 }, () => fresh.open(placement)))
-    const made = drivers.flatMap((one) => ['a', 'b'].map((id) => one.provision(placeOf(one, id))))
+    const made = drivers.flatMap((one) => ['a', 'b'].map((id) => one.provision(locationOf(one, id))))
     expect(await Promise.all(made)).toEqual(Array(10).fill(['0001_notes']))
   } finally {
     await fresh.end()
@@ -111,11 +111,11 @@ describe('a migration', () => {
         },
       ],
     })
-    expect(await later.migrate(placeOf(later, 'a'))).toEqual(['0002_tags'])
+    expect(await later.migrate(locationOf(later, 'a'))).toEqual(['0002_tags'])
     expect([await titles(a), await titles(b)]).toEqual([['OF A'], ['OF B']])
     await raw(a.db, `insert into tags (tag) values ('red')`)
     expect(await raw(b.db, 'select * from tags')).toEqual([])
-    expect(await later.rollback(placeOf(later, 'b'), 1)).toEqual(['0002_tags'])
+    expect(await later.rollback(locationOf(later, 'b'), 1)).toEqual(['0002_tags'])
     expect([await titles(a), await titles(b)]).toEqual([['of a'], ['of b']])
   })
 
@@ -124,15 +124,15 @@ describe('a migration', () => {
       driver: () => rowscopePg(),
       migrations: [NOTES, { name: '0002_open', checksum: '', up: 'create table open_to_all (id int primary key)' }],
     })
-    await expect(wrong.migrate(placeOf(wrong, 'a'))).rejects.toThrow('open_to_all')
+    await expect(wrong.migrate(locationOf(wrong, 'a'))).rejects.toThrow('open_to_all')
     expect(await all(`select from pg_tables where tablename = 'open_to_all'`)).toEqual([])
   })
 })
 
 describe('a fence', () => {
   test('refuses every statement of that tenant, and of no other', async () => {
-    await driver.fence(placeOf(driver, 'a'))
-    expect(await driver.isFenced(placeOf(driver, 'a'))).toBe(true)
+    await driver.fence(locationOf(driver, 'a'))
+    expect(await driver.isFenced(locationOf(driver, 'a'))).toBe(true)
     for (const text of [
       'select title from books',
       'delete from notes',
@@ -142,14 +142,14 @@ describe('a fence', () => {
       await expect(a.transaction((tx) => raw(tx, text))).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     }
     expect(await titles(b)).toEqual(['of b'])
-    await driver.unfence(placeOf(driver, 'a'))
+    await driver.unfence(locationOf(driver, 'a'))
     expect(await titles(a)).toEqual(['of a'])
   })
 })
 
 test('a drop takes the rows of one tenant, whatever points at whatever, and may be repeated', async () => {
-  await driver.drop(placeOf(driver, 'a'))
-  await driver.drop(placeOf(driver, 'a'))
+  await driver.drop(locationOf(driver, 'a'))
+  await driver.drop(locationOf(driver, 'a'))
   expect(await titles(b)).toEqual(['of b'])
   expect(await all('select distinct tenant_id from tenantry_rows.notes')).toEqual([{ tenant_id: 'b' }])
 })
@@ -164,19 +164,19 @@ test('a drop takes what triggers write as it deletes, and changes nothing where 
     create trigger journal after delete on pairs for each row execute function journal_write()`
   const endless = `create trigger endless after delete on journal for each row execute function journal_write()`
   const migrations = [ending, endless].map((up, n) => ({ name: `000${n + 2}`, checksum: '', up }))
-  const place = placeOf(driver, 'kept')
+  const location = locationOf(driver, 'kept')
   const [first, both] = [1, 2].map((count) => [NOTES, ...migrations.slice(0, count)])
   const placement = await installation.prepare()
   const once = await installation.open(placement, { driver: () => rowscopePg(), migrations: first })
   const kept = await provisioned(once, 'kept')
   await kept.pool.query('insert into pairs (id) values (1), (2)')
-  await once.drop(place)
+  await once.drop(location)
   expect(await all(`select tenant_id from tenantry_rows.journal where tenant_id = 'kept'`)).toEqual([])
   const forever = await installation.open(placement, { driver: () => rowscopePg(), migrations: both })
-  await forever.migrate(place)
-  await forever.provision(place)
+  await forever.migrate(location)
+  await forever.provision(location)
   await kept.pool.query('insert into pairs (id) values (3)')
-  await expect(forever.drop(place)).rejects.toThrow('nothing was removed')
+  await expect(forever.drop(location)).rejects.toThrow('nothing was removed')
   expect(await all(`select id from tenantry_rows.pairs where tenant_id = 'kept'`)).toEqual([{ id: 3 }])
 })
 
@@ -205,7 +205,7 @@ describe.each(['a superuser', 'an owner like any other'])('purged by %s', (who) 
         await pool.query('insert into tallies values (default, 3)')
         await pool.query('insert into z_notes (id) values (1), (2)')
       }
-      await driver.drop(placeOf(driver, 'going'))
+      await driver.drop(locationOf(driver, 'going'))
       expect((await staying.pool.query('select n from tallies')).rows).toEqual([{ n: 3 }])
       expect((await staying.pool.query('select id from z_notes')).rowCount).toBe(2)
       const { rows } = await there.database.sql(

@@ -10,8 +10,8 @@ import { inTime } from '../../kernel/base/with-timeout.ts'
 import {
   type DriverEnvironment,
   type IsolationDriver,
-  type Place,
   StorageFenced,
+  type StorageLocation,
 } from '../../tenants/isolation/driver.ts'
 import { auditRowTables } from './audit/audit.ts'
 import { orphanedRows } from './audit/orphaned-rows.ts'
@@ -55,7 +55,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       .map((name) => pg.escapeIdentifier(name))
       .join(', ')
   const searchPath = searchPathOf(ROWS_SCHEMA)
-  const scopeOf = ({ tenantId }: Place, { scopeRole }: PostgresServer): Scope => ({
+  const scopeOf = ({ tenantId }: StorageLocation, { scopeRole }: PostgresServer): Scope => ({
     tenantId,
     searchPath,
     role: scopeRole,
@@ -86,7 +86,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
   }
 
   /** @param tenant the label of the rows */
-  const storageOf = (location: Place, { scopeRole }: PostgresServer, tenant: string): RowStorage => ({
+  const storageOf = (location: StorageLocation, { scopeRole }: PostgresServer, tenant: string): RowStorage => ({
     location,
     schema: ROWS_SCHEMA,
     searchPathOf,
@@ -95,10 +95,10 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     migrator,
   })
 
-  const enter = async (place: Place, signal: AbortSignal = new AbortController().signal): Promise<boolean> => {
-    const server = placements.server(place.placement)
+  const enter = async (location: StorageLocation, signal = new AbortController().signal): Promise<boolean> => {
+    const server = placements.server(location.placement)
     await prepare(server)
-    return abortable(signal, (hold) => enterRows(server, storageOf(place, server, place.tenantId), hold))
+    return abortable(signal, (hold) => enterRows(server, storageOf(location, server, location.tenantId), hold))
   }
 
   /** Changes the tables, and protects what is there afterwards, in one transaction. */
@@ -138,11 +138,11 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     locator: (tenantId, epoch) => (epoch === 1 ? tenantId : `${tenantId}~${epoch}`),
 
-    async provision(place) {
-      const server = placements.server(place.placement)
+    async provision(location) {
+      const server = placements.server(location.placement)
       await prepare(server)
       const applied = await server.owned(async (client) => {
-        await unfence(client, await claim(client, place, 'new'))
+        await unfence(client, await claim(client, location, 'new'))
         return migrator.applied(client, ROWS_SCHEMA)
       })
       if (migrator.isUpToDate(applied)) return applied
@@ -165,9 +165,9 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
         options,
       ),
 
-    execute(place, statement) {
-      const server = placements.server(place.placement)
-      return server.execute(scopeOf(place, server), scopeMode, statement)
+    execute(location, statement) {
+      const server = placements.server(location.placement)
+      return server.execute(scopeOf(location, server), scopeMode, statement)
     },
 
     advanceSequences: ({ placement }, wanted, signal) =>
@@ -175,56 +175,56 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
         .server(placement)
         .owned((client) => advanceForImport(client, ROWS_SCHEMA, wanted, { isShared: true, signal })),
 
-    connect(place) {
-      const server = placements.server(place.placement)
-      return server.connect(scopeOf(place, server), scopeMode)
+    connect(location) {
+      const server = placements.server(location.placement)
+      return server.connect(scopeOf(location, server), scopeMode)
     },
 
-    async enter(place, { signal }) {
-      if (await enter(place, signal)) return
-      throw new Error(`a newer location of the tenant "${place.tenantId}" is in use on "${place.placement}"`)
+    async enter(location, { signal }) {
+      if (await enter(location, signal)) return
+      throw new Error(`a newer location of the tenant "${location.tenantId}" is in use on "${location.placement}"`)
     },
 
-    async fence(place) {
-      const server = placements.server(place.placement)
+    async fence(location) {
+      const server = placements.server(location.placement)
       await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
       await server.ownedWithTimeout((client) =>
-        inTransaction(client, async () => fence(client, await labelOf(client, place))),
+        inTransaction(client, async () => fence(client, await labelOf(client, location))),
       )
     },
 
     /** A process that died in the middle of a switch has left another location entered. */
-    async unfence(place) {
-      const server = placements.server(place.placement)
+    async unfence(location) {
+      const server = placements.server(location.placement)
       await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
       const open = () =>
         server.ownedWithTimeout((client) =>
           inTransaction(client, async () => {
-            const isEntered = await settle(client, place)
-            if (isEntered) await unfence(client, place.tenantId)
+            const isEntered = await settle(client, location)
+            if (isEntered) await unfence(client, location.tenantId)
             return isEntered
           }),
         ) // committed by the process that still waits
-      if (!(await open()) && (await enter(place))) await open()
+      if (!(await open()) && (await enter(location))) await open()
     },
 
-    async isFenced(place) {
-      const server = placements.server(place.placement)
+    async isFenced(location) {
+      const server = placements.server(location.placement)
       await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
-      return server.ownedWithTimeout((client) => isClosed(client, place))
+      return server.ownedWithTimeout((client) => isClosed(client, location))
     },
 
     mayBeFence: (error) => StorageFenced.matches(error),
 
     drain: ({ placement, tenantId }, options) => drainTransactions(placements.server(placement), tenantId, options),
 
-    async export(place, work, { signal }) {
-      const server = placements.server(place.placement)
+    async export(location, work, { signal }) {
+      const server = placements.server(location.placement)
       await prepare(server)
       return copying(server.exports, signal, (hold) =>
         server.owned(async (client) => {
-          const tenant = await labelOf(client, place)
-          const confirm = (snapshot: pg.ClientBase) => refuseOtherLabel(snapshot, place, tenant)
+          const tenant = await labelOf(client, location)
+          const confirm = (snapshot: pg.ClientBase) => refuseOtherLabel(snapshot, location, tenant)
           const source = {
             isolation: 'rowscope-pg',
             schema: ROWS_SCHEMA,
@@ -240,11 +240,11 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       )
     },
 
-    async import(place, copy, options) {
-      const server = placements.server(place.placement)
+    async import(location, copy, options) {
+      const server = placements.server(location.placement)
       migrator.refuseForeign(copy.description.migrations)
       await prepare(server)
-      const storage = storageOf(place, server, await server.owned((client) => claim(client, place)))
+      const storage = storageOf(location, server, await server.owned((client) => claim(client, location)))
       return copying(server.imports, options.signal, async (hold) => {
         const applied = await server.owned((client) => migrator.applied(client, ROWS_SCHEMA))
         const isBehind = copy.description.migrations.some(({ name }) => !applied.includes(name))
@@ -259,15 +259,15 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
      * The fence stays: a process that has not heard of it would find the tables there, and write to them for nobody. Imports of other
      * tenants go on: it waits for one of this tenant, and for migrations.
      */
-    async drop(place) {
-      const server = placements.server(place.placement)
+    async drop(location) {
+      const server = placements.server(location.placement)
       await prepare(server)
-      const tenant = await server.owned((client) => labelOf(client, place))
+      const tenant = await server.owned((client) => labelOf(client, location))
       const alone = (work: (client: pg.ClientBase) => Promise<void>) =>
         server.administer(
           scratchOf(tenant),
           async (client) => {
-            await refuseOtherLabel(client, place, tenant)
+            await refuseOtherLabel(client, location, tenant)
             await work(client)
           },
           { partOf: ROWS_SCHEMA },
@@ -276,7 +276,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       await alone(async (client) => {
         await fence(client, tenant) // an import may have come between the two
         await deleteTenantRows(client, ROWS_SCHEMA, { tenant, searchPath, scopeRole: server.scopeRole })
-        await leave(client, place)
+        await leave(client, location)
       })
     },
 
@@ -289,7 +289,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     },
 
     orphanedRows: (placement, registered) => orphanedRows(placements.server(placement), ROWS_SCHEMA, registered),
-    audit: (places) => auditRowTables(placements, places, { schema: ROWS_SCHEMA, extensionsSchema }),
+    audit: (locations) => auditRowTables(placements, locations, { schema: ROWS_SCHEMA, extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
     refusedLogins: () => placements.refusedLogins(),
     connections: () => placements.connections(),

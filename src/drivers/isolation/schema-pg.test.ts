@@ -5,7 +5,7 @@ import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './roles/installation.fixture.ts'
+import { createInstallation, type Installation, locationOf, provisioned } from './roles/installation.fixture.ts'
 import { schemaPg } from './schema-pg.ts'
 
 /** Fewer than those who ask: connections go from one tenant to the next. */
@@ -266,7 +266,7 @@ describe('a drop', () => {
     await leaving.db.insertInto('notes').values({ id: 1, owner: 'leaving' }).execute()
     const working = await leaving.db.startTransaction().execute()
     expect(await owners(working)).toEqual(['leaving'])
-    const dropped = driver.drop(placeOf(driver, 'leaving'))
+    const dropped = driver.drop(locationOf(driver, 'leaving'))
     await eventually(async () => {
       const { rows } = await installation.database.sql(
         `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
@@ -276,7 +276,7 @@ describe('a drop', () => {
     expect(await owners(working)).toEqual(['leaving'])
     await working.commit().execute()
     await dropped
-    await driver.drop(placeOf(driver, 'leaving'))
+    await driver.drop(locationOf(driver, 'leaving'))
     await expect(owners(leaving.db)).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     const { rows } = await installation.database.sql(`select from tenantry.migrations where locator = 't1_leaving'`)
     expect(rows).toEqual([])
@@ -286,15 +286,17 @@ describe('a drop', () => {
 
 describe('a migration', () => {
   test('of storage that is gone runs nowhere: not in the next schema of the path either', async () => {
-    await driver.drop(placeOf(driver, 'gone'))
-    await expect(driver.migrate(placeOf(driver, 'gone'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
+    await driver.drop(locationOf(driver, 'gone'))
+    await expect(driver.migrate(locationOf(driver, 'gone'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
   })
 
   test('that was changed after it had been run is refused', async () => {
     const edited = await installation.open(await installation.prepare(), {
       migrations: [{ ...NOTES, checksum: 'edited' }],
     })
-    await expect(edited.migrate(placeOf(edited, 'a'))).rejects.toThrow('0001_notes was changed after it had been run')
+    await expect(edited.migrate(locationOf(edited, 'a'))).rejects.toThrow(
+      '0001_notes was changed after it had been run',
+    )
   })
 
   test('may default to the tenant in scope, which outside of one is refused', async () => {
@@ -316,7 +318,7 @@ test('types of extensions are found in the schema that is named for them', async
 
 test('a connection whose commit failed keeps no lock of its tenant', async () => {
   await a.db.deleteFrom('notes').execute()
-  const connection = await driver.connect(placeOf(driver, 'a'))
+  const connection = await driver.connect(locationOf(driver, 'a'))
   await connection.begin()
   await connection.query({ text: 'select pg_advisory_lock(42)' })
   await connection.query({ text: `insert into notes values (1, 'a', 7), (2, 'a', 7)` })
@@ -324,7 +326,7 @@ test('a connection whose commit failed keeps no lock of its tenant', async () =>
   await eventually(() => expect(connection.inTransaction).toBe(false)) // one that is not ready is destroyed in any case
   connection.release()
   const look = `select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`
-  const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => driver.connect(placeOf(driver, 'b'))))
+  const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => driver.connect(locationOf(driver, 'b'))))
   const found = await Promise.all(all.map((client) => client.query({ text: look })))
   for (const client of all) client.release()
   expect(found.map(({ rowCount }) => rowCount)).toEqual(Array(CONNECTIONS).fill(0))
@@ -333,7 +335,7 @@ test('a connection whose commit failed keeps no lock of its tenant', async () =>
 
 test('a connection given back while it is being replaced by a clean one takes no room, whenever that is', async () => {
   for (let turns = 0; turns < 30; turns++) {
-    const connection = await driver.connect(placeOf(driver, 'a'))
+    const connection = await driver.connect(locationOf(driver, 'a'))
     await connection.query({ text: 'create temporary table leftover (id int)' })
     const asked = connection.query({ text: 'select 1' }).catch((error: Error) => error.message)
     for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
@@ -369,12 +371,12 @@ test.each([`select setseed(0.5)`, `set seed = 0.5`, `select set_config('seed', '
 test('a fence that somebody else’s right leaves open is none, and says so', async () => {
   await installation.database.sql('grant usage on schema t1_b to public')
   try {
-    await expect(driver.fence(placeOf(driver, 'b'))).rejects.toThrow('take USAGE from PUBLIC')
+    await expect(driver.fence(locationOf(driver, 'b'))).rejects.toThrow('take USAGE from PUBLIC')
   } finally {
     await installation.database.sql('revoke usage on schema t1_b from public')
-    await driver.unfence(placeOf(driver, 'b'))
+    await driver.unfence(locationOf(driver, 'b'))
   }
-  expect(await driver.isFenced(placeOf(driver, 'b'))).toBe(false)
+  expect(await driver.isFenced(locationOf(driver, 'b'))).toBe(false)
 })
 
 test('values that cannot be sent refuse their statement, and no other', async () => {

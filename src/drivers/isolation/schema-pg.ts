@@ -10,8 +10,8 @@ import { sqlState } from '../../kernel/database/database.ts'
 import {
   type DriverEnvironment,
   type IsolationDriver,
-  type Place,
   StorageFenced,
+  type StorageLocation,
 } from '../../tenants/isolation/driver.ts'
 import { auditSchemas } from './audit/audit.ts'
 import { copyIn } from './copy/copy-in.ts'
@@ -54,7 +54,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
     [locator, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
       .map((name) => pg.escapeIdentifier(name))
       .join(', ')
-  const scopeOf = ({ tenantId, locator }: Place, { scopeRole }: PostgresServer): Scope => ({
+  const scopeOf = ({ tenantId, locator }: StorageLocation, { scopeRole }: PostgresServer): Scope => ({
     tenantId,
     searchPath: searchPath(locator),
     role: scopeRole,
@@ -71,7 +71,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
       reach: 'shared database',
       containsTenantSql: false,
     },
-    ...(names === 'qualified' ? { schemaOf: ({ locator }: Place) => locator } : {}),
+    ...(names === 'qualified' ? { schemaOf: ({ locator }: StorageLocation) => locator } : {}),
 
     async start(environment: DriverEnvironment) {
       placements.open(environment)
@@ -110,17 +110,17 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
           options,
         ),
 
-    execute(place, statement) {
-      const server = placements.server(place.placement)
-      return server.execute(scopeOf(place, server), scopeMode, statement)
+    execute(location, statement) {
+      const server = placements.server(location.placement)
+      return server.execute(scopeOf(location, server), scopeMode, statement)
     },
 
     advanceSequences: ({ placement, locator }, wanted, signal) =>
       placements.server(placement).owned((client) => advanceForImport(client, locator, wanted, { signal })),
 
-    connect(place) {
-      const server = placements.server(place.placement)
-      return server.connect(scopeOf(place, server), scopeMode)
+    connect(location) {
+      const server = placements.server(location.placement)
+      return server.connect(scopeOf(location, server), scopeMode)
     },
 
     async fence({ placement, locator }) {
@@ -182,7 +182,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
       return rows
     },
 
-    audit: (places) => auditSchemas(placements, places, { extensionsSchema }),
+    audit: (locations) => auditSchemas(placements, locations, { extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
     refusedLogins: () => placements.refusedLogins(),
     connections: () => placements.connections(),

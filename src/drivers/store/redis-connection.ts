@@ -23,7 +23,7 @@ const LONGEST_DELAY_MS = 1_000
 /** Of a cluster: who has a slot now is told at once; a node that is lost is asked for again by the next command. */
 const MAX_REDIRECTIONS = 4
 
-export interface RedisPlace {
+export interface RedisAddress {
   /** `redis://user:password@host:port/database`, or `rediss:` for TLS. */
   readonly url?: string
   /** Some nodes of a cluster, as URLs; the others are found by them. Who asks, and whether by TLS, is what the first says. */
@@ -46,11 +46,13 @@ export class RedisConnection {
   /** Of the last attempt to connect, while there is no connection: a command that fails meanwhile does not say why. */
   #failure: unknown
 
-  constructor(place: RedisPlace, log: Logger) {
+  constructor(address: RedisAddress, log: Logger) {
     const ioredis = loadIoredis()
     this.#Command = ioredis.Command
-    this.#timeoutMs = place.timeoutMs
-    this.#client = place.nodes ? clusterBy(ioredis, place) : new ioredis.Redis(place.url ?? '', optionsOf(place))
+    this.#timeoutMs = address.timeoutMs
+    this.#client = address.nodes
+      ? clusterBy(ioredis, address)
+      : new ioredis.Redis(address.url ?? '', optionsOf(address))
     this.#connecting = new Promise((resolve) => {
       this.#client.once('ready', resolve).once('close', resolve)
     })
@@ -162,10 +164,10 @@ export function loadIoredis(): Ioredis {
 }
 
 /** Where to begin: the server, or the nodes of a cluster that are known before the others are found. */
-export const addressesOf = ({ url = '', nodes }: RedisPlace): readonly string[] =>
+export const addressesOf = ({ url = '', nodes }: RedisAddress): readonly string[] =>
   nodes?.map((node) => `redis://${new URL(node).host}`) ?? [url]
 
-export const optionsOf = ({ nodes, timeoutMs, tls }: RedisPlace): RedisOptions => ({
+export const optionsOf = ({ nodes, timeoutMs, tls }: RedisAddress): RedisOptions => ({
   ...(tls ? { tls } : {}),
   ...(nodes ? accessBy(nodes, tls) : {}),
   connectTimeout: timeoutMs,
@@ -194,16 +196,16 @@ function accessBy(nodes: readonly string[], tls?: ConnectionOptions): RedisOptio
   }
 }
 
-function clusterBy(ioredis: Ioredis, place: RedisPlace): Cluster {
-  const { retryStrategy: _, enableOfflineQueue: __, ...redisOptions } = optionsOf(place)
-  return new ioredis.Cluster([...addressesOf(place)], {
+function clusterBy(ioredis: Ioredis, address: RedisAddress): Cluster {
+  const { retryStrategy: _, enableOfflineQueue: __, ...redisOptions } = optionsOf(address)
+  return new ioredis.Cluster([...addressesOf(address)], {
     redisOptions,
     enableOfflineQueue: false,
     enableAutoPipelining: true,
     maxRedirections: MAX_REDIRECTIONS,
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
-    slotsRefreshTimeout: place.timeoutMs,
+    slotsRefreshTimeout: address.timeoutMs,
     clusterRetryStrategy: delayMsOf,
     // Names in certificates are of hosts.
     ...(redisOptions.tls ? { dnsLookup: (host, done) => done(null, host) } : {}),

@@ -6,7 +6,7 @@
 import type { Redis } from 'ioredis'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Listening } from '../../kernel/database/notifications.ts'
-import { addressesOf, delayMsOf, loadIoredis, optionsOf, type RedisPlace } from './redis-connection.ts'
+import { addressesOf, delayMsOf, loadIoredis, optionsOf, type RedisAddress } from './redis-connection.ts'
 
 const HEARTBEAT_MS = 1_000
 
@@ -17,7 +17,7 @@ interface Listener {
 }
 
 export class RedisSubscriber {
-  readonly #place: RedisPlace
+  readonly #address: RedisAddress
   readonly #log: Logger
   readonly #listeners = new Set<Listener>()
   #client: Redis | undefined
@@ -26,8 +26,8 @@ export class RedisSubscriber {
   #heartbeat: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(place: RedisPlace, log: Logger) {
-    this.#place = place
+  constructor(address: RedisAddress, log: Logger) {
+    this.#address = address
     this.#log = log
   }
 
@@ -56,9 +56,9 @@ export class RedisSubscriber {
   /** Resolves when it hears, or when this attempt has come to nothing. */
   #connect(): Promise<void> {
     const { Redis } = loadIoredis()
-    const addresses = addressesOf(this.#place)
+    const addresses = addressesOf(this.#address)
     const client = new Redis(addresses[this.#attempts % addresses.length] as string, {
-      ...optionsOf(this.#place),
+      ...optionsOf(this.#address),
       // The ping below says whether it is silent; between two messages nothing has to arrive.
       socketTimeout: undefined,
       enableAutoPipelining: false,

@@ -10,7 +10,7 @@ import { redisStore } from './redis.ts'
 /** More than a busy machine needs. */
 export const TIMEOUT_MS = 20_000
 
-export interface RedisPlace {
+export interface RedisAddress {
   readonly url?: string
   readonly nodes?: readonly string[]
   /** Default: `TIMEOUT_MS`. */
@@ -27,10 +27,10 @@ export interface OpenedInRedis extends OpenedStore {
 }
 
 /** @param admin where it is looked into and aged, if the store is reached by another way */
-export async function openInRedis(place: RedisPlace, admin: RedisPlace = place): Promise<OpenedInRedis> {
+export async function openInRedis(address: RedisAddress, admin: RedisAddress = address): Promise<OpenedInRedis> {
   const prefix = `test-${randomUUID()}:`
   const client = admin.nodes ? new Cluster([...admin.nodes]) : new Redis(admin.url ?? '')
-  const { log = createLogger({ level: 'silent' }), ...options } = place
+  const { log = createLogger({ level: 'silent' }), ...options } = address
   let offsetMs = 0
   const keys = () => keysOf(client, `${prefix}*`)
   return {

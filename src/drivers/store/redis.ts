@@ -7,7 +7,7 @@
 import type { ConnectionOptions } from 'node:tls'
 import type { Logger } from '../../kernel/base/logger.ts'
 import { checkEntry, checkMessage, type Store } from '../../kernel/store/store.ts'
-import { RedisConnection, type RedisPlace } from './redis-connection.ts'
+import { type RedisAddress, RedisConnection } from './redis-connection.ts'
 import { RedisCounters } from './redis-counters.ts'
 import { RedisKeys } from './redis-keys.ts'
 import { INCREMENT } from './redis-scripts.ts'
@@ -45,18 +45,18 @@ export function redisStore({
   ...options
 }: RedisStoreOptions): RedisStoreDriver {
   if ((url === undefined) === (nodes === undefined)) throw new TypeError('the store redis needs either a url or nodes')
-  const place = { url, nodes, tls, timeoutMs }
-  return { open: ({ log }) => storeAt(place, log, options) }
+  const address = { url, nodes, tls, timeoutMs }
+  return { open: ({ log }) => storeAt(address, log, options) }
 }
 
 function storeAt(
-  place: RedisPlace,
+  address: RedisAddress,
   log: Logger,
   { keyPrefix = '', clockOffsetMs = () => 0 }: Pick<RedisStoreOptions, 'keyPrefix' | 'clockOffsetMs'>,
 ): Store {
   const keys = new RedisKeys(keyPrefix)
-  const connection = new RedisConnection(place, log)
-  const subscriber = new RedisSubscriber(place, log)
+  const connection = new RedisConnection(address, log)
+  const subscriber = new RedisSubscriber(address, log)
   const channelOf = (channel: string) => `${keyPrefix}channel:${channel}`
 
   /** What matches one of the patterns, once or more than once. */

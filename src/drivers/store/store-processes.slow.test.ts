@@ -26,13 +26,13 @@ describe.each(['redis', 'postgres'])('of %s, four processes', (name) => {
   beforeAll(async () => {
     testDatabase = await createTestDatabase(inject('postgresUrl'))
     database = new Database({ url: testDatabase.url, max: 2 }, log)
-    const place = { url: inject('redisUrl'), keyPrefix: `test-${randomUUID()}:` }
-    const driver: StoreDriver = name === 'redis' ? redisStore(place) : postgresStore()
+    const address = { url: inject('redisUrl'), keyPrefix: `test-${randomUUID()}:` }
+    const driver: StoreDriver = name === 'redis' ? redisStore(address) : postgresStore()
     await migrate(database, [{ part: 'store', migrations: postgresStore().tables ?? [] }])
     store = driver.open({ database, clock: systemClock, log })
     const options = {
       postgresUrl: testDatabase.url,
-      ...(name === 'redis' ? { redisUrl: place.url, keyPrefix: place.keyPrefix } : {}),
+      ...(name === 'redis' ? { redisUrl: address.url, keyPrefix: address.keyPrefix } : {}),
     }
     children = await Promise.all(Array.from({ length: PROCESSES }, () => startChild(PROGRAM, options)))
   })

@@ -53,8 +53,8 @@ describe('the real clocks', () => {
   let storeOffsetMs: number
   let made: TestTenancy<[]>
   beforeAll(async () => {
-    const place = { url: inject('redisUrl'), keyPrefix: `${uuidv7()}:`, timeoutMs: 10_000 }
-    const store = redisStore({ ...place, clockOffsetMs: () => storeOffsetMs })
+    const address = { url: inject('redisUrl'), keyPrefix: `${uuidv7()}:`, timeoutMs: 10_000 }
+    const store = redisStore({ ...address, clockOffsetMs: () => storeOffsetMs })
     made = await testTenancy(inject('postgresUrl'), { role: 'api', store })
   })
   beforeEach(() => {

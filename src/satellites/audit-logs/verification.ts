@@ -64,12 +64,12 @@ interface Seal {
 }
 
 /** Where a chain is known to be. */
-interface Place {
+interface ChainPosition {
   readonly seq: number
   readonly hash: string
 }
 
-interface KnownPlace extends Place {
+interface KnownPosition extends ChainPosition {
   readonly mac: string
   /** Of a head. */
   readonly entryId?: string
@@ -113,7 +113,7 @@ class Walk {
   #keptFrom: Date | null = null
   /** Of the chain in hand. */
   #tenantId: string | undefined
-  #place: Place = { seq: 0, hash: NO_HASH }
+  #position: ChainPosition = { seq: 0, hash: NO_HASH }
   /** What the entry in that place comes to; another than its hash when it is broken. */
   #computed = NO_HASH
 
@@ -127,8 +127,8 @@ class Walk {
   async along(isAdopted: boolean): Promise<void> {
     await this.#readKeptFrom()
     // Heads that were read before anything else: what is sealed meanwhile is beyond them.
-    const heads = await this.#places('audit_heads', this.#options.tenantId, 'entry_id as "entryId"')
-    const checkpoints = await this.#places('audit_checkpoints', this.#options.tenantId)
+    const heads = await this.#positions('audit_heads', this.#options.tenantId, 'entry_id as "entryId"')
+    const checkpoints = await this.#positions('audit_checkpoints', this.#options.tenantId)
     for (const [tenantId, { seq }] of heads) this.#total += seq - (checkpoints.get(tenantId)?.seq ?? 0)
     for await (const seal of this.#seals()) {
       if (seal.tenantId !== this.#tenantId) {
@@ -164,13 +164,13 @@ class Walk {
     else this.#report(NOBODY, null, 'changed: from when on entries are kept')
   }
 
-  async #places(table: string, tenantId?: string, ...more: string[]): Promise<Map<string, KnownPlace>> {
+  async #positions(table: string, tenantId?: string, ...more: string[]): Promise<Map<string, KnownPosition>> {
     const { rows } = await this.#client.query(
       `select ${['tenant_id', 'seq::float8 as seq', 'hash', 'mac', ...more].join(', ')} from multitenancy.${table}
        where $1::text is null or tenant_id = $1`,
       [tenantId ?? null],
     )
-    return new Map(rows.map(({ tenant_id: id, ...place }) => [id, place]))
+    return new Map(rows.map(({ tenant_id: id, ...position }) => [id, position]))
   }
 
   async *#seals(): AsyncGenerator<Seal> {
@@ -198,26 +198,26 @@ class Walk {
   }
 
   /** Takes the checkpoint from among those. */
-  #begin(tenantId: string, checkpoints: Map<string, KnownPlace>): void {
+  #begin(tenantId: string, checkpoints: Map<string, KnownPosition>): void {
     this.#tenantId = tenantId
-    this.#place = { seq: 0, hash: NO_HASH }
+    this.#position = { seq: 0, hash: NO_HASH }
     const checkpoint = checkpoints.get(tenantId)
     checkpoints.delete(tenantId)
     if (checkpoint && isMac(checkpoint.mac, checkpointMac(this.#key, tenantId, checkpoint.seq, checkpoint.hash))) {
-      this.#place = checkpoint
+      this.#position = checkpoint
     } else if (checkpoint) this.#report(tenantId, null, 'changed: where the chain begins')
-    this.#computed = this.#place.hash
-    this.#expect(this.#place.hash)
+    this.#computed = this.#position.hash
+    this.#expect(this.#position.hash)
   }
 
   #look({ tenantId, seq, entryId, createdAt, digest, hash, text }: Seal): void {
     this.#checked += 1
     this.#expect(hash)
-    const isNext = seq === this.#place.seq + 1
+    const isNext = seq === this.#position.seq + 1
     if (!isNext)
-      this.#report(tenantId, entryId, `removed: ${numbers(this.#place.seq + 1, seq - 1)} of the chain, before it`)
+      this.#report(tenantId, entryId, `removed: ${numbers(this.#position.seq + 1, seq - 1)} of the chain, before it`)
     const after = (before: string) => sealOf(this.#key, { tenantId, seq, before, entryId, createdAt, digest })
-    const computed = after(this.#place.hash)
+    const computed = after(this.#position.hash)
     // What comes behind a gap has lost what it was chained to; it says itself whether its entry is as it was.
     const isSealed = !isNext || computed === hash || after(this.#computed) === hash
     // What was dropped by its age may have been sealed among younger ones.
@@ -225,23 +225,23 @@ class Walk {
     if (!isSealed) this.#report(tenantId, entryId, 'changed')
     else if (text === null && !isDropped) this.#report(tenantId, entryId, 'removed')
     else if (text !== null && digestOf(text) !== digest) this.#report(tenantId, entryId, 'changed')
-    this.#place = { seq, hash }
+    this.#position = { seq, hash }
     this.#computed = computed
   }
 
   /** Takes the head from among those. */
-  async #end(heads: Map<string, KnownPlace>): Promise<void> {
+  async #end(heads: Map<string, KnownPosition>): Promise<void> {
     const tenantId = this.#tenantId
     if (tenantId === undefined) return
     this.#tenantId = undefined
     const known = heads.get(tenantId)
     heads.delete(tenantId)
     // A chain that began after the heads were read has one by now.
-    const head = known ?? (await this.#places('audit_heads', tenantId)).get(tenantId)
+    const head = known ?? (await this.#positions('audit_heads', tenantId)).get(tenantId)
     if (!head) return this.#report(tenantId, null, 'removed: where the chain ends')
     if (!isMac(head.mac, headMac(this.#key, tenantId, head.seq, head.hash)))
       return this.#report(tenantId, null, 'changed: where the chain ends')
-    const { seq, hash } = this.#place
+    const { seq, hash } = this.#position
     if (known && known.seq > seq) {
       this.#report(tenantId, known.entryId ?? null, `removed: ${numbers(seq + 1, known.seq)} of the chain, its newest`)
     } else if (known && known.seq === seq && known.hash !== hash) {

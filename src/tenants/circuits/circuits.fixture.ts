@@ -16,7 +16,7 @@ import { partsOf } from '../../tenancy/composition.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
 import { createMigratedDatabase } from '../../testing/base/template.ts'
 import { eventually, TEST_APP_KEY } from '../../testing/base/tenancy.ts'
-import { type CircuitPlace, Circuits, type CircuitsConfig } from './circuits.ts'
+import { type CircuitLocation, Circuits, type CircuitsConfig } from './circuits.ts'
 
 export const acme = { tenantId: 'acme', placement: 'main', isolation: 'own' }
 export const globex = { tenantId: 'globex', placement: 'main', isolation: 'own' }
@@ -129,14 +129,14 @@ export const untilStateIn = (process: CircuitProcess, tenantId: string, state: s
 /** The error codes of `times` calls, one after another; `ok` for a call that was answered. */
 export async function codesOf(
   circuits: Circuits,
-  place: CircuitPlace,
+  location: CircuitLocation,
   work: () => Promise<unknown>,
   times = 1,
 ): Promise<string[]> {
   const codes: string[] = []
   for (let n = 0; n < times; n++) {
     codes.push(
-      await circuits.run(place, work).then(
+      await circuits.run(location, work).then(
         () => 'ok',
         (error: { code?: string }) => error.code ?? String(error),
       ),

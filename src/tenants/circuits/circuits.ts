@@ -25,7 +25,7 @@ import { CircuitRecords, type Opening, type ReceivedChange } from './shared-stat
 const LEASE_PAUSE_MS = 1_000
 const RESTORE_PAUSE_MS = 5_000
 
-export interface CircuitPlace {
+export interface CircuitLocation {
   readonly tenantId: string
   readonly placement: string
   readonly isolation?: string
@@ -84,8 +84,8 @@ export class Circuits {
   }
 
   /** Throws `E_CIRCUIT_OPEN` in place of calling `work` while the tenant's database or its server is known to be down. */
-  async run<T>(place: CircuitPlace, work: () => Promise<T>): Promise<T> {
-    const above = this.#above(place)
+  async run<T>(location: CircuitLocation, work: () => Promise<T>): Promise<T> {
+    const above = this.#above(location)
     const { server, tenant } = above
     if (!tenant.circuit.isClosed || (server && !server.circuit.isClosed)) await this.#admit(server, tenant)
     return this.#counted(above, work)
@@ -99,8 +99,8 @@ export class Circuits {
   }
 
   /** Counts what goes on a connection that was let through before. It is never refused, and never taken for a probe. */
-  async watch<T>(place: CircuitPlace, work: () => Promise<T>): Promise<T> {
-    return this.isClosed(place) ? this.#counted(this.#above(place), work) : work()
+  async watch<T>(location: CircuitLocation, work: () => Promise<T>): Promise<T> {
+    return this.isClosed(location) ? this.#counted(this.#above(location), work) : work()
   }
 
   async #counted<T>({ reach, server, tenant }: Above, work: () => Promise<T>): Promise<T> {
@@ -129,14 +129,14 @@ export class Circuits {
   }
 
   /** Throws `E_CIRCUIT_OPEN` with the seconds to wait, unless a call may go now, be it as the probe. */
-  assertClosed({ tenantId, placement, isolation }: CircuitPlace): void {
+  assertClosed({ tenantId, placement, isolation }: CircuitLocation): void {
     this.#refuseUnlessDue(this.#table.find({ kind: 'tenant', name: tenantId }))
     if (this.#reach(isolation) !== 'no server') {
       this.#refuseUnlessDue(this.#table.find({ kind: 'server', name: placement }))
     }
   }
 
-  isClosed({ tenantId, placement, isolation }: CircuitPlace): boolean {
+  isClosed({ tenantId, placement, isolation }: CircuitLocation): boolean {
     const { circuit } = this.#table.find({ kind: 'tenant', name: tenantId }) ?? {}
     if (circuit && !circuit.isClosed) return false
     if (this.#reach(isolation) === 'no server') return true
@@ -153,7 +153,7 @@ export class Circuits {
     if (open > 0) throw new CheckFailure(`${open} circuit${open === 1 ? '' : 's'} open`)
   }
 
-  #above({ tenantId, placement, isolation }: CircuitPlace): Above {
+  #above({ tenantId, placement, isolation }: CircuitLocation): Above {
     const reach = this.#reach(isolation)
     const server = reach === 'no server' ? undefined : this.#table.server(placement)
     return { reach, server, tenant: this.#table.tenant(tenantId, placement, server) }

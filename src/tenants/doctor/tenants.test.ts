@@ -114,8 +114,8 @@ describe('circuits that are open', () => {
   const log = createLogger({ level: 'silent' })
   const failTenTimes = async ({ tenants }: Tenancy, isolation: string, url: string) => {
     const dead = new Database({ url }, log)
-    const place = { tenantId: 'acme', placement: 'main', isolation }
-    for (let n = 0; n < 10; n++) await tenants.circuits.run(place, () => dead.sql('select 1')).catch(() => undefined)
+    const location = { tenantId: 'acme', placement: 'main', isolation }
+    for (let n = 0; n < 10; n++) await tenants.circuits.run(location, () => dead.sql('select 1')).catch(() => undefined)
     await dead.close()
   }
 

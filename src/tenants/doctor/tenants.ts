@@ -154,7 +154,7 @@ async function* examineIsolation({ inventory }: Tenants, { prove, log }: Examina
   const seen = new Set<string>()
   for (const driver of inventory.drivers) {
     try {
-      for await (const finding of driver.audit(inventory.places(driver.name))) {
+      for await (const finding of driver.audit(inventory.storageLocations(driver.name))) {
         const identity = `${finding.code} ${finding.message}`
         if (!seen.has(identity)) yield finding
         seen.add(identity)

@@ -105,8 +105,8 @@ describe('a tenant', () => {
     const refusing: GuardedTenants = {
       registry: here.tenants.registry,
       handles: here.tenants.handles,
-      assertCircuitClosed: ({ tenant, place }) => {
-        throw CircuitOpen(`${tenant.isolation} on ${place.placement}`)
+      assertCircuitClosed: ({ tenant, location }) => {
+        throw CircuitOpen(`${tenant.isolation} on ${location.placement}`)
       },
     }
     await expect(guardOf({}, refusing)({ id })).rejects.toMatchObject({ message: 'schema-pg on main', status: 503 })

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { createGuard } from '../guard/guard.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import type { TenantHandle } from './handle.ts'
 import { REFUSED_SETTINGS } from './refused-settings.ts'
 
@@ -32,13 +32,13 @@ test('the handle of a tenant that has moved names the schema where it is now, an
   await before.db.insertInto('notes').values({ id: 1 }).execute()
   expect(await world.tenancy.tenant('acme').then(({ db }) => db)).toBe(before.db)
 
-  const left = toPlace(await tenants.registry.row('acme'))
+  const left = toLocation(await tenants.registry.row('acme'))
   const driver = tenants.storage.driver(left.isolation)
-  const place = { ...left, epoch: 2, locator: driver.locator('acme', 2) }
-  await driver.provision(place)
+  const location = { ...left, epoch: 2, locator: driver.locator('acme', 2) }
+  await driver.provision(location)
   await kernel.database.sql(`update multitenancy.tenants set epoch = 2, locator = $2 where id = $1`, [
     'acme',
-    place.locator,
+    location.locator,
   ])
   await driver.fence(left)
   await tenants.registry.refresh('acme')

@@ -1,7 +1,7 @@
 /** The handles of tenants: made once for each, and kept while they are used, as nothing of a place is in them. */
 import { Kysely, WithSchemaPlugin } from 'kysely'
 import { LRUCache } from 'lru-cache'
-import type { IsolationDriver, Place } from '../isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { Located } from '../registry/registry.ts'
 import type { TenantHandle } from './handle.ts'
 import { tenantDialect } from './kysely.ts'
@@ -25,12 +25,12 @@ export class Handles {
     return tenantSource(id, this.#parts)
   }
 
-  of({ tenant, place }: Located): TenantHandle {
+  of({ tenant, location }: Located): TenantHandle {
     const kept = this.#kept.get(tenant.id)
-    if (kept?.locator === place.locator) return kept.handle
-    const driver = this.#parts.storage.driver(place.isolation)
-    const handle = handleOver(tenantSource(tenant.id, this.#parts), driver, place)
-    this.#kept.set(tenant.id, { handle, locator: place.locator })
+    if (kept?.locator === location.locator) return kept.handle
+    const driver = this.#parts.storage.driver(location.isolation)
+    const handle = handleOver(tenantSource(tenant.id, this.#parts), driver, location)
+    this.#kept.set(tenant.id, { handle, locator: location.locator })
     return handle
   }
 }
@@ -38,17 +38,17 @@ export class Handles {
 export function handleOver(
   source: TenantSource,
   { capabilities, schemaOf }: IsolationDriver,
-  place: Place,
+  location: StorageLocation,
 ): TenantHandle {
   const sourceOf = () => source
   const dialect = tenantDialect(sourceOf, capabilities.engine)
   const unqualified = new Kysely<any>({ dialect })
-  const qualified = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(place))) : unqualified
+  const qualified = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(location))) : unqualified
   const db = refuseSettings(qualified)
   let pool: TenantHandle['pool'] | undefined
   let module: TenantPg | undefined
   return refuseSettings({
-    id: place.tenantId,
+    id: location.tenantId,
     db,
     dialect,
     get pool() {

@@ -8,7 +8,7 @@ import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import type { TenantHandle } from './handle.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int); create sequence runs' }
@@ -31,8 +31,8 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   const { registry, storage } = world.tenancy.tenants
-  const place = toPlace(await registry.row('acme'))
-  await storage.driver(place.isolation).drop(place)
+  const location = toLocation(await registry.row('acme'))
+  await storage.driver(location.isolation).drop(location)
   await elsewhere.drop() // before the roles that have rights in it
   await world.end()
   await proxy.close()

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import type { TenantHandle } from './handle.ts'
 
 const NOTES = {
@@ -25,14 +25,14 @@ const write = ({ db }: Pick<TenantHandle, 'db'>, id: number) => db.insertInto('n
 /** What has been written at a place, whoever has it now. */
 const at = async (id: string, epoch: number, isolation: string) => {
   const driver = world.tenancy.tenants.storage.driver(isolation)
-  const place = {
-    ...toPlace(await world.tenancy.tenants.registry.row(id)),
+  const location = {
+    ...toLocation(await world.tenancy.tenants.registry.row(id)),
     isolation,
     epoch,
     locator: driver.locator(id, epoch),
   }
   return driver.export(
-    place,
+    location,
     async (copy) => {
       let text = ''
       for await (const { csv } of copy.tables()) for await (const piece of csv) text += piece
@@ -49,14 +49,14 @@ async function move(id: string, isolation: string): Promise<void> {
   const driver = tenants.storage.driver(isolation)
   const epoch = row.epoch + 1
   const locator = driver.locator(id, epoch)
-  await driver.provision({ ...toPlace(row), isolation, epoch, locator })
+  await driver.provision({ ...toLocation(row), isolation, epoch, locator })
   await kernel.database.sql('update multitenancy.tenants set isolation = $2, locator = $3, epoch = $4 where id = $1', [
     id,
     isolation,
     locator,
     epoch,
   ])
-  await tenants.storage.driver(row.isolation).fence(toPlace(row))
+  await tenants.storage.driver(row.isolation).fence(toLocation(row))
 }
 
 describe.each([

@@ -17,10 +17,10 @@ import type { Circuits } from '../circuits/circuits.ts'
 import type { CopiedSequence } from '../isolation/copy.ts'
 import {
   type IsolationDriver,
-  type Place,
   type Statement,
   type StatementResult,
   StorageFenced,
+  type StorageLocation,
   type TenantConnection,
   type TransactionModes,
 } from '../isolation/driver.ts'
@@ -52,7 +52,7 @@ export interface SourceParts {
   readonly fences: Fences
 }
 
-type Work<T> = (driver: IsolationDriver, place: Place) => Promise<T>
+type Work<T> = (driver: IsolationDriver, location: StorageLocation) => Promise<T>
 
 const RETRY_AFTER_SECONDS = 5
 /** Rows of shared tables may have to get their labels back first, after a restore that was killed: a request does not wait for that. */
@@ -64,14 +64,15 @@ export function tenantSource(id: string, parts: SourceParts): ImportSource {
   const at = <T>(work: Work<T>): Promise<T> => run(id, parts, work)
   const held = async (
     driver: IsolationDriver,
-    place: Place,
+    location: StorageLocation,
     connecting: Promise<TenantConnection>,
-  ): Promise<TenantConnection> => new WatchedConnection(await connecting, parts.circuits, driver, place)
+  ): Promise<TenantConnection> => new WatchedConnection(await connecting, parts.circuits, driver, location)
   return {
     id,
-    execute: (statement) => at((driver, place) => driver.execute(place, statement)),
-    begin: (modes) => at((driver, place) => held(driver, place, begun(driver, place, modes))),
-    advanceSequences: (wanted, signal) => at(async (driver, place) => driver.advanceSequences?.(place, wanted, signal)),
+    execute: (statement) => at((driver, location) => driver.execute(location, statement)),
+    begin: (modes) => at((driver, location) => held(driver, location, begun(driver, location, modes))),
+    advanceSequences: (wanted, signal) =>
+      at(async (driver, location) => driver.advanceSequences?.(location, wanted, signal)),
   }
 }
 
@@ -79,15 +80,15 @@ async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T>
   assertAgrees(id)
   const { registry, storage, circuits } = parts
   const located = usable(id, registry.peek(id) ?? (await registry.find(id)))
-  const driver = storage.driver(located.place.isolation)
+  const driver = storage.driver(located.location.isolation)
   try {
-    return await circuits.run(located.place, () => work(driver, located.place))
+    return await circuits.run(located.location, () => work(driver, located.location))
   } catch (failure) {
-    const error = await closedMeanwhile(failure, driver, located.place)
+    const error = await closedMeanwhile(failure, driver, located.location)
     if (!driver.mayBeFence(error)) throw toTenantError(error)
-    const place = await placeNow(id, parts, located.place, error)
+    const location = await currentLocation(id, parts, located.location, error)
     try {
-      return await circuits.run(place, () => work(storage.driver(place.isolation), place))
+      return await circuits.run(location, () => work(storage.driver(location.isolation), location))
     } catch (again) {
       throw toTenantError(again)
     }
@@ -95,12 +96,12 @@ async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T>
 }
 
 /** Where the work is to be tried once more. Throws when it is not, for the best reason there is. */
-async function placeNow(
+async function currentLocation(
   id: string,
   { registry, storage, fences }: SourceParts,
-  before: Place,
+  before: StorageLocation,
   error: unknown,
-): Promise<Place> {
+): Promise<StorageLocation> {
   const refresh = async () => {
     try {
       return usable(id, await registry.refresh(id))
@@ -114,12 +115,12 @@ async function placeNow(
     inTime(fences.mend(id), MENDED_WITHIN_MS, stillClosed).catch((failure) => {
       throw toTenantError(failure)
     })
-  const isElsewhere = now.place.isolation !== before.isolation || now.place.placement !== before.placement
-  const sharesFence = storage.driver(now.place.isolation).enter !== undefined && !isElsewhere
-  if (now.place.epoch !== before.epoch && !sharesFence) return now.place
+  const isElsewhere = now.location.isolation !== before.isolation || now.location.placement !== before.placement
+  const sharesFence = storage.driver(now.location.isolation).enter !== undefined && !isElsewhere
+  if (now.location.epoch !== before.epoch && !sharesFence) return now.location
   const isOpen = await mended()
   const then = await refresh() // it may have been closed for good in the meantime, or have moved
-  if (isOpen || then.place.epoch !== before.epoch) return then.place
+  if (isOpen || then.location.epoch !== before.epoch) return then.location
   throw error
 }
 
@@ -151,9 +152,9 @@ function isConnecting(error: unknown): boolean {
 const UNNAMED = new Set(['42P01', '42883', '42704'])
 
 /** The fence, where that is what was met; else the error as it is, also when its server cannot say. */
-async function closedMeanwhile(error: unknown, driver: IsolationDriver, place: Place): Promise<unknown> {
+async function closedMeanwhile(error: unknown, driver: IsolationDriver, location: StorageLocation): Promise<unknown> {
   if (!UNNAMED.has(sqlState(error) ?? '')) return error
-  const isFenced = await driver.isFenced(place).catch(() => false)
+  const isFenced = await driver.isFenced(location).catch(() => false)
   return isFenced ? StorageFenced('The storage of the tenant was closed meanwhile.', { cause: error }) : error
 }
 
@@ -162,13 +163,13 @@ class WatchedConnection implements TenantConnection {
   readonly #connection: TenantConnection
   readonly #circuits: Circuits
   readonly #driver: IsolationDriver
-  readonly #place: Place
+  readonly #location: StorageLocation
 
-  constructor(connection: TenantConnection, circuits: Circuits, driver: IsolationDriver, place: Place) {
+  constructor(connection: TenantConnection, circuits: Circuits, driver: IsolationDriver, location: StorageLocation) {
     this.#connection = connection
     this.#circuits = circuits
     this.#driver = driver
-    this.#place = place
+    this.#location = location
   }
 
   get inTransaction(): boolean {
@@ -193,9 +194,9 @@ class WatchedConnection implements TenantConnection {
 
   async #watched<T>(work: () => Promise<T>): Promise<T> {
     try {
-      return await this.#circuits.watch(this.#place, work)
+      return await this.#circuits.watch(this.#location, work)
     } catch (error) {
-      throw toTenantError(await closedMeanwhile(error, this.#driver, this.#place))
+      throw toTenantError(await closedMeanwhile(error, this.#driver, this.#location))
     }
   }
 }
@@ -208,8 +209,12 @@ export function usable(id: string, located: Located | undefined): Located {
 }
 
 /** A connection of that storage with a transaction open on it. */
-export async function begun(driver: IsolationDriver, place: Place, modes: TransactionModes): Promise<TenantConnection> {
-  const connection = await driver.connect(place)
+export async function begun(
+  driver: IsolationDriver,
+  location: StorageLocation,
+  modes: TransactionModes,
+): Promise<TenantConnection> {
+  const connection = await driver.connect(location)
   try {
     await connection.begin(modes)
     return connection

@@ -1,7 +1,7 @@
 /**
  * Where tenants' rows live. A driver knows one way to keep them apart; everything else speaks to this port.
  *
- * A *place* names the storage of one tenant: which driver, which server (`placement`), what it is called there (`locator`), and
+ * A *storage location* names the storage of one tenant: which driver, which server (`placement`), what it is called there (`locator`), and
  * the `epoch` of that answer. The locator carries the epoch, is chosen once, kept in the registry and never made from an id
  * again: two ids never share one, and storage that a tenant has left is never taken for the one it has now.
  *
@@ -24,7 +24,7 @@ import type { ActivityOptions, ServerActivity } from './server-activity.ts'
 export type { Statement, StatementResult, TenantConnection, TransactionModes } from './connection.ts'
 export { type ConnectionLimits, type Placement, PUBLIC_RIGHTS, type PublicRight } from './placement.ts'
 
-export interface Place {
+export interface StorageLocation {
   readonly tenantId: string
   /** Name of the driver. */
   readonly isolation: string
@@ -62,60 +62,60 @@ export interface IsolationDriver {
   /** The name of a new tenant's storage; at most 63 bytes. */
   locator(tenantId: string, epoch: number): string
   /** Makes the storage and runs all migrations, all or nothing. Answers what it has then, whoever has run it. */
-  provision(place: Place, options?: MakingOptions): Promise<readonly string[]>
+  provision(location: StorageLocation, options?: MakingOptions): Promise<readonly string[]>
   /** What has been run and not taken back, in order. */
-  applied(place: Place): Promise<readonly string[]>
+  applied(location: StorageLocation): Promise<readonly string[]>
   /** Runs what is pending. Answers what was run. */
-  migrate(place: Place, options?: MigrateOptions): Promise<readonly string[]>
+  migrate(location: StorageLocation, options?: MigrateOptions): Promise<readonly string[]>
   /** Takes back the last `steps` migrations, newest first. Answers what was taken back. */
-  rollback(place: Place, steps: number, options?: MigrateOptions): Promise<readonly string[]>
+  rollback(location: StorageLocation, steps: number, options?: MigrateOptions): Promise<readonly string[]>
   /** One statement in the tenant's scope, on whichever connection is free. */
-  execute(place: Place, statement: Statement): Promise<StatementResult>
+  execute(location: StorageLocation, statement: Statement): Promise<StatementResult>
   /**
    * Moves sequences of the tenant's tables forward to where they are wanted; never back. Absent where there are no sequences. Those
    * that tenants share go no further than the middle of their range, as their numbers are everybody's.
    */
-  advanceSequences?(place: Place, wanted: readonly CopiedSequence[], signal: AbortSignal): Promise<void>
+  advanceSequences?(location: StorageLocation, wanted: readonly CopiedSequence[], signal: AbortSignal): Promise<void>
   /** A connection for several statements. Throws `E_TENANT_CONNECTION_LIMIT` when none becomes free in time. */
-  connect(place: Place): Promise<TenantConnection>
+  connect(location: StorageLocation): Promise<TenantConnection>
   /** Closes the storage: from now on its server refuses every statement of the tenant. */
-  fence(place: Place): Promise<void>
-  unfence(place: Place): Promise<void>
-  isFenced(place: Place): Promise<boolean>
+  fence(location: StorageLocation): Promise<void>
+  unfence(location: StorageLocation): Promise<void>
+  isFenced(location: StorageLocation): Promise<boolean>
   /** Whether `error` is what a statement meets at a fence; it may have other reasons too. */
   mayBeFence(error: unknown): boolean
   /** With qualified names: the schema that stands before every table's name. */
-  readonly schemaOf?: (place: Place) => string
+  readonly schemaOf?: (location: StorageLocation) => string
   /**
    * Resolves when nothing that was begun before the fence can change anything any more. To be called behind a fence. Ends what the
    * tenant has open when that takes long; throws `E_DEPENDENCY_UNAVAILABLE` when it cannot tell in time.
    */
-  drain(place: Place, options?: DrainOptions): Promise<void>
+  drain(location: StorageLocation, options?: DrainOptions): Promise<void>
   /**
    * All that the tenant has, in one snapshot, for as long as `work` runs, which may import it and must not export. A fence does not
    * keep it out. So many at once of one process on one placement, and as many imports; the next one waits for its turn.
    */
-  export<T>(place: Place, work: (copy: TenantCopy) => Promise<T>, options: TransferOptions): Promise<T>
+  export<T>(location: StorageLocation, work: (copy: TenantCopy) => Promise<T>, options: TransferOptions): Promise<T>
   /**
    * Makes storage that is not there yet, puts the copy into it, and brings it up to date. Throws `E_BACKUP_INCOMPATIBLE` for a copy
    * that these migrations have no tables for. What was made when it throws, `drop` removes.
    */
-  import(place: Place, copy: TenantCopy, options: TransferOptions): Promise<Imported>
+  import(location: StorageLocation, copy: TenantCopy, options: TransferOptions): Promise<Imported>
   /**
    * Makes an imported or former storage the one that statements of the tenant reach, where one tenant may have several under one name.
    * To be called behind the fence of the one that is left; the fence stays. Absent where each storage has a name of its own.
    */
-  enter?(place: Place, options: { readonly signal: AbortSignal }): Promise<void>
+  enter?(location: StorageLocation, options: { readonly signal: AbortSignal }): Promise<void>
   /**
    * Removes the storage and everything in it. Throws `E_DEPENDENCY_UNAVAILABLE` when somebody is at work on it for longer than a
    * caller should wait: an import that goes on, or hangs.
    */
-  drop(place: Place): Promise<void>
+  drop(location: StorageLocation): Promise<void>
   /**
    * What a server has, whoever it belongs to: every storage that is a tenant's alone, and every fence. Absent where it would not
    * be the same for other processes.
    */
-  inventory?(placement: string): Promise<readonly StoredPlace[]>
+  inventory?(placement: string): Promise<readonly StoredLocation[]>
   /**
    * Rows that belong to no storage location, of a driver whose tenants share tables. It reads all of them: for `doctor --prove`.
    * @param registered reads the locations on the placement from the registry; it is called after the tables were read once
@@ -128,7 +128,7 @@ export interface IsolationDriver {
    * What the server's catalog says about isolation, for `doctor --prove`; nothing when all is as it should be. The `subject` of a
    * finding that is `fixable` is a `Repair`.
    */
-  audit(places: AsyncIterable<Place>): AsyncIterable<Finding>
+  audit(locations: AsyncIterable<StorageLocation>): AsyncIterable<Finding>
   /** What a server is doing, for the doctor; absent where there is no server. Drivers of one placement answer the same. */
   activity?(placement: string, options: ActivityOptions): Promise<ServerActivity>
   /** Names of placements whose server refuses the login of tenants' queries; absent where there is no login. */
@@ -173,7 +173,7 @@ export interface Imported {
   readonly rows: ReadonlyMap<string, number>
 }
 
-export interface StoredPlace {
+export interface StoredLocation {
   readonly locator: string
   readonly isFenced: boolean
 }

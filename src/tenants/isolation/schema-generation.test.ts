@@ -7,7 +7,7 @@ import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import { TenantMigrated } from '../tenant/events.ts'
 
 const OWNED = `tenant_id text not null default tenantry.current_tenant()`
@@ -45,8 +45,8 @@ test.each([
   const before = await exact()
   expect(await exact()).toBe(before + 1)
   if (kind === 'database-pg') {
-    const place = toPlace(await deployed.tenants.registry.row('acme'))
-    await deployed.tenants.storage.driver(place.isolation).drop(place)
+    const location = toLocation(await deployed.tenants.registry.row('acme'))
+    await deployed.tenants.storage.driver(location.isolation).drop(location)
   }
 })
 

@@ -6,7 +6,7 @@ import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { createTestDatabase, type TestDatabase, unreachableUrl } from '../../testing/base/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { schedule } from '../jobs.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import { InstallTenant, RecoverFences } from '../tenant/job-types.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int)' }
@@ -44,19 +44,19 @@ afterEach(async () => {
   lines.splice(0)
 })
 
-const placeOf = async (id: string) => toPlace(await here.tenants.registry.row(id))
+const locationOf = async (id: string) => toLocation(await here.tenants.registry.row(id))
 /** As a server is that was away when its tenants were closed, or that was restored from a backup. */
 const openAll = async () => {
   for (const id of Object.keys(IDS)) {
-    const place = await placeOf(id)
-    await here.tenants.storage.driver(place.isolation).unfence(place)
+    const location = await locationOf(id)
+    await here.tenants.storage.driver(location.isolation).unfence(location)
   }
 }
 const fenced = async () => {
   const ids: string[] = []
   for (const id of Object.keys(IDS)) {
-    const place = await placeOf(id)
-    if (await here.tenants.storage.driver(place.isolation).isFenced(place)) ids.push(id)
+    const location = await locationOf(id)
+    if (await here.tenants.storage.driver(location.isolation).isFenced(location)) ids.push(id)
   }
   return ids
 }
@@ -89,9 +89,9 @@ test('what cannot be closed for another reason is thrown, when all others are cl
   const driver = schemaPg()
   const broken = {
     ...driver,
-    async fence(place: Parameters<typeof driver.fence>[0]) {
-      if (place.tenantId === 'deleted') throw new Error('permission denied')
-      return driver.fence(place)
+    async fence(location: Parameters<typeof driver.fence>[0]) {
+      if (location.tenantId === 'deleted') throw new Error('permission denied')
+      return driver.fence(location)
     },
   }
   const { tenants } = await opened.open({ isolation: [broken] })

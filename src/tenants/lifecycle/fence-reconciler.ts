@@ -13,8 +13,8 @@ import type { IsolationDriver } from '../isolation/driver.ts'
 import type { Fences } from './fences.ts'
 import type { Inventory, Mismatch } from './inventory.ts'
 
-type OpenPlace = Exclude<Mismatch, { kind: 'left over' }>
-const isOpen = (one: Mismatch): one is OpenPlace => one.kind === 'open' || one.kind === 'former open'
+type OpenLocation = Exclude<Mismatch, { kind: 'left over' }>
+const isOpen = (one: Mismatch): one is OpenLocation => one.kind === 'open' || one.kind === 'former open'
 
 export class OpenStorage {
   readonly #log: Kernel['log']
@@ -37,7 +37,7 @@ export class OpenStorage {
     for (const driver of this.#inventory.drivers.filter((one) => one.inventory)) {
       for (const placement of this.#inventory.placements) {
         const of = { isolation: driver.name, placement }
-        let open: readonly OpenPlace[] = []
+        let open: readonly OpenLocation[] = []
         try {
           open = await this.#open(driver, placement)
         } catch (error) {
@@ -57,7 +57,7 @@ export class OpenStorage {
     if (failures.length > 0) throw failures[0]
   }
 
-  async #open(driver: IsolationDriver, placement: string): Promise<OpenPlace[]> {
+  async #open(driver: IsolationDriver, placement: string): Promise<OpenLocation[]> {
     return (await this.#inventory.mismatches(driver, placement)).filter(isOpen)
   }
 }

@@ -6,7 +6,7 @@ import { scratchOf } from '../../drivers/isolation/copy/copy-in-shared.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { lockOf } from '../../drivers/isolation/transactions/owner-transaction.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 
 const NOTES = {
   name: '0001_notes',
@@ -24,7 +24,7 @@ test('a request waits ten seconds for the labels at most', async () => {
   const { storage, registry } = world.tenancy.tenants
   await installed(world.tenancy, { id: 'acme', name: 'Acme' })
   const { pool } = await world.tenancy.tenant('acme')
-  const first = toPlace(await registry.row('acme'))
+  const first = toLocation(await registry.row('acme'))
   const driver = storage.driver(first.isolation)
   const next = { ...first, locator: driver.locator('acme', 2), epoch: 2 }
   await driver.import(next, replayed(await exported(driver, first)), { signal: never() })

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Database } from '../../kernel/database/database.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 
 let world: TestTenancy<[]>
 
@@ -21,15 +21,15 @@ test('the fence stays, whoever meets it before the suspension has been committed
   const asked: Promise<unknown>[] = []
   await world.tenancy.transaction(async () => {
     await tenants.suspend('acme')
-    const place = toPlace(await tenants.registry.row('acme'))
-    expect(await tenants.storage.driver(place.isolation).isFenced(place)).toBe(true)
+    const uncommittedLocation = toLocation(await tenants.registry.row('acme'))
+    expect(await tenants.storage.driver(uncommittedLocation.isolation).isFenced(uncommittedLocation)).toBe(true)
     asked.push(fromElsewhere.pool.query('select * from notes').catch((error: unknown) => error))
     await untilSomebodyWaits(other.kernel.database)
   })
   const [outcome] = await Promise.all(asked)
   expect(outcome).toMatchObject({ code: /^E_TENANT_(SUSPENDED|STORAGE_FENCED)$/ })
-  const place = toPlace(await tenants.registry.row('acme'))
-  expect(await tenants.storage.driver(place.isolation).isFenced(place)).toBe(true)
+  const location = toLocation(await tenants.registry.row('acme'))
+  expect(await tenants.storage.driver(location.isolation).isFenced(location)).toBe(true)
   await tenants.activate('acme')
   expect((await acme.pool.query('select * from notes')).rows).toEqual([])
 })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 
@@ -27,8 +27,8 @@ afterAll(async () => {
 const tenants = () => world.tenancy.tenants
 /** What a process does that has not heard of anything: straight to the driver. */
 const executeDirectly = async (id: string) => {
-  const place = toPlace(await tenants().registry.row(id))
-  return tenants().storage.driver(place.isolation).execute(place, { text: 'select * from notes' })
+  const location = toLocation(await tenants().registry.row(id))
+  return tenants().storage.driver(location.isolation).execute(location, { text: 'select * from notes' })
 }
 
 test('a tenant is suspended while its server is away; its storage is closed when the server is back', async () => {

@@ -3,7 +3,7 @@ import { holding } from '../../../test/support/latch.ts'
 import { createTestDatabase, type TestDatabase, unreachableUrl, WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import type { TenantHandle } from '../handles/handle.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 
@@ -26,11 +26,11 @@ afterAll(async () => {
 })
 
 const notes = ({ db }: TenantHandle) => db.selectFrom('notes').selectAll().execute()
-const placeOf = async (id: string) => toPlace(await world.tenancy.tenants.registry.row(id))
+const locationOf = async (id: string) => toLocation(await world.tenancy.tenants.registry.row(id))
 /** What a process does that has not heard of anything: straight to the driver. */
 const executeDirectly = async (id: string) => {
-  const place = await placeOf(id)
-  return world.tenancy.tenants.storage.driver(place.isolation).execute(place, { text: 'select * from notes' })
+  const location = await locationOf(id)
+  return world.tenancy.tenants.storage.driver(location.isolation).execute(location, { text: 'select * from notes' })
 }
 
 describe('the storage of a tenant', () => {
@@ -78,7 +78,7 @@ describe('the storage of a tenant', () => {
     ['a statement alone', notes],
     ['a transaction', (handle: TenantHandle) => handle.transaction((db) => notes({ ...handle, db }))],
   ])('that is closed under %s refuses it for the reason of the closing', async (_, read) => {
-    const { locator } = await placeOf('acme')
+    const { locator } = await locationOf('acme')
     const release = await holding(world.url, `lock table "${locator}".notes in access exclusive mode`)
     const reading = read(acme).then(String, (error) => error.code) // its scope has been entered, its names not looked up
     await eventually(async () => {
@@ -94,8 +94,8 @@ describe('the storage of a tenant', () => {
   })
 
   test('is opened by who finds an active tenant before a fence, as a process leaves it that dies before its commit', async () => {
-    const place = await placeOf('acme')
-    await world.tenancy.tenants.storage.driver(place.isolation).fence(place)
+    const location = await locationOf('acme')
+    await world.tenancy.tenants.storage.driver(location.isolation).fence(location)
     const several = await Promise.all([notes(acme), notes(acme), acme.transaction((db) => notes({ ...acme, db }))])
     expect(several).toEqual([[], [], []])
   })
@@ -124,7 +124,7 @@ test('a handle that is used before the activation is committed opens nothing: it
     throw new Error('no')
   })
   await expect(doubted).rejects.toThrow('no')
-  const place = await placeOf('acme')
-  expect(await world.tenancy.tenants.storage.driver(place.isolation).isFenced(place)).toBe(true)
+  const location = await locationOf('acme')
+  expect(await world.tenancy.tenants.storage.driver(location.isolation).isFenced(location)).toBe(true)
   await world.tenancy.tenants.activate('acme')
 })

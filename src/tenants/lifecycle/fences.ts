@@ -15,7 +15,7 @@ import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Circuits } from '../circuits/circuits.ts'
 import type { Storage } from '../isolation/drivers.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import { FenceTenant } from '../tenant/job-types.ts'
 import type { Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
@@ -48,13 +48,13 @@ export class Fences {
   /** Brings the fence in line with a status that has just been written, in the transaction that wrote it. */
   async follow(row: TenantRow): Promise<void> {
     if (isLetIn(row)) {
-      await this.#storage.driver(row.isolation).isFenced(toPlace(row)) // throws where it could not be lifted either
+      await this.#storage.driver(row.isolation).isFenced(toLocation(row)) // throws where it could not be lifted either
       this.#kernel.database.afterCommit(() => this.mend(row.id))
       return
     }
     if (!isKeptOut(row)) return
     try {
-      await this.#storage.driver(row.isolation).fence(toPlace(row))
+      await this.#storage.driver(row.isolation).fence(toLocation(row))
     } catch (error) {
       if (!isDatabaseUnavailable(error) && !DependencyUnavailable.matches(error)) throw error
       const { jobs, log } = this.#kernel
@@ -69,7 +69,7 @@ export class Fences {
   /** The job FenceTenant: closes the storage if its tenant is still to be kept out. */
   async close(id: string): Promise<void> {
     await this.#locked(id, async (row) => {
-      if (isKeptOut(row)) await this.#storage.driver(row.isolation).fence(toPlace(row))
+      if (isKeptOut(row)) await this.#storage.driver(row.isolation).fence(toLocation(row))
     })
   }
 
@@ -81,7 +81,7 @@ export class Fences {
          where tenant_id = $1 and isolation = $2 and placement = $3 and locator = $4 and state = 'former'`,
         [tenantId, isolation, placement, locator],
       )
-      for (const place of rows) await this.#storage.driver(isolation).fence(place)
+      for (const location of rows) await this.#storage.driver(isolation).fence(location)
     })
   }
 
@@ -111,10 +111,10 @@ export class Fences {
     return this.#locked(id, async (row) => {
       const driver = this.#storage.driver(row.isolation)
       if (!isLetIn(row)) return false
-      const place = toPlace(row)
-      if (!(await driver.isFenced(place))) return true // somebody was here before
-      await driver.unfence(place)
-      if (await driver.isFenced(place)) return false // it is not there at all
+      const location = toLocation(row)
+      if (!(await driver.isFenced(location))) return true // somebody was here before
+      await driver.unfence(location)
+      if (await driver.isFenced(location)) return false // it is not there at all
       this.#circuits.startAnew(id) // sessions that the fence has ended were counted as failures
       this.#kernel.log.info({ tenantId: id }, 'the storage of an active tenant is open again')
       return true

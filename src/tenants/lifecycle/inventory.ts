@@ -5,10 +5,10 @@
  * a second time with its rows locked, when nothing of it is on its way any more.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { ConnectionCount, IsolationDriver, Place, StoredPlace } from '../isolation/driver.ts'
+import type { ConnectionCount, IsolationDriver, StorageLocation, StoredLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { RegisteredLocation } from '../isolation/orphaned-rows.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import type { Status } from '../tenant/lifecycle.ts'
 import type { PlaceRow } from '../transfers/model/tables.ts'
 
@@ -172,7 +172,7 @@ export class Inventory {
   }
 
   /** The places of all tenants of a driver that have not been purged. */
-  async *places(isolation: string): AsyncIterable<Place> {
+  async *storageLocations(isolation: string): AsyncIterable<StorageLocation> {
     let last = ''
     for (;;) {
       const { rows } = await this.#kernel.database.sql(
@@ -181,7 +181,7 @@ export class Inventory {
         [isolation, last, READ_AT_ONCE],
       )
       if (rows.length === 0) return
-      for (const row of rows) yield toPlace(row)
+      for (const row of rows) yield toLocation(row)
       last = rows.at(-1).id
     }
   }
@@ -210,32 +210,32 @@ export class Inventory {
 export function compared(
   registered: readonly Registered[],
   beside: readonly BesideRegistered[],
-  stored: readonly StoredPlace[],
+  stored: readonly StoredLocation[],
   { isSeparate }: { isSeparate: boolean },
 ): Mismatch[] {
-  const places = new Map(stored.map((place) => [place.locator, place]))
+  const locations = new Map(stored.map((location) => [location.locator, location]))
   const found: Mismatch[] = []
   for (const { id: tenantId, locator, status, statusBefore, isBeingPurged, isHeld } of registered) {
-    const place = places.get(locator)
-    places.delete(locator)
+    const location = locations.get(locator)
+    locations.delete(locator)
     if (isBeingPurged) continue
     const lived = status === 'deleted' ? statusBefore : status // what a tenant has that was never active, nobody promised
     const isInstalled = lived === 'active' || lived === 'suspended'
     if (!isInstalled) continue
-    const isFenced = place?.isFenced ?? false
-    if (isSeparate && !place) found.push({ kind: 'missing', locator, tenantId })
+    const isFenced = location?.isFenced ?? false
+    if (isSeparate && !location) found.push({ kind: 'missing', locator, tenantId })
     else if ((status !== 'active' || isHeld) && !isFenced) found.push({ kind: 'open', locator, tenantId })
     else if (status === 'active' && !isHeld && isFenced) found.push({ kind: 'closed', locator, tenantId })
   }
   for (const { tenantId, locator, state } of beside) {
-    const place = places.get(locator)
-    places.delete(locator)
-    if (state === 'former' && !(isSeparate ? (place?.isFenced ?? true) : place?.isFenced)) {
+    const location = locations.get(locator)
+    locations.delete(locator)
+    if (state === 'former' && !(isSeparate ? (location?.isFenced ?? true) : location?.isFenced)) {
       found.push({ kind: 'former open', locator, tenantId })
     }
     if (state === 'abandoned') found.push({ kind: 'abandoned', locator, tenantId })
   }
-  if (isSeparate) for (const locator of places.keys()) found.push({ kind: 'left over', locator })
+  if (isSeparate) for (const locator of locations.keys()) found.push({ kind: 'left over', locator })
   return found
 }
 

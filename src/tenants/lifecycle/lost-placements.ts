@@ -5,7 +5,7 @@
  */
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { Place } from '../isolation/driver.ts'
+import type { StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import { PlacementInUse, PlacementNotFound } from '../tenant/errors.ts'
 
@@ -67,9 +67,9 @@ export class LostPlacements {
   }
 
   /** Drops storage; of a server that is lost there is none. */
-  async drop(place: Place): Promise<void> {
-    if (!this.#storage.placements.includes(place.placement) && (await this.#isLost(place.placement))) return
-    await this.#storage.driver(place.isolation).drop(place)
+  async drop(location: StorageLocation): Promise<void> {
+    if (!this.#storage.placements.includes(location.placement) && (await this.#isLost(location.placement))) return
+    await this.#storage.driver(location.isolation).drop(location)
   }
 
   async #isLost(placement: string): Promise<boolean> {

@@ -75,10 +75,10 @@ describe('an installation that is lost', () => {
     const driver = schemaPg()
     const slow: IsolationDriver = {
       ...driver,
-      async provision(place) {
+      async provision(location) {
         reached.resolve()
         await gate.promise
-        const applied = await driver.provision(place)
+        const applied = await driver.provision(location)
         if (isKilled) throw new Error('nothing of it is done after this')
         return applied
       },

@@ -12,7 +12,7 @@ import type { Storage } from '../isolation/drivers.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
 import type { SchemaVersions } from '../migrations/schema-versions.ts'
 import { versionOnArrival } from '../migrations/target-version.ts'
-import { type Registry, toPlace } from '../registry/registry.ts'
+import { type Registry, toLocation } from '../registry/registry.ts'
 import { TenantNotFound, TenantState } from '../tenant/errors.ts'
 import { TenantMigrated, TenantPurged } from '../tenant/events.ts'
 import { type Failure, failureOf, mayPass } from '../tenant/failure.ts'
@@ -79,7 +79,7 @@ export class Installation {
     if (row.status !== 'provisioning') return this.#leaveToPurge(row) // an attempt that was killed may have made storage
     try {
       const refuseGivenUp = () => this.#refusePurged(id)
-      await this.#activate(row, await this.#storage.driver(row.isolation).provision(toPlace(row), { refuseGivenUp }))
+      await this.#activate(row, await this.#storage.driver(row.isolation).provision(toLocation(row), { refuseGivenUp }))
     } catch (error) {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
       if (!attempt.isLast && mayPass(error)) throw error
@@ -149,7 +149,7 @@ export class Installation {
     const claimed = await this.#claimForPurge(id)
     if (!claimed) return false
     const { database, store, jobs, events, clock } = this.#kernel
-    await this.#lost.drop(toPlace(claimed))
+    await this.#lost.drop(toLocation(claimed))
     await this.#transfers.drop(id)
     await store.purge(id)
     await database.transaction(async () => {
@@ -179,7 +179,7 @@ export class Installation {
     const [versions, changes] = [this.#versions, this.#changes]
     await database.transaction(async () => {
       const driver = this.#storage.driver(row.isolation)
-      const schemaVersion = await versionOnArrival({ database, versions, changes }, driver, toPlace(row), migrations)
+      const schemaVersion = await versionOnArrival({ database, versions, changes }, driver, toLocation(row), migrations)
       await this.#transitions.run(row.id, 'install', (_, now) => ({
         set: { activatedAt: now, failure: null, schemaVersion },
         also: async () => {
@@ -198,7 +198,7 @@ export class Installation {
 
   /** Installed by another run, or deleted meanwhile. A purge yet to come removes the storage; one that had begun may have looked before it was made. */
   async #leaveToPurge(row: TenantRow): Promise<void> {
-    if (await this.#isBeingPurged(row.id)) await this.#lost.drop(toPlace(row))
+    if (await this.#isBeingPurged(row.id)) await this.#lost.drop(toLocation(row))
     else await this.#fences.close(row.id)
   }
 

@@ -6,7 +6,7 @@
  * written before and is not there any more is news again; what is there and nobody was told of stays news.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { IsolationDriver, Place } from '../isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import { type AppliedMigration, withChecksums } from '../tenant/schema-version.ts'
 import { type Claimed, type MigrationItems, StartOver } from './items.ts'
 import { isVerified, type MigrationRun } from './model/run.ts'
@@ -31,7 +31,7 @@ export async function startingVersion(
   { kernel, versions, run, items }: Parts,
   driver: IsolationDriver,
   item: Claimed,
-  place: Place,
+  location: StorageLocation,
   version: string,
 ): Promise<StartingVersion> {
   const { database } = kernel
@@ -41,7 +41,7 @@ export async function startingVersion(
   const believed = known.get(version)
   if (believed && ![...known.values()].includes(undefined) && !isVerified(run))
     return { reportedVersion: version, has: believed }
-  const names = await driver.applied(place)
+  const names = await driver.applied(location)
   const has = withChecksums(names, versions.folder, believed)
   return database.transaction(async () => {
     if (!(await items.hold(item.storage))) throw new StartOver()

@@ -7,7 +7,7 @@ import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Storage } from '../isolation/drivers.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import { TenantMigrated } from '../tenant/events.ts'
 import { UNKNOWN_VERSION, withChecksums } from '../tenant/schema-version.ts'
 import { migrationFailure } from './errors.ts'
@@ -93,7 +93,7 @@ export class MigrationSettlement {
     const [any] = tenants
     if (!any) return
     const driver = storage.driver(item.isolation)
-    const names = await driver.applied(toPlace({ ...item, ...any }))
+    const names = await driver.applied(toLocation({ ...item, ...any }))
     const version = driver.capabilities.durable
       ? await versions.keep(withChecksums(names, versions.folder))
       : UNKNOWN_VERSION

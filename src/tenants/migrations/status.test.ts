@@ -41,9 +41,9 @@ const open = (placements: Record<string, { url: string }>): Promise<Tenancy> => 
   const driver = schemaPg()
   const counting = {
     ...driver,
-    applied: (place: Parameters<typeof driver.applied>[0]) => {
-      asked.push(place.tenantId)
-      return driver.applied(place)
+    applied: (location: Parameters<typeof driver.applied>[0]) => {
+      asked.push(location.tenantId)
+      return driver.applied(location)
     },
   }
   return opened.open({ migrations: [NOTES, TAGS], isolation: [counting], placements })

@@ -5,7 +5,7 @@ import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts
 import { type Database, isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { outcomesOf } from '../circuits/classify.ts'
 import type { Storage } from '../isolation/drivers.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import { TenantNotFound } from '../tenant/errors.ts'
 import { type AppliedMigration, type Comparison, compared, lastOf, withChecksums } from '../tenant/schema-version.ts'
 import { MigrationFailed, migrationFailure } from './errors.ts'
@@ -156,7 +156,7 @@ export class MigrationStatus {
     if (away.has(placement) && driver.capabilities.reach !== 'no server')
       throw unreachable(placement, away.get(placement))
     try {
-      return withChecksums(await driver.applied(toPlace(tenant)), this.#versions.folder, known)
+      return withChecksums(await driver.applied(toLocation(tenant)), this.#versions.folder, known)
     } catch (error) {
       const isServerAway = outcomesOf(error, driver.capabilities.reach).server === 'failure'
       if (isServerAway) away.set(placement, error)

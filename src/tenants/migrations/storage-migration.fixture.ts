@@ -52,8 +52,8 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
       const driver = make()
       return {
         ...driver,
-        async migrate(place, options) {
-          await driver.migrate(place, options)
+        async migrate(location, options) {
+          await driver.migrate(location, options)
           throw new Error('killed')
         },
       }
@@ -187,9 +187,9 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
           const seen: string[][] = []
           const watched: IsolationDriver = {
             ...driver,
-            async applied(place) {
+            async applied(location) {
               if (asked++ === 0) await install(opened.tenancy, 'late')
-              return driver.applied(place)
+              return driver.applied(location)
             },
             async rollback(...of) {
               seen.push(await versions())

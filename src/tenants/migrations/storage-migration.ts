@@ -7,9 +7,9 @@
  * one tenant by the claim, for those that share their tables by who holds the item.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { IsolationDriver, Place } from '../isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
-import { toPlace } from '../registry/registry.ts'
+import { toLocation } from '../registry/registry.ts'
 import { type AppliedMigration, lastOf, UNKNOWN_VERSION, upToDate, withChecksums } from '../tenant/schema-version.ts'
 import { type MigrationFailure, MigrationRunning, migrationFailure } from './errors.ts'
 import { startingVersion } from './initial-version.ts'
@@ -64,10 +64,10 @@ export class StorageMigration {
     const { kernel, run } = this.#parts
     const tenant = item.tenantId === null ? (await sharingTenants(kernel.database, item, 1))[0] : item.tenant
     if (!tenant) return settled({ state: 'skipped', ran: [] })
-    const place = toPlace({ ...item, ...tenant })
+    const location = toLocation({ ...item, ...tenant })
     try {
       const change =
-        run.direction === 'up' ? await this.#up(item, place, tenant.version) : await this.#down(item, place)
+        run.direction === 'up' ? await this.#up(item, location, tenant.version) : await this.#down(item, location)
       return settled({ state: 'done', ...change })
     } catch (error) {
       if (error instanceof StartOver) return settled({ state: 'pending', ran: [] })
@@ -82,27 +82,27 @@ export class StorageMigration {
     }
   }
 
-  async #up(item: Claimed, place: Place, version: string): Promise<Change> {
+  async #up(item: Claimed, location: StorageLocation, version: string): Promise<Change> {
     const { storage, versions, run } = this.#parts
     const driver = storage.driver(item.isolation)
     const options = { lockTimeoutMs: run.lockTimeoutMs }
-    if (!driver.capabilities.durable) return { ran: await driver.migrate(place, options) }
-    const { reportedVersion, has } = await startingVersion(this.#parts, driver, item, place, version)
-    const ran = await driver.migrate(place, options)
+    if (!driver.capabilities.durable) return { ran: await driver.migrate(location, options) }
+    const { reportedVersion, has } = await startingVersion(this.#parts, driver, item, location, version)
+    const ran = await driver.migrate(location, options)
     return { ran, reportedVersion, version: await versions.keep(upToDate(versions.folder, has)) }
   }
 
-  async #down(item: Claimed, place: Place): Promise<Change> {
+  async #down(item: Claimed, location: StorageLocation): Promise<Change> {
     const { kernel, storage, versions, run, items } = this.#parts
     const driver = storage.driver(item.isolation)
     if (!item.tenant) await this.#unversion(item)
-    const atFirst = withChecksums(await driver.applied(place), versions.folder)
+    const atFirst = withChecksums(await driver.applied(location), versions.folder)
     const targets = item.migrations ?? lastOf(atFirst, run.steps ?? 0)
     if (!item.migrations) await items.intend(item.storage, targets)
     return kernel.database.transaction(async () => {
       if (!(await items.hold(item.storage))) throw new StartOver()
       if (!item.tenant) await this.#assertUnversioned(item)
-      const applied = await driver.applied(place)
+      const applied = await driver.applied(location)
       const left = targets.filter((name) => applied.includes(name))
       const newest = lastOf(withChecksums(applied, versions.folder), left.length)
       if (newest.some((name) => !left.includes(name))) {
@@ -110,7 +110,7 @@ export class StorageMigration {
           'The storage was migrated meanwhile; what was to be taken back is not the last any more.',
         )
       }
-      if (left.length > 0) await driver.rollback(place, left.length, { lockTimeoutMs: run.lockTimeoutMs })
+      if (left.length > 0) await driver.rollback(location, left.length, { lockTimeoutMs: run.lockTimeoutMs })
       if (!item.tenant) return { ran: targets }
       const before = await versions.of(item.tenant.version)
       const names = applied.filter((name) => !left.includes(name))

@@ -1,6 +1,6 @@
 /** The version of storage that a tenant is about to have. */
 import type { Database } from '../../kernel/database/database.ts'
-import type { IsolationDriver, Place } from '../isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import { isVersionOfAny, lockVersions } from './shared-storage.ts'
@@ -20,12 +20,12 @@ export interface ArrivalParts {
 export async function versionOnArrival(
   { database, versions, changes }: ArrivalParts,
   { capabilities, ...driver }: Pick<IsolationDriver, 'capabilities' | 'applied'>,
-  place: Place,
+  location: StorageLocation,
   migrations: readonly string[],
 ): Promise<string> {
   if (capabilities.separateStorage) return versions.ofStorage(capabilities, migrations)
-  await lockVersions(database, place, 'one')
-  const version = await versions.ofStorage(capabilities, await driver.applied(place))
-  if (!(await isVersionOfAny(database, place, version))) await changes.notify()
+  await lockVersions(database, location, 'one')
+  const version = await versions.ofStorage(capabilities, await driver.applied(location))
+  if (!(await isVersionOfAny(database, location, version))) await changes.notify()
   return version
 }

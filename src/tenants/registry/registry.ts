@@ -9,7 +9,7 @@
 import type { PageOf } from '../../kernel/api/page.ts'
 import { LOADED_WITHIN_MS } from '../../kernel/base/cached-query.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { Place } from '../isolation/driver.ts'
+import type { StorageLocation } from '../isolation/driver.ts'
 import { TenantNotFound } from '../tenant/errors.ts'
 import type { Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
@@ -183,13 +183,13 @@ export class Registry {
   }
 }
 
-export const toPlace = ({
+export const toLocation = ({
   id,
   isolation,
   placement,
   locator,
   epoch,
-}: Pick<TenantRow, 'id' | 'isolation' | 'placement' | 'locator' | 'epoch'>): Place => ({
+}: Pick<TenantRow, 'id' | 'isolation' | 'placement' | 'locator' | 'epoch'>): StorageLocation => ({
   tenantId: id,
   isolation,
   placement,
@@ -198,7 +198,7 @@ export const toPlace = ({
 })
 
 const toLocated = (row: TenantRow | undefined): Located | undefined =>
-  row && { tenant: toTenant(row), place: toPlace(row) }
+  row && { tenant: toTenant(row), location: toLocation(row) }
 
 const COLUMNS = `id, name, status, metadata, domains, isolation, placement, locator, epoch, maintenance, failure,
     status_before, held_by, cloned_from, created_at, updated_at, activated_at, suspended_at, deleted_at, purge_at, purge_started_at, purged_at`

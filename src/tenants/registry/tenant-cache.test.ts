@@ -44,7 +44,13 @@ describe('what is known', () => {
 
   test('cannot be changed by one of those who share it', async () => {
     const located = await stage.registry.find(id)
-    for (const part of [located, located?.tenant, located?.place, located?.tenant.metadata, located?.tenant.domains]) {
+    for (const part of [
+      located,
+      located?.tenant,
+      located?.location,
+      located?.tenant.metadata,
+      located?.tenant.domains,
+    ]) {
       expect(() => Object.assign(part as object, { plan: 'enterprise' })).toThrow(TypeError)
     }
   })

@@ -21,7 +21,7 @@ import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { inTime } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { Place } from '../isolation/driver.ts'
+import type { StorageLocation } from '../isolation/driver.ts'
 import { frozen } from '../tenant/deep-freeze.ts'
 import type { Tenant } from '../tenant/tenant.ts'
 import { Absences } from './negative-cache.ts'
@@ -31,10 +31,10 @@ const DEAF_TTL_MS = 5_000
 /** A connection that has gone silent fails a read only after minutes. */
 const LOAD_TIMEOUT_MS = 5_000
 
-/** A tenant with the place of its storage. */
+/** A tenant with its storage location. */
 export interface Located {
   readonly tenant: Tenant
-  readonly place: Place
+  readonly location: StorageLocation
 }
 
 /** The database, asked anew. */

@@ -11,8 +11,8 @@ import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
 import { WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
-import type { IsolationDriver, Place } from '../isolation/driver.ts'
-import { toPlace } from '../registry/registry.ts'
+import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
+import { toLocation } from '../registry/registry.ts'
 import type { Transfer } from './model/transfer.ts'
 import { idle, NOTES, openProcessesWorld, type ProcessesWorld, send } from './transfer-processes.fixture.ts'
 
@@ -60,9 +60,9 @@ const BEGIN: Readonly<Record<Kind, (id: string) => Promise<{ tenantId: string; i
 }
 
 /** Behind whatever fence. */
-const textsIn = (driver: IsolationDriver, place: Place): Promise<string[]> =>
+const textsIn = (driver: IsolationDriver, location: StorageLocation): Promise<string[]> =>
   driver.export(
-    place,
+    location,
     async (copy) => {
       let text = ''
       for await (const { csv } of copy.tables()) for await (const piece of csv) text += piece
@@ -123,7 +123,7 @@ describe('a killed process', () => {
       for (const one of backups.data) expect(one.state === 'completed').toBe(one.sizeBytes !== null)
       if (kind === 'move' || kind === 'undo') {
         // Kept out until the next attempt, with everything where it was.
-        const source = toPlace(await api().registry.row(id))
+        const source = toLocation(await api().registry.row(id))
         const driver = api().storage.driver(source.isolation)
         expect(await textsIn(driver, source)).toEqual(NOTES)
         if (phase !== 'closing') {

@@ -4,7 +4,7 @@ import { holdingImport } from '../../../test/support/latch.ts'
 import { WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { Attempt } from './execution/lease.ts'
-import { Places } from './execution/staged-storage.ts'
+import { StagedStorage } from './execution/staged-storage.ts'
 import { only, useRecovery } from './recovery.fixture.ts'
 import { JOBS } from './requests/job-types.ts'
 
@@ -89,12 +89,12 @@ describe('an attempt', () => {
     await eventually(async () => expect((await here.world.transfers.get('zombie', transfer.id)).phase).toBe('making'))
     await withoutHeartbeatFor(transfer.id, 1)
     const second = await claim(transfer.id)
-    const places = new Places(
+    const stagedStorage = new StagedStorage(
       here.world.tenancy.kernel,
       here.world.tenancy.tenants.storage,
       here.world.tenancy.tenants.lostPlacements,
     )
-    const { locator } = await places.begin(second)
+    const { locator } = await stagedStorage.begin(second)
     await releaseFirst()
     await first
     const { rows } = await sql(

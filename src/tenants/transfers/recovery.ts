@@ -30,8 +30,8 @@ export async function recover(parts: TransferParts, backups: Pick<Backups, 'remo
     }
   }
   for (const transfer of await lost(parts)) await tried(() => takeUp(parts, transfer))
-  await tried(() => parts.places.abandonExpired())
-  await tried(() => parts.places.drop())
+  await tried(() => parts.stagedStorage.abandonExpired())
+  await tried(() => parts.stagedStorage.drop())
   await tried(() => backups.removeDeleted())
   await tried(() => forgetOld(parts))
   if (failures.length > 0) throw failures[0]

@@ -86,13 +86,13 @@ export async function giveUpLost(parts: TransferParts, transferId: string): Prom
 
 /** What this transfer has made so far, and has no use for; what cannot be dropped now is dropped by RecoverTransfers. */
 async function discard(
-  { places, kernel }: TransferParts,
+  { stagedStorage, kernel }: TransferParts,
   { transfer }: Attempt,
   epochs?: readonly number[],
 ): Promise<void> {
   try {
-    await places.abandon(transfer.id, epochs)
-    await places.drop({ transferId: transfer.id })
+    await stagedStorage.abandon(transfer.id, epochs)
+    await stagedStorage.drop({ transferId: transfer.id })
   } catch (error) {
     kernel.log.warn({ err: error, transferId: transfer.id }, 'what an attempt has made is still there')
   }

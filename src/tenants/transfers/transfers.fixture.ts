@@ -163,9 +163,9 @@ function transferChecks(world: World) {
       await world.done(await world.transfers.backups.restore(id, { backupId: backup.id }))
       await world.done(await world.transfers.move(id, { placement: 'other' }))
       const { database } = world.tenancy.kernel
-      const place = (await database.sql('select * from multitenancy.tenants where id = $1', [id])).rows[0]
+      const location = (await database.sql('select * from multitenancy.tenants where id = $1', [id])).rows[0]
       const driver = world.tenancy.tenants.storage.driver(isolation)
-      expect(await driver.isFenced({ ...place, tenantId: id })).toBe(true)
+      expect(await driver.isFenced({ ...location, tenantId: id })).toBe(true)
       expect(await world.tenancy.tenants.get(id)).toMatchObject({ status: 'suspended', maintenance: null })
       await world.tenancy.tenants.activate(id)
       expect(await world.notes(id)).toEqual(['first', 'second'])

@@ -88,12 +88,12 @@ export class Transfers {
   /** To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400. */
   async move(id: string, options: z.input<typeof MoveRequest>): Promise<Begun> {
     const { undo, ...where } = parsed(MoveRequest, options)
-    const { kernel, storage, places } = this.#parts
+    const { kernel, storage, stagedStorage } = this.#parts
     return kernel.database.transaction(async () => {
       const row = await lockTenant(kernel.database, id)
       assertInstalled(row)
       const to = undo
-        ? await places.former(id)
+        ? await stagedStorage.former(id)
         : chosen(storage.choose(where.isolation ?? row.isolation, where.placement ?? row.placement))
       if (!to) throw NothingToUndo(id)
       if (!undo && to.isolation === row.isolation && to.placement === row.placement) {
@@ -218,7 +218,7 @@ export class Transfers {
 
   /** What transfers of a tenant have given up. Safe at any time: nobody can come back to it. */
   dropAbandoned(tenantId: string): Promise<void> {
-    return this.#parts.places.drop({ tenantId })
+    return this.#parts.stagedStorage.drop({ tenantId })
   }
 
   /** What the doctor looks at. */
@@ -228,7 +228,7 @@ export class Transfers {
 
   /** Everything that a purged tenant has beside its own storage. */
   async drop(tenantId: string): Promise<void> {
-    await this.#parts.places.dropAll(tenantId)
+    await this.#parts.stagedStorage.dropAll(tenantId)
     await this.backups.dropAll(tenantId)
   }
 

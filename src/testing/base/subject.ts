@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
-import type { IsolationDriver, Place } from '../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../tenants/isolation/migrations.ts'
 import { directHandle } from './direct-handle.ts'
 
@@ -18,7 +18,7 @@ export interface Subject {
   /** Connections at most, for tenants' queries. */
   readonly maxConnections: number
   /** Where a server keeps a tenant's rows; absent for a driver without one. */
-  readonly viewOf?: ((place: Place) => StorageView) | undefined
+  readonly viewOf?: ((location: StorageLocation) => StorageView) | undefined
   close(): Promise<void>
 }
 
@@ -97,7 +97,12 @@ const SQLITE: TenantMigration[] = [
 /** What every row of a tenant says. */
 export const markOf = (tenantId: string): string => `of ${tenantId}`
 
-export const placeIn = ({ placement }: Subject, driver: IsolationDriver, tenantId: string, epoch = 1): Place => ({
+export const locationIn = (
+  { placement }: Subject,
+  driver: IsolationDriver,
+  tenantId: string,
+  epoch = 1,
+): StorageLocation => ({
   tenantId,
   isolation: driver.name,
   placement,
@@ -111,7 +116,7 @@ export async function provisionedIn(
   driver: IsolationDriver,
   tenantId: string,
 ): Promise<TenantHandle> {
-  const place = placeIn(subject, driver, tenantId)
-  await driver.provision(place)
-  return directHandle(driver, place)
+  const location = locationIn(subject, driver, tenantId)
+  await driver.provision(location)
+  return directHandle(driver, location)
 }

@@ -1,7 +1,7 @@
 /** The part of the isolation suite about storage itself: made, migrated, closed, opened, and dropped, any of it more than once. */
-import type { IsolationDriver, Place } from '../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
 import { directHandle } from '../base/direct-handle.ts'
-import { placeIn, proofMigrations, provisionedIn } from '../base/subject.ts'
+import { locationIn, proofMigrations, provisionedIn } from '../base/subject.ts'
 import type { Vitest } from '../base/vitest.ts'
 import { raw } from '../leak/operations.ts'
 import { itemsOf, Outside } from '../leak/operations-server.ts'
@@ -10,7 +10,7 @@ import type { Proof } from './proof.ts'
 const OWNERS = 'select owner from items'
 
 /** As a switch does it. */
-async function change(driver: IsolationDriver, from: Place, to: Place): Promise<void> {
+async function change(driver: IsolationDriver, from: StorageLocation, to: StorageLocation): Promise<void> {
   await driver.fence(from)
   await driver.enter?.(to, { signal: new AbortController().signal })
   await driver.unfence(to)
@@ -22,7 +22,7 @@ export function lifeOfStorage(
   engine: IsolationDriver['capabilities']['engine'],
 ): void {
   const names = proofMigrations(engine).map(({ name }) => name)
-  const place = (id: string, epoch = 1): Place => placeIn(proof().subject, proof().driver, id, epoch)
+  const locationOf = (id: string, epoch = 1): StorageLocation => locationIn(proof().subject, proof().driver, id, epoch)
   const fresh = async (id: string) => {
     const handle = await provisionedIn(proof().subject, proof().driver, id)
     await handle.db
@@ -40,32 +40,32 @@ export function lifeOfStorage(
   describe('provisioning', () => {
     test('runs all migrations, says so, and may be repeated: the rows stay', async () => {
       const { driver } = proof()
-      expect(await driver.provision(place('made'))).toEqual(names)
+      expect(await driver.provision(locationOf('made'))).toEqual(names)
       const { pool } = await fresh('made')
-      expect(await driver.provision(place('made'))).toEqual(names)
-      expect(await driver.applied(place('made'))).toEqual(names)
+      expect(await driver.provision(locationOf('made'))).toEqual(names)
+      expect(await driver.applied(locationOf('made'))).toEqual(names)
       expect((await pool.query(OWNERS)).rows).toEqual([{ owner: 'of made' }])
-      await driver.drop(place('made'))
+      await driver.drop(locationOf('made'))
     })
 
     test('by many at once makes it once', async () => {
       const { driver } = proof()
-      const made = await Promise.all(Array.from({ length: 5 }, () => driver.provision(place('at-once'))))
+      const made = await Promise.all(Array.from({ length: 5 }, () => driver.provision(locationOf('at-once'))))
       expect(made).toEqual(Array(5).fill(names))
-      expect((await directHandle(driver, place('at-once')).pool.query(OWNERS)).rows).toEqual([])
-      await driver.drop(place('at-once'))
+      expect((await directHandle(driver, locationOf('at-once')).pool.query(OWNERS)).rows).toEqual([])
+      await driver.drop(locationOf('at-once'))
     })
 
     test('of the next epoch makes other storage, and keeps what is left until it is dropped', async () => {
       const { driver } = proof()
       await fresh('moved')
-      const next = place('moved', 2)
+      const next = locationOf('moved', 2)
       await driver.provision(next)
-      await change(driver, place('moved'), next)
+      await change(driver, locationOf('moved'), next)
       const { pool } = directHandle(driver, next)
       expect((await pool.query(OWNERS)).rows).toEqual([])
       await pool.query(`insert into items (id, owner) values (1, 'of the next')`)
-      const former = { ...place('moved'), epoch: 3 }
+      const former = { ...locationOf('moved'), epoch: 3 }
       await change(driver, next, former)
       expect((await directHandle(driver, former).pool.query(OWNERS)).rows).toEqual([{ owner: 'of moved' }])
       const again = { ...next, epoch: 4 }
@@ -80,19 +80,19 @@ export function lifeOfStorage(
     test('is taken back and run again, each as often as it is asked for and done once', async () => {
       const { driver, a } = proof()
       await fresh('migrated')
-      expect(await driver.rollback(place('migrated'), 1)).toEqual(['0002_tags'])
-      expect(await driver.applied(place('migrated'))).toEqual(['0001_items'])
-      expect((await directHandle(driver, place('migrated')).pool.query(OWNERS)).rows).toEqual([
+      expect(await driver.rollback(locationOf('migrated'), 1)).toEqual(['0002_tags'])
+      expect(await driver.applied(locationOf('migrated'))).toEqual(['0001_items'])
+      expect((await directHandle(driver, locationOf('migrated')).pool.query(OWNERS)).rows).toEqual([
         { owner: 'of migrated' },
       ])
-      expect(await driver.migrate(place('migrated'))).toEqual(['0002_tags'])
-      expect(await driver.migrate(place('migrated'))).toEqual([])
-      expect(await driver.applied(place('migrated'))).toEqual(names)
+      expect(await driver.migrate(locationOf('migrated'))).toEqual(['0002_tags'])
+      expect(await driver.migrate(locationOf('migrated'))).toEqual([])
+      expect(await driver.applied(locationOf('migrated'))).toEqual(names)
       await raw(a.db, 'select note from items')
-      expect(await driver.rollback(place('migrated'), 9)).toEqual([...names].reverse())
-      expect(await driver.rollback(place('migrated'), 1)).toEqual([])
-      expect(await driver.migrate(place('migrated'))).toEqual(names)
-      await driver.drop(place('migrated'))
+      expect(await driver.rollback(locationOf('migrated'), 9)).toEqual([...names].reverse())
+      expect(await driver.rollback(locationOf('migrated'), 1)).toEqual([])
+      expect(await driver.migrate(locationOf('migrated'))).toEqual(names)
+      await driver.drop(locationOf('migrated'))
     })
 
     test('that fails leaves everything as it was, and says which it is', async () => {
@@ -104,11 +104,11 @@ export function lifeOfStorage(
         up: 'create table half (tenant_id text not null default tenantry.current_tenant(), primary key (tenant_id)); select * from missing',
       }
       const other = await subject.open([...proofMigrations(engine), broken])
-      await expect(other.migrate(place('a'))).rejects.toMatchObject({
+      await expect(other.migrate(locationOf('a'))).rejects.toMatchObject({
         code: 'E_MIGRATION_FAILED',
         message: expect.stringContaining('0003_broken'),
       })
-      expect(await driver.applied(place('a'))).toEqual(names)
+      expect(await driver.applied(locationOf('a'))).toEqual(names)
       await expect(raw(a.db, 'select * from half')).rejects.toMatchObject({ code: '42P01' })
       await expectTwo()
     })
@@ -118,11 +118,11 @@ export function lifeOfStorage(
     test('refuses every statement of its tenant and of no other, and is lifted again', async () => {
       const { driver } = proof()
       const { db, pool, transaction } = await fresh('closed')
-      expect(await driver.isFenced(place('closed'))).toBe(false)
-      await driver.fence(place('closed'))
-      await driver.fence(place('closed'))
-      expect(await driver.isFenced(place('closed'))).toBe(true)
-      expect(await driver.isFenced(place('a'))).toBe(false)
+      expect(await driver.isFenced(locationOf('closed'))).toBe(false)
+      await driver.fence(locationOf('closed'))
+      await driver.fence(locationOf('closed'))
+      expect(await driver.isFenced(locationOf('closed'))).toBe(true)
+      expect(await driver.isFenced(locationOf('a'))).toBe(false)
       for (let n = 0; n < 2; n++) {
         for (const refused of [
           () => db.selectFrom('items').selectAll().execute(),
@@ -143,11 +143,11 @@ export function lifeOfStorage(
         }
         await expectTwo()
       }
-      await driver.unfence(place('closed'))
-      await driver.unfence(place('closed'))
-      expect(await driver.isFenced(place('closed'))).toBe(false)
+      await driver.unfence(locationOf('closed'))
+      await driver.unfence(locationOf('closed'))
+      expect(await driver.isFenced(locationOf('closed'))).toBe(false)
       expect((await pool.query('select owner, value from items')).rows).toEqual([{ owner: 'of closed', value: 0 }])
-      await driver.drop(place('closed'))
+      await driver.drop(locationOf('closed'))
     })
 
     test('holds for other processes, and what was open before it is soon refused', async () => {
@@ -155,25 +155,25 @@ export function lifeOfStorage(
       if (!driver.capabilities.durable) return // its storage is not another driver's
       await fresh('closed-for-all')
       const other = await subject.open(proofMigrations(engine))
-      const there = directHandle(other, place('closed-for-all'))
+      const there = directHandle(other, locationOf('closed-for-all'))
       expect((await there.pool.query(OWNERS)).rows).toEqual([{ owner: 'of closed-for-all' }])
-      await driver.fence(place('closed-for-all'))
+      await driver.fence(locationOf('closed-for-all'))
       await expect(there.pool.query(OWNERS)).rejects.toSatisfy(other.mayBeFence)
       await expect(there.transaction((tx) => raw(tx, OWNERS))).rejects.toSatisfy(other.mayBeFence)
-      await driver.drop(place('closed-for-all'))
+      await driver.drop(locationOf('closed-for-all'))
     })
 
     test('of one epoch does not close the next', async () => {
       const { driver } = proof()
       await fresh('turned')
-      const next = place('turned', 2)
+      const next = locationOf('turned', 2)
       await driver.provision(next)
-      await change(driver, place('turned'), next)
+      await change(driver, locationOf('turned'), next)
       const { pool } = directHandle(driver, next)
       await pool.query(`insert into items (id, owner) values (1, 'of the next')`)
       expect((await pool.query(OWNERS)).rows).toEqual([{ owner: 'of the next' }])
-      expect([await driver.isFenced(place('turned')), await driver.isFenced(next)]).toEqual([true, false])
-      await driver.drop(place('turned'))
+      expect([await driver.isFenced(locationOf('turned')), await driver.isFenced(next)]).toEqual([true, false])
+      await driver.drop(locationOf('turned'))
       await driver.drop(next)
     })
 
@@ -191,12 +191,12 @@ export function lifeOfStorage(
     const insert = (id: number, tenant: string) => ({
       text: `insert into items (id, owner) values (${id}, 'of ${tenant}')`,
     })
-    const ids = async (at: Place) =>
+    const ids = async (at: StorageLocation) =>
       (await proof().driver.execute(at, { text: 'select id from items order by id' })).rows.map(({ id }) => id)
 
     test('ends what was begun before the fence: nothing of it comes later, and others go on', async () => {
       const { driver } = proof()
-      const [drained, beside] = [place('drained'), place('a')]
+      const [drained, beside] = [locationOf('drained'), locationOf('a')]
       await fresh('drained')
       const [written, begun, other] = [
         await driver.connect(drained),
@@ -225,7 +225,7 @@ export function lifeOfStorage(
 
     test('lets what is under way come to its end: what was acknowledged is there, all of it and no more', async () => {
       const { driver } = proof()
-      const hammered = place('hammered')
+      const hammered = locationOf('hammered')
       await driver.provision(hammered)
       const { pool, transaction } = directHandle(driver, hammered)
       const acknowledged: number[] = []
@@ -257,7 +257,7 @@ export function lifeOfStorage(
     })
 
     test('of what was never there is no failure', async () => {
-      await proof().driver.drain(place('never'))
+      await proof().driver.drain(locationOf('never'))
     })
   })
 
@@ -265,24 +265,24 @@ export function lifeOfStorage(
     test('takes everything of its tenant and nothing of others, and may be repeated', async () => {
       const { driver } = proof()
       const { pool } = await fresh('dropped')
-      await driver.drop(place('dropped'))
-      await driver.drop(place('dropped'))
+      await driver.drop(locationOf('dropped'))
+      await driver.drop(locationOf('dropped'))
       await expect(pool.query(OWNERS)).rejects.toThrow()
       await expectTwo()
-      expect(await driver.provision(place('dropped'))).toEqual(names)
+      expect(await driver.provision(locationOf('dropped'))).toEqual(names)
       expect((await pool.query(OWNERS)).rows).toEqual([])
-      await driver.drop(place('dropped'))
+      await driver.drop(locationOf('dropped'))
     })
 
     test('of what was never there, or is fenced, is no failure', async () => {
       const { driver } = proof()
-      await driver.drop(place('never'))
+      await driver.drop(locationOf('never'))
       const { pool } = await fresh('fenced')
-      await driver.fence(place('fenced'))
-      await driver.drop(place('fenced'))
-      await driver.provision(place('fenced'))
+      await driver.fence(locationOf('fenced'))
+      await driver.drop(locationOf('fenced'))
+      await driver.provision(locationOf('fenced'))
       expect((await pool.query(OWNERS)).rows).toEqual([])
-      await driver.drop(place('fenced'))
+      await driver.drop(locationOf('fenced'))
     })
   })
 }

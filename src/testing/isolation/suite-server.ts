@@ -1,7 +1,7 @@
 /** The part of the isolation suite that looks past the driver, at the server: what is there, who may read it, what is left. */
 
 import { inTransaction } from '../base/in-transaction.ts'
-import { placeIn } from '../base/subject.ts'
+import { locationIn } from '../base/subject.ts'
 import type { Vitest } from '../base/vitest.ts'
 import { raw } from '../leak/operations.ts'
 import { itemsOf, Outside } from '../leak/operations-server.ts'
@@ -11,7 +11,7 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
   const outside = new Outside()
   const viewOf = (id: string) => {
     const { subject, driver } = proof()
-    const view = subject.viewOf?.(placeIn(subject, driver, id))
+    const view = subject.viewOf?.(locationIn(subject, driver, id))
     if (!view) throw new Error('a driver with a server says where a tenant’s rows are: viewOf')
     return view
   }
@@ -126,11 +126,11 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
 
     test('the catalog says nothing against it', async () => {
       const { subject, driver } = proof()
-      const places = async function* () {
-        for (const id of ['a', 'b']) yield placeIn(subject, driver, id)
+      const locations = async function* () {
+        for (const id of ['a', 'b']) yield locationIn(subject, driver, id)
       }
       const findings = []
-      for await (const finding of driver.audit(places())) findings.push(finding)
+      for await (const finding of driver.audit(locations())) findings.push(finding)
       expect(findings.filter(({ severity }) => severity === 'error')).toEqual([])
     })
 

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely'
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { inTransaction } from '../base/in-transaction.ts'
-import { placeIn } from '../base/subject.ts'
+import { locationIn } from '../base/subject.ts'
 import type { Vitest } from '../base/vitest.ts'
 import { raw } from '../leak/operations.ts'
 import type { Proof } from './proof.ts'
@@ -184,7 +184,7 @@ export function statementsOfTenants(
   describe('a connection', () => {
     const connect = ({ id }: TenantHandle) => {
       const { subject, driver } = proof()
-      return driver.connect(placeIn(subject, driver, id))
+      return driver.connect(locationIn(subject, driver, id))
     }
 
     test('runs calls that do not wait for each other in their order', async () => {

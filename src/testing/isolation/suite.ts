@@ -5,7 +5,7 @@
  * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
  */
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
-import { placeIn, proofMigrations, provisionedIn, type Subject } from '../base/subject.ts'
+import { locationIn, proofMigrations, provisionedIn, type Subject } from '../base/subject.ts'
 import type { Proof } from './proof.ts'
 import { lifeOfStorage } from './suite-life.ts'
 import { whatTheServerSees } from './suite-server.ts'
@@ -96,7 +96,7 @@ export async function isolationSuite(
           expect(await db.selectFrom('items').select('owner').execute()).toEqual([{ owner: `of ${id}` }])
           expect((await pool.query('select owner from items')).rows).toEqual([{ owner: `of ${id}` }])
         }
-        await Promise.all(trickyIds.map((id) => driver.drop(placeIn(subject, driver, id))))
+        await Promise.all(trickyIds.map((id) => driver.drop(locationIn(subject, driver, id))))
       })
     })
 
@@ -111,12 +111,12 @@ export async function isolationSuite(
 
     test('takes no more statements once it has stopped', async () => {
       const stopped = await proof.subject.open(proofMigrations(engine))
-      const place = placeIn(proof.subject, stopped, 'stopped')
-      await stopped.provision(place)
-      await stopped.execute(place, { text: 'select owner from items' })
-      await stopped.drop(place)
+      const location = locationIn(proof.subject, stopped, 'stopped')
+      await stopped.provision(location)
+      await stopped.execute(location, { text: 'select owner from items' })
+      await stopped.drop(location)
       await stopped.stop()
-      await expect(async () => stopped.execute(place, { text: 'select owner from items' })).rejects.toThrow()
+      await expect(async () => stopped.execute(location, { text: 'select owner from items' })).rejects.toThrow()
     })
   })
 }

@@ -10,7 +10,7 @@
  *
  * Each worker takes its operations from a sequence that its seed fixes; how the workers interleave is the machine's.
  */
-import type { IsolationDriver, Place } from '../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
 import { directHandle, directSource } from '../base/direct-handle.ts'
 import { seededRandom } from '../base/seeded-random.ts'
 import { markOf, type StorageView } from '../base/subject.ts'
@@ -28,7 +28,7 @@ export interface LeakFuzzOptions {
   /** Started with `proofMigrations`. */
   readonly driver: IsolationDriver
   /** Provisioned, empty, and at least two. */
-  readonly places: readonly Place[]
+  readonly locations: readonly StorageLocation[]
   readonly operations: number
   /** More than the driver has connections. */
   readonly workers: number
@@ -36,7 +36,7 @@ export interface LeakFuzzOptions {
   readonly seed?: number | undefined
   readonly maxConnections: number
   /** Absent for a driver without a server: rows are compared through the handles then. */
-  readonly viewOf?: ((place: Place) => StorageView) | undefined
+  readonly viewOf?: ((location: StorageLocation) => StorageView) | undefined
   /** Names of operations that are left out, where what they tell of connections cannot hold. */
   readonly without?: readonly string[] | undefined
   /** Called after each round. */
@@ -52,7 +52,7 @@ export interface LeakReport {
 }
 
 export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
-  const { driver, places, operations, workers, viewOf, onRound } = options
+  const { driver, locations, operations, workers, viewOf, onRound } = options
   const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31)
   const startedAt = performance.now()
   const outside = new Outside()
@@ -61,11 +61,11 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
   const note = (violation: Violation) => {
     if (violations.length < MAX_VIOLATIONS) violations.push(violation)
   }
-  const tenants: FuzzedTenant[] = places.map((place) => ({
-    handle: directHandle(driver, place),
-    source: directSource(driver, place),
-    place,
-    view: viewOf?.(place),
+  const tenants: FuzzedTenant[] = locations.map((location) => ({
+    handle: directHandle(driver, location),
+    source: directSource(driver, location),
+    location,
+    view: viewOf?.(location),
     rows: Array.from({ length: workers }, () => new Map<number, number>()),
   }))
   const all: LeakOperation[] = [
@@ -110,8 +110,10 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
 
 /** While nobody works: the rows that are there, and those that should be. */
 async function compare(step: FuzzStep, outside: Outside): Promise<void> {
-  const { view, rows, handle, place } = step.tenant
-  const known = rows.flatMap((own) => [...own].map(([id, value]) => line({ owner: markOf(place.tenantId), id, value })))
+  const { view, rows, handle, location } = step.tenant
+  const known = rows.flatMap((own) =>
+    [...own].map(([id, value]) => line({ owner: markOf(location.tenantId), id, value })),
+  )
   const held = view ? await heldRows(view, outside) : await raw(handle.db, ALL_ITEMS)
   const found = held.map(line)
   const [extra, missing] = [found.filter((one) => !known.includes(one)), known.filter((one) => !found.includes(one))]
@@ -136,11 +138,11 @@ function heldRows(view: StorageView, outside: Outside): Promise<any[]> {
 
 /** Holds as many connections as there may be, and looks at each; then none may be left in use. */
 async function inspectAll(
-  { driver, maxConnections, viewOf, places }: LeakFuzzOptions,
+  { driver, maxConnections, viewOf, locations }: LeakFuzzOptions,
   tenants: readonly FuzzedTenant[],
   stepOf: (operation: string, worker: number, tenant: FuzzedTenant) => FuzzStep,
 ): Promise<void> {
-  const [first] = places
+  const [first] = locations
   if (viewOf && first) {
     let arrived = 0
     let open = () => {}

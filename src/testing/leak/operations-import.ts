@@ -27,15 +27,15 @@ async function importsRow(step: FuzzStep, engine: Capabilities['engine']): Promi
 }
 
 async function refusesEscape(step: FuzzStep, engine: Capabilities['engine']): Promise<void> {
-  const { place, view } = step.other
-  const tenant = `set_config('app.tenant_id', '${place.locator}', true)`
+  const { location, view } = step.other
+  const tenant = `set_config('app.tenant_id', '${location.locator}', true)`
   const row = `(id, owner) values (1000003, '${step.mark}')`
   const text = step.random.pick([
-    `insert into "${view?.schema ?? place.locator}_".items ${row}`,
+    `insert into "${view?.schema ?? location.locator}_".items ${row}`,
     `select 1, ${tenant}; insert into items ${row}`,
     `values (${tenant}); insert into items ${row}`,
     `do $$ begin perform ${tenant}; end $$; insert into items ${row}`,
-    `set "app"."tenant_id" = '${place.locator}'; insert into items ${row}`,
+    `set "app"."tenant_id" = '${location.locator}'; insert into items ${row}`,
     `insert into items ${row} returning ${tenant}; insert into items (id, owner) values (1000004, '${step.mark}')`,
     `insert into items (id, owner) values (1000003, ${tenant})`,
     `reset role; insert into items ${row}`,

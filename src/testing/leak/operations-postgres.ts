@@ -113,7 +113,7 @@ async function sets(step: FuzzStep): Promise<void> {
   const settings = [
     `set app.fuzz = 'left ${number}'`,
     `select set_config('app.fuzz', 'left ${number}', false)`,
-    `select set_config('app.tenant_id', '${other.place.locator}', false)`,
+    `select set_config('app.tenant_id', '${other.location.locator}', false)`,
     `set search_path = "${other.view?.schema}"`,
     `select set_config('search_path', '"${other.view?.schema}"', false)`,
     `set statement_timeout = '71s'`,

@@ -55,17 +55,17 @@ export function serverOperations(outside: Outside): readonly LeakOperation[] {
 }
 
 async function canary(step: FuzzStep, outside: Outside): Promise<void> {
-  const { view, place } = step.tenant
+  const { view, location } = step.tenant
   if (!view) return
   const items = itemsOf(view)
   const text = step.random.pick([
     `select owner from ${items}`,
     `select count(*) from ${items}`,
-    `insert into ${items} (tenant_id, id, owner) values ('${place.locator}', 5000000, '${step.mark}')`,
+    `insert into ${items} (tenant_id, id, owner) values ('${location.locator}', 5000000, '${step.mark}')`,
     `update ${items} set owner = 'nobody'`,
     `delete from ${items}`,
     `truncate ${items}`,
-    `with tenant as (select set_config('app.tenant_id', '${place.locator}', false)) select owner from tenant, ${items}`,
+    `with tenant as (select set_config('app.tenant_id', '${location.locator}', false)) select owner from tenant, ${items}`,
   ])
   await step.refused(outside.unscoped(view, text), '42501')
 }

@@ -7,7 +7,7 @@ import { TenancyError } from '../../kernel/base/errors.ts'
 import { sqlState } from '../../kernel/database/database.ts'
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
 import type { ImportSource } from '../../tenants/handles/router.ts'
-import type { Place } from '../../tenants/isolation/driver.ts'
+import type { StorageLocation } from '../../tenants/isolation/driver.ts'
 import type { Random } from '../base/seeded-random.ts'
 import { markOf, type StorageView } from '../base/subject.ts'
 
@@ -26,7 +26,7 @@ export interface Violation {
 export interface FuzzedTenant {
   readonly handle: TenantHandle
   readonly source: ImportSource
-  readonly place: Place
+  readonly location: StorageLocation
   readonly view: StorageView | undefined
   /** By worker. */
   readonly rows: readonly OwnRows[]
@@ -57,7 +57,7 @@ export class FuzzStep {
     this.random = options.random
     this.tenant = options.tenant
     this.handle = options.tenant.handle
-    this.mark = markOf(options.tenant.place.tenantId)
+    this.mark = markOf(options.tenant.location.tenantId)
     const rows = options.tenant.rows[options.worker]
     if (!rows) throw new Error(`there is no worker ${options.worker}`)
     this.rows = rows

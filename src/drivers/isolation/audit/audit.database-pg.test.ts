@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
 import { databasePg } from '../database-pg.ts'
-import { placeOf, provisioned } from '../roles/installation.fixture.ts'
+import { locationOf, provisioned } from '../roles/installation.fixture.ts'
 import { withDatabase } from '../roles/login-clients.ts'
 import { type Audited, openAudited } from './audit.fixture.ts'
 
@@ -21,31 +21,31 @@ describe('a database for each tenant', () => {
   beforeAll(async () => {
     here = await openAudited({ driver: () => databasePg(), migrations: [NOTES] })
     for (const id of ['acme', 'globex']) await provisioned(here.driver, id)
-    acme = placeOf(here.driver, 'acme').locator
+    acme = locationOf(here.driver, 'acme').locator
     client = new pg.Client({ connectionString: withDatabase(here.installation.url, acme) })
     await client.connect()
   })
   afterAll(async () => {
     await client.end()
     const left = await here.faults()
-    for (const id of ['acme', 'globex']) await here.driver.drop(placeOf(here.driver, id))
+    for (const id of ['acme', 'globex']) await here.driver.drop(locationOf(here.driver, id))
     await here.installation.end()
     expect(left).toEqual([]) // each test has mended what it broke
   })
 
   test('is found without fault as it is made, fenced or not, and is in the inventory', async () => {
     expect(await here.faults()).toEqual([])
-    await here.driver.fence(placeOf(here.driver, 'acme'))
+    await here.driver.fence(locationOf(here.driver, 'acme'))
     expect(await here.faults()).toEqual([])
     expect(await here.driver.inventory?.('main')).toEqual([
       { locator: acme, isFenced: true },
-      { locator: placeOf(here.driver, 'globex').locator, isFenced: false },
+      { locator: locationOf(here.driver, 'globex').locator, isFenced: false },
     ])
-    await here.driver.unfence(placeOf(here.driver, 'acme'))
+    await here.driver.unfence(locationOf(here.driver, 'acme'))
   })
 
   test('has exactly these faults: rights of others on a database, and a database that is a template', async () => {
-    const globex = placeOf(here.driver, 'globex').locator
+    const globex = locationOf(here.driver, 'globex').locator
     const [first, second] = [acme, globex].map((name) => `database ${pg.escapeIdentifier(name)}`)
     await here.sql(`grant connect on ${first} to public; grant temporary on ${second} to public;
       alter ${first} is_template true; grant create on ${first} to ${here.login}`)
@@ -206,17 +206,17 @@ describe('a database for each tenant', () => {
   })
 
   test('is asked inside when it is fenced, too, and nobody connects to it as the login', async () => {
-    await here.driver.fence(placeOf(here.driver, 'acme'))
+    await here.driver.fence(locationOf(here.driver, 'acme'))
     await inside('grant usage on schema tenant to public; grant select on tenant.notes to public')
     const found = await here.faults()
     await inside('revoke usage on schema tenant from public; revoke select on tenant.notes from public')
-    await here.driver.unfence(placeOf(here.driver, 'acme'))
+    await here.driver.unfence(locationOf(here.driver, 'acme'))
     const rights = { code: 'isolation.public-rights', tenantId: 'acme' }
     expect(found).toMatchObject([rights, rights])
   })
 
   test('that is gone is told, and the others are examined', async () => {
-    await here.driver.drop(placeOf(here.driver, 'globex'))
+    await here.driver.drop(locationOf(here.driver, 'globex'))
     await inside('grant truncate on tenant.notes to $scope')
     const found = await here.audit()
     await inside('revoke truncate on tenant.notes from $scope')

@@ -3,14 +3,17 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
-import type { IsolationDriver, Place, Placement } from '../../../tenants/isolation/driver.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from '../roles/installation.fixture.ts'
+import type { IsolationDriver, Placement, StorageLocation } from '../../../tenants/isolation/driver.ts'
+import { createInstallation, type Installation, locationOf, provisioned } from '../roles/installation.fixture.ts'
 import { withDatabase } from '../roles/login-clients.ts'
 
 export const TENANTS: readonly string[] = ['acme', 'globex']
 
-export async function* placesOf(driver: IsolationDriver, tenants: readonly string[]): AsyncIterable<Place> {
-  for (const id of tenants) yield placeOf(driver, id)
+export async function* locationsOf(
+  driver: IsolationDriver,
+  tenants: readonly string[],
+): AsyncIterable<StorageLocation> {
+  for (const id of tenants) yield locationOf(driver, id)
 }
 
 export interface Audited {
@@ -30,7 +33,7 @@ export async function openAudited(options: Parameters<typeof createInstallation>
   const installation = await createInstallation(inject('postgresUrl'), options)
   const placement = await installation.prepare()
   const driver = await installation.open(placement)
-  const audit = (tenants = TENANTS) => Array.fromAsync(driver.audit(placesOf(driver, tenants)))
+  const audit = (tenants = TENANTS) => Array.fromAsync(driver.audit(locationsOf(driver, tenants)))
   return {
     installation,
     placement,

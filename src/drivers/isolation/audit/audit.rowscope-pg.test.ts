@@ -1,6 +1,6 @@
 /** The proof where tenants share tables: its rules beside those of every server. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { placeOf, provisioned } from '../roles/installation.fixture.ts'
+import { locationOf, provisioned } from '../roles/installation.fixture.ts'
 import { rowObjects } from '../row-security/apply.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
 import { type Audited, openAudited } from './audit.fixture.ts'
@@ -17,7 +17,7 @@ describe('tables that tenants share', () => {
   let here: Audited
   beforeAll(async () => {
     here = await open()
-    await here.driver.provision(placeOf(here.driver, 'acme'))
+    await here.driver.provision(locationOf(here.driver, 'acme'))
   })
   afterAll(() => here.installation.end())
 
@@ -58,7 +58,7 @@ describe('tables that tenants share', () => {
     await here.sql(statement)
     const found = await here.faults()
     await here.sql(`drop policy if exists anybody on tenantry_rows.notes; ${rowObjects(here.scope)}`)
-    await here.driver.migrate(placeOf(here.driver, 'acme'))
+    await here.driver.migrate(locationOf(here.driver, 'acme'))
     expect(found).toMatchObject(
       words.map((text) => ({
         severity: 'error',
@@ -70,9 +70,9 @@ describe('tables that tenants share', () => {
   })
 
   test('have fences, which are all that is stored for one tenant', async () => {
-    await here.driver.fence(placeOf(here.driver, 'acme'))
+    await here.driver.fence(locationOf(here.driver, 'acme'))
     expect(await here.driver.inventory?.('main')).toEqual([{ locator: 'acme', isFenced: true }])
-    await here.driver.unfence(placeOf(here.driver, 'acme'))
+    await here.driver.unfence(locationOf(here.driver, 'acme'))
     expect(await here.driver.inventory?.('main')).toEqual([])
   })
 })

@@ -1,8 +1,8 @@
 /** Findings of `doctor --prove` in a new installation, in objects outside of tenants' schemas, and in databases that it cannot read. */
 import { describe, expect, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
-import { placeOf } from '../roles/installation.fixture.ts'
-import { type Fault, placesOf, TENANTS, useSchemas } from './audit.fixture.ts'
+import { locationOf } from '../roles/installation.fixture.ts'
+import { type Fault, locationsOf, TENANTS, useSchemas } from './audit.fixture.ts'
 
 const here = useSchemas()
 
@@ -12,9 +12,9 @@ test('a new installation has no finding', async () => {
 
 test('is the same for tenants that are fenced, and where there is no tenant', async () => {
   const { driver } = here.audited
-  await driver.fence(placeOf(driver, 'acme'))
+  await driver.fence(locationOf(driver, 'acme'))
   expect(await here.audited.faults()).toEqual([])
-  await driver.unfence(placeOf(driver, 'acme'))
+  await driver.unfence(locationOf(driver, 'acme'))
   expect(await Array.fromAsync(driver.audit((async function* () {})()))).toEqual([])
 })
 
@@ -118,7 +118,7 @@ describe('what cannot be asked is a finding', () => {
       generation: () => 0,
       log: createLogger({ level: 'silent' }),
     })
-    const found = await Array.fromAsync(both.audit(placesOf(both, TENANTS)))
+    const found = await Array.fromAsync(both.audit(locationsOf(both, TENANTS)))
     expect(found).toMatchObject([
       {
         severity: 'error',

@@ -11,7 +11,7 @@
  */
 import type pg from 'pg'
 import { type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
-import type { Place } from '../../../tenants/isolation/driver.ts'
+import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { CatalogRule } from '../catalog/rule.ts'
 import { publicRightsRules } from '../roles/public-rights.ts'
 import { auditRows } from '../row-security/apply.ts'
@@ -40,10 +40,10 @@ export const auditRoles = (server: PostgresServer): Promise<Finding[]> => queryC
 
 export const auditSchemas = (
   placements: Placements,
-  places: AsyncIterable<Place>,
+  locations: AsyncIterable<StorageLocation>,
   { extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> = {},
 ): AsyncIterable<Finding> =>
-  onEachServer(placements, places, async function* (server, tenantOf) {
+  onEachServer(placements, locations, async function* (server, tenantOf) {
     const rules = [...serverRules(server), ...SCHEMA_RULES]
     yield* await queryCatalog({ server, tenantOf, extensionsSchema }, rules)
     yield* canary(server, await reading(server, (client) => baitsIn(client, [...tenantOf.keys()])))
@@ -52,10 +52,10 @@ export const auditSchemas = (
 /** @param schema with the tables that all tenants share. */
 export const auditRowTables = (
   placements: Placements,
-  places: AsyncIterable<Place>,
+  locations: AsyncIterable<StorageLocation>,
   { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
 ): AsyncIterable<Finding> =>
-  onEachServer(placements, places, async function* (server) {
+  onEachServer(placements, locations, async function* (server) {
     yield* await queryCatalog({ server, extensionsSchema }, serverRules(server))
     yield* await server.owned((client) => auditSharedTables(server, client, schema))
     const baits = await reading(server, (client) => baitsIn(client, [schema], 'tenant_id'))
@@ -65,10 +65,10 @@ export const auditRowTables = (
 /** @param schema with the tables, in each tenant's database. */
 export const auditDatabases = (
   placements: Placements,
-  places: AsyncIterable<Place>,
+  locations: AsyncIterable<StorageLocation>,
   { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
 ): AsyncIterable<Finding> =>
-  onEachServer(placements, places, async function* (server, tenantOf) {
+  onEachServer(placements, locations, async function* (server, tenantOf) {
     yield* await auditRoles(server)
     yield* await queryCatalog({ server, tenantOf }, [...TENANT_DATABASE_RULES, ...ownLoginRules(server)])
     yield* await sharedLogins(server, tenantOf)
@@ -78,11 +78,11 @@ export const auditDatabases = (
 /** @param audit is given the tenants of its server, by their locators. */
 async function* onEachServer(
   placements: Placements,
-  places: AsyncIterable<Place>,
+  locations: AsyncIterable<StorageLocation>,
   audit: (server: PostgresServer, tenantOf: ReadonlyMap<string, string>) => AsyncIterable<Finding>,
 ): AsyncIterable<Finding> {
   const tenants = new Map<string, Map<string, string>>()
-  for await (const { placement, locator, tenantId } of places) {
+  for await (const { placement, locator, tenantId } of locations) {
     const here = tenants.get(placement) ?? new Map<string, string>()
     tenants.set(placement, here.set(locator, tenantId))
   }

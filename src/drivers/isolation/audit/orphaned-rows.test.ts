@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import type { Place } from '../../../tenants/isolation/driver.ts'
+import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { exported, never, replayed } from '../copy/copy.fixture.ts'
 import { BEFORE, fill, TENANT, withSide } from '../copy/rows.fixture.ts'
-import { places, type Side } from '../copy/sides.fixture.ts'
+import { locationFor, type Side } from '../copy/sides.fixture.ts'
 
 /** Its only index does not lead with `tenant_id`. */
 const UNINDEXED = {
@@ -13,11 +13,11 @@ const UNINDEXED = {
 
 interface Subject {
   readonly side: Side
-  readonly neighbour: Place
-  readonly first: Place
+  readonly neighbour: StorageLocation
+  readonly first: StorageLocation
   /** Imported, with the same rows. */
-  readonly next: Place
-  readonly find: (registered: () => Promise<readonly Place[]>) => Promise<readonly object[]>
+  readonly next: StorageLocation
+  readonly find: (registered: () => Promise<readonly StorageLocation[]>) => Promise<readonly object[]>
 }
 
 /** A tenant with two locations, in addition to another tenant. */
@@ -31,11 +31,11 @@ async function withSubject(
       const driver = side.drivers['rowscope-pg']
       await fill(side, 'rowscope-pg', 'neighbour')
       await fill(side, 'rowscope-pg', 'gamma')
-      const first = places(side, 'rowscope-pg', 'gamma')
+      const first = locationFor(side, 'rowscope-pg', 'gamma')
       const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
       await driver.import(next, replayed(await exported(driver, first)), { signal: never() })
       const find: Subject['find'] = async (registered) => (await driver.orphanedRows?.('main', registered)) ?? [{}]
-      await work({ side, neighbour: places(side, 'rowscope-pg', 'neighbour'), first, next, find })
+      await work({ side, neighbour: locationFor(side, 'rowscope-pg', 'neighbour'), first, next, find })
     },
     [...BEFORE, UNINDEXED],
   )

@@ -4,7 +4,7 @@ import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { COPIES } from '../server/postgres-server.ts'
 import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
-import { type Kind, openSide, places, type Side } from './sides.fixture.ts'
+import { type Kind, locationFor, openSide, type Side } from './sides.fixture.ts'
 
 const NOTES = [
   {
@@ -21,11 +21,11 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
     let side: Side
     beforeAll(async () => {
       side = await openSide(inject('postgresUrl'), { migrations: NOTES })
-      await driver().provision(place('source'))
+      await driver().provision(locationOf('source'))
     })
     afterAll(() => side.end())
 
-    const place = (id: string) => places(side, kind, id)
+    const locationOf = (id: string) => locationFor(side, kind, id)
     const driver = () => side.drivers[kind]
     const gone = new Error('not wanted any more')
 
@@ -46,12 +46,12 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
       const ids = Array.from({ length: 6 }, (_, n) => `${round}-${n}`)
       await Promise.all(
         ids.map(async (id) => {
-          expect(await driver().provision(place(id))).toEqual(['0001_notes'])
-          await driver().fence(place(id))
-          expect(await driver().isFenced(place(id))).toBe(true)
-          await driver().unfence(place(id))
-          if (driver().capabilities.separateStorage) await driver().migrate(place(id)) // else it waits for imports, as it must
-          await driver().drop(place(id))
+          expect(await driver().provision(locationOf(id))).toEqual(['0001_notes'])
+          await driver().fence(locationOf(id))
+          expect(await driver().isFenced(locationOf(id))).toBe(true)
+          await driver().unfence(locationOf(id))
+          if (driver().capabilities.separateStorage) await driver().migrate(locationOf(id)) // else it waits for imports, as it must
+          await driver().drop(locationOf(id))
         }),
       )
       await driver().inventory?.('main')
@@ -60,14 +60,14 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
     test('exports wait for their turn, or until they are not wanted any more; nobody else does', async () => {
       const { begun, stay, abort, end } = visitors()
       const exporting = Array.from({ length: COPIES }, () =>
-        driver().export(place('source'), stay, { signal: never() }),
+        driver().export(locationOf('source'), stay, { signal: never() }),
       )
       await eventually(() => expect(begun()).toBe(COPIES))
       const waiting = Array.from({ length: MANY }, () =>
-        driver().export(place('source'), stay, { signal: abort.signal }),
+        driver().export(locationOf('source'), stay, { signal: abort.signal }),
       )
       const refused = Promise.allSettled(waiting)
-      const next = driver().export(place('source'), stay, { signal: never() })
+      const next = driver().export(locationOf('source'), stay, { signal: never() })
       await expectOthersGoOn('exports')
       expect(begun()).toBe(COPIES)
       abort.abort(gone)
@@ -78,7 +78,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
     })
 
     test('imports wait for their turn, or until they are not wanted any more; exports and others do not', async () => {
-      const held = await exported(driver(), place('source'))
+      const held = await exported(driver(), locationOf('source'))
       const { begun, stay, abort, end } = visitors()
       const staying = (copy: HeldCopy): TenantCopy => ({
         ...replayed(copy),
@@ -88,23 +88,23 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
         },
       })
       const importing = Array.from({ length: COPIES }, (_, n) =>
-        driver().import(place(`copy-${n}`), staying(held), { signal: never() }),
+        driver().import(locationOf(`copy-${n}`), staying(held), { signal: never() }),
       )
       await eventually(() => expect(begun()).toBe(COPIES))
       const refused = Promise.allSettled(
         Array.from({ length: MANY }, (_, n) =>
-          driver().import(place(`waiting-${n}`), staying(held), { signal: abort.signal }),
+          driver().import(locationOf(`waiting-${n}`), staying(held), { signal: abort.signal }),
         ),
       )
       const next = driver().export(
-        place('source'),
-        (copy) => driver().import(place('next'), copy, { signal: never() }),
+        locationOf('source'),
+        (copy) => driver().import(locationOf('next'), copy, { signal: never() }),
         {
           signal: never(),
         },
       )
       await expectOthersGoOn('imports')
-      await exported(driver(), place('source'))
+      await exported(driver(), locationOf('source'))
       expect(begun()).toBe(COPIES)
       abort.abort(gone)
       expect(await refused).toEqual(Array(MANY).fill({ status: 'rejected', reason: gone }))
@@ -114,9 +114,13 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
 
     test('of which each is taken in where it is read: none waits for itself', async () => {
       const moved = Array.from({ length: 3 * COPIES }, (_, n) =>
-        driver().export(place('source'), (copy) => driver().import(place(`moved-${n}`), copy, { signal: never() }), {
-          signal: never(),
-        }),
+        driver().export(
+          locationOf('source'),
+          (copy) => driver().import(locationOf(`moved-${n}`), copy, { signal: never() }),
+          {
+            signal: never(),
+          },
+        ),
       )
       expect(await Promise.all(moved)).toHaveLength(3 * COPIES)
     })

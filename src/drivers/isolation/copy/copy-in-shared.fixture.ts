@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { changed, exported, type HeldCopy, replayed } from './copy.fixture.ts'
 import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
-import { places } from './sides.fixture.ts'
+import { locationFor } from './sides.fixture.ts'
 
 /** Imports into shared tables. */
 export function importsOfRows(owners: readonly Owner[]): void {
@@ -15,7 +15,7 @@ export function importsOfRows(owners: readonly Owner[]): void {
           const imported = await take(
             side.drivers['rowscope-pg'],
             `from-${kind}`,
-            replayed(await exported(side.drivers[kind], places(side, kind, 'source')), 5),
+            replayed(await exported(side.drivers[kind], locationFor(side, kind, 'source')), 5),
           )
           expect(imported.migrations).toEqual(BEFORE.map(({ name }) => name))
           expect(imported.rows.get('notes')).toBe(2)
@@ -44,8 +44,8 @@ export function importsOfRows(owners: readonly Owner[]): void {
         const driver = side.drivers['rowscope-pg']
         await fill(side, 'schema-pg', 'source')
         await side.installation.database.sql(`insert into t1_source.countries values ('at')`)
-        await driver.provision(places(side, 'rowscope-pg', 'other'))
-        const copy = await exported(side.drivers['schema-pg'], places(side, 'schema-pg', 'source'))
+        await driver.provision(locationFor(side, 'rowscope-pg', 'other'))
+        const copy = await exported(side.drivers['schema-pg'], locationFor(side, 'schema-pg', 'source'))
         const before = await everything(side)
         await expect(take(driver, 'taken', replayed(copy))).rejects.toMatchObject({
           code: 'E_BACKUP_INCOMPATIBLE',
@@ -56,10 +56,10 @@ export function importsOfRows(owners: readonly Owner[]): void {
         await take(driver, 'taken', replayed(copy))
         expect((await everything(side)).countries).toEqual(['(at,at)', '(ch,ch)', '(de,de)', '(fr,fr)'])
         // A copy of shared tables does not say what was in those that all read.
-        const shared = await exported(driver, places(side, 'rowscope-pg', 'taken'))
+        const shared = await exported(driver, locationFor(side, 'rowscope-pg', 'taken'))
         expect(shared.csv.has('countries')).toBe(false)
         await side.installation.database.sql(`update tenantry_rows.notes set country = 'ch' where country = 'de'`)
-        const refers = await exported(driver, places(side, 'rowscope-pg', 'taken'))
+        const refers = await exported(driver, locationFor(side, 'rowscope-pg', 'taken'))
         await side.installation.database.sql(
           `update tenantry_rows.notes set country = null; delete from tenantry_rows.countries where code = 'ch'`,
         )
@@ -76,7 +76,7 @@ export function importsOfRows(owners: readonly Owner[]): void {
       await withSide(owner, async (side) => {
         const driver = side.drivers['rowscope-pg']
         await fill(side, 'rowscope-pg', 'source')
-        const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+        const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
         const before = await everything(side)
         const refused = async (what: HeldCopy, expected: RegExp) => {
           await expect(take(driver, 'refused', replayed(what))).rejects.toMatchObject({

@@ -6,7 +6,7 @@ import { eventually } from '../../../testing/base/tenancy.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
 import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
 import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
-import { places } from './sides.fixture.ts'
+import { locationFor } from './sides.fixture.ts'
 
 /** Comes to the rows of a table, and goes on when it is told. */
 function halting(held: HeldCopy, table: string) {
@@ -35,16 +35,19 @@ export function livesOfImports(owners: readonly Owner[]): void {
         const driver = side.drivers['rowscope-pg']
         await fill(side, 'rowscope-pg', 'source')
         await fill(side, 'rowscope-pg', 'other')
-        const { copy, reached, goOn } = halting(await exported(driver, places(side, 'rowscope-pg', 'source')), 'hens')
+        const { copy, reached, goOn } = halting(
+          await exported(driver, locationFor(side, 'rowscope-pg', 'source')),
+          'hens',
+        )
         const importing = take(driver, 'taken', copy)
         await reached
         await query(side, 'rowscope-pg', 'other', `insert into notes (body) values ('meanwhile')`)
         await query(side, 'rowscope-pg', 'other', `update notes set body = 'changed' where body = 'one'`)
         await fill(side, 'rowscope-pg', 'newcomer')
-        await take(driver, 'faster', replayed(await exported(driver, places(side, 'rowscope-pg', 'other'))))
+        await take(driver, 'faster', replayed(await exported(driver, locationFor(side, 'rowscope-pg', 'other'))))
         let isMigrated = false
         const migrating = newer('rowscope-pg')
-          .then((later) => later.migrate(places(side, 'rowscope-pg', 'other')))
+          .then((later) => later.migrate(locationFor(side, 'rowscope-pg', 'other')))
           .then(() => {
             isMigrated = true
           })
@@ -76,7 +79,7 @@ export function livesOfImports(owners: readonly Owner[]): void {
       await withSide(owner, async (side) => {
         const driver = side.drivers['rowscope-pg']
         await fill(side, 'rowscope-pg', 'source')
-        const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+        const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
         const placement = await side.installation.prepare()
         const other = await side.installation.open(placement, { driver: () => rowscopePg(), migrations: BEFORE })
         const outcomes = await Promise.allSettled([
@@ -98,11 +101,11 @@ export function livesOfImports(owners: readonly Owner[]): void {
       await withSide(owner, async (side) => {
         const driver = side.drivers['rowscope-pg']
         await fill(side, 'rowscope-pg', 'source')
-        await driver.fence(places(side, 'rowscope-pg', 'source'))
-        await driver.export(places(side, 'rowscope-pg', 'source'), (copy) => take(driver, 'taken', copy), {
+        await driver.fence(locationFor(side, 'rowscope-pg', 'source'))
+        await driver.export(locationFor(side, 'rowscope-pg', 'source'), (copy) => take(driver, 'taken', copy), {
           signal: never(),
         })
-        await driver.unfence(places(side, 'rowscope-pg', 'source'))
+        await driver.unfence(locationFor(side, 'rowscope-pg', 'source'))
         await query(side, 'rowscope-pg', 'source', 'delete from notes')
         expect(await query(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([
           ['one'],
@@ -114,12 +117,12 @@ export function livesOfImports(owners: readonly Owner[]): void {
 
     test('one that nobody wants any more ends at once, wherever it is, and changes nothing', async () => {
       await withSide(owner, async (side, newer) => {
-        const place = places(side, 'rowscope-pg', 'taken')
+        const location = locationFor(side, 'rowscope-pg', 'taken')
         await fill(side, 'rowscope-pg', 'source')
-        const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+        const copy = await exported(side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source'))
         const later = await newer('rowscope-pg')
         for (const driver of [side.drivers['rowscope-pg'], later]) {
-          if (driver === later) await later.migrate(place)
+          if (driver === later) await later.migrate(location)
           const before = await everything(side)
           for (const phase of ['making', 'loading', 'indexing', 'migrating']) {
             const controller = new AbortController()
@@ -130,14 +133,14 @@ export function livesOfImports(owners: readonly Owner[]): void {
               hasCome = true
               controller.abort(reason)
             }
-            const importing = driver.import(place, replayed(copy), { signal: controller.signal, onPhase })
+            const importing = driver.import(location, replayed(copy), { signal: controller.signal, onPhase })
             const error = await importing.then(
               () => undefined,
               (error) => error,
             )
             expect(error).toBe(hasCome ? reason : undefined)
             await expectNoTrace(side)
-            if (!hasCome) await driver.drop(place)
+            if (!hasCome) await driver.drop(location)
             expect(await everything(side)).toEqual(before)
           }
         }

@@ -4,7 +4,7 @@ import { rowscopePg } from '../rowscope-pg.ts'
 import { exported, replayed } from './copy.fixture.ts'
 import { livesOfImports } from './copy-in-shared.life.fixture.ts'
 import { BEFORE, everything, expectNoTrace, fill, OWNERS, query, SLOW_OWNERS, take, withSide } from './rows.fixture.ts'
-import { places } from './sides.fixture.ts'
+import { locationFor } from './sides.fixture.ts'
 
 livesOfImports(SLOW_OWNERS)
 
@@ -14,7 +14,7 @@ describe.each(OWNERS)('an import into shared tables, by %s,', (owner) => {
     async (text) => {
       await withSide(owner, async (side) => {
         await fill(side, 'rowscope-pg', 'source')
-        const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+        const copy = await exported(side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source'))
         const proxy = await startFaultProxy(side.installation.url)
         try {
           const placement = await side.installation.prepare()
@@ -22,7 +22,7 @@ describe.each(OWNERS)('an import into shared tables, by %s,', (owner) => {
             { ...placement, url: proxy.through(placement.url) },
             { driver: () => rowscopePg(), migrations: BEFORE },
           )
-          await cut.provision(places(side, 'rowscope-pg', 'other'))
+          await cut.provision(locationFor(side, 'rowscope-pg', 'other'))
           const before = await everything(side)
           const fault = proxy.at(text, 'cut the line')
           await expect(take(cut, 'taken', replayed(copy))).rejects.toThrow()
@@ -42,7 +42,7 @@ describe.each(OWNERS)('an import into shared tables, by %s,', (owner) => {
 test('what rows of a copy refer to stays until they are there', async () => {
   await withSide('a superuser', async (side) => {
     await fill(side, 'rowscope-pg', 'source')
-    const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+    const copy = await exported(side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source'))
     await query(side, 'rowscope-pg', 'source', 'delete from notes')
     const proxy = await startFaultProxy(side.installation.url)
     try {
@@ -51,7 +51,7 @@ test('what rows of a copy refer to stays until they are there', async () => {
         { ...placement, url: proxy.through(placement.url) },
         { driver: () => rowscopePg(), migrations: BEFORE },
       )
-      await slow.provision(places(side, 'rowscope-pg', 'other'))
+      await slow.provision(locationFor(side, 'rowscope-pg', 'other'))
       // By then all has been looked at, and nothing is committed.
       const fault = proxy.at('set constraints all', 'hang')
       const importing = take(slow, 'taken', replayed(copy)).catch((error) => error)

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { changed, exported, replayed } from './copy.fixture.ts'
 import { everything, expectNoTrace, type Owner, query, TENANT, take, withSide } from './rows.fixture.ts'
-import { places } from './sides.fixture.ts'
+import { locationFor } from './sides.fixture.ts'
 
 const noted = (triggers: string) => ({
   name: '0001_noted',
@@ -30,7 +30,7 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
         async (side, newer, role) => {
           const driver = side.drivers['rowscope-pg']
           for (const tenant of ['source', 'other']) {
-            await driver.provision(places(side, 'rowscope-pg', tenant))
+            await driver.provision(locationFor(side, 'rowscope-pg', tenant))
             await query(side, 'rowscope-pg', tenant, `insert into notes values (default, 1, 'a note')`)
           }
           await work(side, newer, role)
@@ -44,7 +44,7 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
     ])('a trigger that %s has no say', async (_, trigger, journal) => {
       await prepared(trigger, async (side, __, role) => {
         const driver = side.drivers['rowscope-pg']
-        const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+        const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
         const lower = changed(copy, 'notes', 'id,body\n1,a note\n')
         const before = await everything(side)
         if (owner !== 'a superuser') {
@@ -75,7 +75,7 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
       await prepared(LOOK, async (side) => {
         const driver = side.drivers['rowscope-pg']
         const before = await everything(side)
-        await take(driver, 'taken', replayed(await exported(driver, places(side, 'rowscope-pg', 'source'))))
+        await take(driver, 'taken', replayed(await exported(driver, locationFor(side, 'rowscope-pg', 'source'))))
         expect(await everything(side)).toEqual({
           ...before,
           notes: ['(other,1,"a note")', '(source,1,"a note")', '(taken,1,"a note")'],
@@ -102,7 +102,7 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
     ])('nothing is kept quiet where %s', async (_, change, expected) => {
       await prepared(change, async (side) => {
         const driver = side.drivers['rowscope-pg']
-        const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+        const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
         const before = await everything(side)
         if (expected) {
           await expect(take(driver, 'taken', replayed(copy))).rejects.toThrow(expected)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { changed, exported, replayed } from './copy.fixture.ts'
 import { importsWithTriggers } from './copy-in-shared.triggers.fixture.ts'
 import { everything, FAST_OWNERS, query, TENANT, take, withSide } from './rows.fixture.ts'
-import { places } from './sides.fixture.ts'
+import { locationFor } from './sides.fixture.ts'
 
 importsWithTriggers(FAST_OWNERS)
 
@@ -15,14 +15,14 @@ test('a foreign key that matches in full is asked for in full', async () => {
     'a superuser',
     async (side) => {
       const driver = side.drivers['rowscope-pg']
-      await driver.provision(places(side, 'rowscope-pg', 'source'))
+      await driver.provision(locationFor(side, 'rowscope-pg', 'source'))
       await query(
         side,
         'rowscope-pg',
         'source',
         'insert into refers values (default, 1, 1, 2), (default, 2, null, null)',
       )
-      const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
+      const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
       await take(driver, 'whole', replayed(copy))
       for (const [index, row] of ['3,1,', '3,,2', '3,2,1'].entries()) {
         await expect(

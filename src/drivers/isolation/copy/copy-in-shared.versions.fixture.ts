@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { exported, replayed } from './copy.fixture.ts'
 import { AFTER, BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
-import { places } from './sides.fixture.ts'
+import { locationFor } from './sides.fixture.ts'
 
 export function importsOfVersions(owners: readonly Owner[]): void {
   describe.each(owners)('into shared tables, by %s,', (owner) => {
@@ -11,11 +11,11 @@ export function importsOfVersions(owners: readonly Owner[]): void {
         await fill(side, 'rowscope-pg', 'other')
         await fill(side, 'schema-pg', 'source')
         const copies = [
-          await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'other')),
-          await exported(side.drivers['schema-pg'], places(side, 'schema-pg', 'source')),
+          await exported(side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'other')),
+          await exported(side.drivers['schema-pg'], locationFor(side, 'schema-pg', 'source')),
         ]
         const driver = await newer('rowscope-pg')
-        await driver.migrate(places(side, 'rowscope-pg', 'other'))
+        await driver.migrate(locationFor(side, 'rowscope-pg', 'other'))
         for (const [index, copy] of copies.entries()) {
           const { migrations, rows } = await take(driver, `old-${index}`, replayed(copy))
           expect(migrations).toEqual(AFTER.map(({ name }) => name))
@@ -60,9 +60,9 @@ export function importsOfVersions(owners: readonly Owner[]): void {
         insert into tenantry_rows.colors (name, mood) values ('BLUE', 'happy'), ('GRAY', null);
         insert into tenantry_rows.cities values (8, 'at', 3)`)
         await query(side, 'rowscope-pg', 'source', `update notes set country = 'at', color = 2, city = 8`)
-        const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+        const copy = await exported(side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source'))
         const driver = await newer('rowscope-pg')
-        await driver.migrate(places(side, 'rowscope-pg', 'source'))
+        await driver.migrate(locationFor(side, 'rowscope-pg', 'source'))
         await take(driver, 'taken', replayed(copy))
         expect(await query(side, 'rowscope-pg', 'taken', 'select country, shout from notes order by id')).toEqual([
           ['at', 'ONEBLUE'],
@@ -79,13 +79,13 @@ export function importsOfVersions(owners: readonly Owner[]): void {
     test('a migration that inserts rows of another tenant inserts none during an import', async () => {
       await withSide(owner, async (side) => {
         await fill(side, 'rowscope-pg', 'source')
-        const copy = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+        const copy = await exported(side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source'))
         const up = `insert into notes (tenant_id, body) select 'other', 'theirs' from notes limit 1`
         const driver = await side.installation.open(await side.installation.prepare(), {
           driver: () => side.makers['rowscope-pg'](),
           migrations: [...BEFORE, { name: '0003_of_others', checksum: '', up }],
         })
-        await driver.migrate(places(side, 'rowscope-pg', 'source'))
+        await driver.migrate(locationFor(side, 'rowscope-pg', 'source'))
         const before = await everything(side)
         await expect(take(driver, 'taken', replayed(copy))).rejects.toMatchObject({
           code: 'E_BACKUP_INCOMPATIBLE',
@@ -99,10 +99,10 @@ export function importsOfVersions(owners: readonly Owner[]): void {
       await withSide(owner, async (side, newer) => {
         await fill(side, 'rowscope-pg', 'other')
         const [source, driver] = [await newer('schema-pg'), await newer('rowscope-pg')]
-        const place = { ...places(side, 'schema-pg', 'source') }
-        await source.provision(place)
-        await source.execute(place, { text: `insert into notes (text, shout) values ('one', 'as it is')` })
-        const { migrations } = await take(driver, 'newer', replayed(await exported(source, place)))
+        const location = { ...locationFor(side, 'schema-pg', 'source') }
+        await source.provision(location)
+        await source.execute(location, { text: `insert into notes (text, shout) values ('one', 'as it is')` })
+        const { migrations } = await take(driver, 'newer', replayed(await exported(source, location)))
         expect(migrations).toEqual(AFTER.map(({ name }) => name))
         expect(await query(side, 'rowscope-pg', 'newer', 'select text, shout from notes')).toEqual([
           ['one', 'as it is'],

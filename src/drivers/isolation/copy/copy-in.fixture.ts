@@ -2,11 +2,11 @@
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
-import type { Imported, IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { Imported, IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { provisioned } from '../roles/installation.fixture.ts'
 import { exported, type HeldCopy, never } from './copy.fixture.ts'
 import { OLD_ROWS, RICH, ROWS } from './rich.fixture.ts'
-import { type Kind, openSide, places, type Side } from './sides.fixture.ts'
+import { type Kind, locationFor, openSide, type Side } from './sides.fixture.ts'
 
 /** Drivers with storage of its own for each tenant. */
 export const OWN: Kind[] = ['schema-pg', 'database-pg']
@@ -28,14 +28,14 @@ export function useImports() {
     for (const text of ROWS) await client.query(text)
     await client.query(OLD_ROWS)
     await client.query('reset search_path')
-    copy = await exported(driver, places(side, 'schema-pg', 'full'))
+    copy = await exported(driver, locationFor(side, 'schema-pg', 'full'))
   })
   afterAll(async () => {
     await client?.end()
     await side?.end()
   })
 
-  const place = (tenantId: string, kind: Kind = 'schema-pg') => places(side, kind, tenantId)
+  const locationOf = (tenantId: string, kind: Kind = 'schema-pg') => locationFor(side, kind, tenantId)
 
   return {
     get side() {
@@ -48,10 +48,13 @@ export function useImports() {
     get copy() {
       return copy
     },
-    place,
+    locationOf,
     /** An import by the driver of the place, unless by another one. */
-    take: (to: Place, what: TenantCopy, by: IsolationDriver = side.drivers[to.isolation as Kind]): Promise<Imported> =>
-      by.import(to, what, { signal: never() }),
+    take: (
+      to: StorageLocation,
+      what: TenantCopy,
+      by: IsolationDriver = side.drivers[to.isolation as Kind],
+    ): Promise<Imported> => by.import(to, what, { signal: never() }),
     isThere: async (schema: string) =>
       (await client.query('select from pg_namespace where nspname = $1', [schema])).rowCount === 1,
     /** Sessions of the owner that are not idle, in the database of the client and in that of the tenant `unwanted`. */
@@ -60,14 +63,14 @@ export function useImports() {
         await client.query(
           `select pid, state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
             and (datname = current_database() or datname = $1)`,
-          [place('unwanted', 'database-pg').locator],
+          [locationOf('unwanted', 'database-pg').locator],
         )
       ).rows,
   }
 }
 
 /** Everything in the tables, by the superuser. */
-export const rowsIn = (of: Side, at: Place) =>
+export const rowsIn = (of: Side, at: StorageLocation) =>
   of.reach(at, async (reader, schema) => {
     const { rows: tables } = await reader.query(
       `select relname from pg_class where relnamespace = $1::regnamespace and relkind in ('r', 'p', 'm') and not relispartition order by 1`,

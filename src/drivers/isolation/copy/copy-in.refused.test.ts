@@ -12,7 +12,7 @@ import { RICH } from './rich.fixture.ts'
 import type { Kind } from './sides.fixture.ts'
 
 const here = useImports()
-const { place, take, isThere, busy } = here
+const { locationOf, take, isThere, busy } = here
 
 /** Of a tenant with few tables, and a driver with their migrations: for what does not depend on the tables. */
 let few: HeldCopy
@@ -44,12 +44,12 @@ beforeAll(async () => {
     `insert into measures values ('2021-01-01', 1)`,
   ])
     await pool.query(text)
-  few = await exported(fewDriver, place('few'))
+  few = await exported(fewDriver, locationOf('few'))
 })
 
 /** Checks the message of a refused copy, and that its storage is gone. */
 async function refusal(what: TenantCopy, kind: Kind = 'schema-pg', by = here.side.drivers[kind]): Promise<string> {
-  const at = place('refused', kind)
+  const at = locationOf('refused', kind)
   const error = await take(at, what, by).catch((error) => error)
   expect(error).toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
   if (kind === 'schema-pg') expect(await isThere(at.locator)).toBe(false)
@@ -72,12 +72,12 @@ describe('a copy is refused, and nothing of it is left,', () => {
       expect(await refusal(replayed(edited), kind)).toMatch(/changed since: 0002_rows/)
     }
     const { rowCount } = await here.client.query('select from pg_database where datname = $1', [
-      place('refused', 'database-pg').locator,
+      locationOf('refused', 'database-pg').locator,
     ])
     expect(rowCount).toBe(0)
     const withoutChecksums = described({ migrations: migrations.map(({ name }) => ({ name, checksum: '' })) })
-    await take(place('unsaid'), replayed(withoutChecksums))
-    await here.side.drivers['schema-pg'].drop(place('unsaid'))
+    await take(locationOf('unsaid'), replayed(withoutChecksums))
+    await here.side.drivers['schema-pg'].drop(locationOf('unsaid'))
   })
 
   test('when its tables are not those that its migrations make', async () => {
@@ -140,7 +140,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
   })
 
   test.each(OWN)('when %s has the storage already, which stays as it is', async (kind) => {
-    const there = place('there', kind)
+    const there = locationOf('there', kind)
     await here.side.drivers[kind].provision(there)
     await here.side.drivers[kind].execute(there, { text: `insert into countries values ('xx', 'mine')` })
     const before = await rowsIn(here.side, there)
@@ -152,7 +152,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
   })
 
   test.each(OWN)('when it is taken in twice at once: %s takes one', async (kind) => {
-    const at = place('racing', kind)
+    const at = locationOf('racing', kind)
     const other = await here.side.installation.open(await here.side.installation.prepare(), {
       driver: () => here.side.makers[kind](),
       migrations: RICH,
@@ -183,10 +183,10 @@ test('what its source throws is thrown as it is, and nothing is left', async () 
       }
     },
   }
-  await expect(take(place('torn'), torn, fewDriver)).rejects.toBe(failure)
+  await expect(take(locationOf('torn'), torn, fewDriver)).rejects.toBe(failure)
   expect(await isThere('t1_torn')).toBe(false)
   const untotalled = { ...replayed(few), totals: () => Promise.reject(failure) }
-  await expect(take(place('torn'), untotalled, fewDriver)).rejects.toBe(failure)
+  await expect(take(locationOf('torn'), untotalled, fewDriver)).rejects.toBe(failure)
   expect(await isThere('t1_torn')).toBe(false)
 })
 
@@ -194,7 +194,7 @@ describe('a cancelled import', () => {
   test.each(['making', 'loading', 'indexing', 'migrating'] as const)(
     'ends while it is %s, and leaves nothing',
     async (phase) => {
-      const at = place('unwanted')
+      const at = locationOf('unwanted')
       const controller = new AbortController()
       const reason = new Error('not wanted any more')
       const onPhase = (begun: string) => begun === phase && controller.abort(reason)
@@ -230,16 +230,18 @@ describe('a cancelled import', () => {
         yield Buffer.from(`${id},1\n`)
       }
     }
-    await expect(fewDriver.import(place('endless'), endless, { signal: controller.signal })).rejects.toMatchObject({
-      name: 'AbortError',
-    })
+    await expect(fewDriver.import(locationOf('endless'), endless, { signal: controller.signal })).rejects.toMatchObject(
+      {
+        name: 'AbortError',
+      },
+    )
     await eventually(async () => expect(await busy()).toEqual([]))
     expect(await isThere('t1_endless')).toBe(false)
   })
 
   test('has not begun when the signal came before', async () => {
     for (const kind of OWN) {
-      const importing = here.side.drivers[kind].import(place('before', kind), replayed(here.copy), {
+      const importing = here.side.drivers[kind].import(locationOf('before', kind), replayed(here.copy), {
         signal: AbortSignal.abort(),
       })
       await expect(importing).rejects.toMatchObject({ name: 'AbortError' })
@@ -267,7 +269,7 @@ test('an import whose session is ended has made nothing', async () => {
       }
     },
   }
-  await expect(take(place('ended'), ended)).rejects.toThrow()
+  await expect(take(locationOf('ended'), ended)).rejects.toThrow()
   await eventually(async () => expect(await busy()).toEqual([]))
   expect(await isThere('t1_ended')).toBe(false)
 })

@@ -8,10 +8,10 @@ import { schemaPg } from '../schema-pg.ts'
 import { catalogOf, exported, replayed } from './copy.fixture.ts'
 import { OWN, rowsIn, useImports } from './copy-in.fixture.ts'
 import { RICH } from './rich.fixture.ts'
-import { openSide, places, withOwner } from './sides.fixture.ts'
+import { locationFor, openSide, withOwner } from './sides.fixture.ts'
 
 const here = useImports()
-const { place, take, isThere, busy } = here
+const { locationOf, take, isThere, busy } = here
 
 describe('storage that was made by an import', () => {
   test('of an owner that is no superuser is the same as any other, in every word of the catalog', async () => {
@@ -19,7 +19,7 @@ describe('storage that was made by an import', () => {
       const theirs = await openSide(inject('postgresUrl'), { migrations: RICH, ownerUrl })
       try {
         for (const kind of OWN) {
-          const [fresh, made] = [places(theirs, kind, 'fresh'), places(theirs, kind, 'made')]
+          const [fresh, made] = [locationFor(theirs, kind, 'fresh'), locationFor(theirs, kind, 'made')]
           if (kind === 'schema-pg') await theirs.installation.database.sql('grant create on schema public to public')
           await theirs.drivers[kind].provision(fresh)
           await take(made, replayed(here.copy, 100), theirs.drivers[kind])
@@ -47,7 +47,7 @@ describe('an import whose connection is cut', () => {
           { ...placement, url: proxy.through(placement.url) },
           { driver: () => schemaPg(), migrations: RICH },
         )
-        const at = { ...place('cut'), locator: 't1_cut' }
+        const at = { ...locationOf('cut'), locator: 't1_cut' }
         await cut.applied(at)
         const fault = proxy.at(text, 'cut the line')
         await expect(take(at, replayed(here.copy), cut)).rejects.toThrow()
@@ -68,7 +68,7 @@ describe('an import into database-pg that nobody wants any more', () => {
   test.each(['making', 'loading', 'indexing', 'migrating'] as const)(
     'ends while it is %s, and leaves nothing but what drop removes',
     async (phase) => {
-      const at = place('unwanted', 'database-pg')
+      const at = locationOf('unwanted', 'database-pg')
       const controller = new AbortController()
       const reason = new Error('not wanted any more')
       const onPhase = (begun: string) => begun === phase && controller.abort(reason)
@@ -100,9 +100,9 @@ test('the server ends the statement of a cancelled import', async () => {
     migrations: [slow],
   })
   await provisioned(by, 'slow')
-  await by.execute(place('slow'), { text: 'insert into few values (1)' })
+  await by.execute(locationOf('slow'), { text: 'insert into few values (1)' })
   const controller = new AbortController()
-  const taking = by.import(place('slower'), replayed(await exported(by, place('slow'))), {
+  const taking = by.import(locationOf('slower'), replayed(await exported(by, locationOf('slow'))), {
     signal: controller.signal,
   })
   await eventually(async () =>

@@ -2,40 +2,40 @@
 import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
-import type { Place } from '../../../tenants/isolation/driver.ts'
+import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { catalogOf, changed, exported, never, replayed } from './copy.fixture.ts'
 import { OWN, rowsIn, useImports } from './copy-in.fixture.ts'
 import { RICH } from './rich.fixture.ts'
-import { openSide, places } from './sides.fixture.ts'
+import { locationFor, openSide } from './sides.fixture.ts'
 
 const here = useImports()
-const { place, take } = here
+const { locationOf, take } = here
 
 describe('storage that was made by an import', () => {
   test('has the rows, to the letter, and nothing that triggers would have made of them', async () => {
     const phases: string[] = []
     const options = { signal: never(), onPhase: (phase: string) => phases.push(phase) }
     const { rows, migrations } = await here.side.drivers['schema-pg'].import(
-      place('again'),
+      locationOf('again'),
       replayed(here.copy, 7),
       options,
     )
     expect(migrations).toEqual(RICH.map(({ name }) => name))
     expect([...rows]).toEqual(here.copy.totals.map(({ name, rows }) => [name, rows]))
     expect(phases).toEqual(['making', 'loading', 'indexing', 'migrating'])
-    const before = await rowsIn(here.side, place('full'))
+    const before = await rowsIn(here.side, locationOf('full'))
     expect(Object.keys(before).filter((name) => before[name]?.length === 0)).toEqual([])
     // Nobody has refreshed the views of the source.
-    const { a_first, '0 second': second, over_forced, ...after } = await rowsIn(here.side, place('again'))
+    const { a_first, '0 second': second, over_forced, ...after } = await rowsIn(here.side, locationOf('again'))
     expect([a_first, second, over_forced]).toEqual([['(3)'], ['(4)'], ['(1)']])
     const { a_first: _, '0 second': __, over_forced: ___, ...expected } = before
     expect(after).toEqual({ ...expected, owned: ['(again,1)', '(again,2)'] })
-    await here.side.drivers['schema-pg'].drop(place('again'))
+    await here.side.drivers['schema-pg'].drop(locationOf('again'))
   })
 
   test.each(OWN)('of %s is the same as any other, in every word of the catalog', async (kind) => {
-    const [fresh, made] = [place('fresh', kind), place('made', kind)]
+    const [fresh, made] = [locationOf('fresh', kind), locationOf('made', kind)]
     await here.side.drivers[kind].provision(fresh)
     await take(made, replayed(here.copy))
     const catalogs = await Promise.all(
@@ -62,7 +62,7 @@ describe('storage that was made by an import', () => {
     const there = await openSide(inject('postgresUrl'), { migrations: [spread] })
     try {
       const by = there.drivers['schema-pg']
-      const [fresh, made] = [places(there, 'schema-pg', 'fresh'), places(there, 'schema-pg', 'made')]
+      const [fresh, made] = [locationFor(there, 'schema-pg', 'fresh'), locationFor(there, 'schema-pg', 'made')]
       await by.provision(fresh)
       await there.installation.database.sql(
         `alter database ${pg.escapeIdentifier(new URL(there.installation.url).pathname.slice(1))} set default_tablespace = ${name}`,
@@ -86,8 +86,8 @@ describe('storage that was made by an import', () => {
   })
 
   test('goes on from where the copy was, not from where its rows end', async () => {
-    await take(place('going'), replayed(here.copy))
-    const next = async (at: Place) =>
+    await take(locationOf('going'), replayed(here.copy))
+    const next = async (at: StorageLocation) =>
       (
         await here.side.reach(
           at,
@@ -96,11 +96,11 @@ describe('storage that was made by an import', () => {
             nextval('measures_id_seq') as identity`) as unknown as Promise<pg.QueryResult[]>,
         )
       )[1]?.rows[0]
-    expect(await next(place('going'))).toEqual({ free: '95', serial: '4', identity: '14' })
+    expect(await next(locationOf('going'))).toEqual({ free: '95', serial: '4', identity: '14' })
     const insert = `insert into people (name, email) values ('x', 'x') returning id, stamped`
-    const { rows } = await here.side.drivers['schema-pg'].execute(place('going'), { text: insert })
+    const { rows } = await here.side.drivers['schema-pg'].execute(locationOf('going'), { text: insert })
     expect(rows).toEqual([{ id: 5, stamped: 1 }])
-    await here.side.drivers['schema-pg'].drop(place('going'))
+    await here.side.drivers['schema-pg'].drop(locationOf('going'))
   })
 
   test('is brought up to date, and its constraints may wait again for the end of the transaction', async () => {
@@ -114,22 +114,22 @@ describe('storage that was made by an import', () => {
       driver: () => schemaPg(),
       migrations: [...RICH, later],
     })
-    const { migrations, rows } = await take(place('newer'), replayed(here.copy), newer)
+    const { migrations, rows } = await take(locationOf('newer'), replayed(here.copy), newer)
     expect(migrations).toEqual([...RICH, later].map(({ name }) => name))
     expect(rows.has('new')).toBe(false)
-    const after = await rowsIn(here.side, place('newer'))
+    const after = await rowsIn(here.side, locationOf('newer'))
     expect(after).toMatchObject({ outside: ['(1)', '(1)', '(7)'], new: [] })
     expect(after.people?.join()).toContain('LATER')
-    expect(await newer.applied(place('newer'))).toEqual(migrations)
-    await newer.drop(place('newer'))
+    expect(await newer.applied(locationOf('newer'))).toEqual(migrations)
+    await newer.drop(locationOf('newer'))
   })
 
   test('keeps what the copy does not have of its tables', async () => {
-    await take(place('kept'), replayed(changed(here.copy, 'rented', undefined)))
-    expect((await rowsIn(here.side, place('kept'))).rented).toEqual([
+    await take(locationOf('kept'), replayed(changed(here.copy, 'rented', undefined)))
+    expect((await rowsIn(here.side, locationOf('kept'))).rented).toEqual([
       '(9,"[""2000-01-01 00:00:00"",""2000-02-01 00:00:00"")")',
     ])
-    await here.side.drivers['schema-pg'].drop(place('kept'))
+    await here.side.drivers['schema-pg'].drop(locationOf('kept'))
   })
 
   test('is without statistics where they cannot be made, and whole all the same', async () => {
@@ -149,14 +149,16 @@ describe('storage that was made by an import', () => {
       generation: () => 0,
       log: createLogger({ write: (line) => lines.push(line) }),
     })
-    await source.provision(place('stubborn'))
-    await source.execute(place('stubborn'), { text: `insert into people (name, email) values ('a', 'a'), ('b', 'b')` })
-    await take(place('moved'), replayed(await exported(source, place('stubborn'))), source)
-    const { people } = await rowsIn(here.side, place('moved'))
+    await source.provision(locationOf('stubborn'))
+    await source.execute(locationOf('stubborn'), {
+      text: `insert into people (name, email) values ('a', 'a'), ('b', 'b')`,
+    })
+    await take(locationOf('moved'), replayed(await exported(source, locationOf('stubborn'))), source)
+    const { people } = await rowsIn(here.side, locationOf('moved'))
     expect(people).toHaveLength(2)
     expect(lines.map((line) => JSON.parse(line).msg)).toEqual([expect.stringMatching(/^statistics of imported tables/)])
-    await source.drop(place('stubborn'))
-    await source.drop(place('moved'))
+    await source.drop(locationOf('stubborn'))
+    await source.drop(locationOf('moved'))
     await source.stop()
   })
 })

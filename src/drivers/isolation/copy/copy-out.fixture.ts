@@ -5,7 +5,7 @@ import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { exported, never } from './copy.fixture.ts'
 import { TENANT } from './rows.fixture.ts'
-import { createOwner, KINDS, type Kind, openSide, places, type Side } from './sides.fixture.ts'
+import { createOwner, KINDS, type Kind, locationFor, openSide, type Side } from './sides.fixture.ts'
 
 const MIGRATION = {
   name: '0001_all',
@@ -76,10 +76,10 @@ export function sharedSide(owner: Owner, kinds: readonly Kind[]): () => OwnedSid
 }
 
 export const handle = (side: Side, kind: Kind, tenantId: string): TenantHandle =>
-  directHandle(side.drivers[kind], places(side, kind, tenantId))
+  directHandle(side.drivers[kind], locationFor(side, kind, tenantId))
 
 export async function fill(side: Side, kind: Kind, tenantId: string): Promise<void> {
-  await side.drivers[kind].provision(places(side, kind, tenantId))
+  await side.drivers[kind].provision(locationFor(side, kind, tenantId))
   for (const text of FILL) await handle(side, kind, tenantId).pool.query(text)
 }
 
@@ -89,7 +89,7 @@ export const busy = async (side: Side) =>
     await side.installation.database.sql(
       `select state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
         and datname in (current_database(), $1, $2)`,
-      ['source', 'other'].map((tenant) => places(side, 'database-pg', tenant).locator),
+      ['source', 'other'].map((tenant) => locationFor(side, 'database-pg', tenant).locator),
     )
   ).rows
 
@@ -114,11 +114,11 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
       const [{ next }] = (await handle(side, kind, 'source').pool.query(`select nextval('free') as next`)).rows
       const [rows] = (await handle(side, kind, 'source').pool.query('select id from "Values" order by id')).rows
       const [{ last }] = (
-        await side.reach(places(side, kind, 'source'), (client, schema) =>
+        await side.reach(locationFor(side, kind, 'source'), (client, schema) =>
           client.query(`select last_value as last from ${schema}."Values_id_seq"`),
         )
       ).rows
-      const { description, csv, totals } = await exported(side.drivers[kind], places(side, kind, 'source'))
+      const { description, csv, totals } = await exported(side.drivers[kind], locationFor(side, kind, 'source'))
       // In shared tables, others have taken numbers too, in between.
       const values = CSV.Values.replace('\n41,', `\n${rows.id},`).replace('\n42,', `\n${Number(rows.id) + 1},`)
       expect([...csv]).toEqual([
@@ -175,7 +175,7 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
 
     test.each(KINDS)('of %s is the same whatever the server is set to', async (kind) => {
       const { side } = shared()
-      const [source, taken] = [places(side, kind, 'source'), places(side, kind, 'taken')]
+      const [source, taken] = [locationFor(side, kind, 'source'), locationFor(side, kind, 'taken')]
       const before = await exported(side.drivers[kind], source)
       const database = pg.escapeIdentifier(
         kind === 'database-pg' ? source.locator : new URL(side.installation.url).pathname.slice(1),
@@ -216,7 +216,7 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
 
     test.each(KINDS)('of %s comes through a fence', async (kind) => {
       const { side } = shared()
-      const [driver, source] = [side.drivers[kind], places(side, kind, 'source')]
+      const [driver, source] = [side.drivers[kind], locationFor(side, kind, 'source')]
       await driver.fence(source)
       try {
         const { csv } = await exported(driver, source)
@@ -230,7 +230,7 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
     test.each(KINDS)('of %s is of the moment at which the copy began', async (kind) => {
       const { side } = shared()
       const { pool } = handle(side, kind, 'other')
-      const [driver, other] = [side.drivers[kind], places(side, kind, 'other')]
+      const [driver, other] = [side.drivers[kind], locationFor(side, kind, 'other')]
       try {
         const read: Record<string, string> = {}
         const reading = driver.export(
@@ -256,7 +256,7 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
 
     test.each(KINDS)('of %s comes with an estimate of its rows', async (kind) => {
       const { side } = shared()
-      const source = places(side, kind, 'source')
+      const source = locationFor(side, kind, 'source')
       await side.reach(source, (client, schema) =>
         client.query(`analyze ${schema}.tokens, ${schema}.there, ${schema}."Values"`),
       )

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { exported, held, never } from './copy.fixture.ts'
 import { busy, END, fill, handle, readings, sharedSide, withSide } from './copy-out.fixture.ts'
-import { KINDS, places } from './sides.fixture.ts'
+import { KINDS, locationFor } from './sides.fixture.ts'
 
 const OWNER = 'an owner like any other'
 readings(OWNER, sharedSide(OWNER, KINDS))
@@ -37,7 +37,7 @@ test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is wr
         .map((line) => Number.parseInt(line, 10))
     try {
       for (let n = 0; n < 10; n++) {
-        const { csv } = await exported(side.drivers[kind], places(side, kind, 'source'))
+        const { csv } = await exported(side.drivers[kind], locationFor(side, kind, 'source'))
         const all = [...ids(csv.get('tokens')), ...ids(csv.get('there'))].sort((a, b) => a - b)
         expect(all).toEqual(Array.from({ length: 100 }, (_, index) => index + 1))
       }
@@ -52,13 +52,13 @@ test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is wr
 describe.each(KINDS)('a copy out of %s', (kind) => {
   test('may be left at any moment, and leaves nothing behind', async () => {
     await withSide('a superuser', async (side) => {
-      const [driver, place] = [side.drivers[kind], places(side, kind, 'source')]
+      const [driver, location] = [side.drivers[kind], locationFor(side, kind, 'source')]
       await fill(side, kind, 'source')
       await handle(side, kind, 'source').pool.query(
         `insert into tokens (id, place) select n, repeat('x', 1000) from generate_series(1000, 20000) n`,
       )
       const reading = <T>(work: Parameters<typeof driver.export<T>>[1], signal = never()) =>
-        driver.export<T>(place, work, { signal })
+        driver.export<T>(location, work, { signal })
       expect(await reading(async () => 'nothing')).toBe('nothing')
       const inTheMiddle = await reading(async (copy) => {
         for await (const { table, csv } of copy.tables()) {
@@ -87,7 +87,8 @@ describe.each(KINDS)('a copy out of %s', (kind) => {
       await expect(aborted).rejects.toBe(reason)
       const ended = reading(async (copy) => {
         for await (const { table, csv } of copy.tables()) {
-          for await (const _ of csv) if (table.name === 'tokens') await side.reach(place, (client) => client.query(END))
+          for await (const _ of csv)
+            if (table.name === 'tokens') await side.reach(location, (client) => client.query(END))
         }
       })
       await expect(ended).rejects.toThrow()
@@ -99,7 +100,7 @@ describe.each(KINDS)('a copy out of %s', (kind) => {
       await expect(waiting).rejects.toBe(none)
       await expect(reading(async () => 1, AbortSignal.abort(reason))).rejects.toBe(reason)
       await eventually(async () => expect(await busy(side)).toEqual([]))
-      expect((await exported(driver, place)).totals.at(-1)?.rows).toBe(19_101)
+      expect((await exported(driver, location)).totals.at(-1)?.rows).toBe(19_101)
     })
   })
 })

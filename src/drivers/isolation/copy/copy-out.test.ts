@@ -7,7 +7,7 @@ import { abortable } from '../transactions/copy-session.ts'
 import { exported, held, never } from './copy.fixture.ts'
 import { CSV, fill, OWNERS, readings, sharedSide } from './copy-out.fixture.ts'
 import { copyOut } from './copy-out.ts'
-import { KINDS, places, type Side } from './sides.fixture.ts'
+import { KINDS, locationFor, type Side } from './sides.fixture.ts'
 
 const owned = {
   'a superuser': sharedSide('a superuser', KINDS),
@@ -19,7 +19,7 @@ readings('a superuser', owned['a superuser'])
 describe('a copy is not made', () => {
   test.each(['schema-pg', 'database-pg'] as const)('of storage of %s that is not there', async (kind) => {
     const { side } = owned['a superuser']()
-    await expect(exported(side.drivers[kind], places(side, kind, 'nobody'))).rejects.toMatchObject({
+    await expect(exported(side.drivers[kind], locationFor(side, kind, 'nobody'))).rejects.toMatchObject({
       code: 'E_BACKUP_INCOMPATIBLE',
       message: 'The storage of the tenant is not there; nothing was read.',
     })
@@ -30,9 +30,11 @@ describe('a copy is not made', () => {
     const alter = (text: string) => side.installation.database.sql(`alter table t1_source.tokens ${text}`)
     await alter('enable row level security, force row level security')
     try {
-      await expect(exported(side.drivers['schema-pg'], places(side, 'schema-pg', 'source'))).rejects.toMatchObject({
-        code: '42501',
-      })
+      await expect(exported(side.drivers['schema-pg'], locationFor(side, 'schema-pg', 'source'))).rejects.toMatchObject(
+        {
+          code: '42501',
+        },
+      )
     } finally {
       await alter('disable row level security, no force row level security')
     }
@@ -40,7 +42,7 @@ describe('a copy is not made', () => {
 
   test.each(OWNERS)('where a policy of the host’s may hide rows from %s', async (owner) => {
     const { side, role } = owned[owner]()
-    const [driver, place] = [side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source')]
+    const [driver, location] = [side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source')]
     const { scopeRole } = await side.installation.prepare()
     const drop = 'drop policy if exists hides on tenantry_rows.tokens'
     const restrict = (who: string) =>
@@ -49,13 +51,13 @@ describe('a copy is not made', () => {
     try {
       for (const who of ['public', owner === 'a superuser' ? scopeRole : role]) {
         await restrict(who)
-        await expect(exported(driver, place)).rejects.toMatchObject({
+        await expect(exported(driver, location)).rejects.toMatchObject({
           code: 'E_BACKUP_INCOMPATIBLE',
           message: expect.stringContaining('"hides" of the table "tokens" may hide rows'),
         })
       }
       await restrict('pg_monitor')
-      expect((await exported(driver, place)).csv.get('tokens')).toBe(CSV.tokens)
+      expect((await exported(driver, location)).csv.get('tokens')).toBe(CSV.tokens)
     } finally {
       await side.installation.database.sql(drop)
     }
@@ -66,7 +68,7 @@ describe('a copy is not made', () => {
     await side.installation.database.sql(`do $$ declare lost record; begin
       for lost in select polname, polrelid::regclass as of from pg_policy where polname like 'tenantry_%' loop
         execute format('drop policy %I on %s', lost.polname, lost.of); end loop; end $$`)
-    const { csv } = await exported(side.drivers['rowscope-pg'], places(side, 'rowscope-pg', 'source'))
+    const { csv } = await exported(side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source'))
     expect(csv.get('tokens')).toBe(CSV.tokens)
   })
 })
@@ -121,7 +123,7 @@ describe('while tables come and go', () => {
   test('nobody empties or alters one that is being read', async () => {
     const { side } = owned['a superuser']()
     await side.drivers['schema-pg'].export(
-      places(side, 'schema-pg', 'source'),
+      locationFor(side, 'schema-pg', 'source'),
       async (copy) => {
         for (const text of [
           'truncate t1_source.tokens',

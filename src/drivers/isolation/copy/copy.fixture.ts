@@ -1,7 +1,7 @@
 /** Copies as tests take them: held whole, so that they can be taken in again and looked at; and what a catalog has of a schema, all of it. */
 import type pg from 'pg'
 import type { CopyDescription, TableTotals, TenantCopy } from '../../../tenants/isolation/copy.ts'
-import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 
 export interface HeldCopy {
   readonly description: CopyDescription
@@ -22,8 +22,8 @@ export async function held(copy: TenantCopy): Promise<HeldCopy> {
   return { description: copy.description, csv, totals: await copy.totals() }
 }
 
-export const exported = (driver: IsolationDriver, place: Place): Promise<HeldCopy> =>
-  driver.export(place, held, { signal: never() })
+export const exported = (driver: IsolationDriver, location: StorageLocation): Promise<HeldCopy> =>
+  driver.export(location, held, { signal: never() })
 
 /** Bytes of a chunk: small ones split whatever stands in a row. */
 export function replayed({ description, csv, totals }: HeldCopy, bytes = 65_536): TenantCopy {

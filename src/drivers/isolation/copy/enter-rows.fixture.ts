@@ -1,9 +1,9 @@
 /** Locations of one tenant in the same tables: which rows have the tenant's id, and where the others are. */
 import { describe, expect, test } from 'vitest'
-import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
 import { BEFORE, everything, expectNoTrace, fill, type Owner, query, TENANT, withSide } from './rows.fixture.ts'
-import { places, type Side } from './sides.fixture.ts'
+import { locationFor, type Side } from './sides.fixture.ts'
 
 const JOURNAL = {
   name: '0003_journal',
@@ -23,19 +23,19 @@ export const QUIET_OWNER = 'an owner that sets session_replication_role'
 interface Subject {
   readonly side: Side
   readonly driver: IsolationDriver
-  readonly first: Place
+  readonly first: StorageLocation
   /** The next location, which has a copy of the rows as they were. */
-  readonly next: Place
+  readonly next: StorageLocation
   readonly copy: HeldCopy
 }
 
 /** Sequences are shared by all tenants. */
-const contents = async ({ driver }: Subject, place: Place) => {
-  const { csv, totals } = await exported(driver, place)
+const contents = async ({ driver }: Subject, location: StorageLocation) => {
+  const { csv, totals } = await exported(driver, location)
   return { csv, totals }
 }
 const bodies = ({ side }: Subject) => query(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')
-const enter = ({ driver }: Subject, place: Place) => driver.enter?.(place, { signal: never() })
+const enter = ({ driver }: Subject, location: StorageLocation) => driver.enter?.(location, { signal: never() })
 
 /** A tenant that has changed since the copy was made, beside another tenant. */
 async function withSubject(
@@ -51,7 +51,7 @@ async function withSubject(
       const driver = side.drivers['rowscope-pg']
       await fill(side, 'rowscope-pg', 'neighbour')
       await fill(side, 'rowscope-pg', 'gamma')
-      const first = places(side, 'rowscope-pg', 'gamma')
+      const first = locationFor(side, 'rowscope-pg', 'gamma')
       const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
       const copy = await exported(driver, first)
       await query(side, 'rowscope-pg', 'gamma', `update notes set body = body || ' changed'`)
@@ -68,7 +68,7 @@ async function withSubject(
 }
 
 /** As a switch does it. */
-async function change(subject: Subject, from: Place, to: Place): Promise<void> {
+async function change(subject: Subject, from: StorageLocation, to: StorageLocation): Promise<void> {
   await subject.driver.fence(from)
   await enter(subject, to)
   await subject.driver.unfence(to)

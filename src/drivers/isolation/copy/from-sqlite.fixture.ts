@@ -2,7 +2,7 @@
 import { describe, expect, inject, test } from 'vitest'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { type HeldCopy, never, replayed } from './copy.fixture.ts'
-import { KINDS, openSide, places, type Side, withOwner } from './sides.fixture.ts'
+import { KINDS, locationFor, openSide, type Side, withOwner } from './sides.fixture.ts'
 
 const UP = `
   create table notes (tenant_id text not null default tenantry.current_tenant(), id int generated always as identity, is_read boolean, at timestamptz,
@@ -52,15 +52,15 @@ export function importsFromSqlite(owners: readonly (typeof OWNERS)[number][]): v
   describe.each(owners)('a copy of sqlite-memory is imported by %s', (owner) => {
     test.each(KINDS)('into %s', async (kind) => {
       await withSide(owner, async (side) => {
-        const place = places(side, kind, 'taken')
-        const { rows } = await side.drivers[kind].import(place, replayed(COPY), { signal: never() })
+        const location = locationFor(side, kind, 'taken')
+        const { rows } = await side.drivers[kind].import(location, replayed(COPY), { signal: never() })
         expect([...rows]).toEqual([
           ['notes', 2],
           ['logged', 1],
           ['falling', 1],
           ['empty', 0],
         ])
-        const { pool } = directHandle(side.drivers[kind], place)
+        const { pool } = directHandle(side.drivers[kind], location)
         const texts = `id, is_read, extract(epoch from at)::text as at, data->'a'->>0 as data, bytes::text, amount::text, body`
         expect((await pool.query(`select ${texts} from notes order by id`)).rows).toEqual([
           {

@@ -4,14 +4,14 @@ import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
 import { createSecrets } from '../../../kernel/crypto/crypto.ts'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
-import type { Place } from '../../../tenants/isolation/driver.ts'
+import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { readArchive } from '../../../tenants/transfers/archive/reader.ts'
 import { archived } from '../../../tenants/transfers/archive/writer.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
 import { exported, never, replayed } from './copy.fixture.ts'
 import { type GeneratedSchema, generatedSchema } from './generated-schema.fixture.ts'
-import { KINDS, type Kind, openSide, places, type Side, withOwner } from './sides.fixture.ts'
+import { KINDS, type Kind, locationFor, openSide, type Side, withOwner } from './sides.fixture.ts'
 
 const RUNS = 5
 const quote = pg.escapeIdentifier
@@ -23,10 +23,10 @@ async function admin(text: string): Promise<void> {
 }
 
 /** Past keys and triggers, as the superuser. */
-async function plant(side: Side, place: Place, { tables }: GeneratedSchema, whose: string): Promise<void> {
-  await side.reach(place, async (client, schema) => {
+async function plant(side: Side, location: StorageLocation, { tables }: GeneratedSchema, whose: string): Promise<void> {
+  await side.reach(location, async (client, schema) => {
     await client.query(`set search_path = ${quote(schema)}; set session_replication_role = replica; set datestyle = iso;
-      select set_config('app.tenant_id', ${pg.escapeLiteral(place.isolation === 'rowscope-pg' ? place.locator : place.tenantId)}, false)`)
+      select set_config('app.tenant_id', ${pg.escapeLiteral(location.isolation === 'rowscope-pg' ? location.locator : location.tenantId)}, false)`)
     for (const { name, columns, rows } of tables) {
       for (const row of rows) {
         const values = row.map((value, index) => (columns[index]?.name === 'whose' ? whose : value))
@@ -41,8 +41,12 @@ async function plant(side: Side, place: Place, { tables }: GeneratedSchema, whos
 }
 
 /** As the tenant sees them, in no order that matters. */
-async function rowsOf(side: Side, place: Place, { tables }: GeneratedSchema): Promise<Record<string, string[]>> {
-  const { pool } = directHandle(side.drivers[place.isolation as Kind], place)
+async function rowsOf(
+  side: Side,
+  location: StorageLocation,
+  { tables }: GeneratedSchema,
+): Promise<Record<string, string[]>> {
+  const { pool } = directHandle(side.drivers[location.isolation as Kind], location)
   const all: Record<string, string[]> = {}
   for (const { name, columns } of tables) {
     const texts = [...columns, { name: 'twice' }].map((column) => `${quote(column.name)}::text`)
@@ -55,8 +59,8 @@ async function rowsOf(side: Side, place: Place, { tables }: GeneratedSchema): Pr
   return all
 }
 
-const sequencesOf = (side: Side, place: Place) =>
-  side.reach(place, async (client, schema) => {
+const sequencesOf = (side: Side, location: StorageLocation) =>
+  side.reach(location, async (client, schema) => {
     const { rows } = await client.query(
       `select relname, seqincrement from pg_class join pg_sequence on seqrelid = pg_class.oid where relnamespace = $1::regnamespace order by relname`,
       [quote(schema)],
@@ -94,12 +98,12 @@ async function holds(
   try {
     for (const side of [here, there]) {
       for (const kind of kinds) {
-        await side.drivers[kind].provision(places(side, kind, 'other'))
-        await plant(side, places(side, kind, 'other'), schema, 'other')
+        await side.drivers[kind].provision(locationFor(side, kind, 'other'))
+        await plant(side, locationFor(side, kind, 'other'), schema, 'other')
       }
     }
     for (const kind of kinds) {
-      const source = places(here, kind, 'source')
+      const source = locationFor(here, kind, 'source')
       await here.drivers[kind].provision(source)
       await plant(here, source, schema, 'mine')
       const before = await rowsOf(here, source, schema)
@@ -111,7 +115,7 @@ async function holds(
       )
       for (const to of kinds) {
         for (const side of [here, there]) {
-          const target = places(side, to, `${kind}-${to}`)
+          const target = locationFor(side, to, `${kind}-${to}`)
           const pieces = replayed(copy, 1 + (copy.totals.length % 50))
           const passed = side === there ? await throughArchive(pieces) : pieces
           const { rows } = await side.drivers[to].import(target, passed, { signal: never() })
@@ -130,7 +134,7 @@ async function holds(
     }
     for (const side of [here, there]) {
       for (const kind of kinds) {
-        const rows = await rowsOf(side, places(side, kind, 'other'), schema)
+        const rows = await rowsOf(side, locationFor(side, kind, 'other'), schema)
         for (const { name, rows: planted, columns } of schema.tables) {
           const at = columns.findIndex((column) => column.name === 'whose')
           expect(rows[name]?.map((row) => JSON.parse(row)[at])).toEqual(planted.map(() => 'other'))

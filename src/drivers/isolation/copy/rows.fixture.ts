@@ -8,7 +8,7 @@ import { eventually } from '../../../testing/base/tenancy.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { never } from './copy.fixture.ts'
-import { type Kind, openSide, places, type Side, withOwner } from './sides.fixture.ts'
+import { type Kind, locationFor, openSide, type Side, withOwner } from './sides.fixture.ts'
 
 export const TENANT = 'tenant_id text not null default tenantry.current_tenant()'
 export const TABLES = {
@@ -95,7 +95,8 @@ export const take = (driver: IsolationDriver, tenantId: string, copy: TenantCopy
 
 /** In the tenant's scope. */
 export const query = async (side: Side, kind: Kind, tenantId: string, text: string) =>
-  (await directHandle(side.drivers[kind], places(side, kind, tenantId)).pool.query({ text, rowMode: 'array' })).rows
+  (await directHandle(side.drivers[kind], locationFor(side, kind, tenantId)).pool.query({ text, rowMode: 'array' }))
+    .rows
 
 export const FILL = [
   `with one as (insert into notes (country, body, mood, moods) values ('de', 'one', 'sad', '{sad,happy}') returning id)
@@ -104,7 +105,7 @@ export const FILL = [
 ]
 
 export async function fill(side: Side, kind: Kind, tenantId: string): Promise<void> {
-  await side.drivers[kind].provision(places(side, kind, tenantId))
+  await side.drivers[kind].provision(locationFor(side, kind, tenantId))
   for (const text of FILL) await query(side, kind, tenantId, text)
 }
 

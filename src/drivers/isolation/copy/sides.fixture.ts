@@ -1,13 +1,13 @@
 /** Two installations on one server, each with all three PostgreSQL drivers over the same migrations: what copies go between. */
 import pg from 'pg'
-import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { databasePg, TENANT_SCHEMA } from '../database-pg.ts'
 import {
   createInstallation,
   type Installation,
   type InstallationOptions,
-  placeOf,
+  locationOf,
 } from '../roles/installation.fixture.ts'
 import { withDatabase } from '../roles/login-clients.ts'
 import { ROWS_SCHEMA, rowscopePg } from '../rowscope-pg.ts'
@@ -22,7 +22,7 @@ export interface Side {
   readonly drivers: Readonly<Record<Kind, IsolationDriver>>
   readonly makers: typeof MAKERS
   /** Of the superuser, where the rows of a place are; sees all of them. */
-  reach<T>(place: Place, work: (client: pg.Client, schema: string) => Promise<T>): Promise<T>
+  reach<T>(location: StorageLocation, work: (client: pg.Client, schema: string) => Promise<T>): Promise<T>
   end(): Promise<void>
 }
 
@@ -68,7 +68,8 @@ export async function openSide(
   }
 }
 
-export const places = (side: Side, kind: Kind, tenantId: string): Place => placeOf(side.drivers[kind], tenantId)
+export const locationFor = (side: Side, kind: Kind, tenantId: string): StorageLocation =>
+  locationOf(side.drivers[kind], tenantId)
 
 export interface Owner {
   readonly name: string

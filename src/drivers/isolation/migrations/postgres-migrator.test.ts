@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { IsolationDriver } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
-import { createInstallation, type Installation, placeOf } from '../roles/installation.fixture.ts'
+import { createInstallation, type Installation, locationOf } from '../roles/installation.fixture.ts'
 
 const migration = (name: string, up: TenantMigration['up'], down?: TenantMigration['down']): TenantMigration => ({
   name,
@@ -31,20 +31,20 @@ afterAll(() => installation.end())
 const open = async (migrations: readonly TenantMigration[]) =>
   installation.open(await installation.prepare(), { migrations })
 const query = async (text: string) => (await installation.database.sql(text)).rows
-const place = (id: string) => placeOf(base, id)
+const locationFor = (id: string) => locationOf(base, id)
 
 let storages = 0
 /** With the first migration. */
 async function storage(): Promise<string> {
   const id = `storage-${storages++}`
-  await base.provision(place(id))
+  await base.provision(locationFor(id))
   return id
 }
 
 /** A driver that has migrated a storage of which only the first migration had been run. */
 async function taught(...migrations: readonly TenantMigration[]): Promise<IsolationDriver> {
   const driver = await open([NOTES, ...migrations])
-  await driver.migrate(place(await storage()))
+  await driver.migrate(locationFor(await storage()))
   return driver
 }
 
@@ -64,10 +64,10 @@ test('storage that is as the one before is migrated by one text', async () => {
   const driver = await open([NOTES, SEEN, MORE])
   const [first, second] = [await storage(), await storage()]
   for (const id of [first, second]) {
-    expect(await driver.migrate(place(id))).toEqual([SEEN.name, MORE.name])
-    expect(await driver.applied(place(id))).toEqual([NOTES.name, SEEN.name, MORE.name])
+    expect(await driver.migrate(locationFor(id))).toEqual([SEEN.name, MORE.name])
+    expect(await driver.applied(locationFor(id))).toEqual([NOTES.name, SEEN.name, MORE.name])
     expect(await tablesOf(id)).toEqual(['more', 'notes', 'seen'])
-    expect(await driver.migrate(place(id))).toEqual([])
+    expect(await driver.migrate(locationFor(id))).toEqual([])
   }
   expect([await isAtOnce(first), await isAtOnce(second)]).toEqual([false, true])
   const records = `select name, checksum from tenantry.migrations where locator = 't1_`
@@ -83,7 +83,7 @@ test('migrations in TypeScript run in every storage, beside those in SQL and alo
   for (const pending of [[inCode], [inCode, MORE]]) {
     const driver = await taught(...pending)
     const id = await storage()
-    expect(await driver.migrate(place(id))).toEqual(pending.map(({ name }) => name))
+    expect(await driver.migrate(locationFor(id))).toEqual(pending.map(({ name }) => name))
     expect(await tablesOf(id)).toEqual(['code', ...(pending.length > 1 ? ['more'] : []), 'notes'])
   }
 })
@@ -94,14 +94,14 @@ describe('storage that is not as the one before', () => {
     const ahead = await storage()
     const done = await storage()
     const driver = await open([NOTES, SEEN, MORE])
-    await (await open([NOTES, SEEN])).migrate(place(ahead))
-    await (await open([NOTES, SEEN, MORE])).migrate(place(done))
-    expect(await driver.migrate(place(ahead))).toEqual([MORE.name])
-    expect(await driver.migrate(place(behind))).toEqual([SEEN.name, MORE.name])
-    expect(await driver.migrate(place(done))).toEqual([])
+    await (await open([NOTES, SEEN])).migrate(locationFor(ahead))
+    await (await open([NOTES, SEEN, MORE])).migrate(locationFor(done))
+    expect(await driver.migrate(locationFor(ahead))).toEqual([MORE.name])
+    expect(await driver.migrate(locationFor(behind))).toEqual([SEEN.name, MORE.name])
+    expect(await driver.migrate(locationFor(done))).toEqual([])
     const alsoAhead = await storage()
-    await (await open([NOTES, SEEN])).migrate(place(alsoAhead))
-    expect(await driver.migrate(place(alsoAhead))).toEqual([MORE.name])
+    await (await open([NOTES, SEEN])).migrate(locationFor(alsoAhead))
+    expect(await driver.migrate(locationFor(alsoAhead))).toEqual([MORE.name])
     for (const id of [behind, ahead, done, alsoAhead]) expect(await tablesOf(id)).toEqual(['more', 'notes', 'seen'])
   })
 
@@ -109,7 +109,7 @@ describe('storage that is not as the one before', () => {
     const driver = await taught(SEEN)
     const id = await storage()
     await query(`update tenantry.migrations set checksum = 'another' where locator = 't1_${id}'`)
-    await expect(driver.migrate(place(id))).rejects.toThrow('0001_notes was changed after it had been run')
+    await expect(driver.migrate(locationFor(id))).rejects.toThrow('0001_notes was changed after it had been run')
     expect(await tablesOf(id)).toEqual(['notes'])
   })
 
@@ -118,7 +118,7 @@ describe('storage that is not as the one before', () => {
     const id = await storage()
     await query(`drop schema "t1_${id}" cascade`)
     if (how === 'without its records') await query(`delete from tenantry.migrations where locator = 't1_${id}'`)
-    await expect(driver.migrate(place(id))).rejects.toMatchObject({
+    await expect(driver.migrate(locationFor(id))).rejects.toMatchObject({
       code: 'E_MIGRATION_FAILED',
       message: expect.stringContaining('is not there'),
     })
@@ -132,14 +132,14 @@ describe('a migration that fails', () => {
     const driver = await taught(SEEN, MORE)
     const id = await storage()
     await query(`create table "t1_${id}".more ()`)
-    await expect(driver.migrate(place(id))).rejects.toMatchObject({
+    await expect(driver.migrate(locationFor(id))).rejects.toMatchObject({
       code: 'E_MIGRATION_FAILED',
       message: 'The migration 0003_more (up) failed (SQLSTATE 42P07); the log has the full text.',
     })
     expect(await tablesOf(id)).toEqual(['more', 'notes'])
-    expect(await driver.applied(place(id))).toEqual([NOTES.name])
+    expect(await driver.applied(locationFor(id))).toEqual([NOTES.name])
     await query(`drop table "t1_${id}".more`)
-    expect(await driver.migrate(place(id))).toEqual([SEEN.name, MORE.name])
+    expect(await driver.migrate(locationFor(id))).toEqual([SEEN.name, MORE.name])
     expect(await isAtOnce(id)).toBe(true)
   })
 
@@ -148,7 +148,7 @@ describe('a migration that fails', () => {
     const driver = await taught(migration('0002_tried', `select nextval('public.tries'); ${MORE.up}`))
     const id = await storage()
     await query(`create table "t1_${id}".more ()`)
-    await expect(driver.migrate(place(id))).rejects.toMatchObject({
+    await expect(driver.migrate(locationFor(id))).rejects.toMatchObject({
       code: 'E_MIGRATION_FAILED',
       message: 'The migration 0002_tried (up) failed (SQLSTATE 42P07); the log has the full text.',
     })
@@ -159,7 +159,9 @@ describe('a migration that fails', () => {
   test('of text that is no SQL is named', async () => {
     const driver = await open([NOTES, migration('0002_typo', 'selekt'), MORE])
     for (let round = 0; round < 2; round++) {
-      await expect(driver.migrate(place(await storage()))).rejects.toThrow('0002_typo (up) failed (SQLSTATE 42601)')
+      await expect(driver.migrate(locationFor(await storage()))).rejects.toThrow(
+        '0002_typo (up) failed (SQLSTATE 42601)',
+      )
     }
     await expectNothingOpen()
   })
@@ -169,8 +171,8 @@ describe('a migration that fails', () => {
     const driver = await open([NOTES, ...halves])
     for (let round = 0; round < 2; round++) {
       const id = await storage()
-      await expect(driver.migrate(place(id))).rejects.toThrow('0002_half (up) failed (SQLSTATE 42601)')
-      expect(await driver.applied(place(id))).toEqual([NOTES.name])
+      await expect(driver.migrate(locationFor(id))).rejects.toThrow('0002_half (up) failed (SQLSTATE 42601)')
+      expect(await driver.applied(locationFor(id))).toEqual([NOTES.name])
     }
   })
 
@@ -182,12 +184,12 @@ describe('a migration that fails', () => {
     const id = await storage()
     await installation.database.session(async (blocker) => {
       await blocker.query(`begin; lock table "t1_${id}".notes`)
-      await expect(driver.migrate(place(id), { lockTimeoutMs: 50 })).rejects.toMatchObject({ code: '55P03' })
+      await expect(driver.migrate(locationFor(id), { lockTimeoutMs: 50 })).rejects.toMatchObject({ code: '55P03' })
       await expectNothingOpen()
       await blocker.query('commit')
     })
     expect(await query('select last_value from public.waits')).toEqual([{ last_value: 2 }])
-    expect(await driver.migrate(place(id), { lockTimeoutMs: 50 })).toEqual(pending.map(({ name }) => name))
+    expect(await driver.migrate(locationFor(id), { lockTimeoutMs: 50 })).toEqual(pending.map(({ name }) => name))
     await query('drop sequence public.waits')
   })
 })
@@ -202,9 +204,9 @@ describe('a migration that ends the transaction it runs in', () => {
       const driver = await open([NOTES, SEEN, ender, migration('0004_last', 'select 1')])
       for (let round = 0; round < 2; round++) {
         const id = await storage()
-        await expect(driver.migrate(place(id))).rejects.toThrow(ends('0003_ender (up)'))
+        await expect(driver.migrate(locationFor(id))).rejects.toThrow(ends('0003_ender (up)'))
         const isCommitted = ending.startsWith('commit')
-        expect(await driver.applied(place(id))).toEqual(isCommitted ? [NOTES.name, SEEN.name] : [NOTES.name])
+        expect(await driver.applied(locationFor(id))).toEqual(isCommitted ? [NOTES.name, SEEN.name] : [NOTES.name])
         await expectNothingOpen()
       }
     },
@@ -215,17 +217,17 @@ describe('a migration that ends the transaction it runs in', () => {
       for (const text of ending.split('; ')) await sql.raw(text).execute(db)
     })
     const id = await storage()
-    await expect((await open([NOTES, ender])).migrate(place(id))).rejects.toThrow(ends('0002_ender (up)'))
-    expect(await base.applied(place(id))).toEqual([NOTES.name])
+    await expect((await open([NOTES, ender])).migrate(locationFor(id))).rejects.toThrow(ends('0002_ender (up)'))
+    expect(await base.applied(locationFor(id))).toEqual([NOTES.name])
     await expectNothingOpen()
   })
 
   test.each(['commit', 'commit; begin'])('by %s when it is taken back is found, and stays recorded', async (ending) => {
     const id = await storage()
     const driver = await open([NOTES, migration('0002_back', 'select 1', ending)])
-    await driver.migrate(place(id))
-    await expect(driver.rollback(place(id), 1)).rejects.toThrow(ends('0002_back (down)'))
-    expect(await driver.applied(place(id))).toEqual([NOTES.name, '0002_back'])
+    await driver.migrate(locationFor(id))
+    await expect(driver.rollback(locationFor(id), 1)).rejects.toThrow(ends('0002_back (down)'))
+    expect(await driver.applied(locationFor(id))).toEqual([NOTES.name, '0002_back'])
     await expectNothingOpen()
   })
 })
@@ -234,7 +236,7 @@ test('of several processes that migrate a storage at the same moment one does, a
   const drivers = await Promise.all(Array.from({ length: 4 }, () => taught(SEEN)))
   for (let round = 0; round < 5; round++) {
     const id = await storage()
-    const ran = await Promise.all(drivers.map((driver) => driver.migrate(place(id))))
+    const ran = await Promise.all(drivers.map((driver) => driver.migrate(locationFor(id))))
     expect(ran.flat()).toEqual([SEEN.name])
   }
 })
@@ -242,5 +244,5 @@ test('of several processes that migrate a storage at the same moment one does, a
 test('tenants cannot begin migrations', async () => {
   const id = await storage()
   const begin = { text: `select tenantry.begin_migrations('t1_${id}', '', '0')` }
-  await expect(base.execute(place(id), begin)).rejects.toThrow('permission denied for function begin_migrations')
+  await expect(base.execute(locationFor(id), begin)).rejects.toThrow('permission denied for function begin_migrations')
 })

@@ -1,6 +1,6 @@
 /** The leak fuzzer for a short time, as a test of drivers. */
 import { describe, expect, inject, test } from 'vitest'
-import { placeIn, proofMigrations } from '../../../testing/base/subject.ts'
+import { locationIn, proofMigrations } from '../../../testing/base/subject.ts'
 import { leakFuzz } from '../../../testing/leak/fuzzer.ts'
 import { KINDS, openSubject } from './subject.fixture.ts'
 
@@ -12,9 +12,9 @@ export function leakTests(kinds: readonly string[], operations: number, tenants:
       const subject = await openSubject(inject('postgresUrl'), kind)
       try {
         const driver = await subject.open(proofMigrations(KINDS[kind]?.engine ?? 'postgres'))
-        const places = tenants.map((id) => placeIn(subject, driver, id))
-        for (const place of places) await driver.provision(place)
-        const { seed, violations } = await leakFuzz({ ...subject, driver, places, operations, workers: 8 })
+        const locations = tenants.map((id) => locationIn(subject, driver, id))
+        for (const location of locations) await driver.provision(location)
+        const { seed, violations } = await leakFuzz({ ...subject, driver, locations, operations, workers: 8 })
         if (violations.length > 0) expect.fail(`seed ${seed}: ${JSON.stringify(violations)}`)
       } finally {
         await subject.close()

@@ -1,5 +1,5 @@
 /** The drivers as the proof of isolation takes them: on an installation of their own, with few connections. */
-import type { ConnectionLimits, IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { ConnectionLimits, IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { OwnLogins } from '../../../tenants/isolation/own-logins.ts'
 import type { StorageView, Subject } from '../../../testing/base/subject.ts'
 import { databasePg, TENANT_SCHEMA } from '../database-pg.ts'
@@ -14,7 +14,7 @@ export const CONNECTIONS = 3
 const WAIT_MS = 60_000
 
 type Look = (
-  place: Place,
+  location: StorageLocation,
   installation: Installation,
   tenantUrl: string,
   passwords: ReadonlyMap<string, string>,
@@ -90,7 +90,7 @@ export async function openSubject(
     placement: placement.name,
     maxConnections: engine === 'postgres' ? CONNECTIONS : 1,
     open: (migrations) => installation.open(placement, { driver: make, migrations }),
-    viewOf: look && ((place) => look(place, installation, tenantUrl, passwords)),
+    viewOf: look && ((location) => look(location, installation, tenantUrl, passwords)),
     close: () => installation.end(),
   }
 }

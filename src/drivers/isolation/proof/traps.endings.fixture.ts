@@ -1,7 +1,7 @@
 /** Statements that end the transaction they run in: what the session has by then does not reach its next use, on any driver. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { IsolationDriver, TenantConnection } from '../../../tenants/isolation/driver.ts'
-import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../../testing/base/subject.ts'
+import { locationIn, proofMigrations, provisionedIn, type Subject } from '../../../testing/base/subject.ts'
 import { CONNECTIONS, openSubject } from './subject.fixture.ts'
 
 const LOCK = 4_711
@@ -32,7 +32,7 @@ export function endingTraps(kinds: readonly string[]): void {
     /** On as many connections at once as there may be. */
     const expectNothingLeft = async (id: string) => {
       const used: TenantConnection[] = []
-      for (let count = 0; count < CONNECTIONS; count++) used.push(await driver.connect(placeIn(subject, driver, id)))
+      for (let count = 0; count < CONNECTIONS; count++) used.push(await driver.connect(locationIn(subject, driver, id)))
       for (const connection of used) {
         await connection.begin()
         expect((await connection.query({ text: LEFT })).rows).toEqual([NOTHING])
@@ -50,7 +50,7 @@ export function endingTraps(kinds: readonly string[]): void {
       'rollback and no chain',
       'commit and chain',
     ])('%s as a statement leaves nothing in the session', async (ending) => {
-      const connection = await driver.connect(placeIn(subject, driver, 'a'))
+      const connection = await driver.connect(locationIn(subject, driver, 'a'))
       await connection.begin()
       for (const text of LEAVE) await connection.query({ text })
       await connection.query({ text: ending }).catch(() => undefined)

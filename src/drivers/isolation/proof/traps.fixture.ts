@@ -4,11 +4,11 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { isDatabaseUnavailable } from '../../../kernel/database/database.ts'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
-import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import {
-  placeIn,
+  locationIn,
   proofMigrations,
   provisionedIn,
   type StorageView,
@@ -57,9 +57,9 @@ export function traps(kinds: readonly string[]): void {
         .execute()
       return handle
     }
-    const place = (id: string): Place => placeIn(subject, driver, id)
+    const locationOf = (id: string): StorageLocation => locationIn(subject, driver, id)
     const viewOf = (id: string): StorageView => {
-      const view = subject.viewOf?.(place(id))
+      const view = subject.viewOf?.(locationOf(id))
       if (!view) throw new Error(`${kind} has no server`)
       return view
     }
@@ -95,7 +95,7 @@ export function traps(kinds: readonly string[]): void {
       const view = viewOf('a')
       for (const text of [
         `set search_path = "${view.schema}"`,
-        `set app.tenant_id = '${place('a').locator}'`,
+        `set app.tenant_id = '${locationOf('a').locator}'`,
         `set role none`,
         `set statement_timeout = 1`,
       ]) {
@@ -115,7 +115,7 @@ export function traps(kinds: readonly string[]): void {
     })
 
     test('a scope, and whatever a tenant set in its place, is over with the transaction: nothing of it is on the connection', async () => {
-      const all = () => Promise.all(Array.from({ length: CONNECTIONS }, () => driver.connect(place('a'))))
+      const all = () => Promise.all(Array.from({ length: CONNECTIONS }, () => driver.connect(locationOf('a'))))
       for (const client of await all()) client.release(true)
       const connect = vi.spyOn(pg.Client.prototype, 'connect')
       const clients = await all()
@@ -184,14 +184,14 @@ export function traps(kinds: readonly string[]): void {
         (await db.selectFrom('items').selectAll().execute()).map(({ owner }) => owner)
       for (let n = 0; n < 3 * CONNECTIONS; n++)
         for (const one of [a, b, changing]) expect(await all(one)).toEqual([`of ${one.id}`])
-      await driver.rollback(place('changing'), 2)
+      await driver.rollback(locationOf('changing'), 2)
       for (let n = 0; n < 3 * CONNECTIONS; n++)
         for (const one of [a, b, changing]) expect(await all(one)).toEqual([`of ${one.id}`])
       expect(Object.keys((await changing.db.selectFrom('items').selectAll().execute())[0] ?? {})).not.toContain('note')
-      await driver.migrate(place('changing'))
+      await driver.migrate(locationOf('changing'))
       for (let n = 0; n < 3 * CONNECTIONS; n++)
         for (const one of [a, b, changing]) expect(await all(one)).toEqual([`of ${one.id}`])
-      await driver.drop(place('changing'))
+      await driver.drop(locationOf('changing'))
     })
 
     test('without a tenant an INSERT would have "" for its tenant, once a connection has had one: it is refused', async () => {
@@ -219,11 +219,11 @@ export function traps(kinds: readonly string[]): void {
       await outside.all(ground, 'grant all on public.items to public; grant usage on schema public to public')
       const gone = await withRow('gone')
       expect(await owners(gone.db)).toEqual(['of gone'])
-      await driver.drop(place('gone'))
+      await driver.drop(locationOf('gone'))
       await expect(owners(gone.db)).rejects.toSatisfy(driver.mayBeFence)
       await expect(gone.transaction(owners)).rejects.toSatisfy(driver.mayBeFence)
       if (driver.capabilities.separateStorage) {
-        await expect(owners(directHandle(driver, place('never')).db)).rejects.toSatisfy(driver.mayBeFence)
+        await expect(owners(directHandle(driver, locationOf('never')).db)).rejects.toSatisfy(driver.mayBeFence)
       }
       for (const { id, db } of [a, b]) expect(await owners(db)).toEqual([`of ${id}`])
       await outside.all(ground, 'drop table public.items')
@@ -246,11 +246,11 @@ export function traps(kinds: readonly string[]): void {
       const leaving = await withRow('leaving')
       const reading = leaving.transaction(async (db) => {
         await owners(db)
-        const dropped = driver.drop(place('leaving'))
+        const dropped = driver.drop(locationOf('leaving'))
         await raw(db, 'select pg_sleep(0.05)').catch(() => undefined) // some drivers wait for it, some end it
         return { dropped }
       })
-      const { dropped } = await reading.catch(() => ({ dropped: driver.drop(place('leaving')) }))
+      const { dropped } = await reading.catch(() => ({ dropped: driver.drop(locationOf('leaving')) }))
       await dropped
       await eventually(() => expect(owners(leaving.db)).rejects.toSatisfy(driver.mayBeFence))
     })

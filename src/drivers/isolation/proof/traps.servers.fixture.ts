@@ -1,7 +1,7 @@
 /** Ways in which isolation is lost when a server is first used: a test for each, on every driver that it concerns. */
 import { afterAll, afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
-import { placeIn, proofMigrations, type Subject } from '../../../testing/base/subject.ts'
+import { locationIn, proofMigrations, type Subject } from '../../../testing/base/subject.ts'
 import { raw } from '../../../testing/leak/operations.ts'
 import { Outside } from '../../../testing/leak/operations-server.ts'
 import { openSubject } from './subject.fixture.ts'
@@ -19,7 +19,7 @@ export function serverTraps(kinds: readonly string[]): void {
 
     test('a login that has the rights of a scope without taking one is refused, before it asks anything', async () => {
       const driver = await subject.open(proofMigrations('postgres'))
-      const at = placeIn(subject, driver, 'a')
+      const at = locationIn(subject, driver, 'a')
       await driver.provision(at)
       const view = subject.viewOf?.(at)
       if (!view) throw new Error(`${kind} has no server`)
@@ -35,7 +35,7 @@ export function serverTraps(kinds: readonly string[]): void {
 
     test('concurrent processes make the first storage of a server once', async () => {
       const drivers = await Promise.all(Array.from({ length: 4 }, () => subject.open(proofMigrations('postgres'))))
-      const made = drivers.flatMap((one) => ['a', 'b'].map((id) => one.provision(placeIn(subject, one, id))))
+      const made = drivers.flatMap((one) => ['a', 'b'].map((id) => one.provision(locationIn(subject, one, id))))
       expect(await Promise.all(made)).toEqual(Array(8).fill(proofMigrations('postgres').map(({ name }) => name)))
     })
   })

@@ -8,9 +8,9 @@ import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import type {
   ConnectionLimits,
   IsolationDriver,
-  Place,
   Placement,
   PublicRight,
+  StorageLocation,
 } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { installationId } from '../../../tenants/lifecycle/installation-id.ts'
@@ -81,7 +81,7 @@ export async function loginUrlOf({ tenantUrl, ownLogins }: Placement, database: 
   return withDatabase(login, database)
 }
 
-export const placeOf = (driver: IsolationDriver, tenantId: string): Place => ({
+export const locationOf = (driver: IsolationDriver, tenantId: string): StorageLocation => ({
   tenantId,
   isolation: driver.name,
   placement: 'main',
@@ -90,6 +90,6 @@ export const placeOf = (driver: IsolationDriver, tenantId: string): Place => ({
 })
 
 export async function provisioned(driver: IsolationDriver, tenantId: string): Promise<TenantHandle> {
-  await driver.provision(placeOf(driver, tenantId))
-  return directHandle(driver, placeOf(driver, tenantId))
+  await driver.provision(locationOf(driver, tenantId))
+  return directHandle(driver, locationOf(driver, tenantId))
 }

@@ -6,16 +6,16 @@ import { createSecrets } from '../../../kernel/crypto/crypto.ts'
 import { reseal } from '../../../kernel/database/re-encrypt.ts'
 import {
   type IsolationDriver,
-  type Place,
   type Placement,
   type Repair,
   StorageFenced,
+  type StorageLocation,
 } from '../../../tenants/isolation/driver.ts'
 import { SEALED_LOGINS } from '../../../tenants/isolation/own-logins.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
 import { databasePg } from '../database-pg.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from './installation.fixture.ts'
+import { createInstallation, type Installation, locationOf, provisioned } from './installation.fixture.ts'
 import { KeptLogins } from './kept-logins.ts'
 import { makingOwnLogin } from './own-login-role.ts'
 import { type PlacementConfig, preparePlacement } from './tenant-login.ts'
@@ -34,7 +34,7 @@ afterAll(() => installation?.end())
 
 const sql = async (text: string, values: unknown[] = []) => (await installation.database.sql(text, values)).rows
 const whoIs = async (one: IsolationDriver, id: string) =>
-  (await directHandle(one, placeOf(one, id)).pool.query(WHO)).rows[0].login
+  (await directHandle(one, locationOf(one, id)).pool.query(WHO)).rows[0].login
 /** Of a database: its rows, and its roles. */
 const left = async (locator: string) => [
   (await sql('select from multitenancy.tenant_logins where locator = $1', [locator])).length,
@@ -43,18 +43,18 @@ const left = async (locator: string) => [
 
 describe('provisioning', () => {
   test('that was killed between password and role goes on, and one that is repeated makes no other', async () => {
-    const place = placeOf(driver, 'killed')
-    const password = await placement.ownLogins?.keep(place.locator)
-    expect(await left(place.locator)).toEqual([1, 0])
+    const location = locationOf(driver, 'killed')
+    const password = await placement.ownLogins?.keep(location.locator)
+    expect(await left(location.locator)).toEqual([1, 0])
     await provisioned(driver, 'killed')
-    expect(await placement.ownLogins?.passwordOf(place.locator)).toBe(password)
-    expect(await whoIs(driver, 'killed')).toBe(place.locator)
-    await driver.provision(place)
-    expect(await placement.ownLogins?.passwordOf(place.locator)).toBe(password)
-    expect(await left(place.locator)).toEqual([1, 1])
-    await driver.drop(place)
-    await driver.drop(place)
-    expect(await left(place.locator)).toEqual([0, 0])
+    expect(await placement.ownLogins?.passwordOf(location.locator)).toBe(password)
+    expect(await whoIs(driver, 'killed')).toBe(location.locator)
+    await driver.provision(location)
+    expect(await placement.ownLogins?.passwordOf(location.locator)).toBe(password)
+    expect(await left(location.locator)).toEqual([1, 1])
+    await driver.drop(location)
+    await driver.drop(location)
+    expect(await left(location.locator)).toEqual([0, 0])
   })
 
   test('sends no password to the server', () => {
@@ -64,16 +64,16 @@ describe('provisioning', () => {
   })
 
   test('takes over no role that has the name', async () => {
-    const place = placeOf(driver, 'taken')
-    await sql(`create role ${pg.escapeIdentifier(place.locator)} login`)
-    onTestFinished(async () => void (await sql(`drop role ${pg.escapeIdentifier(place.locator)}`)))
-    await expect(driver.provision(place)).rejects.toThrow(`there is a role "${place.locator}" on the server`)
-    await driver.drop(place)
-    expect(await left(place.locator)).toEqual([0, 1])
+    const location = locationOf(driver, 'taken')
+    await sql(`create role ${pg.escapeIdentifier(location.locator)} login`)
+    onTestFinished(async () => void (await sql(`drop role ${pg.escapeIdentifier(location.locator)}`)))
+    await expect(driver.provision(location)).rejects.toThrow(`there is a role "${location.locator}" on the server`)
+    await driver.drop(location)
+    expect(await left(location.locator)).toEqual([0, 1])
   })
 
   test('makes a role that may do nothing but connect, and takes the scope role', async () => {
-    const { locator } = placeOf(driver, 'plain')
+    const { locator } = locationOf(driver, 'plain')
     await provisioned(driver, 'plain')
     const [role] = await sql(
       `select rolsuper, rolbypassrls, rolinherit, rolcreaterole, rolcreatedb, rolreplication from pg_roles where rolname = $1`,
@@ -104,14 +104,14 @@ describe('provisioning', () => {
     expect(lines.join()).toContain('share a login here')
     await provisioned(shared, 'sharing')
     expect(await whoIs(shared, 'sharing')).toBe(new URL(placement.tenantUrl).username)
-    expect(await left(placeOf(shared, 'sharing').locator)).toEqual([0, 0])
-    const places = async function* () {
-      yield placeOf(shared, 'sharing')
+    expect(await left(locationOf(shared, 'sharing').locator)).toEqual([0, 0])
+    const locations = async function* () {
+      yield locationOf(shared, 'sharing')
     }
-    expect(await Array.fromAsync(shared.audit(places()))).toMatchObject([
+    expect(await Array.fromAsync(shared.audit(locations()))).toMatchObject([
       { severity: 'info', code: 'isolation.login-shared', message: expect.stringContaining('`tenantUrl` is given') },
     ])
-    await shared.drop(placeOf(shared, 'sharing'))
+    await shared.drop(locationOf(shared, 'sharing'))
   })
 
   test('has logins of their own unless a pooler stands between', async () => {
@@ -131,10 +131,10 @@ describe('provisioning', () => {
 
 test('a copy into other storage has a login of its own, and the former one goes with the storage that is left', async () => {
   const [former, next] = [1, 2].map((epoch) => ({
-    ...placeOf(driver, 'moved'),
+    ...locationOf(driver, 'moved'),
     epoch,
     locator: driver.locator('moved', epoch),
-  })) as [Place, Place]
+  })) as [StorageLocation, StorageLocation]
   await provisioned(driver, 'moved')
   const signal = AbortSignal.timeout(30_000)
   await driver.export(former, (copy) => driver.import(next, copy, { signal }), { signal })
@@ -151,15 +151,18 @@ test('a copy into other storage has a login of its own, and the former one goes 
 
 test('a tenant of an earlier release gets a login of its own, and stays closed where it is', async () => {
   const shared = await installation.open({ ...placement, ownLogins: undefined })
-  const [open, closed] = ['early', 'early-closed'].map((id) => placeOf(driver, id)) as [Place, Place]
+  const [open, closed] = ['early', 'early-closed'].map((id) => locationOf(driver, id)) as [
+    StorageLocation,
+    StorageLocation,
+  ]
   for (const { tenantId } of [open, closed]) await provisioned(shared, tenantId)
   await driver.fence(closed)
   expect(await whoIs(driver, open.tenantId)).toBe(new URL(placement.tenantUrl).username)
-  const places = async function* () {
+  const locations = async function* () {
     yield* [open, closed]
   }
-  const audited = async () => (await Array.fromAsync(driver.audit(places()))).map(({ code }) => code)
-  const found = await Array.fromAsync(driver.audit(places()))
+  const audited = async () => (await Array.fromAsync(driver.audit(locations()))).map(({ code }) => code)
+  const found = await Array.fromAsync(driver.audit(locations()))
   expect(found).toMatchObject([open, closed].map(({ tenantId }) => ({ code: 'isolation.login-shared', tenantId })))
   for (const { subject } of found) await (subject as Repair)()
   expect(await audited()).toEqual([])
@@ -170,17 +173,17 @@ test('a tenant of an earlier release gets a login of its own, and stays closed w
 })
 
 test('a fence holds for the login of the tenant, and is lifted for it', async () => {
-  const place = placeOf(driver, 'fenced')
+  const location = locationOf(driver, 'fenced')
   const { pool } = await provisioned(driver, 'fenced')
-  await driver.fence(place)
-  expect(await driver.isFenced(place)).toBe(true)
+  await driver.fence(location)
+  expect(await driver.isFenced(location)).toBe(true)
   await expect(pool.query(WHO)).rejects.toSatisfy(StorageFenced.matches)
-  await driver.unfence(place)
-  expect(await whoIs(driver, 'fenced')).toBe(place.locator)
+  await driver.unfence(location)
+  expect(await whoIs(driver, 'fenced')).toBe(location.locator)
 })
 
 test('a password is sealed anew after a change of the application key', async () => {
-  const { locator } = placeOf(driver, 'resealed')
+  const { locator } = locationOf(driver, 'resealed')
   await provisioned(driver, 'resealed')
   const password = await placement.ownLogins?.passwordOf(locator)
   const next = createSecrets(Buffer.alloc(32, 9).toString('base64'), [TEST_APP_KEY])

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, inject } from 'vitest'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver, PublicRight } from '../../../tenants/isolation/driver.ts'
-import { placesOf } from '../audit/audit.fixture.ts'
+import { locationsOf } from '../audit/audit.fixture.ts'
 import { databasePg } from '../database-pg.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
 import { schemaPg } from '../schema-pg.ts'
@@ -21,7 +21,7 @@ export const NOTES = {
 }
 
 export const auditOf = (driver: IsolationDriver): Promise<Finding[]> =>
-  Array.fromAsync(driver.audit(placesOf(driver, ['a', 'b'])))
+  Array.fromAsync(driver.audit(locationsOf(driver, ['a', 'b'])))
 
 export async function openOn(installation: Installation, kind: Kind, publicRights: readonly PublicRight[] = []) {
   const placement = { ...(await installation.prepare()), publicRights }

@@ -2,7 +2,7 @@
 import pg from 'pg'
 import { describe, expect, test, vi } from 'vitest'
 import type { Repair } from '../../../tenants/isolation/driver.ts'
-import { loginUrlOf, placeOf } from './installation.fixture.ts'
+import { locationOf, loginUrlOf } from './installation.fixture.ts'
 import { auditOf, kinds, openOn, useInstallation } from './public-rights.fixture.ts'
 
 const TRUSTED_MS = 61_000
@@ -39,7 +39,7 @@ describe.each(kinds)('what a statement of one tenant leaves behind, %s', (kind) 
   test('objects in pg_temp of a session that goes on do not stop new connections', async () => {
     const placement = await here.installation.prepare()
     const { scopeRole } = placement
-    const locator = placeOf(here.driver, 'a').locator
+    const locator = locationOf(here.driver, 'a').locator
     const session = new pg.Client({
       connectionString: kind === 'database-pg' ? await loginUrlOf(placement, locator) : placement.tenantUrl,
     })

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sqlState } from '../../../kernel/database/database.ts'
 import type { Repair } from '../../../tenants/isolation/driver.ts'
 import { type Ground, WAYS } from '../proof/ways.fixture.ts'
-import { loginUrlOf, placeOf } from './installation.fixture.ts'
+import { locationOf, loginUrlOf } from './installation.fixture.ts'
 import { withDatabase } from './login-clients.ts'
 import { kinds, useInstallation } from './public-rights.fixture.ts'
 
@@ -17,7 +17,7 @@ describe.each(kinds)('SQL of one tenant, %s', (kind) => {
   let ground: Ground
   beforeAll(async () => {
     const placement = await here.installation.prepare()
-    const locator = placeOf(here.driver, 'b').locator
+    const locator = locationOf(here.driver, 'b').locator
     const login = new pg.Client({
       connectionString: kind === 'database-pg' ? await loginUrlOf(placement, locator) : placement.tenantUrl,
     })
@@ -42,7 +42,7 @@ describe.each(kinds)('SQL of one tenant, %s', (kind) => {
   test('dblink is rejected, where its extension is installed', async () => {
     const url =
       kind === 'database-pg'
-        ? withDatabase(here.installation.url, placeOf(here.driver, 'a').locator)
+        ? withDatabase(here.installation.url, locationOf(here.driver, 'a').locator)
         : here.installation.url
     const owner = new pg.Client({ connectionString: url })
     await owner.connect()

@@ -3,8 +3,8 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver, Placement } from '../../../tenants/isolation/driver.ts'
-import { placesOf } from '../audit/audit.fixture.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from '../roles/installation.fixture.ts'
+import { locationsOf } from '../audit/audit.fixture.ts'
+import { createInstallation, type Installation, locationOf, provisioned } from '../roles/installation.fixture.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
 import { exposuresOf } from './exposure.ts'
 
@@ -49,10 +49,10 @@ const text = (statement: string) => statement.replaceAll('$scope', placement.sco
 async function migrate(up: string): Promise<unknown> {
   const migrations = [NOTES, { name: '0002_next', checksum: '', up: text(up) }]
   const next = await installation.open(placement, { driver: () => rowscopePg(), migrations })
-  return next.migrate(placeOf(next, 'a')).finally(() => next.stop())
+  return next.migrate(locationOf(next, 'a')).finally(() => next.stop())
 }
 const audit = async () =>
-  (await Array.fromAsync(driver.audit(placesOf(driver, ['a', 'b'])))).filter(
+  (await Array.fromAsync(driver.audit(locationsOf(driver, ['a', 'b'])))).filter(
     ({ code }) => code === 'isolation.rows-unprotected',
   )
 

@@ -2,13 +2,13 @@ import { expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { exported, never, replayed } from '../copy/copy.fixture.ts'
 import { fill, query, withSide } from '../copy/rows.fixture.ts'
-import { places } from '../copy/sides.fixture.ts'
+import { locationFor } from '../copy/sides.fixture.ts'
 
 test('a late process neither enters nor opens a location that is older than the one in use', async () => {
   await withSide('an owner like any other', async (side) => {
     const driver = side.drivers['rowscope-pg']
     await fill(side, 'rowscope-pg', 'gamma')
-    const first = places(side, 'rowscope-pg', 'gamma')
+    const first = locationFor(side, 'rowscope-pg', 'gamma')
     const [second, third] = [2, 3].map((epoch) => ({ ...first, locator: driver.locator('gamma', epoch), epoch }))
     const copy = await exported(driver, first)
     if (!second || !third) throw new Error('two locations')
@@ -23,7 +23,7 @@ test('a late process neither enters nor opens a location that is older than the 
       await driver.unfence(late)
     }
     expect(await query(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')).toEqual([['one'], ['two']])
-    expect(await Promise.all([first, second, third].map((place) => driver.isFenced(place)))).toEqual([
+    expect(await Promise.all([first, second, third].map((location) => driver.isFenced(location)))).toEqual([
       true,
       true,
       false,
@@ -35,8 +35,8 @@ test('an import into a placement where the tenant has nothing has the tenant’s
   await withSide('an owner like any other', async (side) => {
     const driver = side.drivers['rowscope-pg']
     await fill(side, 'rowscope-pg', 'source')
-    const copy = await exported(driver, places(side, 'rowscope-pg', 'source'))
-    const moved = { ...places(side, 'rowscope-pg', 'gamma'), locator: driver.locator('gamma', 2), epoch: 2 }
+    const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
+    const moved = { ...locationFor(side, 'rowscope-pg', 'gamma'), locator: driver.locator('gamma', 2), epoch: 2 }
     await driver.import(moved, replayed(copy), { signal: never() })
     const { rows } = await side.installation.database.sql(
       'select distinct tenant_id from tenantry_rows.notes order by tenant_id',
@@ -49,7 +49,7 @@ test('several processes that enter a location enter it once', async () => {
   await withSide('an owner like any other', async (side) => {
     const driver = side.drivers['rowscope-pg']
     await fill(side, 'rowscope-pg', 'gamma')
-    const first = places(side, 'rowscope-pg', 'gamma')
+    const first = locationFor(side, 'rowscope-pg', 'gamma')
     const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
     await driver.import(next, replayed(await exported(driver, first)), { signal: never() })
     await driver.fence(first)
@@ -63,7 +63,7 @@ test('an export refuses rows whose label changes before its snapshot', async () 
   await withSide('an owner like any other', async (side) => {
     const driver = side.drivers['rowscope-pg']
     await fill(side, 'rowscope-pg', 'gamma')
-    const first = places(side, 'rowscope-pg', 'gamma')
+    const first = locationFor(side, 'rowscope-pg', 'gamma')
     await side.reach(first, async (other) => {
       await other.query('begin; lock table tenantry_rows.notes in access exclusive mode')
       const exporting = exported(driver, first)

@@ -9,9 +9,9 @@
  *   drop              ─► leave     nothing is entered; the locations that are kept have their labels
  */
 import type pg from 'pg'
-import type { Place } from '../../../tenants/isolation/driver.ts'
+import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 
-export type RowLocation = Pick<Place, 'tenantId' | 'locator' | 'epoch'>
+export type RowLocation = Pick<StorageLocation, 'tenantId' | 'locator' | 'epoch'>
 
 /** As the owner. `epoch` is that of the location which was entered and opened last. */
 export const ROW_LOCATIONS = `

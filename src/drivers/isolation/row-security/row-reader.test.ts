@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
-import { openSide, places, type Side, withOwner } from '../copy/sides.fixture.ts'
+import { locationFor, openSide, type Side, withOwner } from '../copy/sides.fixture.ts'
 import { ONE_TENANT } from './sql.ts'
 
 const UP = `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id));
@@ -36,10 +36,12 @@ async function withRows(work: (side: Side, clients: Clients, scopeRole: string) 
         if current_setting('server_version_num')::int >= 160000 then execute 'grant ${scopeRole} to ${role} with set true'; end if; end $$`)
       const driver = side.drivers['rowscope-pg']
       for (const tenant of ['a', 'b']) {
-        await driver.provision(places(side, 'rowscope-pg', tenant))
-        await driver.execute(places(side, 'rowscope-pg', tenant), { text: 'insert into notes values (default, 1)' })
+        await driver.provision(locationFor(side, 'rowscope-pg', tenant))
+        await driver.execute(locationFor(side, 'rowscope-pg', tenant), {
+          text: 'insert into notes values (default, 1)',
+        })
       }
-      await driver.fence(places(side, 'rowscope-pg', 'a'))
+      await driver.fence(locationFor(side, 'rowscope-pg', 'a'))
       await work(side, { owner, login, superuser }, scopeRole)
     } finally {
       await Promise.all([owner, login, superuser].map((client) => client.end()))

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../../tenants/isolation/driver.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
-import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../../testing/base/subject.ts'
+import { locationIn, proofMigrations, provisionedIn, type Subject } from '../../../testing/base/subject.ts'
 import { raw } from '../../../testing/leak/operations.ts'
 import { openSubject } from '../proof/subject.fixture.ts'
 import { LEFT } from './session-settings.ts'
@@ -54,7 +54,7 @@ export function sessionSettings(kinds: readonly string[]): void {
       const query = vi.spyOn(pg.Client.prototype, 'query')
       const other = await subject.open(proofMigrations('postgres'))
       // Where each tenant has a login, its own sessions are those that could begin with them.
-      const b = directHandle(other, placeIn(subject, other, kind.startsWith('database-pg') ? 'a' : 'b'))
+      const b = directHandle(other, locationIn(subject, other, kind.startsWith('database-pg') ? 'a' : 'b'))
       const left = Object.keys(LEFT)
       const taken = (await raw(b.db, TAKEN_OVER)).map(({ name }) => name)
       expect(taken.filter((name) => !left.includes(name))).toEqual([])

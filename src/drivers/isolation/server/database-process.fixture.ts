@@ -4,7 +4,7 @@ import { serveParent } from '../../../../test/support/child.ts'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import { createSecrets } from '../../../kernel/crypto/crypto.ts'
 import { Database } from '../../../kernel/database/database.ts'
-import type { Place, Placement } from '../../../tenants/isolation/driver.ts'
+import type { Placement, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
 import { databasePg } from '../database-pg.ts'
@@ -18,9 +18,9 @@ export interface ProcessOptions {
 }
 
 export type Question =
-  | { readonly what: 'provision'; readonly place: Place }
+  | { readonly what: 'provision'; readonly location: StorageLocation }
   /** Answers what the statement does, or fails with its code. */
-  | { readonly what: 'execute'; readonly place: Place; readonly text: string }
+  | { readonly what: 'execute'; readonly location: StorageLocation; readonly text: string }
 
 await serveParent(async ({ installation, placement, migrations }: ProcessOptions) => {
   const driver = databasePg()
@@ -35,8 +35,8 @@ await serveParent(async ({ installation, placement, migrations }: ProcessOptions
     log,
   })
   return async (question: Question) => {
-    if (question.what === 'provision') return driver.provision(question.place)
-    const { rows } = await driver.execute(question.place, { text: question.text })
+    if (question.what === 'provision') return driver.provision(question.location)
+    const { rows } = await driver.execute(question.location, { text: question.text })
     return rows
   }
 })

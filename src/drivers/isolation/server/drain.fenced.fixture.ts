@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../../tenants/isolation/driver.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
-import { placeIn, proofMigrations, type Subject } from '../../../testing/base/subject.ts'
+import { locationIn, proofMigrations, type Subject } from '../../../testing/base/subject.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { itemsOf, Outside } from '../../../testing/leak/operations-server.ts'
 import { openSubject } from '../proof/subject.fixture.ts'
@@ -42,9 +42,9 @@ export function behindTheFence(fenced: () => Fenced): void {
   test('every write that was acknowledged is there, and none comes later', async () => {
     const { subject, driver, outside } = fenced()
     const other = driver.capabilities.durable ? await subject.open(proofMigrations(driver.capabilities.engine)) : driver
-    const place = placeIn(subject, driver, 'hammered')
-    const view = subject.viewOf?.(place)
-    await driver.provision(place)
+    const location = locationIn(subject, driver, 'hammered')
+    const view = subject.viewOf?.(location)
+    await driver.provision(location)
     const acknowledged = new Set<number>()
     let [next, isOver, refused] = [0, false, 0]
     const write = async (handle: TenantHandle, worker: number) => {
@@ -63,7 +63,7 @@ export function behindTheFence(fenced: () => Fenced): void {
       return ids
     }
     const runWorker = async (number: number) => {
-      const handle = directHandle(number % 2 ? driver : other, place)
+      const handle = directHandle(number % 2 ? driver : other, location)
       while (!isOver) {
         const ids = await write(handle, number).catch(() => [])
         for (const id of ids) acknowledged.add(id)
@@ -73,8 +73,8 @@ export function behindTheFence(fenced: () => Fenced): void {
     }
     const workers = Array.from({ length: 8 }, (_, number) => runWorker(number))
     await eventually(() => expect(acknowledged.size).toBeGreaterThan(200))
-    await driver.fence(place)
-    await driver.drain(place)
+    await driver.fence(location)
+    await driver.drain(location)
     const rows = async () => {
       if (view) {
         const text = `select id from ${itemsOf(view)} ${view.tenantColumn === undefined ? '' : 'where tenant_id = $1'}`
@@ -91,17 +91,17 @@ export function behindTheFence(fenced: () => Fenced): void {
     await eventually(() => expect(refused).toBeGreaterThan(before + 50))
     isOver = true
     await Promise.all(workers)
-    if (!view) await driver.unfence(place)
+    if (!view) await driver.unfence(location)
     const later =
       (await rows()) ??
-      new Set((await driver.execute(place, { text: 'select id from items' })).rows.map(({ id }) => id))
+      new Set((await driver.execute(location, { text: 'select id from items' })).rows.map(({ id }) => id))
     if (there) expect(later).toEqual(there)
     expect([...acknowledged].filter((id) => !later.has(id))).toEqual([])
-    await driver.drop(place)
+    await driver.drop(location)
   })
 
   test('storage that is not there is no failure', async () => {
     const { subject, driver } = fenced()
-    await driver.drain(placeIn(subject, driver, 'never'), { maxMs: 0 })
+    await driver.drain(locationIn(subject, driver, 'never'), { maxMs: 0 })
   })
 }

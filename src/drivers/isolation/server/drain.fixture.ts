@@ -2,10 +2,10 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
-import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { WAITING_LOCKS } from '../../../testing/base/database.ts'
-import { placeIn, proofMigrations, provisionedIn, type Subject } from '../../../testing/base/subject.ts'
+import { locationIn, proofMigrations, provisionedIn, type Subject } from '../../../testing/base/subject.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { itemsOf, Outside } from '../../../testing/leak/operations-server.ts'
 import { openSubject } from '../proof/subject.fixture.ts'
@@ -51,26 +51,26 @@ export function drains(kinds: readonly string[]): void {
 
     interface Ground {
       readonly id: string
-      readonly place: Place
+      readonly location: StorageLocation
       readonly handle: TenantHandle
       /** Ids of the rows that are there, whatever stands before the storage. */
       readonly rows: () => Promise<number[]>
     }
     const fresh = async (): Promise<Ground> => {
       const id = `t${++numbered}`
-      const place = placeIn(subject, driver, id)
-      const view = subject.viewOf?.(place)
+      const location = locationIn(subject, driver, id)
+      const view = subject.viewOf?.(location)
       if (!view) throw new Error('there is no server')
       const [where, values] = view.tenantColumn === undefined ? ['', []] : ['where tenant_id = $1', [view.tenantColumn]]
       const text = `select id from ${itemsOf(view)} ${where} order by id`
       return {
         id,
-        place,
+        location,
         handle: await provisionedIn(subject, driver, id),
         rows: async () => (await outside.all(view, text, values)).map((row) => row.id),
       }
     }
-    const viewOf = ({ place }: Ground) => subject.viewOf?.(place) ?? expect.fail('there is no server')
+    const viewOf = ({ location }: Ground) => subject.viewOf?.(location) ?? expect.fail('there is no server')
     const atServer = (ground: Ground, text: string, values: unknown[] = []) => outside.all(viewOf(ground), text, values)
 
     /** A statement that does not end until the blocker does. */
@@ -102,8 +102,8 @@ export function drains(kinds: readonly string[]): void {
           ['by a function with its plan', 'calls', []],
         ])('%s and goes on', async (_, how, first) => {
           const ground = await fresh()
-          const { id, place } = ground
-          const connection = await driver.connect(place)
+          const { id, location } = ground
+          const connection = await driver.connect(location)
           const call = (n: number) => ({ text: 'select put($1, $2)', values: [n, `of ${id}`] })
           await connection.begin()
           await connection.query(call(1_000))
@@ -113,8 +113,8 @@ export function drains(kinds: readonly string[]): void {
           for (const what of first) {
             await connection.query(what === 'write' ? insert(1, id) : { text: 'select count(*) from items' })
           }
-          await driver.fence(place)
-          const draining = watched(driver.drain(place, LONG))
+          await driver.fence(location)
+          const draining = watched(driver.drain(location, LONG))
           const written = first.includes('write') ? [1, 1_000] : [1_000]
           for (let n = 2; n < ROUNDS; n++) {
             await connection.query({ text: 'savepoint before' })
@@ -143,8 +143,8 @@ export function drains(kinds: readonly string[]): void {
       const block = await blocker(ground)
       const [own, others] = [blocked(ground), blocked(other)]
       await areBlocked(ground, 2)
-      await driver.fence(ground.place)
-      const draining = watched(driver.drain(ground.place, LONG))
+      await driver.fence(ground.location)
+      const draining = watched(driver.drain(ground.location, LONG))
       for (let round = 0; round < ROUNDS; round++) await ground.rows()
       expect([draining.isOver, own.isOver, others.isOver]).toEqual([false, false, false])
       await block.end()
@@ -163,11 +163,11 @@ export function drains(kinds: readonly string[]): void {
 
     test('does not wait for transactions of other tenants, nor do they notice it', async () => {
       const [ground, other] = [await fresh(), await fresh()]
-      const busy = await driver.connect(other.place)
+      const busy = await driver.connect(other.location)
       await busy.begin()
       await busy.query(insert(1, other.id))
-      await driver.fence(ground.place)
-      await driver.drain(ground.place, { graceMs: 0, maxMs: 0 })
+      await driver.fence(ground.location)
+      await driver.drain(ground.location, { graceMs: 0, maxMs: 0 })
       await busy.query(insert(2, other.id))
       await busy.end('commit')
       busy.release()
@@ -189,8 +189,8 @@ export function drains(kinds: readonly string[]): void {
         expect(found).toHaveLength(1)
         return found
       })
-      await driver.fence(ground.place)
-      await driver.drain(ground.place, { graceMs: 0, maxMs: 0 })
+      await driver.fence(ground.location)
+      await driver.drain(ground.location, { graceMs: 0, maxMs: 0 })
       expect(working.isOver).toBe(false)
       await atServer(ground, 'select pg_cancel_backend($1)', [worker.pid])
       await expect(working.promise).rejects.toMatchObject({ code: '57014' })
@@ -200,11 +200,11 @@ export function drains(kinds: readonly string[]): void {
 
     test('does not wait for what has begun after it', async () => {
       const [ground, other] = [await fresh(), await fresh()]
-      const connection = await driver.connect(ground.place)
+      const connection = await driver.connect(ground.location)
       await connection.begin()
-      await driver.fence(ground.place)
+      await driver.fence(ground.location)
       const [{ at }] = await atServer(ground, 'select clock_timestamp()::text as at')
-      const draining = driver.drain(ground.place, LONG)
+      const draining = driver.drain(ground.location, LONG)
       await eventually(async () => {
         const looked = `select from pg_stat_activity where query like '%with locks as%' and query_start > $1::timestamptz
         and pid <> pg_backend_pid() and datname = current_database()`
@@ -223,12 +223,12 @@ export function drains(kinds: readonly string[]): void {
 
     test('nor for one that has failed: what is left of it cannot be committed', async () => {
       const ground = await fresh()
-      const connection = await driver.connect(ground.place)
+      const connection = await driver.connect(ground.location)
       await connection.begin()
       await connection.query(insert(1, ground.id))
-      await driver.fence(ground.place)
+      await driver.fence(ground.location)
       await expect(connection.query({ text: 'select 1 / 0' })).rejects.toThrow()
-      await driver.drain(ground.place, { graceMs: 0, maxMs: 0 })
+      await driver.drain(ground.location, { graceMs: 0, maxMs: 0 })
       await expect(connection.end('commit')).rejects.toThrow('was rolled back')
       connection.release()
       expect(await ground.rows()).toEqual([])
@@ -236,7 +236,7 @@ export function drains(kinds: readonly string[]): void {
 
     test('ends what its tenant leaves open, with all that it has written', async () => {
       const [ground, other] = [await fresh(), await fresh()]
-      const [idle, busy] = [await driver.connect(ground.place), await driver.connect(other.place)]
+      const [idle, busy] = [await driver.connect(ground.location), await driver.connect(other.location)]
       for (const [connection, { id }] of [
         [idle, ground],
         [busy, other],
@@ -244,15 +244,15 @@ export function drains(kinds: readonly string[]): void {
         await connection.begin()
         await connection.query(insert(1, id))
       }
-      await driver.fence(ground.place)
-      await driver.drain(ground.place, { graceMs: 0 })
+      await driver.fence(ground.location)
+      await driver.drain(ground.location, { graceMs: 0 })
       expect(await ground.rows()).toEqual([])
       await expect(idle.end('commit')).rejects.toThrow()
       idle.release(true)
       await busy.end('commit')
       busy.release()
       expect([await ground.rows(), await other.rows()]).toEqual([[], [1]])
-      await driver.unfence(ground.place)
+      await driver.unfence(ground.location)
       await ground.handle.pool.query(insert(2, ground.id))
       expect(await ground.rows()).toEqual([2])
     })
@@ -263,8 +263,8 @@ export function drains(kinds: readonly string[]): void {
       await held.connect() // another program with the tenants' login: it leaves no mark
       await held.query('begin')
       const [{ pid }] = (await held.query('select pg_backend_pid() as pid')).rows
-      await driver.fence(ground.place)
-      const refused = await driver.drain(ground.place, { graceMs: 0, maxMs: 20 }).catch((error) => error)
+      await driver.fence(ground.location)
+      const refused = await driver.drain(ground.location, { graceMs: 0, maxMs: 20 }).catch((error) => error)
       expect(refused).toMatchObject({
         code: 'E_DEPENDENCY_UNAVAILABLE',
         message: expect.stringMatching(
@@ -273,23 +273,23 @@ export function drains(kinds: readonly string[]): void {
         cause: { message: `still open: in process ${pid}` },
       })
       await held.query('commit')
-      await driver.drain(ground.place, { maxMs: 0 })
+      await driver.drain(ground.location, { maxMs: 0 })
       await held.end()
     })
 
     test('may be given up, and asked for again', async () => {
       const ground = await fresh()
-      const connection = await driver.connect(ground.place)
+      const connection = await driver.connect(ground.location)
       await connection.begin()
-      await driver.fence(ground.place)
+      await driver.fence(ground.location)
       const giving = new AbortController()
-      const draining = driver.drain(ground.place, { ...LONG, signal: giving.signal })
+      const draining = driver.drain(ground.location, { ...LONG, signal: giving.signal })
       giving.abort()
       await expect(draining).rejects.toThrow('aborted')
-      await expect(driver.drain(ground.place, { graceMs: 0, signal: giving.signal })).rejects.toThrow('aborted')
+      await expect(driver.drain(ground.location, { graceMs: 0, signal: giving.signal })).rejects.toThrow('aborted')
       await connection.end('rollback')
       connection.release()
-      await driver.drain(ground.place)
+      await driver.drain(ground.location)
     })
 
     behindTheFence(() => ({ subject, driver, outside }))

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { startEmbeddedPostgres } from '../../../service/embedded-postgres.ts'
-import { placeIn, proofMigrations, provisionedIn } from '../../../testing/base/subject.ts'
+import { locationIn, proofMigrations, provisionedIn } from '../../../testing/base/subject.ts'
 import { Outside } from '../../../testing/leak/operations-server.ts'
 import { openSubject } from '../proof/subject.fixture.ts'
 import { insert } from './drain.fenced.fixture.ts'
@@ -38,16 +38,16 @@ describe('where transactions may be prepared', () => {
         await client.query(`prepare transaction 'of ${id}'`)
         client.release(true)
       }
-      const place = placeIn(subject, driver, 'a')
-      const view = subject.viewOf?.(place) ?? expect.fail('there is no server')
-      await driver.fence(place)
-      await expect(driver.drain(place, { graceMs: 0, maxMs: 0 })).rejects.toMatchObject({
+      const location = locationIn(subject, driver, 'a')
+      const view = subject.viewOf?.(location) ?? expect.fail('there is no server')
+      await driver.fence(location)
+      await expect(driver.drain(location, { graceMs: 0, maxMs: 0 })).rejects.toMatchObject({
         code: 'E_DEPENDENCY_UNAVAILABLE',
         message: expect.stringMatching(/^A prepared transaction of the tenants' login/),
       })
       await outside.all(view, `rollback prepared 'of a'`)
-      await driver.drain(place, { graceMs: 0, maxMs: 0 })
-      await outside.all(subject.viewOf?.(placeIn(subject, driver, 'b')) ?? view, `rollback prepared 'of b'`)
+      await driver.drain(location, { graceMs: 0, maxMs: 0 })
+      await outside.all(subject.viewOf?.(locationIn(subject, driver, 'b')) ?? view, `rollback prepared 'of b'`)
     },
   )
 })

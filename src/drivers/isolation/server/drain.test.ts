@@ -1,11 +1,11 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { IsolationDriver, Place, TenantConnection } from '../../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation, TenantConnection } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
-import { placeIn, proofMigrations, type Subject } from '../../../testing/base/subject.ts'
+import { locationIn, proofMigrations, type Subject } from '../../../testing/base/subject.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { openSubject } from '../proof/subject.fixture.ts'
-import { createInstallation, placeOf, provisioned } from '../roles/installation.fixture.ts'
+import { createInstallation, locationOf, provisioned } from '../roles/installation.fixture.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { fencedDrains, insert } from './drain.fenced.fixture.ts'
 import { drains, LONG, watched } from './drain.fixture.ts'
@@ -16,32 +16,32 @@ fencedDrains(['database-pg, batch', 'sqlite-memory'])
 describe('a drain of sqlite-memory', () => {
   let subject: Subject
   let driver: IsolationDriver
-  let place: Place
+  let location: StorageLocation
   let connection: TenantConnection
 
   beforeAll(async () => {
     subject = await openSubject(inject('postgresUrl'), 'sqlite-memory')
     driver = await subject.open(proofMigrations('sqlite'))
-    place = placeIn(subject, driver, 'a')
-    await driver.provision(place)
+    location = locationIn(subject, driver, 'a')
+    await driver.provision(location)
   })
   afterAll(() => subject.close())
-  const ids = async () => (await driver.execute(place, { text: 'select id from items' })).rows.map(({ id }) => id)
+  const ids = async () => (await driver.execute(location, { text: 'select id from items' })).rows.map(({ id }) => id)
 
   test('waits for the transaction that has it, and ends it when that takes long', async () => {
-    connection = await driver.connect(place)
+    connection = await driver.connect(location)
     await connection.begin()
     await connection.query(insert(1, 'a'))
     await connection.query({ text: 'savepoint here' })
-    await driver.fence(place)
-    const patient = watched(driver.drain(place, LONG))
-    await expect(driver.drain(place, { graceMs: 60_000, maxMs: 0 })).rejects.toMatchObject({
+    await driver.fence(location)
+    const patient = watched(driver.drain(location, LONG))
+    await expect(driver.drain(location, { graceMs: 60_000, maxMs: 0 })).rejects.toMatchObject({
       code: 'E_DEPENDENCY_UNAVAILABLE',
     })
     expect(patient.isOver).toBe(false)
-    await driver.drain(place, { graceMs: 0 })
+    await driver.drain(location, { graceMs: 0 })
     await patient.promise
-    await driver.unfence(place)
+    await driver.unfence(location)
     for (const text of ['select 1', 'rollback to here', `insert into items (id, owner) values (2, 'of a')`]) {
       await expect(connection.query({ text })).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     }
@@ -71,7 +71,7 @@ describe('a drain of sqlite-memory', () => {
       },
     }
     const migrated = await subject.open([...proofMigrations('sqlite'), slow])
-    const there = placeIn(subject, migrated, 'slow')
+    const there = locationIn(subject, migrated, 'slow')
     await migrated.provision(there)
     await migrated.rollback(there, 1)
     gate = Promise.withResolvers()
@@ -108,11 +108,11 @@ test('an owner that may not end sessions of the login leaves that to the login',
     const client = await pool.connect()
     await client.query('begin')
     await client.query(insert(1, 'acme'))
-    await driver.fence(placeOf(driver, 'acme'))
-    await driver.drain(placeOf(driver, 'acme'), { graceMs: 0 })
+    await driver.fence(locationOf(driver, 'acme'))
+    await driver.drain(locationOf(driver, 'acme'), { graceMs: 0 })
     await expect(client.query('commit')).rejects.toThrow()
     client.release(true)
-    await driver.unfence(placeOf(driver, 'acme'))
+    await driver.unfence(locationOf(driver, 'acme'))
     expect((await pool.query('select id from items')).rows).toEqual([])
   } finally {
     await installation.end()

@@ -3,13 +3,13 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
-import type { IsolationDriver, Place } from '../../../tenants/isolation/driver.ts'
+import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { WAITING_LOCKS } from '../../../testing/base/database.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { exported, type HeldCopy, never, replayed } from '../copy/copy.fixture.ts'
 import { scratchOf } from '../copy/copy-in-shared.ts'
-import { KINDS, type Kind, openSide, places, type Side, withOwner } from '../copy/sides.fixture.ts'
+import { KINDS, type Kind, locationFor, openSide, type Side, withOwner } from '../copy/sides.fixture.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { PostgresServer } from './postgres-server.ts'
 import { dropDatabase } from './tenant-database.ts'
@@ -36,7 +36,7 @@ beforeAll(async () => {
   side = await openSide(inject('postgresUrl'), { migrations: NOTES })
   others = await anotherProcess(side)
   await filled('source')
-  held = await exported(side.drivers['schema-pg'], place('schema-pg', 'source'))
+  held = await exported(side.drivers['schema-pg'], locationOf('schema-pg', 'source'))
 })
 afterAll(() => side.end())
 
@@ -73,15 +73,15 @@ function hanging(where: 'before the rows' | 'in the rows') {
   return { copy, reached: reached.promise, goOn: () => released.resolve() }
 }
 
-const place = (kind: Kind, id: string) => places(side, kind, id)
+const locationOf = (kind: Kind, id: string) => locationFor(side, kind, id)
 const sql = async (text: string) => (await side.installation.database.sql(text)).rows
 async function filled(id: string, kind: Kind = 'schema-pg'): Promise<void> {
-  await side.drivers[kind].provision(place(kind, id))
-  await directHandle(side.drivers[kind], place(kind, id)).pool.query('insert into notes (id) values (1), (2)')
+  await side.drivers[kind].provision(locationOf(kind, id))
+  await directHandle(side.drivers[kind], locationOf(kind, id)).pool.query('insert into notes (id) values (1), (2)')
 }
 
 /** Whether there is something, also what no tenant could reach. */
-async function isThere(at: Place): Promise<boolean> {
+async function isThere(at: StorageLocation): Promise<boolean> {
   if (at.isolation === 'rowscope-pg') {
     const [{ rows }] = await sql(
       `select count(*)::int as rows from tenantry_rows.notes where tenant_id = '${at.locator}'`,
@@ -107,7 +107,7 @@ const waiting = (count: number) =>
 
 describe('what hangs in the middle of its work', () => {
   const importing = async (kind: Kind, id: string) => {
-    const at = place(kind, id)
+    const at = locationOf(kind, id)
     const { copy, reached, goOn } = hanging('before the rows')
     const imported = side.drivers[kind].import(at, copy, { signal: never() })
     await reached
@@ -121,7 +121,7 @@ describe('what hangs in the middle of its work', () => {
   }
   const holdingOf = async (id: string, lock: (locator: string) => string) => {
     await filled(id, 'database-pg')
-    const at = place('database-pg', id)
+    const at = locationOf('database-pg', id)
     return { at, end: await holding(lock(at.locator)) }
   }
 
@@ -132,7 +132,7 @@ describe('what hangs in the middle of its work', () => {
       holdingOf('made', LOCKS['database-pg']),
       holdingOf('opened', lockOf),
     ])
-    const drop = (at: Place) => others[at.isolation as Kind].drop(at)
+    const drop = (at: StorageLocation) => others[at.isolation as Kind].drop(at)
     expect(await Promise.allSettled(stuck.map(({ at }) => drop(at)))).toMatchObject(
       Array(4).fill({
         reason: {
@@ -151,7 +151,7 @@ describe('what hangs in the middle of its work', () => {
   })
 
   test('in a database of its own is ended', async () => {
-    const at = place('database-pg', 'hanging')
+    const at = locationOf('database-pg', 'hanging')
     const { copy, reached, goOn } = hanging('before the rows')
     const imported = side.drivers['database-pg'].import(at, copy, { signal: never() }).catch((error) => error)
     await reached
@@ -163,9 +163,9 @@ describe('what hangs in the middle of its work', () => {
 
   test('elsewhere on the server, in the rows of a copy, is not waited for by a drop', async () => {
     await filled('apart', 'database-pg')
-    const at = place('database-pg', 'apart')
+    const at = locationOf('database-pg', 'apart')
     const { copy, reached, goOn } = hanging('in the rows')
-    const imported = side.drivers['schema-pg'].import(place('schema-pg', 'slow'), copy, { signal: never() })
+    const imported = side.drivers['schema-pg'].import(locationOf('schema-pg', 'slow'), copy, { signal: never() })
     await reached
     const server = PostgresServer.of(await side.installation.prepare(), createLogger({ level: 'silent' }))
     const failure = await dropDatabase(server, at.locator, 300).catch((error) => error)
@@ -187,8 +187,8 @@ describe('what hangs in the middle of its work', () => {
   test('for one tenant, in tables that all share, does not keep another from being dropped', async () => {
     await filled('leaving', 'rowscope-pg')
     const { at, end } = await importing('rowscope-pg', 'coming')
-    await others['rowscope-pg'].drop(place('rowscope-pg', 'leaving'))
-    expect(await isThere(place('rowscope-pg', 'leaving'))).toBe(false)
+    await others['rowscope-pg'].drop(locationOf('rowscope-pg', 'leaving'))
+    expect(await isThere(locationOf('rowscope-pg', 'leaving'))).toBe(false)
     await end()
     expect(await isThere(at)).toBe(true)
   })
@@ -197,9 +197,9 @@ describe('what hangs in the middle of its work', () => {
 describe('what is made where all was dropped', () => {
   const gone = new Error('the place was given up')
   const makings = {
-    import: (driver: IsolationDriver, at: Place, refuseGivenUp: () => Promise<void>) =>
+    import: (driver: IsolationDriver, at: StorageLocation, refuseGivenUp: () => Promise<void>) =>
       driver.import(at, replayed(held), { signal: never(), refuseGivenUp }),
-    provision: (driver: IsolationDriver, at: Place, refuseGivenUp: () => Promise<void>) =>
+    provision: (driver: IsolationDriver, at: StorageLocation, refuseGivenUp: () => Promise<void>) =>
       driver.provision(at, { refuseGivenUp }),
   }
   const cases = [
@@ -208,7 +208,7 @@ describe('what is made where all was dropped', () => {
   ]
 
   test.each(cases)('is nothing: %s by %s, after the drop, finds that it was given up', async (what, kind) => {
-    const at = place(kind, 'late')
+    const at = locationOf(kind, 'late')
     let isGivenUp = false
     const release = await holding(LOCKS[kind](at.locator))
     const dropping = others[kind].drop(at)
@@ -225,7 +225,7 @@ describe('what is made where all was dropped', () => {
   })
 
   test.each(cases)('is nothing: %s by %s, before the drop, is removed by it', async (what, kind) => {
-    const at = place(kind, 'early')
+    const at = locationOf(kind, 'early')
     let dropping: Promise<void> | undefined
     const making = makings[what](side.drivers[kind], at, async () => {
       dropping = others[kind].drop(at) // what was asked is true no more, and nothing has been made yet
@@ -237,7 +237,7 @@ describe('what is made where all was dropped', () => {
   })
 
   test('is nothing while others copy the template', async () => {
-    const at = place('database-pg', 'queued')
+    const at = locationOf('database-pg', 'queued')
     const release = await holding(`hashtextextended('template0', 2)`)
     const making = side.drivers['database-pg'].provision(at).catch((error) => error)
     await waiting(1)
@@ -253,7 +253,7 @@ describe('what is made where all was dropped', () => {
 test.each(['schema-pg', 'rowscope-pg'] as const)(
   'an import by %s that waits for the storage ends when it is not wanted any more, whoever has that',
   async (kind) => {
-    const at = place(kind, 'waiting')
+    const at = locationOf(kind, 'waiting')
     const release = await holding(LOCKS[kind](at.locator))
     const abort = new AbortController()
     const reason = new Error('not wanted any more')
@@ -274,12 +274,12 @@ test('tenants are dropped at the same moment where the policy of their owner is 
       const { database } = theirs.installation
       for (let round = 0; round < 5; round++) {
         for (const id of ['one', 'two'])
-          await theirs.drivers['rowscope-pg'].provision(places(theirs, 'rowscope-pg', id))
+          await theirs.drivers['rowscope-pg'].provision(locationFor(theirs, 'rowscope-pg', id))
         await database.sql(`do $$ declare name text; begin
           for name in select polname from pg_policy where polname like 'tenantry_owner%' loop
             execute format('drop policy %I on tenantry_rows.notes', name);
           end loop; end $$`)
-        const dropping = ['one', 'two'].map((id, n) => drivers[n]?.drop(places(theirs, 'rowscope-pg', id)))
+        const dropping = ['one', 'two'].map((id, n) => drivers[n]?.drop(locationFor(theirs, 'rowscope-pg', id)))
         expect(await Promise.allSettled(dropping)).toMatchObject(Array(2).fill({ status: 'fulfilled' }))
       }
     } finally {

@@ -39,6 +39,6 @@ test('can be suspended there all the same, and are closed where the server is kn
   const { storage, registry } = opened.tenancy.tenants
   const located = await registry.refresh('globex')
   if (!located) throw new Error('there is no globex')
-  const driver = storage.driver(located.place.isolation)
-  await eventually(async () => expect(await driver.isFenced(located.place)).toBe(true), 20_000)
+  const driver = storage.driver(located.location.isolation)
+  await eventually(async () => expect(await driver.isFenced(located.location)).toBe(true), 20_000)
 })

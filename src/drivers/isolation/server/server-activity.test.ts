@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { proofMigrations } from '../../../testing/base/subject.ts'
 import { databasePg } from '../database-pg.ts'
-import { createInstallation, type Installation, placeOf, provisioned } from '../roles/installation.fixture.ts'
+import { createInstallation, type Installation, locationOf, provisioned } from '../roles/installation.fixture.ts'
 import { schemaPg } from '../schema-pg.ts'
 
 const owner = `owner_${Math.random().toString(36).slice(2, 10)}`
@@ -83,7 +83,7 @@ test('the sessions of the owner and of the login are told, nobody else’s, and 
 test('the sessions of tenants with logins of their own are told, by an owner that is no superuser', async () => {
   const driver = await installation.open(await installation.prepare(), { driver: () => databasePg() })
   const { pool } = await provisioned(driver, 'globex')
-  const { locator } = placeOf(driver, 'globex')
+  const { locator } = locationOf(driver, 'globex')
   const client = await pool.connect()
   await client.query('begin')
   await client.query(`select 'of globex'`)
@@ -93,5 +93,5 @@ test('the sessions of tenants with logins of their own are told, by an owner tha
   )
   await client.query('rollback')
   client.release()
-  await driver.drop(placeOf(driver, 'globex'))
+  await driver.drop(locationOf(driver, 'globex'))
 })

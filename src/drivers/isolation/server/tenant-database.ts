@@ -18,7 +18,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
-import type { MakingOptions, StoredPlace } from '../../../tenants/isolation/driver.ts'
+import type { MakingOptions, StoredLocation } from '../../../tenants/isolation/driver.ts'
 import { dropOwnLogin, isOpenTo, loginOf, makeOwnLogin } from '../roles/own-login-role.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { locked, lockedInTime } from '../transactions/storage-lock.ts'
@@ -191,7 +191,7 @@ async function stillThere(client: pg.ClientBase, cause: unknown): Promise<Error>
 }
 
 /** The databases made for this installation, opened or not: its scope role has a right on each. */
-export async function databasesOf(server: PostgresServer): Promise<StoredPlace[]> {
+export async function databasesOf(server: PostgresServer): Promise<StoredLocation[]> {
   const { rows } = await server.ownedWithTimeout((client) =>
     client.query(
       `select datname as locator, not ${isOpenTo('$2', '$1')} as "isFenced"

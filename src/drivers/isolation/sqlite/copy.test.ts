@@ -4,11 +4,11 @@ import { sql } from 'kysely'
 import { afterEach, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
-import type { IsolationDriver, Place, Placement } from '../../../tenants/isolation/driver.ts'
+import type { IsolationDriver, Placement, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { exported, type HeldCopy, held, never, replayed } from '../copy/copy.fixture.ts'
-import { createInstallation, placeOf } from '../roles/installation.fixture.ts'
+import { createInstallation, locationOf } from '../roles/installation.fixture.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { sqliteMemory } from './driver.ts'
 
@@ -38,15 +38,15 @@ async function open(migrations: readonly TenantMigration[]): Promise<IsolationDr
   drivers.push(driver)
   return driver
 }
-const run = async (driver: IsolationDriver, place: Place, text: string, values: readonly unknown[] = []) =>
-  (await driver.execute(place, { text, values, rowMode: 'array' })).rows as unknown[][]
+const run = async (driver: IsolationDriver, location: StorageLocation, text: string, values: readonly unknown[] = []) =>
+  (await driver.execute(location, { text, values, rowMode: 'array' })).rows as unknown[][]
 /** Each value with its type, in the order in which rows were put there. */
-async function contents(driver: IsolationDriver, place: Place, table: string, columns: readonly string[]) {
+async function contents(driver: IsolationDriver, location: StorageLocation, table: string, columns: readonly string[]) {
   const selected = columns.flatMap((column) => [`typeof(${column})`, column])
-  return run(driver, place, `select ${selected.join(', ')} from ${table}`)
+  return run(driver, location, `select ${selected.join(', ')} from ${table}`)
 }
-const into = (driver: IsolationDriver, place: Place, copy: TenantCopy | HeldCopy, bytes?: number) =>
-  driver.import(place, 'csv' in copy ? replayed(copy, bytes) : copy, { signal: never() })
+const into = (driver: IsolationDriver, location: StorageLocation, copy: TenantCopy | HeldCopy, bytes?: number) =>
+  driver.import(location, 'csv' in copy ? replayed(copy, bytes) : copy, { signal: never() })
 /** The same with other lines in one table. */
 const altered = (copy: HeldCopy, table: string, csv: string, rows = csv.split('\n').length - 2): HeldCopy => ({
   ...copy,
@@ -61,7 +61,7 @@ const NOTES = migration(
 const TAGS = migration('0002_tags', `create table tags (tag text primary key, uses int not null default 7)`)
 async function withNotes(...migrations: readonly TenantMigration[]) {
   const driver = await open([NOTES, ...migrations])
-  const [source, target] = [placeOf(driver, 'source'), placeOf(driver, 'target')]
+  const [source, target] = [locationOf(driver, 'source'), locationOf(driver, 'target')]
   await driver.provision(source)
   return { driver, source, target }
 }
@@ -111,7 +111,7 @@ describe('a copy of sqlite-memory', () => {
         fc.array(fc.tuple(...types.map(() => cell)), { maxLength: 6 }),
         fc.integer({ min: 1, max: 40 }),
         async (rows, bytes) => {
-          const [source, target] = [placeOf(driver, `s${++number}`), placeOf(driver, `t${number}`)]
+          const [source, target] = [locationOf(driver, `s${++number}`), locationOf(driver, `t${number}`)]
           await driver.provision(source)
           for (const row of rows) {
             const placed = row.map(({ as }, at) => (as === 'real' ? `cast($${at + 1} as real)` : `$${at + 1}`))
@@ -133,16 +133,16 @@ describe('a copy of sqlite-memory', () => {
 
   test('is CSV in which texts have quotes, and nothing else has', async () => {
     const driver = await open([migration('0001', 'create table t (a, "b c", tenant_id, twice as (a || a))')])
-    const place = placeOf(driver, 'a')
-    await driver.provision(place)
-    await run(driver, place, 'insert into t values ($1, $2, $3)', ['1', 1, null])
-    await run(driver, place, 'insert into t values ($1, $2, $3)', [null, '', '"'])
+    const location = locationOf(driver, 'a')
+    await driver.provision(location)
+    await run(driver, location, 'insert into t values ($1, $2, $3)', ['1', 1, null])
+    await run(driver, location, 'insert into t values ($1, $2, $3)', [null, '', '"'])
     await run(
       driver,
-      place,
+      location,
       `insert into t values (1e308, x'00ff', -9223372036854775808), (9e999, 1.0, 1e21), (0.0 * -1, null, null)`,
     )
-    const { description, csv, totals } = await exported(driver, place)
+    const { description, csv, totals } = await exported(driver, location)
     const text = 'a,b c,tenant_id\n"1",1,\n,"",""""\n1e+308,\\x00ff,-9223372036854775808\nInfinity,1.0,1e+21\n-0.0,,\n'
     expect(csv.get('t')).toBe(text)
     expect(totals).toEqual([{ name: 't', rows: 5, bytes: Buffer.byteLength(text) }])
@@ -158,9 +158,9 @@ describe('a copy of sqlite-memory', () => {
       ],
       sequences: [],
     })
-    const target = placeOf(driver, 'b')
+    const target = locationOf(driver, 'b')
     await into(driver, target, { description, csv, totals })
-    expect(await run(driver, target, 'select * from t')).toEqual(await run(driver, place, 'select * from t'))
+    expect(await run(driver, target, 'select * from t')).toEqual(await run(driver, location, 'select * from t'))
   })
 
   test('leaves out whose the rows are, and what follows from others', async () => {
@@ -184,7 +184,7 @@ describe('a copy of sqlite-memory', () => {
         'create table empty (a)',
       ),
     ])
-    const [source, target] = [placeOf(driver, 'source'), placeOf(driver, 'target')]
+    const [source, target] = [locationOf(driver, 'source'), locationOf(driver, 'target')]
     await driver.provision(source)
     await run(driver, source, `insert into by_key values ('b', 2), ('a', 1)`)
     await run(driver, source, `insert into strictly values (1.5, 7, x'01'), ('1', null, null), (null, 1, null)`)
@@ -209,11 +209,11 @@ describe('a copy of sqlite-memory', () => {
     expect(copy.description.sequences).toEqual([{ name: 'notes', lastValue: '3', isCalled: true }])
     await into(driver, target, copy)
     expect(await run(driver, target, `insert into notes (text) values ('d') returning id`)).toEqual([[4]])
-    const behind = placeOf(driver, 'behind')
+    const behind = locationOf(driver, 'behind')
     await into(driver, behind, altered(copy, 'notes', 'id,text,parent\n9,"later",\n'))
     await run(driver, behind, 'delete from notes')
     expect(await run(driver, behind, `insert into notes (text) values ('d') returning id`)).toEqual([[10]])
-    const emptied = placeOf(driver, 'emptied')
+    const emptied = locationOf(driver, 'emptied')
     await into(driver, emptied, altered(copy, 'notes', 'id,text,parent\n'))
     expect(await run(driver, emptied, `insert into notes (text) values ('d') returning id`)).toEqual([[4]])
   })
@@ -238,7 +238,7 @@ describe('a copy of sqlite-memory', () => {
     expect(await run(driver, target, 'select egg, hen from hens join eggs on egg = eggs.id')).toEqual([[1, 1]])
     await expect(run(driver, target, 'insert into eggs values (2, 9)')).rejects.toMatchObject({ code: '23503' })
     const loose = altered(copy, 'notes', 'id,text,parent\n1,"leaf",2\n')
-    const refused = placeOf(driver, 'refused')
+    const refused = locationOf(driver, 'refused')
     await expect(into(driver, refused, loose)).rejects.toMatchObject({
       code: 'E_BACKUP_INCOMPATIBLE',
       message: 'A row of the copy for the table "notes" refers to one that is not there.',
@@ -264,7 +264,7 @@ describe('a copy of sqlite-memory', () => {
     await into(driver, target, await exported(driver, source))
     expect(await run(driver, target, 'select what from journal')).toEqual(before)
     expect(await run(driver, target, 'select text from notes')).toEqual([['loud']])
-    for (const place of [source, target]) await run(driver, place, `insert into shown values ('b')`)
+    for (const location of [source, target]) await run(driver, location, `insert into shown values ('b')`)
     expect(await run(driver, target, 'select what from journal')).toEqual(
       await run(driver, source, 'select what from journal'),
     )
@@ -303,10 +303,10 @@ describe('a copy of sqlite-memory', () => {
         : 'delete from found',
     )
     await run(driver, source, 'delete from notes')
-    const look = async (place: Place) => [
-      await run(driver, place, `select rowid, text from found where ${condition} order by rowid`),
-      await run(driver, place, 'pragma integrity_check'),
-      await run(driver, place, `insert into found (found) values ('integrity-check')`),
+    const look = async (location: StorageLocation) => [
+      await run(driver, location, `select rowid, text from found where ${condition} order by rowid`),
+      await run(driver, location, 'pragma integrity_check'),
+      await run(driver, location, `insert into found (found) values ('integrity-check')`),
     ]
     for (const words of ['a quick fox', 'a lazy dog', 'the fox again', 'gone']) {
       const [[id]] = (await run(driver, source, 'insert into notes (text) values ($1) returning id', [words])) as [
@@ -318,9 +318,9 @@ describe('a copy of sqlite-memory', () => {
     expect(before[0]).toHaveLength(2)
     await into(driver, target, await exported(driver, source))
     expect(await look(target)).toEqual(before)
-    for (const place of [source, target]) {
-      await run(driver, place, `insert into notes (id, text) values (9, 'fox nine')`)
-      await run(driver, place, `insert into found (rowid, text) values (9, 'fox nine')`)
+    for (const storage of [source, target]) {
+      await run(driver, storage, `insert into notes (id, text) values (9, 'fox nine')`)
+      await run(driver, storage, `insert into found (rowid, text) values (9, 'fox nine')`)
     }
     expect(await look(target)).toEqual(await look(source))
     await expect(run(driver, target, 'delete from found_content')).rejects.toThrow(/may not be modified|no such table/)
@@ -390,7 +390,7 @@ describe('while sqlite-memory is read', () => {
     await expect(skipping).rejects.toThrow('was not read to its end')
     const early = driver.export(source, (copy) => copy.totals(), { signal: never() })
     await expect(early).rejects.toThrow('not all tables')
-    await expect(exported(driver, placeOf(driver, 'never'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+    await expect(exported(driver, locationOf(driver, 'never'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
   })
 
   test('it may be given up', async () => {
@@ -430,7 +430,7 @@ describe('an import into sqlite-memory', () => {
         'insert into more values (1)',
       ),
     ])
-    const target = placeOf(later, 'target')
+    const target = locationOf(later, 'target')
     const phases: string[] = []
     const imported = await later.import(target, replayed(copy), {
       signal: never(),
@@ -645,8 +645,8 @@ describe('between sqlite-memory and PostgreSQL', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(row, { maxLength: 8 }), async (rows) => {
         number++
-        const [source, back] = [placeOf(driver, `s${number}`), placeOf(driver, `b${number}`)]
-        const there = placeOf(postgres, `p${number}`)
+        const [source, back] = [locationOf(driver, `s${number}`), locationOf(driver, `b${number}`)]
+        const there = locationOf(postgres, `p${number}`)
         await driver.provision(source)
         const { db } = directHandle(driver, source)
         for (const [id, values] of rows.entries()) {
@@ -676,7 +676,7 @@ describe('between sqlite-memory and PostgreSQL', () => {
     const installation = await createInstallation(inject('postgresUrl'), { driver: () => schemaPg(), migrations: [pg] })
     onTestFinished(() => installation.end())
     const postgres = await installation.open(await installation.prepare())
-    const there = placeOf(postgres, 'a')
+    const there = locationOf(postgres, 'a')
     await postgres.provision(there)
     await run(
       postgres,
@@ -698,13 +698,13 @@ describe('between sqlite-memory and PostgreSQL', () => {
         },
       },
     ])
-    const place = placeOf(driver, 'a')
-    await into(driver, place, await exported(postgres, there), 5)
+    const location = locationOf(driver, 'a')
+    await into(driver, location, await exported(postgres, there), 5)
     const columns = ['b', 'i', 's', 'l', 'r', 'd', 'n', 't', 'y', 'z', 'j', 'a', 'u', '"free date"', 'g']
     const int = (value: number | bigint) => ['integer', value]
     const text = (value: string) => ['text', value]
     const nil = ['null', null]
-    expect(await contents(driver, place, 'kinds', columns)).toEqual(
+    expect(await contents(driver, location, 'kinds', columns)).toEqual(
       [
         [
           int(1),
@@ -760,8 +760,8 @@ describe('between sqlite-memory and PostgreSQL', () => {
         [nil, nil, nil, nil, nil, nil, nil, text('t'), nil, text('0044-03-15 00:00:00+00 BC'), nil, nil, nil, nil, nil],
       ].map((row) => row.flat()),
     )
-    expect(await run(driver, place, 'insert into kinds (b) values (1) returning id')).toEqual([[10]])
-    const [unused, empty] = [placeOf(postgres, 'unused'), placeOf(driver, 'empty')]
+    expect(await run(driver, location, 'insert into kinds (b) values (1) returning id')).toEqual([[10]])
+    const [unused, empty] = [locationOf(postgres, 'unused'), locationOf(driver, 'empty')]
     await postgres.provision(unused)
     await into(driver, empty, await exported(postgres, unused))
     expect(await run(driver, empty, 'insert into kinds (b) values (1) returning id')).toEqual([[1]])

@@ -10,7 +10,7 @@ import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { inTransaction } from '../../../testing/base/in-transaction.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
-import { placeOf, provisioned } from '../roles/installation.fixture.ts'
+import { locationOf, provisioned } from '../roles/installation.fixture.ts'
 import { refuseWithoutAuthorizer, sqliteMemory } from './driver.ts'
 
 const NOTES: TenantMigration = {
@@ -573,16 +573,16 @@ describe('a client of the pool', () => {
 describe('a migration', () => {
   test('and its record are there together, in order, and can be taken back', async () => {
     const driver = await open([NOTES, TAGS])
-    const place = placeOf(driver, 'a')
-    expect(await driver.provision(place)).toEqual(['0001_notes', '0002_tags'])
-    expect(await driver.provision(place)).toEqual(['0001_notes', '0002_tags'])
-    expect(await driver.migrate(place)).toEqual([])
-    expect(await driver.rollback(place, 1)).toEqual(['0002_tags'])
-    expect(await driver.applied(place)).toEqual(['0001_notes'])
-    await expect(raw(directHandle(driver, place).db, 'select * from tags')).rejects.toMatchObject({ code: '42P01' })
-    expect(await driver.migrate(place)).toEqual(['0002_tags'])
-    expect(await driver.rollback(place, 9)).toEqual(['0002_tags', '0001_notes'])
-    expect(await driver.applied(place)).toEqual([])
+    const location = locationOf(driver, 'a')
+    expect(await driver.provision(location)).toEqual(['0001_notes', '0002_tags'])
+    expect(await driver.provision(location)).toEqual(['0001_notes', '0002_tags'])
+    expect(await driver.migrate(location)).toEqual([])
+    expect(await driver.rollback(location, 1)).toEqual(['0002_tags'])
+    expect(await driver.applied(location)).toEqual(['0001_notes'])
+    await expect(raw(directHandle(driver, location).db, 'select * from tags')).rejects.toMatchObject({ code: '42P01' })
+    expect(await driver.migrate(location)).toEqual(['0002_tags'])
+    expect(await driver.rollback(location, 9)).toEqual(['0002_tags', '0001_notes'])
+    expect(await driver.applied(location)).toEqual([])
   })
 
   test('that fails takes back all that were run with it, and names itself', async () => {
@@ -596,15 +596,15 @@ describe('a migration', () => {
     const { db } = await provisioned(driver, 'a')
     await insert(db, 1)
     migrations.push(TAGS, failing)
-    await expect(driver.migrate(placeOf(driver, 'a'))).rejects.toMatchObject({
+    await expect(driver.migrate(locationOf(driver, 'a'))).rejects.toMatchObject({
       code: 'E_MIGRATION_FAILED',
       message: expect.stringMatching(/0003_failing \(up\) failed \(SQLSTATE 42601\)/),
     })
-    expect(await driver.applied(placeOf(driver, 'a'))).toEqual(['0001_notes'])
+    expect(await driver.applied(locationOf(driver, 'a'))).toEqual(['0001_notes'])
     expect(await owners(db)).toEqual(['a'])
     await expect(raw(db, 'select note from notes')).rejects.toMatchObject({ code: '42703' })
-    await expect(driver.provision(placeOf(driver, 'b'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
-    await expect(driver.applied(placeOf(driver, 'b'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+    await expect(driver.provision(locationOf(driver, 'b'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
+    await expect(driver.applied(locationOf(driver, 'b'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
   })
 
   test.each<[string, TenantMigration['up']]>([
@@ -621,10 +621,10 @@ describe('a migration', () => {
     ],
   ])('that %s is refused', async (_, up) => {
     const driver = await open([NOTES, { name: '0002_wrong', checksum: '2', up }])
-    await expect(driver.provision(placeOf(driver, 'a'))).rejects.toMatchObject({
+    await expect(driver.provision(locationOf(driver, 'a'))).rejects.toMatchObject({
       code: expect.stringMatching(/E_MIGRATION_FAILED|23503/),
     })
-    await expect(driver.applied(placeOf(driver, 'a'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+    await expect(driver.applied(locationOf(driver, 'a'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
   })
 
   test('whose handle is kept reaches nothing afterwards', async () => {
@@ -646,24 +646,24 @@ describe('a migration', () => {
       code: 'E_MIGRATION_FAILED',
       message: expect.stringContaining('write it as 0002_sql.ts with up(db)'),
     }
-    await expect(driver.provision(placeOf(driver, 'a'))).rejects.toMatchObject(refused)
-    await expect(driver.applied(placeOf(driver, 'a'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
+    await expect(driver.provision(locationOf(driver, 'a'))).rejects.toMatchObject(refused)
+    await expect(driver.applied(locationOf(driver, 'a'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
     const back = await open([{ ...NOTES, down: 'drop table notes' }])
-    await expect(back.provision(placeOf(back, 'a'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
+    await expect(back.provision(locationOf(back, 'a'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
   })
 
   test('that was changed after it had been run, is not known, or cannot be taken back, is refused', async () => {
     const migrations = [NOTES, { ...TAGS, down: undefined }]
     const driver = await open(migrations)
-    const place = placeOf(driver, 'a')
-    await driver.provision(place)
-    await expect(driver.rollback(place, 2)).rejects.toThrow('0002_tags cannot be taken back')
+    const location = locationOf(driver, 'a')
+    await driver.provision(location)
+    await expect(driver.rollback(location, 2)).rejects.toThrow('0002_tags cannot be taken back')
     migrations.splice(0, 2, { ...NOTES, checksum: 'edited' })
-    await expect(driver.migrate(place)).rejects.toThrow('0001_notes was changed after it had been run')
-    await expect(driver.provision(place)).rejects.toThrow('0001_notes was changed')
+    await expect(driver.migrate(location)).rejects.toThrow('0001_notes was changed after it had been run')
+    await expect(driver.provision(location)).rejects.toThrow('0001_notes was changed')
     migrations.splice(0, 1, NOTES)
-    expect(await driver.applied(place)).toEqual(['0001_notes', '0002_tags'])
-    await expect(driver.rollback(place, 1)).rejects.toThrow('0002_tags is not known here')
+    expect(await driver.applied(location)).toEqual(['0001_notes', '0002_tags'])
+    await expect(driver.rollback(location, 1)).rejects.toThrow('0002_tags is not known here')
   })
 
   test('waits for a transaction for as long as it is told, and then changes nothing', async () => {
@@ -673,15 +673,15 @@ describe('a migration', () => {
     await owners(tx)
     for (const change of [
       driver.migrate,
-      (...[place, options]: Parameters<typeof driver.migrate>) => driver.rollback(place, 1, options),
+      (...[location, options]: Parameters<typeof driver.migrate>) => driver.rollback(location, 1, options),
     ]) {
-      await expect(change(placeOf(driver, 'a'), { lockTimeoutMs: 1 })).rejects.toMatchObject({
+      await expect(change(locationOf(driver, 'a'), { lockTimeoutMs: 1 })).rejects.toMatchObject({
         code: 'E_TENANT_CONNECTION_LIMIT',
         message: expect.stringContaining('within 1 ms'),
       })
     }
     await tx.commit().execute()
-    expect(await driver.applied(placeOf(driver, 'a'))).toEqual(['0001_notes'])
+    expect(await driver.applied(locationOf(driver, 'a'))).toEqual(['0001_notes'])
   })
 
   test('runs once, however many ask for it at the same time', async () => {
@@ -699,7 +699,7 @@ describe('a migration', () => {
     const driver = await open(migrations)
     const { db } = await provisioned(driver, 'a')
     migrations.push(counting)
-    const ran = await Promise.all(Array.from({ length: 10 }, () => driver.migrate(placeOf(driver, 'a'))))
+    const ran = await Promise.all(Array.from({ length: 10 }, () => driver.migrate(locationOf(driver, 'a'))))
     expect(ran.flat()).toEqual(['0002_counting'])
     expect([runs, await owners(db)]).toEqual([1, ['once']])
   })
@@ -715,9 +715,9 @@ describe('storage', () => {
       },
     }
     const driver = await open([NOTES, slow])
-    const place = placeOf(driver, 'a')
-    const { db } = directHandle(driver, place)
-    const making = Array.from({ length: 5 }, () => driver.provision(place))
+    const location = locationOf(driver, 'a')
+    const { db } = directHandle(driver, location)
+    const making = Array.from({ length: 5 }, () => driver.provision(location))
     await expect(raw(db, 'select * from notes')).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
     await making[0]
     await insert(db, 1)
@@ -728,8 +728,8 @@ describe('storage', () => {
 
   test('that is not in this process is answered as such, and never made in silence', async () => {
     const { driver } = await opened('a')
-    const place = placeOf(driver, 'elsewhere')
-    const { db, pool, transaction } = directHandle(driver, place)
+    const location = locationOf(driver, 'elsewhere')
+    const { db, pool, transaction } = directHandle(driver, location)
     const missing = {
       code: 'E_TENANT_NOT_READY',
       status: 503,
@@ -739,19 +739,19 @@ describe('storage', () => {
       () => raw(db, 'select 1'),
       () => pool.query('select 1'),
       () => transaction((tx) => raw(tx, 'select 1')),
-      () => driver.applied(place),
-      () => driver.migrate(place),
-      () => driver.rollback(place, 1),
-      () => driver.unfence(place),
-      () => directHandle(driver, { ...placeOf(driver, 'a'), placement: 'other' }).pool.query('select 1'),
+      () => driver.applied(location),
+      () => driver.migrate(location),
+      () => driver.rollback(location, 1),
+      () => driver.unfence(location),
+      () => directHandle(driver, { ...locationOf(driver, 'a'), placement: 'other' }).pool.query('select 1'),
     ]) {
       await expect(asking()).rejects.toMatchObject(missing)
     }
-    await driver.fence(place)
-    await driver.drop(place)
-    expect(await driver.isFenced(place)).toBe(false)
+    await driver.fence(location)
+    await driver.drop(location)
+    expect(await driver.isFenced(location)).toBe(false)
     expect(driver.connections()).toMatchObject([{ placement: 'main', idle: 1, busy: 0, waiting: 0 }])
-    await expect(driver.provision({ ...place, placement: 'other' })).rejects.toMatchObject({
+    await expect(driver.provision({ ...location, placement: 'other' })).rejects.toMatchObject({
       code: 'E_DEPENDENCY_UNAVAILABLE',
     })
   })
@@ -759,16 +759,16 @@ describe('storage', () => {
   test('that is fenced refuses every statement, also in what was begun before, until it is opened', async () => {
     const { driver, handles } = await opened('a', 'b')
     const [{ db, pool, transaction }, b] = handles as [TenantHandle, TenantHandle]
-    const place = placeOf(driver, 'a')
+    const location = locationOf(driver, 'a')
     await insert(db, 1)
     const client = await pool.connect()
     const [inside, ending] = [await pool.connect(), await pool.connect()]
     await inside.query('begin')
     await inside.query(`insert into notes (id, owner) values (2, 'late')`)
     const waiting = owners(db)
-    await driver.fence(place)
-    await driver.fence(place)
-    expect(await driver.isFenced(place)).toBe(true)
+    await driver.fence(location)
+    await driver.fence(location)
+    expect(await driver.isFenced(location)).toBe(true)
     const fenced = { code: 'E_TENANT_STORAGE_FENCED' }
     await expect(inside.query('select 1')).rejects.toMatchObject(fenced)
     await inside.query('rollback')
@@ -787,15 +787,15 @@ describe('storage', () => {
       expect(driver.mayBeFence(refused)).toBe(true)
     }
     expect(await owners(b.db)).toEqual([])
-    expect(await driver.applied(place)).toEqual(['0001_notes'])
-    expect(await driver.migrate(place)).toEqual([])
-    await driver.unfence(place)
-    expect(await driver.isFenced(place)).toBe(false)
+    expect(await driver.applied(location)).toEqual(['0001_notes'])
+    expect(await driver.migrate(location)).toEqual([])
+    await driver.unfence(location)
+    expect(await driver.isFenced(location)).toBe(false)
     await ending.query('begin')
     await ending.query(`insert into notes (id, owner) values (3, 'late')`)
-    await driver.fence(place)
+    await driver.fence(location)
     await expect(ending.query('commit')).rejects.toMatchObject(fenced)
-    await driver.provision(place)
+    await driver.provision(location)
     expect(await owners(db)).toEqual(['a'])
     for (const one of [client, inside, ending]) one.release()
     expect(driver.connections()).toMatchObject([{ busy: 0, waiting: 0 }])
@@ -804,11 +804,11 @@ describe('storage', () => {
   test('is dropped when its transaction has ended, with all that is in it; whoever waits finds it gone', async () => {
     const { driver, handles } = await opened('a')
     const [{ db }] = handles as [TenantHandle]
-    const place = placeOf(driver, 'a')
-    const kept = await driver.connect(place)
+    const location = locationOf(driver, 'a')
+    const kept = await driver.connect(location)
     const tx = await db.startTransaction().execute()
     await insert(tx, 1)
-    const dropped = [driver.drop(place), driver.drop(place)]
+    const dropped = [driver.drop(location), driver.drop(location)]
     const late = owners(db)
     await eventually(() => expect(driver.connections()).toMatchObject([{ waiting: 3 }]))
     expect(await owners(tx)).toEqual(['a'])
@@ -816,7 +816,7 @@ describe('storage', () => {
     await tx.commit().execute()
     await missed
     await Promise.all(dropped)
-    await driver.drop(place)
+    await driver.drop(location)
     await expect(owners(db)).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
     expect(await owners((await provisioned(driver, 'a')).db)).toEqual([])
     await expect(kept.query({ text: 'select 1' })).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
@@ -826,10 +826,10 @@ describe('storage', () => {
     const { driver, handles } = await opened('a')
     const [{ db }] = handles as [TenantHandle]
     await insert(db, 1)
-    const next = { ...placeOf(driver, 'a'), locator: driver.locator('a', 2), epoch: 2 }
+    const next = { ...locationOf(driver, 'a'), locator: driver.locator('a', 2), epoch: 2 }
     await driver.provision(next)
     expect(await owners(directHandle(driver, next).db)).toEqual([])
-    await driver.drop(placeOf(driver, 'a'))
+    await driver.drop(locationOf(driver, 'a'))
     expect(await owners(directHandle(driver, next).db)).toEqual([])
   })
 })
@@ -843,10 +843,10 @@ describe('the driver', () => {
       durable: false,
       containsTenantSql: false,
     })
-    const places = (async function* () {
-      yield placeOf(driver, 'a')
+    const locations = (async function* () {
+      yield locationOf(driver, 'a')
     })()
-    for await (const finding of driver.audit(places)) expect(finding).toBeUndefined()
+    for await (const finding of driver.audit(locations)) expect(finding).toBeUndefined()
   })
 
   test('does not start in production, nor where ATTACH cannot be refused', async () => {
@@ -882,14 +882,14 @@ describe('the driver', () => {
     await expect(owners(db)).rejects.toThrow('not started')
     expect(driver.connections()).toMatchObject([])
     const again = await open()
-    await expect(owners(directHandle(again, placeOf(again, 'a')).db)).rejects.toMatchObject({
+    await expect(owners(directHandle(again, locationOf(again, 'a')).db)).rejects.toMatchObject({
       code: 'E_TENANT_NOT_READY',
     })
   })
 
   test('stopped while it makes a storage, keeps none', async () => {
     const driver = await open()
-    const making = driver.provision(placeOf(driver, 'a'))
+    const making = driver.provision(locationOf(driver, 'a'))
     await driver.stop()
     await expect(making).rejects.toThrow(/stopped|not started/)
   })

@@ -10,9 +10,9 @@
 import {
   type DriverEnvironment,
   type IsolationDriver,
-  type Place,
   StorageExists,
   StorageFenced,
+  type StorageLocation,
   unknownPlacement,
 } from '../../../tenants/isolation/driver.ts'
 import { alone, SqliteConnection } from './connection.ts'
@@ -37,21 +37,24 @@ export function sqliteMemory(): IsolationDriver {
     if (!running) throw new Error('the driver sqlite-memory is not started')
     return running
   }
-  const storageOf = (place: Place): SqliteStorage => {
-    const storage = started().storages.get(keyOf(place))
+  const storageOf = (location: StorageLocation): SqliteStorage => {
+    const storage = started().storages.get(keyOf(location))
     if (!storage) throw storageMissing()
     return storage
   }
 
   /** Until it is complete nobody finds it; undefined when another one was complete before it, which is kept. */
-  const made = async <T>(place: Place, fill: (storage: SqliteStorage) => Promise<T>): Promise<T | undefined> => {
+  const made = async <T>(
+    location: StorageLocation,
+    fill: (storage: SqliteStorage) => Promise<T>,
+  ): Promise<T | undefined> => {
     const { sqlite, environment, storages } = started()
-    const storage = new SqliteStorage(sqlite, place, limitsOf(environment, place))
+    const storage = new SqliteStorage(sqlite, location, limitsOf(environment, location))
     try {
       const result = await fill(storage)
       if (started().storages !== storages) throw new Error('the driver was stopped meanwhile')
-      if (!storages.has(keyOf(place))) {
-        storages.set(keyOf(place), storage)
+      if (!storages.has(keyOf(location))) {
+        storages.set(keyOf(location), storage)
         return result
       }
     } catch (error) {
@@ -62,16 +65,16 @@ export function sqliteMemory(): IsolationDriver {
     return undefined
   }
 
-  const provision = async (place: Place): Promise<readonly string[]> => {
+  const provision = async (location: StorageLocation): Promise<readonly string[]> => {
     const { migrator, storages } = started()
     migrator.refuseSql()
-    const known = storages.get(keyOf(place))
+    const known = storages.get(keyOf(location))
     if (known) {
       const applied = await migrator.install(known)
       known.isFenced = false
       return applied
     }
-    return (await made(place, (storage) => migrator.install(storage))) ?? provision(place)
+    return (await made(location, (storage) => migrator.install(storage))) ?? provision(location)
   }
 
   return {
@@ -96,61 +99,61 @@ export function sqliteMemory(): IsolationDriver {
 
     provision,
 
-    async applied(place) {
-      return started().migrator.applied(storageOf(place))
+    async applied(location) {
+      return started().migrator.applied(storageOf(location))
     },
 
-    async migrate(place, options) {
+    async migrate(location, options) {
       const { migrator } = started()
       migrator.refuseSql()
-      return migrator.up(storageOf(place), options)
+      return migrator.up(storageOf(location), options)
     },
 
-    async rollback(place, steps, options) {
-      return started().migrator.down(storageOf(place), steps, options)
+    async rollback(location, steps, options) {
+      return started().migrator.down(storageOf(location), steps, options)
     },
 
-    async execute(place, statement) {
-      return alone(storageOf(place), statement)
+    async execute(location, statement) {
+      return alone(storageOf(location), statement)
     },
 
-    async connect(place) {
-      const storage = storageOf(place)
+    async connect(location) {
+      const storage = storageOf(location)
       storage.refuseIfFenced()
       return new SqliteConnection(storage)
     },
 
     /** Storage that is not there needs no fence: nothing can be asked of it. */
-    async fence(place) {
-      const storage = started().storages.get(keyOf(place))
+    async fence(location) {
+      const storage = started().storages.get(keyOf(location))
       if (storage) storage.isFenced = true
     },
 
-    async unfence(place) {
-      storageOf(place).isFenced = false
+    async unfence(location) {
+      storageOf(location).isFenced = false
     },
 
-    async isFenced(place) {
-      return started().storages.get(keyOf(place))?.isFenced ?? false
+    async isFenced(location) {
+      return started().storages.get(keyOf(location))?.isFenced ?? false
     },
 
     mayBeFence: (error) => StorageFenced.matches(error),
 
-    async drain(place, options) {
-      await started().storages.get(keyOf(place))?.drain(options)
+    async drain(location, options) {
+      await started().storages.get(keyOf(location))?.drain(options)
     },
 
-    async export(place, work, { signal }) {
+    async export(location, work, { signal }) {
       const { sqlite, migrator } = started()
-      return copyOut({ sqlite, storage: storageOf(place), isolation: 'sqlite-memory', migrator }, work, signal)
+      return copyOut({ sqlite, storage: storageOf(location), isolation: 'sqlite-memory', migrator }, work, signal)
     },
 
-    async import(place, copy, options) {
+    async import(location, copy, options) {
       const { migrator, storages } = started()
       migrator.refuseSql()
       migrator.refuseForeign(copy.description.migrations)
-      if (storages.has(keyOf(place))) throw isThere()
-      const imported = await made(place, async (storage) => {
+      if (storages.has(keyOf(location))) throw isThere()
+      const imported = await made(location, async (storage) => {
         options.onPhase?.('making')
         await migrator.installOnly(
           storage,
@@ -166,11 +169,11 @@ export function sqliteMemory(): IsolationDriver {
       return imported
     },
 
-    async drop(place) {
+    async drop(location) {
       const { storages } = started()
-      const storage = storages.get(keyOf(place))
+      const storage = storages.get(keyOf(location))
       await storage?.drop()
-      if (storages.get(keyOf(place)) === storage) storages.delete(keyOf(place))
+      if (storages.get(keyOf(location)) === storage) storages.delete(keyOf(location))
     },
 
     /** No server, no catalog. */
@@ -200,9 +203,9 @@ export function sqliteMemory(): IsolationDriver {
 const isThere = () => StorageExists('The storage for the copy is there already; nothing was changed.')
 
 /** A locator is unique on its placement. */
-const keyOf = ({ placement, locator }: Place): string => JSON.stringify([placement, locator])
+const keyOf = ({ placement, locator }: StorageLocation): string => JSON.stringify([placement, locator])
 
-function limitsOf({ placements }: DriverEnvironment, { placement }: Place) {
+function limitsOf({ placements }: DriverEnvironment, { placement }: StorageLocation) {
   const found = placements.get(placement)
   if (!found) throw unknownPlacement(placement)
   return found.connections

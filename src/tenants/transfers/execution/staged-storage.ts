@@ -7,7 +7,7 @@
  */
 import type { ExpressionBuilder } from 'kysely'
 import type { Kernel } from '../../../kernel/kernel.ts'
-import type { Place } from '../../isolation/driver.ts'
+import type { StorageLocation } from '../../isolation/driver.ts'
 import type { Storage } from '../../isolation/drivers.ts'
 import type { LostPlacements } from '../../lifecycle/lost-placements.ts'
 import { TenantNotFound } from '../../tenant/errors.ts'
@@ -16,21 +16,21 @@ import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
 import type { PlaceRow } from '../model/tables.ts'
 import { type Attempt, AttemptLost } from './lease.ts'
 
-export type PlaceParts = Pick<Kernel, 'database' | 'clock' | 'log'>
+export type StagedStorageDependencies = Pick<Kernel, 'database' | 'clock' | 'log'>
 
-export class Places {
-  readonly #kernel: PlaceParts
+export class StagedStorage {
+  readonly #kernel: StagedStorageDependencies
   readonly #storage: Storage
   readonly #lost: Pick<LostPlacements, 'drop'>
 
-  constructor(kernel: PlaceParts, storage: Storage, lost: Pick<LostPlacements, 'drop'>) {
+  constructor(kernel: StagedStorageDependencies, storage: Storage, lost: Pick<LostPlacements, 'drop'>) {
     this.#kernel = kernel
     this.#lost = lost
     this.#storage = storage
   }
 
   /** The next place of the tenant, where nothing is yet. */
-  async begin(attempt: Attempt): Promise<Place> {
+  async begin(attempt: Attempt): Promise<StorageLocation> {
     const { tenantId, isolation, placement, id } = attempt.transfer
     const { database, clock } = this.#kernel
     return database.transaction(async () => {
@@ -46,12 +46,12 @@ export class Places {
       await attempt.hold()
       const epoch = given.lastEpoch
       const locator = this.#storage.driver(isolation).locator(tenantId, epoch)
-      const place = { tenantId, isolation, placement, locator, epoch }
+      const location = { tenantId, isolation, placement, locator, epoch }
       await database
         .query<TenantTables>()
         .insertInto('storageLocations')
         .values({
-          ...place,
+          ...location,
           transferId: id,
           state: 'making',
           schemaVersion: UNKNOWN_VERSION,
@@ -60,28 +60,28 @@ export class Places {
         })
         .execute()
       attempt.epochs.push(epoch)
-      return place
+      return location
     })
   }
 
   /** Throws when it was given up meanwhile: whoever would still make it must leave nothing behind that nobody knows of. */
-  async assertMaking(place: Place): Promise<void> {
+  async assertMaking(location: StorageLocation): Promise<void> {
     const making = await this.#kernel.database
       .query<TenantTables>()
       .selectFrom('storageLocations')
       .select('epoch')
-      .where(stands(place, 'making'))
+      .where(stands(location, 'making'))
       .executeTakeFirst()
-    if (!making) throw new AttemptLost(`the place ${place.locator} was given up`)
+    if (!making) throw new AttemptLost(`the place ${location.locator} was given up`)
   }
 
   /** Forgets a place at which there was something before: nobody here has made that, and nobody here drops it. */
-  async leaveAlone(place: Place, attempt: Attempt): Promise<void> {
-    const { isolation, placement, locator, epoch } = place
+  async leaveAlone(location: StorageLocation, attempt: Attempt): Promise<void> {
+    const { isolation, placement, locator, epoch } = location
     await this.#kernel.database
       .query<TenantTables>()
       .deleteFrom('storageLocations')
-      .where(stands(place, 'making'))
+      .where(stands(location, 'making'))
       .execute()
     attempt.epochs.splice(attempt.epochs.indexOf(epoch), 1)
     this.#kernel.log.warn(
@@ -91,11 +91,11 @@ export class Places {
   }
 
   /** The place that was in the making is the tenant's own now. In the transaction of the switch. */
-  async take(place: Place, state: 'making' | 'former'): Promise<void> {
+  async take(location: StorageLocation, state: 'making' | 'former'): Promise<void> {
     const taken = await this.#kernel.database
       .query<TenantTables>()
       .deleteFrom('storageLocations')
-      .where(stands(place, state))
+      .where(stands(location, state))
       .returning('locator')
       .executeTakeFirst()
     if (!taken) throw new Error('the storage that was to be switched to has been given up meanwhile')
@@ -182,16 +182,16 @@ export class Places {
    */
   async drop(of: { transferId?: string; tenantId?: string } = {}): Promise<void> {
     const failures: unknown[] = []
-    for (const place of await this.#abandoned(of)) {
+    for (const location of await this.#abandoned(of)) {
       try {
-        await this.#lost.drop(place)
+        await this.#lost.drop(location)
         await this.#kernel.database
           .query<TenantTables>()
           .deleteFrom('storageLocations')
-          .where(stands(place, 'abandoned'))
+          .where(stands(location, 'abandoned'))
           .execute()
       } catch (error) {
-        const { tenantId, isolation, placement } = place
+        const { tenantId, isolation, placement } = location
         this.#kernel.log.warn(
           { err: error, tenantId, isolation, placement },
           'storage that was given up could not be dropped; it is tried again in a minute',
@@ -227,6 +227,9 @@ export class Places {
 }
 
 const stands =
-  ({ placement, isolation, locator }: Pick<Place, 'placement' | 'isolation' | 'locator'>, state: PlaceRow['state']) =>
+  (
+    { placement, isolation, locator }: Pick<StorageLocation, 'placement' | 'isolation' | 'locator'>,
+    state: PlaceRow['state'],
+  ) =>
   ({ eb }: { eb: ExpressionBuilder<TenantTables, 'storageLocations'> }) =>
     eb.and({ placement, isolation, locator, state })

@@ -4,7 +4,7 @@
  * that an attempt still writes which was given up can take the place of an archive that was verified.
  */
 import { createHash } from 'node:crypto'
-import { toPlace } from '../../registry/registry.ts'
+import { toLocation } from '../../registry/registry.ts'
 import { TenantState } from '../../tenant/errors.ts'
 import { TenantBackedUp } from '../../tenant/events.ts'
 import type { TenantTables } from '../../tenant/tables.ts'
@@ -34,7 +34,7 @@ export const backup: Course = {
     const key = archiveKey(attempt, parts.isSealing)
     const written = { bytes: 0, hash: createHash('sha256') }
     const wholly = await storage.driver(row.isolation).export(
-      toPlace(row),
+      toLocation(row),
       async (copy) => {
         await attempt.phase('writing')
         const watched = attempt.meter.watch(copy)

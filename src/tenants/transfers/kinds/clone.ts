@@ -3,9 +3,9 @@
  * everything, and failed when it could not be had; activated then, it is tried again.
  */
 import type { Database } from '../../../kernel/database/database.ts'
-import type { Place } from '../../isolation/driver.ts'
+import type { StorageLocation } from '../../isolation/driver.ts'
 import { versionOnArrival } from '../../migrations/target-version.ts'
-import { toPlace } from '../../registry/registry.ts'
+import { toLocation } from '../../registry/registry.ts'
 import { TenantNotFound, TenantState } from '../../tenant/errors.ts'
 import { TenantCloned, TenantMigrated } from '../../tenant/events.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
@@ -15,19 +15,24 @@ import { fill } from './fill.ts'
 
 export const clone: Course = {
   async carryOut(parts, attempt) {
-    const { storage, places, kernel } = parts
+    const { storage, stagedStorage, kernel } = parts
     const { sourceId, withData } = attempt.transfer
     const source = await sourceOf(kernel.database, sourceId)
     if (!withData) {
-      const place = await places.begin(attempt)
+      const location = await stagedStorage.begin(attempt)
       await attempt.phase('making')
-      const refuseGivenUp = () => places.assertMaking(place)
-      return activate(parts, attempt, place, await storage.driver(place.isolation).provision(place, { refuseGivenUp }))
+      const refuseGivenUp = () => stagedStorage.assertMaking(location)
+      return activate(
+        parts,
+        attempt,
+        location,
+        await storage.driver(location.isolation).provision(location, { refuseGivenUp }),
+      )
     }
     const filled = await storage
       .driver(source.isolation)
-      .export(toPlace(source), (copy) => fill(parts, attempt, copy), attempt.options)
-    await activate(parts, attempt, filled.place, filled.migrations)
+      .export(toLocation(source), (copy) => fill(parts, attempt, copy), attempt.options)
+    await activate(parts, attempt, filled.location, filled.migrations)
   },
 
   async giveUp({ transitions }, transfer, failure) {
@@ -59,19 +64,19 @@ export async function sourceOf(database: Database, id: string | null): Promise<T
 }
 
 async function activate(
-  { kernel, transitions, storage, versions, changes, places }: TransferParts,
+  { kernel, transitions, storage, versions, changes, stagedStorage }: TransferParts,
   attempt: Attempt,
-  place: Place,
+  location: StorageLocation,
   migrations: readonly string[],
 ): Promise<void> {
   await attempt.phase('switching')
   const { database, events } = kernel
   const { tenantId, sourceId } = attempt.transfer
-  const { isolation, placement, locator, epoch } = place
+  const { isolation, placement, locator, epoch } = location
   await database.transaction(async () => {
     const driver = storage.driver(isolation)
-    const schemaVersion = await versionOnArrival({ database, versions, changes }, driver, place, migrations)
-    await driver.enter?.(place, { signal: attempt.signal })
+    const schemaVersion = await versionOnArrival({ database, versions, changes }, driver, location, migrations)
+    await driver.enter?.(location, { signal: attempt.signal })
     await transitions.run(tenantId, 'install', (_, now) => ({
       set: {
         activatedAt: now,
@@ -85,7 +90,7 @@ async function activate(
       },
       also: async () => {
         await attempt.hold()
-        await places.take(place, 'making')
+        await stagedStorage.take(location, 'making')
         await attempt.end('completed')
         if (migrations.length > 0) {
           await events.publish(TenantMigrated, { tenantId, migrations: [...migrations], direction: 'up' })

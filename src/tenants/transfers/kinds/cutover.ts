@@ -10,18 +10,18 @@ import { isDatabaseUnavailable } from '../../../kernel/database/database.ts'
 import { recordChange } from '../../../kernel/events/changes.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import type { Circuits } from '../../circuits/circuits.ts'
-import type { Place } from '../../isolation/driver.ts'
+import type { StorageLocation } from '../../isolation/driver.ts'
 import type { Storage } from '../../isolation/drivers.ts'
 import type { TableChanges } from '../../isolation/schema-generation.ts'
 import type { Fences } from '../../lifecycle/fences.ts'
 import type { SchemaVersions } from '../../migrations/schema-versions.ts'
 import { versionOnArrival } from '../../migrations/target-version.ts'
-import { type Registry, toPlace } from '../../registry/registry.ts'
+import { type Registry, toLocation } from '../../registry/registry.ts'
 import { TenantState } from '../../tenant/errors.ts'
 import { TenantExitedMaintenance } from '../../tenant/events.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
 import type { Attempt } from '../execution/lease.ts'
-import type { Places } from '../execution/staged-storage.ts'
+import type { StagedStorage } from '../execution/staged-storage.ts'
 
 const PROBE_ATTEMPTS = 3
 
@@ -33,13 +33,13 @@ export interface SwitchParts {
   readonly changes: TableChanges
   readonly fences: Fences
   readonly circuits: Pick<Circuits, 'startAnew'>
-  readonly places: Places
+  readonly stagedStorage: StagedStorage
   /** How long what a tenant has left is kept. */
   readonly keptForMs: number
 }
 
 export interface Destination {
-  readonly place: Place
+  readonly location: StorageLocation
   readonly was: 'making' | 'former'
   /** What it has run. */
   readonly migrations: readonly string[]
@@ -56,34 +56,34 @@ export interface SwitchOptions {
 export async function switchTo(
   parts: SwitchParts,
   attempt: Attempt,
-  { place, was, migrations }: Destination,
+  { location, was, migrations }: Destination,
   { from, action, also }: SwitchOptions,
 ): Promise<void> {
-  const { kernel, registry, storage, versions, changes, fences, circuits, places, keptForMs } = parts
+  const { kernel, registry, storage, versions, changes, fences, circuits, stagedStorage, keptForMs } = parts
   const { database, events, clock } = kernel
-  const driver = storage.driver(place.isolation)
+  const driver = storage.driver(location.isolation)
   await database.transaction(async () => {
     await database.sql('set local idle_in_transaction_session_timeout = 0') // while rows change places at their server
-    const version = await versionOnArrival({ database, versions, changes }, driver, place, migrations)
+    const version = await versionOnArrival({ database, versions, changes }, driver, location, migrations)
     const row = await lockedRow(parts, from.id)
     await attempt.hold()
     if (row.status !== 'active' && row.status !== 'suspended') throw refusal(row)
     if (row.epoch !== from.epoch) throw new Error('the tenant has got other storage meanwhile')
-    if (row.status === 'suspended') await driver.fence(place)
+    if (row.status === 'suspended') await driver.fence(location)
     await close(parts, attempt, row)
     const lastEpoch = row.lastEpoch ?? row.epoch
-    const epoch = was === 'making' ? place.epoch : lastEpoch + 1 // what it had before is another time
-    await driver.enter?.({ ...place, epoch }, { signal: attempt.signal })
-    await places.take(place, was)
-    await places.leave(row, attempt.transfer.id, new Date(clock.now().getTime() + keptForMs))
+    const epoch = was === 'making' ? location.epoch : lastEpoch + 1 // what it had before is another time
+    await driver.enter?.({ ...location, epoch }, { signal: attempt.signal })
+    await stagedStorage.take(location, was)
+    await stagedStorage.leave(row, attempt.transfer.id, new Date(clock.now().getTime() + keptForMs))
     const leavesMaintenance = attempt.transfer.enteredMaintenance && row.maintenance !== null
     await database
       .query<TenantTables>()
       .updateTable('tenants')
       .set({
-        isolation: place.isolation,
-        placement: place.placement,
-        locator: place.locator,
+        isolation: location.isolation,
+        placement: location.placement,
+        locator: location.locator,
         epoch,
         lastEpoch: Math.max(epoch, lastEpoch),
         schemaVersion: version,
@@ -101,7 +101,7 @@ export async function switchTo(
       tenantId: row.id,
       target: `tenant:${row.id}`,
       before: { isolation: row.isolation, placement: row.placement },
-      after: { isolation: place.isolation, placement: place.placement, transferId: attempt.transfer.id },
+      after: { isolation: location.isolation, placement: location.placement, transferId: attempt.transfer.id },
     })
     if (leavesMaintenance) await events.publish(TenantExitedMaintenance, { tenantId: row.id })
     await also()
@@ -124,24 +124,24 @@ export async function lockedRow({ kernel: { database } }: Pick<SwitchParts, 'ker
 
 /** A server that is gone for good must not keep its tenants from being restored on another one. */
 async function close({ kernel, storage }: SwitchParts, attempt: Attempt, row: TenantRow): Promise<void> {
-  const place = toPlace(row)
+  const location = toLocation(row)
   const mayBeAway = attempt.transfer.kind === 'restore'
-  const isAway = mayBeAway && (!storage.placements.includes(row.placement) || (await isUnresponsive(storage, place)))
+  const isAway = mayBeAway && (!storage.placements.includes(row.placement) || (await isUnresponsive(storage, location)))
   if (isAway) {
     const of = { tenantId: row.id, placement: row.placement }
     kernel.log.warn(of, 'the server that the tenant leaves is away; RecoverFences closes its storage when it is back')
     return
   }
   const driver = storage.driver(row.isolation)
-  await driver.fence(place)
-  await driver.drain(place, { signal: attempt.signal })
+  await driver.fence(location)
+  await driver.drain(location, { signal: attempt.signal })
 }
 
 /** Not once, which a busy one may be. What it says is for whoever asks it next. */
-async function isUnresponsive(storage: Storage, place: Place): Promise<boolean> {
+async function isUnresponsive(storage: Storage, location: StorageLocation): Promise<boolean> {
   for (let probe = 0; probe < PROBE_ATTEMPTS; probe++) {
     try {
-      await storage.driver(place.isolation).isFenced(place)
+      await storage.driver(location.isolation).isFenced(location)
       return false
     } catch (error) {
       if (!isDatabaseUnavailable(error)) return false

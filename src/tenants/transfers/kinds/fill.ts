@@ -1,11 +1,11 @@
 /** Storage that is filled from a copy: made, loaded, brought up to date, and counted against what the copy says it held. */
 import { BackupIncompatible, type TableTotals, type TenantCopy } from '../../isolation/copy.ts'
-import { type Imported, type Place, StorageExists } from '../../isolation/driver.ts'
+import { type Imported, StorageExists, type StorageLocation } from '../../isolation/driver.ts'
 import type { Attempt } from '../execution/lease.ts'
 import type { TransferParts } from './dependencies.ts'
 
 export interface Filled {
-  readonly place: Place
+  readonly location: StorageLocation
   /** What it has run. */
   readonly migrations: readonly string[]
   readonly totals: readonly TableTotals[]
@@ -16,27 +16,27 @@ const TAKEN_AT_MOST = 100
 
 export async function fill(parts: FillingParts, attempt: Attempt, copy: TenantCopy): Promise<Filled> {
   const watched = attempt.meter.watch(copy)
-  const { place, imported } = await imports(parts, attempt, watched)
+  const { location, imported } = await imports(parts, attempt, watched)
   await attempt.phase('verifying')
   const totals = await watched.totals()
   compareRows(totals, imported)
-  return { place, migrations: imported.migrations, totals }
+  return { location, migrations: imported.migrations, totals }
 }
 
-type FillingParts = Pick<TransferParts, 'storage' | 'places' | 'changes'>
+type FillingParts = Pick<TransferParts, 'storage' | 'stagedStorage' | 'changes'>
 
 /** Into the first place where nothing is. */
-async function imports({ storage, places, changes }: FillingParts, attempt: Attempt, copy: TenantCopy) {
+async function imports({ storage, stagedStorage, changes }: FillingParts, attempt: Attempt, copy: TenantCopy) {
   for (let taken = 0; ; taken++) {
-    const place = await places.begin(attempt)
+    const location = await stagedStorage.begin(attempt)
     await attempt.phase('making')
-    const driver = storage.driver(place.isolation)
-    const options = { ...attempt.options, refuseGivenUp: () => places.assertMaking(place) }
+    const driver = storage.driver(location.isolation)
+    const options = { ...attempt.options, refuseGivenUp: () => stagedStorage.assertMaking(location) }
     try {
-      return { place, imported: await driver.import(place, copy, options) }
+      return { location, imported: await driver.import(location, copy, options) }
     } catch (error) {
       if (!StorageExists.matches(error) || taken === TAKEN_AT_MOST) throw error
-      await places.leaveAlone(place, attempt)
+      await stagedStorage.leaveAlone(location, attempt)
     } finally {
       if (!driver.capabilities.separateStorage) await changes.notify() // tables that others share may have been brought up to date
     }

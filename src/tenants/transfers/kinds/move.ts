@@ -10,7 +10,7 @@
  * is given up.
  */
 
-import { toPlace } from '../../registry/registry.ts'
+import { toLocation } from '../../registry/registry.ts'
 import { TenantEnteredMaintenance, TenantExitedMaintenance, TenantMoved } from '../../tenant/events.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
 import type { Attempt } from '../execution/lease.ts'
@@ -28,7 +28,7 @@ export const move: Course = {
     const from = await close(parts, attempt)
     const filled = await parts.storage
       .driver(from.isolation)
-      .export(toPlace(from), (copy) => fill(parts, attempt, copy), attempt.options)
+      .export(toLocation(from), (copy) => fill(parts, attempt, copy), attempt.options)
     await attempt.phase('switching')
     await switchTo(parts, attempt, { ...filled, was: 'making' }, arrival(parts, from, attempt, 'tenants.move'))
   },
@@ -38,9 +38,9 @@ export const move: Course = {
 /** What was written since is left behind, in storage that can be returned to in the same way. */
 export const undo: Course = {
   async carryOut(parts, attempt) {
-    const { storage, places } = parts
+    const { storage, stagedStorage } = parts
     const from = await close(parts, attempt)
-    const former = await places.former(from.id)
+    const former = await stagedStorage.former(from.id)
     if (!former) throw NothingToUndo(from.id)
     const driver = storage.driver(former.isolation)
     await attempt.phase('migrating')
@@ -50,7 +50,7 @@ export const undo: Course = {
     await switchTo(
       parts,
       attempt,
-      { place: former, was: 'former', migrations },
+      { location: former, was: 'former', migrations },
       arrival(parts, from, attempt, 'tenants.move'),
     )
   },
@@ -111,10 +111,10 @@ async function close(parts: TransferParts, attempt: Attempt): Promise<TenantRow>
       })
     }
     await registry.changed(tenantId)
-    await storage.driver(row.isolation).fence(toPlace(row))
+    await storage.driver(row.isolation).fence(toLocation(row))
     return row
   })
-  await storage.driver(closed.isolation).drain(toPlace(closed), { signal: attempt.signal })
+  await storage.driver(closed.isolation).drain(toLocation(closed), { signal: attempt.signal })
   return closed
 }
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { holding, holdingImport } from '../../../../test/support/latch.ts'
 import { openWorld, type World } from '../../../../test/support/two-servers.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
-import { toPlace } from '../../registry/registry.ts'
+import { toLocation } from '../../registry/registry.ts'
 
 let world: World
 beforeAll(async () => {
@@ -20,8 +20,9 @@ const install = async (id: string) => {
   const { db } = await world.tenancy.tenant(id)
   await db.insertInto('notes').values({ text: 'first' }).execute()
 }
-const place = async (id: string) => toPlace(await tenants().registry.row(id))
-const isFenced = async (of: Awaited<ReturnType<typeof place>>) => tenants().storage.driver(of.isolation).isFenced(of)
+const locationOf = async (id: string) => toLocation(await tenants().registry.row(id))
+const isFenced = async (of: Awaited<ReturnType<typeof locationOf>>) =>
+  tenants().storage.driver(of.isolation).isFenced(of)
 
 const until = (id: string, phase: string) =>
   eventually(async () => {
@@ -31,7 +32,7 @@ const until = (id: string, phase: string) =>
 
 test('a statement of a process that has not heard of a move is refused while the copy is made', async () => {
   await install('stale')
-  const before = await place('stale')
+  const before = await locationOf('stale')
   const release = await holdingImport(world.otherUrl, 't2_stale')
   const { transfer } = await world.transfers.move('stale', { placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
@@ -55,7 +56,7 @@ test('a tenant that is suspended and activated while it is moved stays closed un
   const { transfer } = await world.transfers.move('busy', { isolation: 'schema-pg', placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
   await eventually(async () => expect((await tenants().get('busy')).maintenance).not.toBeNull())
-  const before = await place('busy')
+  const before = await locationOf('busy')
   await eventually(async () => expect(await isFenced(before)).toBe(true))
   await tenants().suspend('busy')
   await tenants().activate('busy')
@@ -78,7 +79,7 @@ test('a move waits for a transaction that began before it, and takes its rows al
   await hasWritten.promise
   const { transfer } = await world.transfers.move('open', { placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
-  const closed = eventually(async () => expect(await isFenced(await place('open'))).toBe(true))
+  const closed = eventually(async () => expect(await isFenced(await locationOf('open'))).toBe(true))
   await Promise.race([closed, moving])
   gate.resolve()
   await writing
@@ -96,7 +97,7 @@ test('a tenant that is suspended while it is moved arrives suspended, and closed
   await release()
   await moving
   expect(await tenants().get('late')).toMatchObject({ status: 'suspended', placement: 'other', maintenance: null })
-  expect(await isFenced(await place('late'))).toBe(true)
+  expect(await isFenced(await locationOf('late'))).toBe(true)
 })
 
 test('a tenant that is in maintenance already stays in it', async () => {
@@ -111,7 +112,7 @@ test('what a restore leaves is closed at its server, whatever a process believes
   await install('left')
   const backup = await world.transfers.backups.create('left')
   await world.transfers.work(backup.id, only)
-  const before = await place('left')
+  const before = await locationOf('left')
   const { transfer } = await world.transfers.backups.restore('left', { backupId: backup.id })
   await world.transfers.work(transfer.id, only)
   expect(await isFenced(before)).toBe(true)
@@ -126,7 +127,7 @@ test('an attempt that has lost its transfer switches nothing, however far it has
   await install('taken')
   const backup = await world.transfers.backups.create('taken')
   await world.transfers.work(backup.id, only)
-  const before = await place('taken')
+  const before = await locationOf('taken')
   const releaseImport = await holdingImport(world.url, 't2_taken')
   const { transfer } = await world.transfers.backups.restore('taken', { backupId: backup.id })
   const late = world.transfers.work(transfer.id, only)
@@ -137,7 +138,7 @@ test('an attempt that has lost its transfer switches nothing, however far it has
   await database().sql('update multitenancy.transfers set worker = gen_random_uuid() where id = $1', [transfer.id])
   await releaseRow()
   await late
-  expect(await place('taken')).toEqual(before)
+  expect(await locationOf('taken')).toEqual(before)
   expect(await world.transfers.get('taken', transfer.id)).toMatchObject({ state: 'running' })
   expect(await world.notes('taken')).toEqual(['first'])
 })

@@ -6,7 +6,7 @@ import { openWorld, type World } from '../../../../test/support/two-servers.ts'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import { Database } from '../../../kernel/database/database.ts'
 import { createTestDatabase, type TestDatabase } from '../../../testing/base/database.ts'
-import { toPlace } from '../../registry/registry.ts'
+import { toLocation } from '../../registry/registry.ts'
 
 let world: World
 let far: TestDatabase
@@ -43,7 +43,7 @@ const restore = async (id: string, backupId: string) => {
 
 test('of one that works on something of nobody knows whom, the tenant stays', async () => {
   const backupId = await backedUp('busy')
-  const { tenantId, placement, locator } = toPlace(await world.tenancy.tenants.registry.row('busy'))
+  const { tenantId, placement, locator } = toLocation(await world.tenancy.tenants.registry.row('busy'))
   const { database } = world.tenancy.kernel
   const logins = await database.sql(
     `select scope_role as "scopeRole" from multitenancy.placement_logins where placement = $1`,
@@ -77,7 +77,7 @@ test('of one that works on something of nobody knows whom, the tenant stays', as
 
 test('of one that is away, the tenant is restored elsewhere, and what it left is closed when the server is back', async () => {
   const backupId = await backedUp('away')
-  const left = toPlace(await world.tenancy.tenants.registry.row('away'))
+  const left = toLocation(await world.tenancy.tenants.registry.row('away'))
   await way.close()
   expect(await restore('away', backupId)).toMatchObject({ state: 'completed', failure: null })
   expect(await world.notes('away')).toEqual(['first'])

@@ -12,7 +12,7 @@ import { withCopy } from './source.ts'
 
 export const rehearsal: Course = {
   async carryOut(parts, attempt) {
-    const { kernel, storage, places } = parts
+    const { kernel, storage, stagedStorage } = parts
     const { transfer } = attempt
     const archived = new Map<string, RowDigest>()
     const { before, ...filled } = await withCopy(parts, attempt, async (copy) => ({
@@ -21,18 +21,18 @@ export const rehearsal: Course = {
     }))
     const isSameVersion = JSON.stringify(before) === JSON.stringify(filled.migrations)
     if (isSameVersion) {
-      await storage.driver(filled.place.isolation).export(
-        filled.place,
+      await storage.driver(filled.location.isolation).export(
+        filled.location,
         async (restored) => {
           const found = new Map<string, RowDigest>()
           for await (const { csv } of digested(restored, found).tables()) for await (const _ of csv);
-          compare(archived, found, storage.driver(filled.place.isolation).capabilities)
+          compare(archived, found, storage.driver(filled.location.isolation).capabilities)
         },
         { signal: attempt.signal },
       )
     }
-    await places.abandon(transfer.id, attempt.epochs)
-    await places.drop({ transferId: transfer.id })
+    await stagedStorage.abandon(transfer.id, attempt.epochs)
+    await stagedStorage.drop({ transferId: transfer.id })
     await kernel.database.transaction(async () => {
       await attempt.hold()
       await kernel.database
