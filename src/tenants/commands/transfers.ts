@@ -240,11 +240,11 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
   const failures: unknown[] = []
   const look = meter()
   let finished = 0
-  const carryOut = async (step: DueStep) => {
+  const runStep = async (step: DueStep) => {
     const pace = paceText(look(finished, steps.length))
     terminal.progress(`${finished} of ${steps.length}${pace}: ${step.what} a backup of ${step.tenantId}`)
     try {
-      const backupId = await transfers.carryOut(step)
+      const backupId = await transfers.runDueStep(step)
       if (backupId === undefined) return
       if (step.what === 'make') {
         await ended(transfers, step.tenantId, backupId, { options, signal })
@@ -258,7 +258,7 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
       finished++
     }
   }
-  await forEachConcurrent(steps, options.concurrency, carryOut, signal)
+  await forEachConcurrent(steps, options.concurrency, runStep, signal)
   terminal.table(done)
   signal.throwIfAborted()
   if (failures.length > 0) throw failures[0]

@@ -10,7 +10,7 @@ import type { Failure } from '../tenant/failure.ts'
 import type { TenantTables } from '../tenant/tables.ts'
 import { lockedRow } from './kinds/cutover.ts'
 import type { TransferParts } from './kinds/dependencies.ts'
-import { COURSES } from './kinds/index.ts'
+import { HANDLERS } from './kinds/index.ts'
 import type { TransferRow } from './model/tables.ts'
 import { TransferCancelled, TransferEnded, TransferNotFound } from './requests/errors.ts'
 
@@ -34,7 +34,7 @@ export async function cancel(
     await lockedRow(parts, tenantId) // first, as whoever switches does
     const [transfer] = isUuid(id) ? await end(parts, tenantId, failure, id) : []
     if (!transfer) throw await refusal(parts, tenantId, id)
-    await COURSES[transfer.kind].giveUp?.(parts, transfer, failure)
+    await HANDLERS[transfer.kind].giveUp?.(parts, transfer, failure)
     await parts.registry.changed(tenantId)
     await recordChange(events, { action: 'transfers.cancel', tenantId, target: `transfer:${id}` })
   })
@@ -63,7 +63,7 @@ async function end(parts: TransferParts, tenantId: string, failure: Failure, id?
     .where('state', 'in', ['pending', 'running'])
   if (id) update = update.where('id', '=', id)
   const ended = await update.returningAll().execute()
-  for (const transfer of ended) await COURSES[transfer.kind].release?.(parts, transfer)
+  for (const transfer of ended) await HANDLERS[transfer.kind].release?.(parts, transfer)
   return ended
 }
 

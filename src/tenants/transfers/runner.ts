@@ -1,7 +1,7 @@
 /**
  * Carries out transfers, one attempt after the other, in whichever process has the job.
  *
- *   claimed ─► what earlier attempts made is given up ─► the course of its kind ─► completed, with what it changes, at once
+ *   claimed ─► what earlier attempts made is given up ─► the handler of its kind ─► completed, with what it changes, at once
  *                 │ passing trouble, or told to stop: released and given back, the job comes again
  *                 └ it cannot succeed, or this was the last time: failed, and everything is as before
  */
@@ -11,7 +11,7 @@ import { type Failure, failureOf, mayPass } from '../tenant/failure.ts'
 import { Attempt, AttemptLost } from './execution/lease.ts'
 import { lockedRow } from './kinds/cutover.ts'
 import type { TransferParts } from './kinds/dependencies.ts'
-import { ACTIONS, COURSES } from './kinds/index.ts'
+import { ACTIONS, HANDLERS } from './kinds/index.ts'
 
 const FAILED: Failure = { code: 'E_TRANSFER_FAILED', message: 'The transfer failed; the log says why.' }
 
@@ -30,7 +30,7 @@ export async function work(
   if (!attempt) return
   try {
     await discard(parts, attempt)
-    await COURSES[attempt.transfer.kind].carryOut(parts, attempt)
+    await HANDLERS[attempt.transfer.kind].run(parts, attempt)
   } catch (error) {
     try {
       if (await ended(parts, attempt, error, { isLast, signal })) return
@@ -52,7 +52,7 @@ async function ended(
 ): Promise<boolean> {
   const { id, kind, tenantId } = attempt.transfer
   if (error instanceof AttemptLost || attempt.signal.reason instanceof AttemptLost) {
-    await COURSES[kind].lost?.(parts, attempt.transfer)
+    await HANDLERS[kind].lost?.(parts, attempt.transfer)
     return true
   }
   if (signal.aborted || (!isLast && mayPass(error))) {
@@ -67,7 +67,7 @@ async function ended(
 /** Whoever was told to stop, or met what may pass, leaves the rest to the next attempt. */
 async function giveBack(parts: TransferParts, attempt: Attempt): Promise<void> {
   await heldOrLost(parts, attempt, async () => {
-    await COURSES[attempt.transfer.kind].release?.(parts, attempt.transfer)
+    await HANDLERS[attempt.transfer.kind].release?.(parts, attempt.transfer)
     await attempt.giveBack()
   })
 }
@@ -102,9 +102,9 @@ async function giveUp(parts: TransferParts, attempt: Attempt, failure: Failure):
   const { kernel, registry } = parts
   const { id, kind, tenantId } = attempt.transfer
   await heldOrLost(parts, attempt, async () => {
-    await COURSES[kind].release?.(parts, attempt.transfer)
+    await HANDLERS[kind].release?.(parts, attempt.transfer)
     await attempt.end('failed', failure)
-    await COURSES[kind].giveUp?.(parts, attempt.transfer, failure)
+    await HANDLERS[kind].giveUp?.(parts, attempt.transfer, failure)
     await registry.changed(tenantId)
     await recordChange(kernel.events, {
       action: ACTIONS[kind],

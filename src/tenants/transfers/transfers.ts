@@ -12,7 +12,7 @@ import { TenantCreated } from '../tenant/events.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import { type Tenant, toTenant } from '../tenant/tenant.ts'
 import { type BackupSettings, Backups } from './backups/backups.ts'
-import { carryOut, type DueStep, due } from './backups/scheduler.ts'
+import { type DueStep, due, runDueStep } from './backups/scheduler.ts'
 import { cancel, cancelAll, cancelUnderWay } from './cancel.ts'
 import { TransferState } from './doctor-queries.ts'
 import { sourceOf } from './kinds/clone.ts'
@@ -193,8 +193,8 @@ export class Transfers {
     return due(this.#run)
   }
 
-  carryOut(step: DueStep): Promise<string | undefined> {
-    return carryOut(this.#run, step)
+  runDueStep(step: DueStep): Promise<string | undefined> {
+    return runDueStep(this.#run, step)
   }
 
   /** The job of every ten minutes. One tenant that fails does not keep the others from their turn. */
@@ -203,7 +203,7 @@ export class Transfers {
     const failures: unknown[] = []
     for await (const step of this.due()) {
       try {
-        await this.carryOut(step)
+        await this.runDueStep(step)
       } catch (error) {
         this.#parts.kernel.log.warn({ err: error, tenantId: step.tenantId }, 'a backup that is due could not be begun')
         failures.push(error)

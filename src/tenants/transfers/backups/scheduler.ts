@@ -50,7 +50,7 @@ export async function* due({ parts, plans, settings }: BackupRunParts): AsyncIte
 }
 
 /** Undefined when somebody else has done it, or the tenant is not what it was. */
-export async function carryOut(run: BackupRunParts, step: DueStep): Promise<string | undefined> {
+export async function runDueStep(run: BackupRunParts, step: DueStep): Promise<string | undefined> {
   const { tenantId, what, backupId } = step
   try {
     if (what === 'make') return await make(run, step)

@@ -14,13 +14,13 @@ import type { Attempt } from '../execution/lease.ts'
 import type { TransferRow } from '../model/tables.ts'
 import { BackupsNotConfigured } from '../requests/errors.ts'
 import { lockedRow } from './cutover.ts'
-import type { Course, TransferParts } from './dependencies.ts'
+import type { TransferHandler, TransferParts } from './dependencies.ts'
 
 /** A row as CSV, compressed; only to choose how large the parts of an upload are. */
 const BYTES_PER_ROW = 100
 
-export const backup: Course = {
-  async carryOut(parts, attempt) {
+export const backup: TransferHandler = {
+  async run(parts, attempt) {
     const { kernel, registry, storage } = parts
     const { id, tenantId } = attempt.transfer
     const archives = archivesOf(parts)

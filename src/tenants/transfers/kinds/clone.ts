@@ -10,11 +10,11 @@ import { TenantNotFound, TenantState } from '../../tenant/errors.ts'
 import { TenantCloned, TenantMigrated } from '../../tenant/events.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
 import type { Attempt } from '../execution/lease.ts'
-import type { Course, TransferParts } from './dependencies.ts'
+import type { TransferHandler, TransferParts } from './dependencies.ts'
 import { fill } from './fill.ts'
 
-export const clone: Course = {
-  async carryOut(parts, attempt) {
+export const clone: TransferHandler = {
+  async run(parts, attempt) {
     const { storage, stagedStorage, kernel } = parts
     const { sourceId, withData } = attempt.transfer
     const source = await sourceOf(kernel.database, sourceId)

@@ -15,8 +15,8 @@ export interface TransferParts extends SwitchParts {
 }
 
 /** How one kind of transfer is carried out. Each may run twice. */
-export interface Course {
-  readonly carryOut: (parts: TransferParts, attempt: Attempt) => Promise<void>
+export interface TransferHandler {
+  readonly run: (parts: TransferParts, attempt: Attempt) => Promise<void>
   /**
    * When an attempt ends that has not succeeded, in a transaction that holds the tenant's row and the transfer: puts back what it had
    * changed. Another attempt may follow.

@@ -1,14 +1,14 @@
-/** The courses of all kinds, and what they are called elsewhere. */
+/** The handlers of all kinds, and what they are called elsewhere. */
 
 import type { Kind } from '../model/transfer.ts'
 import { backup } from './backup.ts'
 import { clone } from './clone.ts'
-import type { Course } from './dependencies.ts'
+import type { TransferHandler } from './dependencies.ts'
 import { move, undo } from './move.ts'
 import { restore } from './restore.ts'
 import { rehearsal } from './restore-drill.ts'
 
-export const COURSES: Readonly<Record<Kind, Course>> = { backup, restore, rehearsal, clone, move, undo }
+export const HANDLERS: Readonly<Record<Kind, TransferHandler>> = { backup, restore, rehearsal, clone, move, undo }
 
 /** In the words of the audit log: the operation by which it is asked for. */
 export const ACTIONS: Readonly<Record<Kind, string>> = {

@@ -17,14 +17,14 @@ import type { Attempt } from '../execution/lease.ts'
 import type { TransferRow } from '../model/tables.ts'
 import { NothingToUndo } from '../requests/requests.ts'
 import { lockedRow, switchTo } from './cutover.ts'
-import type { Course, TransferParts } from './dependencies.ts'
+import type { TransferHandler, TransferParts } from './dependencies.ts'
 import { fill } from './fill.ts'
 
 const MESSAGE = 'The tenant is being moved.'
 const RETRY_AFTER_SECONDS = 5
 
-export const move: Course = {
-  async carryOut(parts, attempt) {
+export const move: TransferHandler = {
+  async run(parts, attempt) {
     const from = await close(parts, attempt)
     const filled = await parts.storage
       .driver(from.isolation)
@@ -36,8 +36,8 @@ export const move: Course = {
 }
 
 /** What was written since is left behind, in storage that can be returned to in the same way. */
-export const undo: Course = {
-  async carryOut(parts, attempt) {
+export const undo: TransferHandler = {
+  async run(parts, attempt) {
     const { storage, stagedStorage } = parts
     const from = await close(parts, attempt)
     const former = await stagedStorage.former(from.id)

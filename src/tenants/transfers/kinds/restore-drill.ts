@@ -6,12 +6,12 @@ import { BackupIncompatible, type TenantCopy } from '../../isolation/copy.ts'
 import type { Capabilities } from '../../isolation/driver.ts'
 import type { TenantTables } from '../../tenant/tables.ts'
 import { RowDigest } from '../archive/row-digest.ts'
-import type { Course } from './dependencies.ts'
+import type { TransferHandler } from './dependencies.ts'
 import { fill } from './fill.ts'
 import { withCopy } from './source.ts'
 
-export const rehearsal: Course = {
-  async carryOut(parts, attempt) {
+export const rehearsal: TransferHandler = {
+  async run(parts, attempt) {
     const { kernel, storage, stagedStorage } = parts
     const { transfer } = attempt
     const archived = new Map<string, RowDigest>()

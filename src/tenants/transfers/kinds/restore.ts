@@ -4,12 +4,12 @@
  */
 import { TenantRestored } from '../../tenant/events.ts'
 import { switchTo } from './cutover.ts'
-import type { Course } from './dependencies.ts'
+import type { TransferHandler } from './dependencies.ts'
 import { fill } from './fill.ts'
 import { withCopy } from './source.ts'
 
-export const restore: Course = {
-  async carryOut(parts, attempt) {
+export const restore: TransferHandler = {
+  async run(parts, attempt) {
     const { tenantId } = attempt.transfer
     const from = await parts.registry.row(tenantId)
     const filled = await withCopy(parts, attempt, (copy) => fill(parts, attempt, copy))
