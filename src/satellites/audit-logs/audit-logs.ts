@@ -20,8 +20,8 @@ import { waitingMac } from './chain.ts'
 import { COLUMNS, MEMBERS, valuesOf } from './columns.ts'
 import { type AuditEntry, toEntry } from './entry.ts'
 import { FORMATS } from './export-format.ts'
-import { Keeper } from './keeper.ts'
 import { Months } from './months.ts'
+import { SealKeyStore } from './seal-key-store.ts'
 import { Sealer } from './sealer.ts'
 import { type AuditEntryRow, type AuditTables, inOurTime, type SealedEntryRow } from './tables.ts'
 import { type Verification, Verifier, type VerifyOptions } from './verification.ts'
@@ -66,22 +66,22 @@ export class AuditLogs {
   readonly sealer: Sealer
   readonly months: Months
   readonly #kernel: Kernel
-  readonly #keeper: Keeper
+  readonly #keyStore: SealKeyStore
   readonly #verifier: Verifier
 
   /** @param retentionDays undefined: entries are kept for ever */
   constructor(kernel: Kernel, retentionDays?: number) {
     this.#kernel = kernel
-    this.#keeper = new Keeper(kernel)
-    this.sealer = new Sealer(kernel, this.#keeper)
-    this.months = new Months(kernel, this.#keeper, retentionDays)
-    this.#verifier = new Verifier(kernel, this.#keeper)
+    this.#keyStore = new SealKeyStore(kernel)
+    this.sealer = new Sealer(kernel, this.#keyStore)
+    this.months = new Months(kernel, this.#keyStore, retentionDays)
+    this.#verifier = new Verifier(kernel, this.#keyStore)
   }
 
   /** Adds the entry of a change. */
   async append(change: EventOf<typeof ChangeRecorded>): Promise<void> {
     const values = valuesOf(entryOf(change, currentContext()))
-    const mac = waitingMac(await this.#keeper.key(), values)
+    const mac = waitingMac(await this.#keyStore.key(), values)
     await this.#kernel.database.sql(INSERT, [...values, mac])
   }
 
@@ -135,7 +135,7 @@ export class AuditLogs {
       [new Date(this.#kernel.clock.now().getTime() - minutes * 60_000)],
     )
     const { waiting, since } = rows[0] as { waiting: number; since: Date | null }
-    return { waiting, since, ...(await this.#keeper.state()) }
+    return { waiting, since, ...(await this.#keyStore.state()) }
   }
 
   async *#pieces(

@@ -4,7 +4,7 @@
  * Each tenant's entries are a chain, in the order in which they were sealed. A seal is an HMAC over its place in the chain, the seal
  * before it, and which entry it is, of when, and what that says, as a digest: so it can be checked without its entry, too, and stands
  * for everything before it. An entry has an HMAC of its own from the moment when it was recorded, and is not sealed without, unless it is
- * from before there were seals (keeper.ts). The key is no part of the database: it is kept there under the application key, and a
+ * from before there were seals (seal-key-store.ts). The key is no part of the database: it is kept there under the application key, and a
  * superuser of the database alone can make neither.
  *
  * An entry keeps its HMAC, so whoever takes a chain back, and removes an entry, could have the sealer seal the rest anew. So all seals

@@ -11,8 +11,8 @@ import { LOCK_TIMEOUT_MS, type Patience, patiently } from '../../kernel/database
 import type { Kernel } from '../../kernel/kernel.ts'
 import { isAhead } from './bound.ts'
 import { checkpointMac, isMac, keptFromMac, NO_HASH, sealOf } from './chain.ts'
-import type { Keeper } from './keeper.ts'
 import type { MacKey } from './mac.ts'
+import type { SealKeyStore } from './seal-key-store.ts'
 import { SEAL_LOCK } from './sealer.ts'
 import { VERIFY_LOCK } from './verification.ts'
 
@@ -32,19 +32,19 @@ export interface KeptMonths {
 
 export class Months {
   readonly #kernel: Kernel
-  readonly #keeper: Keeper
+  readonly #keyStore: SealKeyStore
   readonly #retentionDays: number | undefined
 
   /** @param retentionDays undefined: entries are kept for ever */
-  constructor(kernel: Kernel, keeper: Keeper, retentionDays: number | undefined) {
+  constructor(kernel: Kernel, keyStore: SealKeyStore, retentionDays: number | undefined) {
     this.#kernel = kernel
-    this.#keeper = keeper
+    this.#keyStore = keyStore
     this.#retentionDays = retentionDays
   }
 
   /** Makes the months to come, and drops those whose time is over. */
   async keep(patience?: Patience): Promise<KeptMonths> {
-    const key = await this.#keeper.key()
+    const key = await this.#keyStore.key()
     const done = { made: 0, dropped: 0 }
     const isComplete = await patiently(async () => {
       let areMade = true

@@ -9,8 +9,8 @@
 import type { Kernel } from '../../kernel/kernel.ts'
 import { moveBound, type Pass, passFrom } from './bound.ts'
 import { digestOf, headMac, isMac, NO_HASH, sealOf, sealsMac } from './chain.ts'
-import type { Keeper } from './keeper.ts'
 import type { MacKey } from './mac.ts'
+import type { SealKeyStore } from './seal-key-store.ts'
 import { NOBODY } from './tables.ts'
 import { FIRST, isGenuine, type Position, READ_AT_ONCE, type Unsealed, unsealedAfter } from './unsealed.ts'
 
@@ -30,37 +30,37 @@ const NO_MAC = ''
 
 export class Sealer {
   readonly #kernel: Kernel
-  readonly #keeper: Keeper
+  readonly #keyStore: SealKeyStore
   readonly #readAtOnce: number
 
-  constructor(kernel: Kernel, keeper: Keeper, readAtOnce = READ_AT_ONCE) {
+  constructor(kernel: Kernel, keyStore: SealKeyStore, readAtOnce = READ_AT_ONCE) {
     this.#kernel = kernel
-    this.#keeper = keeper
+    this.#keyStore = keyStore
     this.#readAtOnce = readAtOnce
   }
 
   /** Seals all that was there when it began, unless somebody else does it; returns how many entries that were. */
   async seal(signal?: AbortSignal): Promise<number> {
-    const key = await this.#keeper.key()
-    const isAdopted = await this.#keeper.isAdopted()
+    const key = await this.#keyStore.key()
+    const isBackfillDone = await this.#keyStore.isBackfillDone()
     const pass = await passFrom(this.#kernel.database)
     let sealed = 0
     for (let after: Position | undefined = FIRST; after; ) {
       if (signal?.aborted) return sealed
       const from: Position = after
-      const some = await this.#kernel.database.transaction(() => this.#sealSome(key, isAdopted, pass, from))
+      const some = await this.#kernel.database.transaction(() => this.#sealSome(key, isBackfillDone, pass, from))
       if (!some) return sealed
       sealed += some.sealed
       after = some.next
     }
-    if (!isAdopted) await this.#keeper.adopted()
+    if (!isBackfillDone) await this.#keyStore.completeBackfill()
     return sealed
   }
 
   /** Undefined when another process is at it; no `next` after the last. */
   async #sealSome(
     key: MacKey,
-    isAdopted: boolean,
+    isBackfillDone: boolean,
     pass: Pass,
     after: Position,
   ): Promise<{ sealed: number; next: Position | undefined } | undefined> {
@@ -70,7 +70,7 @@ export class Sealer {
     const unsealed = await unsealedAfter(database, pass, after, this.#readAtOnce)
     const seen = new Set<string>()
     const genuine = unsealed.filter((one) => {
-      if (seen.has(one.id) || !isGenuine(key, isAdopted, one)) return false
+      if (seen.has(one.id) || !isGenuine(key, isBackfillDone, one)) return false
       seen.add(one.id)
       return true
     })

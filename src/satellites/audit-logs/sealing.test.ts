@@ -7,7 +7,7 @@ import { Database } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
-import { Keeper } from './keeper.ts'
+import { SealKeyStore } from './seal-key-store.ts'
 import { Sealer } from './sealer.ts'
 
 let audited: Audited
@@ -36,7 +36,7 @@ const record = (target: string, tenantId = tenant) =>
   recordChange(audited.tenancy.kernel.events, { action: 'crm.sync', tenantId, target })
 const seal = () => audited.tenancy.auditLogs.sealer.seal()
 /** Reads ten entries at once. */
-const sealerOfTen = () => new Sealer(audited.tenancy.kernel, new Keeper(audited.tenancy.kernel), 10)
+const sealerOfTen = () => new Sealer(audited.tenancy.kernel, new SealKeyStore(audited.tenancy.kernel), 10)
 /** Of all entries; those that were sealed before the test are not counted. */
 const verify = async () => {
   const { checked, ...found } = await audited.tenancy.auditLogs.verify()
@@ -200,7 +200,7 @@ test('ten processes seal at once, while changes are recorded: each entry once, a
     const database = new Database({ url: audited.url, max: 2 }, createLogger({ level: 'silent' }))
     ends.push(() => database.close())
     const own = { ...kernel, database }
-    return new Sealer(own, new Keeper(own))
+    return new Sealer(own, new SealKeyStore(own))
   })
   let isRecorded = false
   const recording = Promise.all(

@@ -36,9 +36,9 @@ export async function* strays(client: Session, tenantId: string | undefined): As
 }
 
 /** Undefined: it waits for its seal. */
-export function whatIsWrongWith(stray: Stray, key: MacKey, isAdopted: boolean): string | undefined {
+export function whatIsWrongWith(stray: Stray, key: MacKey, isBackfillDone: boolean): string | undefined {
   const inserted = 'inserted: it has no seal and waits for none'
-  if (!isInOurTime(stray.createdAt) || stray.isSealed || (stray.mac === null && isAdopted)) return inserted
-  if (!isGenuine(key, isAdopted, stray)) return 'changed before it was sealed, or inserted'
+  if (!isInOurTime(stray.createdAt) || stray.isSealed || (stray.mac === null && isBackfillDone)) return inserted
+  if (!isGenuine(key, isBackfillDone, stray)) return 'changed before it was sealed, or inserted'
   return stray.isAhead ? undefined : inserted
 }

@@ -49,5 +49,5 @@ const reading = (where: string, order: string, limit: number): string =>
    order by ${order}`
 
 /** Whether it is what was recorded, by us. */
-export const isGenuine = (key: MacKey, isAdopted: boolean, entry: Recorded): boolean =>
-  entry.mac === null ? !isAdopted : isMac(entry.mac, waitingMac(key, valuesOf(entry)))
+export const isGenuine = (key: MacKey, isBackfillDone: boolean, entry: Recorded): boolean =>
+  entry.mac === null ? !isBackfillDone : isMac(entry.mac, waitingMac(key, valuesOf(entry)))

@@ -13,8 +13,8 @@ import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { type Database, type Session, sqlState } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { checkpointMac, digestOf, headMac, isMac, keptFromMac, NO_HASH, sealOf, sealsMac, textOf } from './chain.ts'
-import type { Keeper } from './keeper.ts'
 import type { MacKey } from './mac.ts'
+import type { SealKeyStore } from './seal-key-store.ts'
 import { strays, whatIsWrongWith } from './strays.ts'
 import { inOurTime, NOBODY } from './tables.ts'
 import { READ_AT_ONCE } from './unsealed.ts'
@@ -76,18 +76,18 @@ interface KnownPosition extends ChainPosition {
 }
 
 export class Verifier {
-  readonly #keeper: Keeper
+  readonly #keyStore: SealKeyStore
   /** One verification of a process at a time: it takes long, and must not take connections from others. */
   readonly #own: Database
 
-  constructor({ database }: Kernel, keeper: Keeper) {
-    this.#keeper = keeper
+  constructor({ database }: Kernel, keyStore: SealKeyStore) {
+    this.#keyStore = keyStore
     this.#own = database.apart(1)
   }
 
   async verify(options: VerifyOptions = {}): Promise<Verification> {
-    const key = await this.#keeper.key()
-    const isAdopted = await this.#keeper.isAdopted()
+    const key = await this.#keyStore.key()
+    const isBackfillDone = await this.#keyStore.isBackfillDone()
     return this.#own.session(async (client) => {
       await client.query(`set lock_timeout = '${LOCK_TIMEOUT}'`)
       await client.query('select pg_advisory_lock_shared($1)', [VERIFY_LOCK]).catch((error) => {
@@ -96,7 +96,7 @@ export class Verifier {
           : error
       })
       const walk = new Walk(client, key, options)
-      await walk.along(isAdopted)
+      await walk.along(isBackfillDone)
       return walk.outcome()
     })
   }
@@ -124,7 +124,7 @@ class Walk {
     this.#isExpectedThere = options.expect === undefined
   }
 
-  async along(isAdopted: boolean): Promise<void> {
+  async along(isBackfillDone: boolean): Promise<void> {
     await this.#readKeptFrom()
     // Heads that were read before anything else: what is sealed meanwhile is beyond them.
     const heads = await this.#positions('audit_heads', this.#options.tenantId, 'entry_id as "entryId"')
@@ -143,7 +143,7 @@ class Walk {
       this.#begin(tenantId, checkpoints)
       await this.#end(heads)
     }
-    await this.#lookAtStrays(isAdopted)
+    await this.#lookAtStrays(isBackfillDone)
     if (this.#options.tenantId === undefined) await this.#count()
     if (!this.#isExpectedThere)
       this.#report(this.#options.tenantId ?? NOBODY, null, 'removed: no entry has the expected hash')
@@ -250,12 +250,12 @@ class Walk {
   }
 
   /** Inserted by somebody else, changed before it was sealed, or robbed of its seal. */
-  async #lookAtStrays(isAdopted: boolean): Promise<void> {
+  async #lookAtStrays(isBackfillDone: boolean): Promise<void> {
     const { tenantId, signal } = this.#options
     for await (const stray of strays(this.#client, tenantId)) {
       signal?.throwIfAborted()
       if (this.#broken.length === MAX_REPORTED) return
-      const reason = whatIsWrongWith(stray, this.#key, isAdopted)
+      const reason = whatIsWrongWith(stray, this.#key, isBackfillDone)
       if (reason !== undefined) this.#report(stray.tenantId ?? NOBODY, stray.id, reason)
     }
   }

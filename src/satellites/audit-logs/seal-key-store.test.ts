@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { createSecrets } from '../../kernel/crypto/crypto.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
-import { BINDING, Keeper } from './keeper.ts'
+import { BINDING, SealKeyStore } from './seal-key-store.ts'
 
 const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 const FORMER = createSecrets(keyOf(1))
@@ -23,7 +23,7 @@ afterEach(async () => {
   await audited.close()
 })
 
-const keeperWith = (secrets: typeof FORMER) => new Keeper({ ...audited.tenancy.kernel, secrets })
+const keyStoreWith = (secrets: typeof FORMER) => new SealKeyStore({ ...audited.tenancy.kernel, secrets })
 const secret = async (): Promise<string> =>
   (await audited.tenancy.kernel.database.sql('select secret from multitenancy.audit_state')).rows[0].secret
 const kept = async () => JSON.parse(createSecrets(keyOf(2)).open(await secret(), BINDING))
@@ -44,20 +44,20 @@ async function committed(): Promise<void> {
 }
 
 test('that all is adopted is kept under the key that it is sealed under meanwhile', async () => {
-  await keeperWith(FORMER).key()
+  await keyStoreWith(FORMER).key()
   const { key } = JSON.parse(FORMER.open(await secret(), BINDING))
   await resealed()
-  const adopted = keeperWith(PRESENT).adopted()
+  const adopted = keyStoreWith(PRESENT).completeBackfill()
   await committed()
   await adopted
   expect(await kept()).toEqual({ key, isAdopted: true })
 })
 
 test('a process that knows the former key alone does not write over it', async () => {
-  const keeper = keeperWith(FORMER)
-  await keeper.key()
+  const keyStore = keyStoreWith(FORMER)
+  await keyStore.key()
   await resealed()
-  const adopted = keeper.adopted()
+  const adopted = keyStore.completeBackfill()
   const refused = expect(adopted).rejects.toThrow('an application key that is not configured')
   await committed()
   await refused

@@ -18,7 +18,7 @@ export const BINDING = 'audit_state:secret'
 
 const Kept = z.strictObject({ key: z.base64(), isAdopted: z.boolean() })
 
-export class Keeper {
+export class SealKeyStore {
   readonly #kernel: Kernel
   readonly #own: Database
   #key: Promise<MacKey> | undefined
@@ -38,12 +38,12 @@ export class Keeper {
   }
 
   /** Whether what has no HMAC was never recorded by us. */
-  async isAdopted(): Promise<boolean> {
+  async isBackfillDone(): Promise<boolean> {
     return (await this.#secret()) === undefined || (await this.#read()).isAdopted
   }
 
   /** From now on nothing is sealed without. Where somebody seals the secret under another application key meanwhile, that is read anew. */
-  async adopted(): Promise<void> {
+  async completeBackfill(): Promise<void> {
     for (let isKept = false; !isKept; ) {
       const { secret, ...kept } = await this.#read()
       const { rows } = await this.#own.sql(
