@@ -6,7 +6,7 @@
  */
 import { expect, test } from 'vitest'
 import { allCommands } from '../src/cli/program.ts'
-import { strayGoldens } from './contract/golden.ts'
+import { orphanedGoldens } from './contract/golden.ts'
 import { merged } from './contract/parts.ts'
 import { BY_COMMAND_LINE, PAGES, SERVING } from './contract/program-cases.ts'
 import { useGolden, withoutWorker } from './golden.fixture.ts'
@@ -17,7 +17,7 @@ test('every command has a case, and every golden file a command', () => {
   const cases = [...new Set([...Object.keys(merged('commands')), ...Object.keys(BY_COMMAND_LINE), ...SERVING])]
   const names = allCommands().map(({ name }) => name)
   expect(cases.sort()).toEqual(names.sort())
-  expect(strayGoldens(Object.keys(PAGES))).toEqual([])
+  expect(orphanedGoldens(Object.keys(PAGES))).toEqual([])
 })
 
 test.each(withoutWorker)('%s, with --json', (name, one) => here.held(here.stage.api, name, one))

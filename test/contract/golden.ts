@@ -37,7 +37,7 @@ export function expectGolden(command: string, ending: string, text: string): voi
 }
 
 /** Golden files that no command, or text for people in `pages`, accounts for; they are removed when updating. */
-export function strayGoldens(pages: readonly string[]): string[] {
+export function orphanedGoldens(pages: readonly string[]): string[] {
   const known = new Set([
     ...allCommands().map(({ name }) => pathOf(name, 'json.txt')),
     ...pages.map((name) => pathOf(name, 'txt')),
@@ -46,9 +46,9 @@ export function strayGoldens(pages: readonly string[]): string[] {
   const there = places.flatMap((place) =>
     existsSync(place) ? readdirSync(place).map((file) => join(place, file)) : [],
   )
-  const stray = there.filter((path) => !known.has(path))
-  if (!isUpdating) return stray
-  for (const path of stray) rmSync(path)
+  const orphaned = there.filter((path) => !known.has(path))
+  if (!isUpdating) return orphaned
+  for (const path of orphaned) rmSync(path)
   return []
 }
 

@@ -165,11 +165,11 @@ export class Months {
       keptFrom,
       keptFromMac(key, keptFrom),
     ])
-    const { rows: strays } = await database.sql(
+    const { rows: unpartitioned } = await database.sql(
       'select from multitenancy.audit_entries_others where created_at < $1 limit 1',
       [keptFrom],
     )
-    if (strays.length > 0) await this.#remakeDefault(async () => undefined, keptFrom)
+    if (unpartitioned.length > 0) await this.#remakeDefault(async () => undefined, keptFrom)
     return true
   }
 

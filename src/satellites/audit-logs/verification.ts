@@ -15,8 +15,8 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { checkpointMac, digestOf, headMac, isMac, keptFromMac, NO_HASH, sealOf, sealsMac, textOf } from './chain.ts'
 import type { MacKey } from './mac.ts'
 import type { SealKeyStore } from './seal-key-store.ts'
-import { strays, whatIsWrongWith } from './strays.ts'
 import { inOurTime, NOBODY } from './tables.ts'
+import { unchainedEntries, whatIsWrongWith } from './unchained-entries.ts'
 import { READ_AT_ONCE } from './unsealed.ts'
 
 const LOCK_TIMEOUT = '5s'
@@ -143,7 +143,7 @@ class Walk {
       this.#begin(tenantId, checkpoints)
       await this.#end(heads)
     }
-    await this.#lookAtStrays(isBackfillDone)
+    await this.#checkUnchained(isBackfillDone)
     if (this.#options.tenantId === undefined) await this.#count()
     if (!this.#isExpectedThere)
       this.#report(this.#options.tenantId ?? NOBODY, null, 'removed: no entry has the expected hash')
@@ -250,13 +250,13 @@ class Walk {
   }
 
   /** Inserted by somebody else, changed before it was sealed, or robbed of its seal. */
-  async #lookAtStrays(isBackfillDone: boolean): Promise<void> {
+  async #checkUnchained(isBackfillDone: boolean): Promise<void> {
     const { tenantId, signal } = this.#options
-    for await (const stray of strays(this.#client, tenantId)) {
+    for await (const entry of unchainedEntries(this.#client, tenantId)) {
       signal?.throwIfAborted()
       if (this.#broken.length === MAX_REPORTED) return
-      const reason = whatIsWrongWith(stray, this.#key, isBackfillDone)
-      if (reason !== undefined) this.#report(stray.tenantId ?? NOBODY, stray.id, reason)
+      const reason = whatIsWrongWith(entry, this.#key, isBackfillDone)
+      if (reason !== undefined) this.#report(entry.tenantId ?? NOBODY, entry.id, reason)
     }
   }
 

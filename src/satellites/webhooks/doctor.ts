@@ -91,7 +91,7 @@ async function* examineSubscriptions({ inspection }: Webhooks): AsyncIterable<Fi
 }
 
 async function* examinePartitions({ inspection }: Webhooks): AsyncIterable<Finding> {
-  const { isMissing, hasStrays, kept } = await inspection.places()
+  const { isMissing, hasUnpartitioned, kept } = await inspection.places()
   if (isMissing) {
     yield {
       severity: 'warn',
@@ -102,7 +102,7 @@ async function* examinePartitions({ inspection }: Webhooks): AsyncIterable<Findi
       fixable: true,
     }
   }
-  if (hasStrays) {
+  if (hasUnpartitioned) {
     yield {
       severity: 'warn',
       code: 'webhooks.unpartitioned',

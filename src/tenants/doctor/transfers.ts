@@ -16,7 +16,7 @@ export const transferDiagnoses: readonly Diagnosis<Tenants>[] = [
     name: 'backups',
     summary: 'Backups that are missed, and files that are no archive of any',
     examine: examineBackups,
-    fix: removeStray,
+    fix: removeOrphan,
   },
 ]
 
@@ -104,6 +104,6 @@ const missing = ({ key, tenantId, backupId }: MissingArchive): Finding => ({
   tenantId,
 })
 
-async function removeStray({ transfers: { state } }: Tenants, { subject }: Finding): Promise<string> {
-  return (await state.removeStray(String(subject))) ? 'it is removed' : 'it was left as it is: it is needed now'
+async function removeOrphan({ transfers: { state } }: Tenants, { subject }: Finding): Promise<string> {
+  return (await state.removeOrphan(String(subject))) ? 'it is removed' : 'it was left as it is: it is needed now'
 }

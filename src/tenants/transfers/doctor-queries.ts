@@ -33,7 +33,7 @@ export interface TroubledBackups {
 }
 
 /** A file that is no backup's archive. */
-export interface StrayFile {
+export interface OrphanedFile {
   readonly key: string
   /** Whether an attempt at a backup that is known here wrote it, so that nobody else can need it. */
   readonly isOurs: boolean
@@ -109,7 +109,7 @@ export class TransferState {
    * Where the files of the archives and the backups disagree: a file that is of no backup here, and of none that is being made; a
    * backup whose file is not there. The keys of all files are kept meanwhile.
    */
-  async *disagreements(): AsyncIterable<StrayFile | MissingArchive> {
+  async *disagreements(): AsyncIterable<OrphanedFile | MissingArchive> {
     const { archives, kernel } = this.#parts
     if (!archives) return
     const { rows: begun } = await kernel.database.sql('select now() as at')
@@ -118,10 +118,10 @@ export class TransferState {
     for await (const { key } of archives.list()) {
       seen.add(key)
       if (keys.push(key) < LOOKED_UP_AT_ONCE) continue
-      yield* await this.#strayAmong(keys)
+      yield* await this.#orphansAmong(keys)
       keys = []
     }
-    yield* await this.#strayAmong(keys)
+    yield* await this.#orphansAmong(keys)
     let last = NO_ID
     for (;;) {
       const { rows } = await kernel.database.sql(COMPLETE, [last, begun[0].at, LOOKED_UP_AT_ONCE])
@@ -132,20 +132,20 @@ export class TransferState {
   }
 
   /** Removes one of them, unless it has become an archive meanwhile. */
-  async removeStray(key: string): Promise<boolean> {
-    const [stray] = await this.#strayAmong([key])
-    if (!stray?.isOurs) return false
+  async removeOrphan(key: string): Promise<boolean> {
+    const [orphan] = await this.#orphansAmong([key])
+    if (!orphan?.isOurs) return false
     await archivesOf(this.#parts).delete(key)
     return true
   }
 
-  async #strayAmong(keys: readonly string[]): Promise<StrayFile[]> {
+  async #orphansAmong(keys: readonly string[]): Promise<OrphanedFile[]> {
     const parsed = keys.map((key) => {
       const [tenantId = '', file = ''] = key.split('/')
       const [backupId = '', attempt = ''] = file.split('.')
       return { key, tenantId, backupId, attempt }
     })
-    return (await this.#parts.kernel.database.sql(STRAY, [JSON.stringify(parsed)])).rows
+    return (await this.#parts.kernel.database.sql(ORPHANED, [JSON.stringify(parsed)])).rows
   }
 }
 
@@ -175,7 +175,7 @@ const COMPLETE = `
  * Not the archive of a backup, nor of one that is being made. Ours is what an attempt at a backup wrote that is known here; else it may
  * be another installation's, or newer than this database, if that was brought back from a dump.
  */
-const STRAY = `
+const ORPHANED = `
   select file.key, backup.id is not null as "isOurs"
   from json_to_recordset($1::json) as file (key text, "tenantId" text, "backupId" text, attempt text)
   left join multitenancy.backups backup on backup.tenant_id = file."tenantId" and backup.id::text = file."backupId"

@@ -117,14 +117,14 @@ export class Inspection {
   }
 
   /** Whether there is a place for what is dispatched by tomorrow, and what should be gone and is not. */
-  async places(): Promise<{ isMissing: boolean; hasStrays: boolean; kept: readonly Partition[] }> {
+  async places(): Promise<{ isMissing: boolean; hasUnpartitioned: boolean; kept: readonly Partition[] }> {
     const { clock } = this.#kernel
     const known = await this.#partitions.known()
     const nowMs = clock.now().getTime()
     const keptFrom = nowMs - (this.#retentionDays + 1) * DAY_MS
     return {
       isMissing: !known.some(({ to }) => to.getTime() > nowMs + DAY_MS),
-      hasStrays: await this.#partitions.hasStrays(known),
+      hasUnpartitioned: await this.#partitions.hasUnpartitioned(known),
       kept: known.filter(({ to }) => to.getTime() <= keptFrom),
     }
   }

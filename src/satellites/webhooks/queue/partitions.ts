@@ -89,17 +89,17 @@ export class Partitions {
   }
 
   /** Whether something is in no partition that has, or will have, one of its time. */
-  async hasStrays(known: readonly Partition[]): Promise<boolean> {
+  async hasUnpartitioned(known: readonly Partition[]): Promise<boolean> {
     const { database, clock } = this.#kernel
     const until = known.at(-1)?.to.getTime() ?? 0
     const rows = KINDS.map(
       (kind) => `select from multitenancy.webhook_${kind}_others where ${KEYS[kind]} >= $1 and ${KEYS[kind]} < $2`,
     )
-    const result = await database.sql(`select exists (${rows.join(' union all ')}) as "hasStrays"`, [
+    const result = await database.sql(`select exists (${rows.join(' union all ')}) as "hasUnpartitioned"`, [
       floorOfUuidsAt(known[0]?.from.getTime() ?? 0),
       floorOfUuidsAt(Math.max(until, clock.now().getTime() + DAY_MS)),
     ])
-    return result.rows[0].hasStrays
+    return result.rows[0].hasUnpartitioned
   }
 
   #step(): Promise<Step | undefined> {

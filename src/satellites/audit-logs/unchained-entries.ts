@@ -6,7 +6,7 @@ import type { MacKey } from './mac.ts'
 import { isInOurTime, NOBODY } from './tables.ts'
 import { FIRST, isGenuine, READ_AT_ONCE, type Recorded } from './unsealed.ts'
 
-export interface Stray extends Recorded {
+export interface UnchainedEntry extends Recorded {
   /** `createdAt` as PostgreSQL has it. */
   readonly at: string
   /** Whether the sealer has still to look at it. */
@@ -16,9 +16,9 @@ export interface Stray extends Recorded {
 }
 
 /** @param tenantId undefined: of all */
-export async function* strays(client: Session, tenantId: string | undefined): AsyncGenerator<Stray> {
+export async function* unchainedEntries(client: Session, tenantId: string | undefined): AsyncGenerator<UnchainedEntry> {
   for (let after: unknown[] = [FIRST.createdAt, FIRST.id]; ; ) {
-    const { rows } = await client.query<Stray>(
+    const { rows } = await client.query<UnchainedEntry>(
       `select ${membersOf('e')}, e.created_at::text as at, e.mac, ${isAhead('e')} as "isAhead",
          exists (select from multitenancy.audit_seals s where s.entry_id = e.id) as "isSealed"
        from multitenancy.audit_entries e
@@ -36,9 +36,9 @@ export async function* strays(client: Session, tenantId: string | undefined): As
 }
 
 /** Undefined: it waits for its seal. */
-export function whatIsWrongWith(stray: Stray, key: MacKey, isBackfillDone: boolean): string | undefined {
+export function whatIsWrongWith(entry: UnchainedEntry, key: MacKey, isBackfillDone: boolean): string | undefined {
   const inserted = 'inserted: it has no seal and waits for none'
-  if (!isInOurTime(stray.createdAt) || stray.isSealed || (stray.mac === null && isBackfillDone)) return inserted
-  if (!isGenuine(key, isBackfillDone, stray)) return 'changed before it was sealed, or inserted'
-  return stray.isAhead ? undefined : inserted
+  if (!isInOurTime(entry.createdAt) || entry.isSealed || (entry.mac === null && isBackfillDone)) return inserted
+  if (!isGenuine(key, isBackfillDone, entry)) return 'changed before it was sealed, or inserted'
+  return entry.isAhead ? undefined : inserted
 }
