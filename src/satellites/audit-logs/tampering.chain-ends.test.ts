@@ -5,12 +5,12 @@ import { WAITING_LOCKS } from '../../testing/base/database.ts'
 import { openSealed } from './tampering.fixture.ts'
 
 const sealed = openSealed()
-const { query, behind, verify, seal, rename } = sealed
+const { query, bypassTriggers, verify, seal, rename } = sealed
 
 describe('where a chain ends', () => {
   const endsWrong = { tenantId: '', entryId: null, reason: 'changed: where the chain ends' }
   const removeNewest = async () => {
-    await behind('delete from multitenancy.audit_entries where id = $1', [sealed.entries[4]])
+    await bypassTriggers('delete from multitenancy.audit_entries where id = $1', [sealed.entries[4]])
     await query('delete from multitenancy.audit_seals where entry_id = $1', [sealed.entries[4]])
   }
   const setBack = () =>

@@ -1,7 +1,7 @@
 /** A tenant with five sealed entries for each test of a file, and statements that change them behind the triggers. */
 import { afterAll, beforeAll, beforeEach, inject } from 'vitest'
 import { type Audited, openAudited } from './audited.fixture.ts'
-import { behind } from './behind.fixture.ts'
+import { bypassTriggers } from './bypass-triggers.fixture.ts'
 
 /** For the tests of one file, which share the tenancy. */
 export function openSealed() {
@@ -47,7 +47,7 @@ export function openSealed() {
     seal,
     /** Adds an entry. */
     rename: (name: string) => audited.tenancy.tenants.update(id, { name }),
-    behind: (text: string, values?: unknown[]) => behind(audited, text, values),
+    bypassTriggers: (text: string, values?: unknown[]) => bypassTriggers(audited, text, values),
     verify: () => audited.tenancy.auditLogs.verify({ tenantId: id }),
     brokenOf: async () => (await sealed.verify()).broken.map(({ entryId, reason }) => [entryId, reason]),
   }

@@ -3,7 +3,7 @@ import type { Audited } from './audited.fixture.ts'
 
 const TABLES = ['audit_entries', 'audit_entries_others']
 
-export async function behind({ tenancy }: Audited, text: string, values: unknown[] = []): Promise<void> {
+export async function bypassTriggers({ tenancy }: Audited, text: string, values: unknown[] = []): Promise<void> {
   const { database } = tenancy.kernel
   await tenancy.transaction(async () => {
     for (const table of TABLES) await database.sql(`alter table multitenancy.${table} disable trigger all`)
