@@ -27,9 +27,9 @@ function inTenancy(part: string, command: Command): OwnCommand {
     ...command,
     run: (input) =>
       withTenancy(input, { needsWorker: command.needsWorker }, async ({ commands }) => {
-        const bound = commands.find(({ what }) => what.name === command.name)
-        if (!bound) throw SatelliteDisabled(`The satellite "${part}" is switched off.`)
-        await bound.what.run(bound.service, input)
+        const wired = commands.find(({ what }) => what.name === command.name)
+        if (!wired) throw SatelliteDisabled(`The satellite "${part}" is switched off.`)
+        await wired.what.run(wired.service, input)
       }),
   }
 }

@@ -13,7 +13,7 @@ import { type Actor, enterContext } from '../kernel/base/context.ts'
 import { NotFound, SatelliteDisabled, type TenancyError } from '../kernel/base/errors.ts'
 import { Histogram } from '../kernel/metrics/metrics.ts'
 import type { AnyOperation, Satellite } from '../tenancy/part.ts'
-import type { Bound, Core } from '../tenancy/tenancy.ts'
+import type { Core, Wired } from '../tenancy/tenancy.ts'
 import { AdminPages } from './admin-pages.ts'
 import { FailedSignIns } from './failed-sign-ins.ts'
 import { openApiDocument } from './openapi.ts'
@@ -78,7 +78,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   const { log, store, secrets, database } = core.kernel
   const failedSignIns = new FailedSignIns(core.kernel)
   const sessions = new Sessions(store, secrets, tokens, prefix)
-  const operations: readonly Bound<AnyOperation>[] = [
+  const operations: readonly Wired<AnyOperation>[] = [
     ...core.operations,
     ...systemOperations.map((what) => ({ what, service: core })),
   ]
@@ -100,13 +100,13 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   })
 
   const app = new Hono<Env>({ strict: false })
-  for (const bound of operations) {
-    const { name, method, path } = bound.what
+  for (const wired of operations) {
+    const { name, method, path } = wired.what
     app.on(method, prefix + routeOf(path), async (c) => {
       const started = performance.now()
       const params = c.req.param() as Record<string, string>
       const response = await withProblemResponse(() =>
-        runner.run({ bound, request: c.req.raw, params, identity: c.env.identity }),
+        runner.run({ wired, request: c.req.raw, params, identity: c.env.identity }),
       )
       const status = String(response.status)
       seconds.observe(`${name} ${status}`, () => ({ operation: name, status }), (performance.now() - started) / 1000)

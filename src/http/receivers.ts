@@ -21,12 +21,12 @@ export function createReceivers({ receivers, kernel }: Core): Mountable {
   const byPath = new Map(receivers.map((receiver) => [receiver.what.path, receiver]))
   const respondTo = async (request: Request, ip: string | null): Promise<Response> => {
     try {
-      const bound = byPath.get(pathOf(request.url))
-      if (!bound) return problemResponse(NotFound('There is nothing at this path.'))
+      const wired = byPath.get(pathOf(request.url))
+      if (!wired) return problemResponse(NotFound('There is nothing at this path.'))
       if (request.method !== 'POST') {
         return problemResponse(MethodNotAllowed('This path takes POST.'), { allow: 'POST' })
       }
-      const { what, service } = bound
+      const { what, service } = wired
       const received = { headers: request.headers, ip, body: () => readBytes(request) }
       return respondJson(200, await what.receive(service, received))
     } catch (error) {

@@ -13,7 +13,7 @@ import { type Input, JobFailure, Reply, StreamReply } from '../kernel/api/operat
 import { currentContext } from '../kernel/base/context.ts'
 import { DependencyUnavailable, invalid, TenancyError } from '../kernel/base/errors.ts'
 import type { AnyOperation } from '../tenancy/part.ts'
-import type { Bound, Core } from '../tenancy/tenancy.ts'
+import type { Core, Wired } from '../tenancy/tenancy.ts'
 import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'
 import { asTenancyError, Forbidden, PROBLEM_TYPE, problem, problemResponse } from './problem.ts'
@@ -27,7 +27,7 @@ const WAIT = /(?:^|[,;])\s*wait\s*=\s*"?(\d+)"?\s*(?:$|[,;])/i
 type Input_ = Input<any, any, any>
 
 export interface Running {
-  readonly bound: Bound<AnyOperation>
+  readonly wired: Wired<AnyOperation>
   readonly request: Request
   readonly params: Readonly<Record<string, string>>
   readonly identity: Identity
@@ -52,14 +52,14 @@ export class OperationRunner {
     }
   }
 
-  async #run({ bound, request, params, identity }: Running): Promise<Response> {
-    const { what: operation, service } = bound
+  async #run({ wired, request, params, identity }: Running): Promise<Response> {
+    const { what: operation, service } = wired
     if (!mayCall(identity.scope, operation.method, operation.scope)) {
       throw Forbidden(`A token of scope "${identity.scope}" may not call ${operation.name}.`)
     }
     const text = await readBody(request)
     const input = parseInput(operation, params, request.url, text, request)
-    const call = { bound, operation, service, input, request, params }
+    const call = { wired, operation, service, input, request, params }
     const key = operation.method === 'POST' ? request.headers.get('idempotency-key') : null
     if (key === null) {
       const response = await this.#call(call)
@@ -171,7 +171,7 @@ export class OperationRunner {
   }
 }
 
-interface Call extends Pick<Running, 'bound' | 'params'> {
+interface Call extends Pick<Running, 'wired' | 'params'> {
   readonly operation: AnyOperation
   readonly service: unknown
   readonly input: Input_
@@ -185,8 +185,8 @@ const pathOf = ({ path }: AnyOperation, params: Readonly<Record<string, unknown>
 const send = ({ status, headers, body }: StoredResponse, more: Readonly<Record<string, string>> = {}): Response =>
   respond(status, status === 204 || status === 304 ? null : body, { ...headers, ...more })
 
-function asProtocolSays(error: TenancyError, { bound, params }: Pick<Running, 'bound' | 'params'>): TenancyError {
-  const { problemMembers } = bound.what
+function asProtocolSays(error: TenancyError, { wired, params }: Pick<Running, 'wired' | 'params'>): TenancyError {
+  const { problemMembers } = wired.what
   if (!problemMembers) return error
   const { message, extras, retryAfterSeconds, headers, cause } = error
   return new TenancyError(error, message, {

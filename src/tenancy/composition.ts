@@ -17,7 +17,7 @@ import { tables } from '../tenants/tenant/tables.ts'
 import type { Satellite } from './part.ts'
 
 /** A satellite with its service; the tenants are one of these, too. */
-export interface BoundPart {
+export interface WiredPart {
   readonly satellite: Omit<Satellite, 'service' | 'summary'>
   readonly service: any
 }
@@ -45,7 +45,7 @@ export const eventsOf = (satellites: readonly Satellite[]): EventType[] => [
 /** Subscribes the listeners of a part. A purge deletes the tenant's rows of its `tenantTables`. */
 export function subscribe(
   { events, database }: Pick<Kernel, 'events' | 'database'>,
-  { satellite, service }: BoundPart,
+  { satellite, service }: WiredPart,
 ): void {
   for (const listener of satellite.listeners ?? []) {
     if ('type' in listener) {
@@ -66,7 +66,7 @@ export function subscribe(
 }
 
 /** Every job with its service. */
-export function registeredJobs(parts: readonly BoundPart[]): RegisteredJobs {
+export function registeredJobs(parts: readonly WiredPart[]): RegisteredJobs {
   const all = parts.flatMap(({ satellite, service }) => (satellite.jobs ?? []).map((job) => ({ job, service })))
   const handlers = all.map(
     ({ job, service }) =>
@@ -80,7 +80,7 @@ export function registeredJobs(parts: readonly BoundPart[]): RegisteredJobs {
 }
 
 /** Checks of satellites, by name. */
-export const checksOf = (parts: readonly BoundPart[]): ReadonlyMap<string, Check> =>
+export const checksOf = (parts: readonly WiredPart[]): ReadonlyMap<string, Check> =>
   new Map(
     parts.flatMap(({ satellite, service }) =>
       Object.entries(satellite.checks ?? {}).map(([name, check]) => [name, () => check(service)] as const),
@@ -88,16 +88,16 @@ export const checksOf = (parts: readonly BoundPart[]): ReadonlyMap<string, Check
   )
 
 /** Undefined when none of them wants to know of it. */
-export const trafficOf = (parts: readonly BoundPart[]): Traffic | undefined =>
+export const trafficOf = (parts: readonly WiredPart[]): Traffic | undefined =>
   trafficTo(parts.flatMap(({ satellite, service }) => satellite.traffic?.(service) ?? []))
 
 /** An operation or command with the service it belongs to. */
-export interface Bound<What> {
+export interface Wired<What> {
   readonly what: What
   readonly service: unknown
 }
 
-export const bind = <What>(all: readonly What[] = [], service: unknown): Bound<What>[] =>
+export const wire = <What>(all: readonly What[] = [], service: unknown): Wired<What>[] =>
   all.map((what) => ({ what, service }))
 
 /** Members of a tenancy, and the parts whose migrations are ours. */

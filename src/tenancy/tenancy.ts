@@ -57,9 +57,6 @@ import { Tenants } from '../tenants/tenants.ts'
 import { onDemand } from '../tenants/transfers/archive/lazy.ts'
 import type { Archives } from '../tenants/transfers/archive/port.ts'
 import {
-  type Bound,
-  type BoundPart,
-  bind,
   checksOf,
   eventsOf,
   partsOf,
@@ -67,10 +64,13 @@ import {
   registeredJobs,
   subscribe,
   trafficOf,
+  type Wired,
+  type WiredPart,
+  wire,
 } from './composition.ts'
 import type { AnyOperation, Receiver, Satellite, ServicesOf } from './part.ts'
 
-export type { Bound } from './composition.ts'
+export type { Wired } from './composition.ts'
 
 const STOP_TIMEOUT_MS = 10_000
 const BACKUPS_KEPT = 7
@@ -137,10 +137,10 @@ export interface Core extends Scope {
   readonly doctor: Doctor
   /** What a scrape shows; a host may register series of its own. */
   readonly series: Metrics
-  readonly operations: readonly Bound<AnyOperation>[]
-  readonly commands: readonly Bound<Command>[]
+  readonly operations: readonly Wired<AnyOperation>[]
+  readonly commands: readonly Wired<Command>[]
   /** Where other systems post to; `createReceivers` serves them. */
-  readonly receivers: readonly Bound<Receiver>[]
+  readonly receivers: readonly Wired<Receiver>[]
   /** Checks of satellites, by name, for `health.register`. */
   readonly checks: ReadonlyMap<string, Check>
   /**
@@ -227,7 +227,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       },
     })
     const services = new Map(satellites.map((satellite) => [satellite.name, satellite.service(kernel, tenants)]))
-    const parts: BoundPart[] = [
+    const parts: WiredPart[] = [
       { satellite: { name: 'tenants', operations, commands, jobs, schedule, doctor: diagnoses }, service: tenants },
       ...satellites.map((satellite) => ({ satellite, service: services.get(satellite.name) })),
     ]
@@ -268,15 +268,15 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     stops.push(() => runner.stop(STOP_TIMEOUT_MS))
     if (role !== 'api') for (const { satellite, service } of parts) await satellite.work?.(service)
 
-    const receivers = parts.flatMap(({ satellite, service }) => bind(satellite.receivers, service))
+    const receivers = parts.flatMap(({ satellite, service }) => wire(satellite.receivers, service))
     const core: Core = {
       kernel,
       tenants,
       health,
       doctor,
       series: metrics,
-      operations: parts.flatMap(({ satellite, service }) => bind(satellite.operations, service)),
-      commands: parts.flatMap(({ satellite, service }) => bind(satellite.commands, service)),
+      operations: parts.flatMap(({ satellite, service }) => wire(satellite.operations, service)),
+      commands: parts.flatMap(({ satellite, service }) => wire(satellite.commands, service)),
       receivers,
       checks: checksOf(parts),
       tenant: (id) => tenants.handle(id),

@@ -9,10 +9,10 @@
 import { sqlState } from '../../kernel/database/database.ts'
 import { LOCK_TIMEOUT_MS, type Patience, patiently } from '../../kernel/database/lock-retry.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { isAhead } from './bound.ts'
 import { checkpointMac, isMac, keptFromMac, NO_HASH, sealOf } from './chain.ts'
 import type { MacKey } from './mac.ts'
 import type { SealKeyStore } from './seal-key-store.ts'
+import { isAhead } from './seal-watermark.ts'
 import { SEAL_LOCK } from './sealer.ts'
 import { VERIFY_LOCK } from './verification.ts'
 

@@ -7,10 +7,10 @@
  * has altered the end of a chain, sealing goes on and never makes it good: its next end has no HMAC either.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
-import { moveBound, type Pass, passFrom } from './bound.ts'
 import { digestOf, headMac, isMac, NO_HASH, sealOf, sealsMac } from './chain.ts'
 import type { MacKey } from './mac.ts'
 import type { SealKeyStore } from './seal-key-store.ts'
+import { advanceWatermark, type Pass, startPass } from './seal-watermark.ts'
 import { NOBODY } from './tables.ts'
 import { FIRST, isGenuine, type Position, READ_AT_ONCE, type Unsealed, unsealedAfter } from './unsealed.ts'
 
@@ -43,7 +43,7 @@ export class Sealer {
   async seal(signal?: AbortSignal): Promise<number> {
     const key = await this.#keyStore.key()
     const isBackfillDone = await this.#keyStore.isBackfillDone()
-    const pass = await passFrom(this.#kernel.database)
+    const pass = await startPass(this.#kernel.database)
     let sealed = 0
     for (let after: Position | undefined = FIRST; after; ) {
       if (signal?.aborted) return sealed
@@ -76,7 +76,7 @@ export class Sealer {
     })
     if (genuine.length > 0) await this.#write(key, genuine)
     const next = unsealed.length === this.#readAtOnce ? unsealed.at(-1) : undefined
-    if (!next) await moveBound(database, pass)
+    if (!next) await advanceWatermark(database, pass)
     return { sealed: genuine.length, next }
   }
 

@@ -51,7 +51,7 @@ const chain = async (): Promise<string[]> =>
       [tenant],
     )
   ).map(({ target }) => target)
-const bound = async () =>
+const watermark = async () =>
   (await query('select sealed_to as "to", sealed_in as "in" from multitenancy.audit_state'))[0] as {
     to: string
     in: string
@@ -115,14 +115,14 @@ test.each(['this database', 'another of the server'])(
     for (const target of ['one', 'two', 'three']) {
       await record(target)
       expect(await seal()).toBe(1)
-      expect(BigInt((await bound()).to)).toBeLessThanOrEqual(BigInt(rows[0].xact))
+      expect(BigInt((await watermark()).to)).toBeLessThanOrEqual(BigInt(rows[0].xact))
       expect(await verify()).toMatchObject({ ok: true })
     }
     await client.query('commit')
     // Others of the server write, too.
     await eventually(async () => {
       await seal()
-      expect(BigInt((await bound()).to)).toBeGreaterThan(BigInt(rows[0].xact))
+      expect(BigInt((await watermark()).to)).toBeGreaterThan(BigInt(rows[0].xact))
     })
     expect(await chain()).toEqual(['one', 'two', 'three'])
   },
@@ -139,31 +139,31 @@ test('more than is read at once is sealed, also of one transaction', async () =>
 
 test('a pass that is interrupted leaves the bound where it was, and the rest to the next', async () => {
   for (let n = 0; n < 11; n++) await record(`${n}`)
-  const before = await bound()
+  const before = await watermark()
   const stop = new AbortController()
   // It is looked at before each piece: this one is gone after the first.
   let looks = 0
   Object.defineProperty(stop.signal, 'aborted', { get: () => looks++ > 0 })
   expect(await sealerOfTen().seal(stop.signal)).toBe(10)
-  expect(await bound()).toEqual(before)
+  expect(await watermark()).toEqual(before)
   expect(await verify()).toEqual({ ok: true, checked: 10, broken: [] })
   expect(await seal()).toBe(1)
-  // Transactions of other databases of the server hold the bound back.
+  // Transactions of other databases of the server hold the watermark back.
   await eventually(async () => {
     await seal()
-    expect(await bound()).not.toEqual(before)
+    expect(await watermark()).not.toEqual(before)
   })
 })
 
 test('where the bound is of another cluster, everything is sealed, and it becomes ours', async () => {
-  const { in: cluster } = await bound()
+  const { in: cluster } = await watermark()
   await record('from there')
   await record('from far ahead there')
   await query(`update multitenancy.audit_state set sealed_to = pg_current_xact_id(), sealed_in = '7000000000000000000'`)
   await record('from here')
   expect(await verify()).toMatchObject({ ok: true })
   expect(await seal()).toBe(3)
-  expect((await bound()).in).toBe(cluster)
+  expect((await watermark()).in).toBe(cluster)
   expect(await verify()).toEqual({ ok: true, checked: 3, broken: [] })
 })
 
@@ -187,7 +187,7 @@ test('a role without any right of its own may ask which cluster it is', async ()
     await audited.tenancy.kernel.database.session(async (client) => {
       await client.query(`set role ${role}`)
       const { rows } = await client.query('select system_identifier::text as id from pg_control_system()')
-      expect(rows[0].id).toBe((await bound()).in)
+      expect(rows[0].id).toBe((await watermark()).in)
     })
   } finally {
     await query(`drop role ${role}`)

@@ -53,7 +53,7 @@ export const isInOurTime = (at: Date): boolean => at.getUTCFullYear?.() >= 1 && 
 
 export const tables: readonly Migration[] = [
   {
-    // `mac` proves that Tenantry recorded an entry. By `xact`, its transaction, the sealer finds entries without a seal (bound.ts).
+    // `mac` proves that Tenantry recorded an entry. By `xact`, its transaction, the sealer finds entries without a seal (seal-watermark.ts).
     name: '0001_audit_logs',
     up: `
       create function reject_audit_change() returns trigger language plpgsql as $$

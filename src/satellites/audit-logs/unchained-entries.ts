@@ -1,8 +1,8 @@
 /** Entries without a seal in their place: those that wait for one, and those with which something is wrong. */
 import type { Session } from '../../kernel/database/database.ts'
-import { isAhead } from './bound.ts'
 import { membersOf } from './columns.ts'
 import type { MacKey } from './mac.ts'
+import { isAhead } from './seal-watermark.ts'
 import { isInOurTime, NOBODY } from './tables.ts'
 import { FIRST, isGenuine, READ_AT_ONCE, type Recorded } from './unsealed.ts'
 

@@ -1,9 +1,9 @@
 /** Entries that have no seal yet: as the sealer finds them, and whether they are what was recorded. */
 import type { Database } from '../../kernel/database/database.ts'
-import type { Pass } from './bound.ts'
 import { isMac, textOf, waitingMac } from './chain.ts'
 import { membersOf, valuesOf } from './columns.ts'
 import type { MacKey } from './mac.ts'
+import type { Pass } from './seal-watermark.ts'
 import { type AuditEntryRow, inOurTime } from './tables.ts'
 
 export const READ_AT_ONCE = 1_000
@@ -23,7 +23,7 @@ export interface Position {
 
 export const FIRST: Position = { xact: '0', createdAt: '-infinity', id: '00000000-0000-0000-0000-000000000000' }
 
-/** From the bound on in the order of their transactions; of everything, in the order of their times. */
+/** From the watermark on in the order of their transactions; of everything, in the order of their times. */
 export async function unsealedAfter(
   database: Database,
   { range }: Pass,
