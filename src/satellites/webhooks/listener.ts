@@ -12,17 +12,17 @@ import { EventPatterns } from './model/event-names.ts'
 import type { Settlement } from './queue/queue.ts'
 import { newSecret, Secret } from './signature/secret.ts'
 import type { Subscriptions } from './subscriptions/subscriptions.ts'
-import type { Courier } from './worker/delivery-worker.ts'
+import type { DeliveryWorker } from './worker/delivery-worker.ts'
 
 const RENEW_MS = 15_000
 
 export interface ListenerParts {
   readonly kernel: Kernel
   readonly subscriptions: Subscriptions
-  readonly courier: (
+  readonly worker: (
     egress: Egress,
     only: { webhookId: string; url: string; onSettled: ListenOptions['onSettled'] },
-  ) => Courier
+  ) => DeliveryWorker
 }
 
 export interface ListenOptions {
@@ -44,7 +44,7 @@ export class Listener {
   readonly url: string
   readonly #parts: ListenerParts
   readonly #egress: Egress
-  readonly #courier: Courier
+  readonly #worker: DeliveryWorker
   readonly #renewal: NodeJS.Timeout
   readonly #gone = Promise.withResolvers<void>()
 
@@ -58,7 +58,7 @@ export class Listener {
     this.secret = secret
     this.url = url
     this.#egress = egress
-    this.#courier = parts.courier(egress, { webhookId, url, onSettled })
+    this.#worker = parts.worker(egress, { webhookId, url, onSettled })
     this.#renewal = setInterval(() => void this.#renew(), RENEW_MS)
   }
 
@@ -76,7 +76,7 @@ export class Listener {
       const options = { events: patterns, secret: own, to: origin }
       const made = await parts.subscriptions.beginListening(tenantId, options)
       listener = new Listener(parts, made, { egress, url: href, onSettled })
-      await listener.#courier.start()
+      await listener.#worker.start()
       return listener
     } catch (error) {
       await (listener ?? egress).close()
@@ -101,7 +101,7 @@ export class Listener {
     try {
       await this.#parts.subscriptions.endListening(this.webhookId)
     } finally {
-      await Promise.all([this.#courier.stop(), this.#egress.close()])
+      await Promise.all([this.#worker.stop(), this.#egress.close()])
     }
   }
 

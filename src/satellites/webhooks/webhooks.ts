@@ -37,8 +37,8 @@ import { WebhookSeries } from './series.ts'
 import { Catalogue } from './subscriptions/catalogue.ts'
 import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptions.ts'
 import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
-import { Courier } from './worker/delivery-worker.ts'
-import type { CourierOptions, CourierTiming } from './worker/options.ts'
+import { DeliveryWorker } from './worker/delivery-worker.ts'
+import type { WorkerOptions, WorkerTiming } from './worker/options.ts'
 import { Ending } from './worker/permanent-failure.ts'
 
 /** To the database, for dispatching, claiming and settling, each of which is one statement at a time. */
@@ -57,7 +57,7 @@ export class Webhooks {
   readonly #dispatch: Dispatch
   /** Its connections keep their plans, and wait for nobody's transactions. */
   readonly #own: Database
-  readonly #courier: Courier
+  readonly #worker: DeliveryWorker
   readonly #ending: Ending
   readonly #opened = new LRUCache<string, readonly string[]>({ max: SECRETS_KEPT })
   /** Told of each request that this process has settled. */
@@ -66,11 +66,11 @@ export class Webhooks {
   constructor(kernel: Kernel, options: Options) {
     this.#kernel = kernel
     this.#options = options
-    const wake = () => this.#courier.wake()
+    const wake = () => this.#worker.wake()
     const sender: Sender = {
       wake,
-      offer: () => this.#courier.offer(),
-      take: (offer, deliveries) => this.#courier.take(offer, deliveries),
+      offer: () => this.#worker.offer(),
+      take: (offer, deliveries) => this.#worker.take(offer, deliveries),
     }
     this.catalogue = new Catalogue(kernel)
     this.partitions = new Partitions(kernel, options.retentionDays)
@@ -80,7 +80,7 @@ export class Webhooks {
     this.#own = kernel.database.apart(OWN_CONNECTIONS)
     this.#dispatch = new Dispatch(kernel, this.#own, sender)
     this.#ending = new Ending(kernel)
-    this.#courier = this.courier(kernel.egress)
+    this.#worker = this.deliveryWorker(kernel.egress)
   }
 
   /** @param owner a tenant's id, or null for the host's own, which hear of all tenants; the newest first */
@@ -185,7 +185,7 @@ export class Webhooks {
   async retry(signal?: AbortSignal, onSent: () => void = () => undefined): Promise<number> {
     this.#watching.add(onSent)
     try {
-      return await this.#courier.pass(signal)
+      return await this.#worker.pass(signal)
     } catch (error) {
       throw isDatabaseUnavailable(error) ? this.#kernel.resilience.refusal('database', error) : error
     } finally {
@@ -198,16 +198,16 @@ export class Webhooks {
     await this.partitions.keep().catch((error) => {
       this.#kernel.log.warn({ err: error }, 'partitions of webhooks could not be kept; the hourly job tries again')
     })
-    await this.#courier.start()
+    await this.#worker.start()
   }
 
   /** There may be something to send. */
   wake(): void {
-    this.#courier.wake()
+    this.#worker.wake()
   }
 
   async stop(): Promise<void> {
-    await this.#courier.stop()
+    await this.#worker.stop()
     await this.#ending.stop()
   }
 
@@ -216,8 +216,8 @@ export class Webhooks {
    * when it is deleted, `E_URL_NOT_ALLOWED`, or a 400.
    */
   listen(options: ListenOptions): Promise<Listener> {
-    const courier: ListenerParts['courier'] = (egress, only) => this.courier(egress, only)
-    return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, courier }, options)
+    const worker: ListenerParts['worker'] = (egress, only) => this.deliveryWorker(egress, only)
+    return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, worker }, options)
   }
 
   /** A tenant's attempts as they are made; `E_TENANT_NOT_FOUND`. */
@@ -240,12 +240,12 @@ export class Webhooks {
    * @param listener it sends for nobody else, and there; what becomes of it concerns nobody else either
    * @param timing other intervals, for tests
    */
-  courier(
+  deliveryWorker(
     egress: Kernel['egress'],
-    listener?: CourierOptions['listener'] & { readonly onSettled: (settlement: Settlement) => void },
-    timing: Partial<CourierTiming> = {},
-  ): Courier {
-    return new Courier(
+    listener?: WorkerOptions['listener'] & { readonly onSettled: (settlement: Settlement) => void },
+    timing: Partial<WorkerTiming> = {},
+  ): DeliveryWorker {
+    return new DeliveryWorker(
       {
         kernel: this.#kernel,
         queue: new DeliveryQueue(this.#own, this.#kernel.clock),

@@ -6,8 +6,8 @@ import { type Receiver, startReceiver } from '../../../../test/support/receiver.
 import type { Clock } from '../../../kernel/base/clock.ts'
 import { eventually, type TestTenancy } from '../../../testing/base/tenancy.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from '../webhooks.fixture.ts'
-import type { Courier } from '../worker/delivery-worker.ts'
-import type { CourierTiming } from '../worker/options.ts'
+import type { DeliveryWorker } from '../worker/delivery-worker.ts'
+import type { WorkerTiming } from '../worker/options.ts'
 import { type ClaimOptions, DeliveryQueue } from './queue.ts'
 import { Unsettled } from './released-claims.ts'
 
@@ -28,7 +28,7 @@ let opened: TestTenancy<WebhooksSatellites>
 let api: WebhooksTenancy
 let queue: DeliveryQueue
 let receiver: Receiver
-let worker: Courier | undefined
+let worker: DeliveryWorker | undefined
 let id: string
 let webhookId: string
 
@@ -53,8 +53,8 @@ afterAll(async () => {
 })
 
 const sql = async (text: string, values: unknown[] = []) => (await api.kernel.database.sql(text, values)).rows
-async function startWorker(timing: Partial<CourierTiming> = OFTEN): Promise<Courier> {
-  worker = api.webhooks.courier(api.kernel.egress, undefined, timing)
+async function startWorker(timing: Partial<WorkerTiming> = OFTEN): Promise<DeliveryWorker> {
+  worker = api.webhooks.deliveryWorker(api.kernel.egress, undefined, timing)
   await worker.start()
   return worker
 }
@@ -114,13 +114,13 @@ describe('a claim says when the next is due', () => {
 
 describe('a worker that nobody tells anything', () => {
   test('sends a retry when it is due, and not before', async () => {
-    const courier = await startWorker()
+    const running = await startWorker()
     receiver.respondWith(() => ({ status: 503 }))
     const deliveryId = await dispatch()
     await eventually(async () => expect((await read(deliveryId)).state).toBe('retry_scheduled'))
     receiver.respondWith(() => ({}))
     leaptMs += (await dueInMs()) - 60_000
-    await courier.pass()
+    await running.pass()
     expect(timesReceived(deliveryId)).toBe(1)
     leaptMs += 60_000
     const delivery = await eventually(async () => {
@@ -177,8 +177,8 @@ describe('a worker that nobody tells anything', () => {
     const ids = [await dispatch(), await dispatch()]
     const { deliveries } = await claim()
     expect(deliveries.map((one) => one.id).toSorted()).toEqual(ids.toSorted())
-    const courier = await startWorker()
-    await courier.pass()
+    const running = await startWorker()
+    await running.pass()
     expect(ids.map(timesReceived)).toEqual([0, 0])
     leaptMs += LEASE_MS + ROUNDED_MS
     await eventually(async () => {

@@ -67,7 +67,7 @@ describe('workers of their own', () => {
     const { webhooks: sender, kernel } = await fixture.opened.open({
       satellites: [webhooks({ timeoutMs: 60_000, bridge: false, ...bounds })],
     })
-    const stopping = sender.courier(kernel.egress, undefined, { stopMs: 0 })
+    const stopping = sender.deliveryWorker(kernel.egress, undefined, { stopMs: 0 })
     await stopping.start()
     await held.count(2)
     await eventually(async () => expect(await states()).toEqual({ delivering: count }))

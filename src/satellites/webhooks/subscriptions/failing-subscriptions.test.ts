@@ -81,9 +81,9 @@ describe('a subscription that knows nothing but failures', () => {
     const egress = new Egress(DEVELOPMENT, {
       lookup: (_, __, found) => found(Object.assign(new Error('no name server answers'), { code: 'EAI_AGAIN' }), []),
     })
-    const courier = hasty.webhooks.courier(egress)
+    const worker = hasty.webhooks.deliveryWorker(egress)
     for (let days = 0; days < 12; days++) {
-      await tryOne(() => courier.pass())
+      await tryOne(() => worker.pass())
       clock.advance(DAY_MS)
     }
     expect(await isEnabled()).toBe(true)
@@ -93,7 +93,7 @@ describe('a subscription that knows nothing but failures', () => {
     expect(row.failing_since).toBeNull()
     const attempts = await sql('select distinct status, error from multitenancy.webhook_attempts')
     expect(attempts).toEqual([{ status: null, error: 'name look-up failed' }])
-    await courier.stop()
+    await worker.stop()
     await egress.close()
   })
 

@@ -8,7 +8,7 @@ import { eventually, notificationsReceived, type TestTenancy } from '../../../te
 import { type WebhooksOptions, webhooks } from '../index.ts'
 import { verifyWebhook } from '../verify.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from '../webhooks.fixture.ts'
-import type { CourierTiming } from './options.ts'
+import type { WorkerTiming } from './options.ts'
 
 /** Every response counts as slow. */
 const ALL_SLOW = { slowMs: -1 }
@@ -41,14 +41,14 @@ afterEach(async () => {
   await sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts')
 })
 
-async function startWorker(options: WebhooksOptions = {}, timing: Partial<CourierTiming> = {}) {
+async function startWorker(options: WebhooksOptions = {}, timing: Partial<WorkerTiming> = {}) {
   const tenancy = await opened.open({ satellites: [webhooks({ bridge: false, ...options })] })
-  const courier = tenancy.webhooks.courier(tenancy.kernel.egress, undefined, timing)
+  const worker = tenancy.webhooks.deliveryWorker(tenancy.kernel.egress, undefined, timing)
   ends.push(
-    () => courier.stop(),
+    () => worker.stop(),
     () => tenancy.stop(),
   )
-  await courier.start()
+  await worker.start()
   return tenancy
 }
 const at = (path: string) => receiver.received.filter((received) => received.path === path)

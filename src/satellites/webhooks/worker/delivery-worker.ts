@@ -19,7 +19,7 @@ import { type Claimed, cursorKeysOf, type DeliveryQueue, type Offer, type RoundR
 import { CHANNEL } from '../sql/functions.ts'
 import { Loader } from './body-loader.ts'
 import { type Held, Hold } from './in-flight.ts'
-import { type CourierOptions, type CourierPart, type CourierTiming, DEFAULT_TIMING } from './options.ts'
+import { DEFAULT_TIMING, type WorkerDependencies, type WorkerOptions, type WorkerTiming } from './options.ts'
 import { send } from './sending.ts'
 import { Settler } from './settler.ts'
 import { Sluggish } from './slow-receivers.ts'
@@ -33,11 +33,11 @@ const AFTER_FAILURE_MS = 1_000
 const STOP_MARGIN_MS = 2_000
 const LOCKED_MS = 250
 
-export class Courier {
-  readonly #part: CourierPart
-  readonly #options: CourierOptions
+export class DeliveryWorker {
+  readonly #part: WorkerDependencies
+  readonly #options: WorkerOptions
   readonly #queue: DeliveryQueue
-  readonly #timing: CourierTiming
+  readonly #timing: WorkerTiming
   readonly #settler: Settler
   readonly #leaseMs: number
   readonly #hold: Hold
@@ -60,7 +60,7 @@ export class Courier {
   #failure: unknown
   #quiet: (() => void)[] = []
 
-  constructor(part: CourierPart, options: CourierOptions) {
+  constructor(part: WorkerDependencies, options: WorkerOptions) {
     this.#part = part
     this.#options = options
     this.#queue = part.queue

@@ -1,10 +1,10 @@
 /**
- * What a courier has in hand: claimed, and not settled yet. Some of it waits to be begun. What goes to receivers that fail at
+ * What a delivery worker has in flight: claimed, and not settled yet. Some of it waits to be begun. What goes to receivers that fail at
  * present stands apart: however many of those there are, the others do not wait behind them.
  */
 
 import type { Claimed } from '../queue/queue.ts'
-import type { CourierOptions } from './options.ts'
+import type { WorkerOptions } from './options.ts'
 
 export interface Held {
   readonly delivery: Claimed
@@ -20,7 +20,7 @@ const SHARE_OF_DISPATCHES = 0.75
 const SHARE_WORTH_FILLING = 0.25
 
 export class Hold {
-  readonly #most: Pick<CourierOptions, 'claim' | 'concurrency'>
+  readonly #most: Pick<WorkerOptions, 'claim' | 'concurrency'>
   /** Places that are taken, those that are only promised included. */
   places = 0
   /** Of those, what goes to receivers that fail. */
@@ -33,7 +33,7 @@ export class Hold {
   #sending = 0
   #sendingFailing = 0
 
-  constructor(most: Pick<CourierOptions, 'claim' | 'concurrency'>) {
+  constructor(most: Pick<WorkerOptions, 'claim' | 'concurrency'>) {
     this.#most = most
   }
 

@@ -1,10 +1,10 @@
-/** What a courier is given. */
+/** What a delivery worker is given. */
 import type { Egress } from '../../../kernel/egress/egress.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import type { Claimed, DeliveryQueue, Settled, Settlement } from '../queue/queue.ts'
 import type { Unsettled } from '../queue/released-claims.ts'
 
-export interface CourierOptions {
+export interface WorkerOptions {
   /** Requests on their way at once. */
   readonly concurrency: number
   /** Deliveries that are held at once. */
@@ -17,11 +17,11 @@ export interface CourierOptions {
   /** Only for this subscription, and to this address: somebody listens. */
   readonly listener?: { readonly webhookId: string; readonly url: string }
   /** Default: `DEFAULT_TIMING`. */
-  readonly timing?: Partial<CourierTiming>
+  readonly timing?: Partial<WorkerTiming>
 }
 
 /** Intervals of a worker; tests shorten them. */
-export interface CourierTiming {
+export interface WorkerTiming {
   /** How often a worker looks for deliveries that nothing has woken it for. */
   readonly idleLookMs: number
   /** A receiver that takes longer is slow. */
@@ -30,10 +30,10 @@ export interface CourierTiming {
   readonly stopMs: number
 }
 
-export const DEFAULT_TIMING: CourierTiming = { idleLookMs: 5_000, slowMs: 2_000, stopMs: 4_000 }
+export const DEFAULT_TIMING: WorkerTiming = { idleLookMs: 5_000, slowMs: 2_000, stopMs: 4_000 }
 
-/** What the courier asks and tells whoever has it. */
-export interface CourierPart {
+/** What a delivery worker asks and tells whoever has it. */
+export interface WorkerDependencies {
   readonly kernel: Kernel
   readonly queue: DeliveryQueue
   readonly unsettled: Unsettled

@@ -2,7 +2,7 @@
 
 import { SECRET_IS_CLOSED } from '../model/delivery.ts'
 import type { Claimed } from '../queue/queue.ts'
-import type { CourierOptions, CourierPart } from './options.ts'
+import type { WorkerDependencies, WorkerOptions } from './options.ts'
 import { type Exchange, exchangeOf, notSent, requestFor } from './request.ts'
 
 /** For somebody to give this process the key that it lacks, or for another process that has it. */
@@ -10,14 +10,14 @@ const PUT_OFF_MS = 60_000
 
 /** What came of it; undefined when it could not be signed here, and is put off. */
 export async function send(
-  { kernel, unsettled, egress, secretsOf }: CourierPart,
+  { kernel, unsettled, egress, secretsOf }: WorkerDependencies,
   delivery: Claimed,
   {
     timeoutMs,
     listener,
     nowMs,
     signal,
-  }: Pick<CourierOptions, 'timeoutMs' | 'listener'> & {
+  }: Pick<WorkerOptions, 'timeoutMs' | 'listener'> & {
     readonly nowMs: number
     readonly signal: AbortSignal
   },
