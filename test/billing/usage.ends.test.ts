@@ -3,7 +3,7 @@ import Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { WAITING_LOCKS } from '../../src/testing/base/database.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
-import { holding } from '../support/latch.ts'
+import { latch } from '../support/latch.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
 const METER_EVENTS = '/v1/billing/meter_events'
@@ -103,7 +103,7 @@ describe.each([
     const payer = await subscriber()
     await look(payer.tenantId, 3)
     const lock = `hashtextextended('tenantry billing usage ${payer.tenantId}', 0)`
-    const release = await holding(open.url, `select pg_advisory_xact_lock(${lock})`)
+    const release = await latch(open.url, `select pg_advisory_xact_lock(${lock})`)
     const ending = ends(payer)
     await eventually(async () => {
       const { rows } = await open.tenancy.kernel.database.sql(

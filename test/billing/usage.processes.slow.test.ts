@@ -4,7 +4,7 @@ import { uuidv7 } from '../../src/kernel/base/ids.ts'
 import { WAITING_LOCKS } from '../../src/testing/base/database.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Child, startChild } from '../support/child.ts'
-import { holding } from '../support/latch.ts'
+import { latch } from '../support/latch.ts'
 import { type Metered, openMetered, PLANS } from './usage.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -95,7 +95,7 @@ describe.each([
     const { tenantId, customerId } = await open.payer()
     const [first, next] = two()
     await first.request({ tenants: [tenantId], track: 7 })
-    const release = await holding(open.url, 'lock table multitenancy.billing_usage in share mode')
+    const release = await latch(open.url, 'lock table multitenancy.billing_usage in share mode')
     const closing = cutOff(first.request({ close: true }))
     const isBlocked = async () => {
       const { rows } = await open.tenancy.kernel.database.sql(

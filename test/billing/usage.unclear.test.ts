@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { eventually } from '../../src/testing/base/tenancy.ts'
-import { holding } from '../support/latch.ts'
+import { latch } from '../support/latch.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
 const METER_EVENTS = '/v1/billing/meter_events'
@@ -232,7 +232,7 @@ describe('what is unclear', () => {
     open.provider.advance({ seconds: 23 * HOUR })
     const id = (await row(tenantId))?.id ?? ''
     const others = await Promise.all([open.open(), open.open(), open.open()])
-    const release = await holding(open.url, `select from multitenancy.billing_usage where id = '${id}' for update`)
+    const release = await latch(open.url, `select from multitenancy.billing_usage where id = '${id}' for update`)
     const stopping = Promise.all(others.map((other) => other.billing.usage.send(id)))
     await eventually(async () => {
       const { rows } = await open.tenancy.kernel.database.sql(

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { WAITING_LOCKS } from '../../src/testing/base/database.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Child, startChild } from '../support/child.ts'
-import { holding } from '../support/latch.ts'
+import { latch } from '../support/latch.ts'
 import { type Metered, openMetered, PLANS } from './usage.fixture.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
@@ -42,7 +42,7 @@ describe('in this process', () => {
   test('a worker that stops closes the window that it has begun to close', async () => {
     const { tenantId } = await open.payer()
     await open.tenancy.quotas.track(tenantId, 'calls', 4)
-    const release = await holding(open.url, 'lock table multitenancy.billing_usage in share mode')
+    const release = await latch(open.url, 'lock table multitenancy.billing_usage in share mode')
     const worker = await open.open({ role: 'worker' })
     await eventually(async () => {
       const { rows } = await open.tenancy.kernel.database.sql(

@@ -4,7 +4,7 @@ import { createLogger } from '../../src/kernel/base/logger.ts'
 import { Database } from '../../src/kernel/database/database.ts'
 
 /** Holds what these statements lock, in a transaction that ends when what this answers is called. */
-export async function holding(url: string, ...statements: string[]): Promise<() => Promise<void>> {
+export async function latch(url: string, ...statements: string[]): Promise<() => Promise<void>> {
   const database = new Database({ url, max: 1 }, createLogger({ level: 'silent' }))
   const held = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
@@ -23,5 +23,5 @@ export async function holding(url: string, ...statements: string[]): Promise<() 
 }
 
 /** What makes the place with this locator waits. @param url of the database that it is made in */
-export const holdingImport = (url: string, locator: string) =>
-  holding(url, `select pg_advisory_xact_lock(hashtextextended('${locator}', 1))`)
+export const latchImport = (url: string, locator: string) =>
+  latch(url, `select pg_advisory_xact_lock(hashtextextended('${locator}', 1))`)

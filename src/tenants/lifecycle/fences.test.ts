@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { holding } from '../../../test/support/latch.ts'
+import { latch } from '../../../test/support/latch.ts'
 import { createTestDatabase, type TestDatabase, unreachableUrl, WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import type { TenantHandle } from '../handles/handle.ts'
@@ -79,7 +79,7 @@ describe('the storage of a tenant', () => {
     ['a transaction', (handle: TenantHandle) => handle.transaction((db) => notes({ ...handle, db }))],
   ])('that is closed under %s refuses it for the reason of the closing', async (_, read) => {
     const { locator } = await locationOf('acme')
-    const release = await holding(world.url, `lock table "${locator}".notes in access exclusive mode`)
+    const release = await latch(world.url, `lock table "${locator}".notes in access exclusive mode`)
     const reading = read(acme).then(String, (error) => error.code) // its scope has been entered, its names not looked up
     await eventually(async () => {
       const { rows } = await world.tenancy.kernel.database.sql(

@@ -1,6 +1,6 @@
 /** Transfers that are ended before their time: by whoever asked for them, or with their tenant. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { holding, holdingImport } from '../../../test/support/latch.ts'
+import { latch, latchImport } from '../../../test/support/latch.ts'
 import { type Recorded, recorded } from '../../../test/support/recorded.ts'
 import { openWorld, type World } from '../../../test/support/two-servers.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
@@ -28,7 +28,7 @@ const backedUp = async (id: string) => {
   await world.transfers.work(backup.id, only)
   return backup.id
 }
-const reading = (id: string) => holding(world.url, `lock table "t1_${id}".notes in access exclusive mode`)
+const reading = (id: string) => latch(world.url, `lock table "t1_${id}".notes in access exclusive mode`)
 
 /** Begins one, and what keeps it from coming to its end. */
 const BEGIN: Readonly<
@@ -37,11 +37,11 @@ const BEGIN: Readonly<
   backup: async (id) => [await world.transfers.backups.create(id), await reading(id)],
   restore: async (id) => {
     const { transfer } = await world.transfers.backups.restore(id, { backupId: await backedUp(id) })
-    return [transfer, await holdingImport(world.url, `t2_${id}`)]
+    return [transfer, await latchImport(world.url, `t2_${id}`)]
   },
   rehearsal: async (id) => {
     const { transfer } = await world.transfers.backups.restore(id, { backupId: await backedUp(id), rehearse: true })
-    return [transfer, await holdingImport(world.url, `t2_${id}`)]
+    return [transfer, await latchImport(world.url, `t2_${id}`)]
   },
   clone: async (id) => [
     (await world.transfers.clone(id, { id: `${id}-copy`, name: 'A copy' })).transfer,
@@ -49,7 +49,7 @@ const BEGIN: Readonly<
   ],
   move: async (id) => [
     (await world.transfers.move(id, { placement: 'other' })).transfer,
-    await holdingImport(world.otherUrl, `t2_${id}`),
+    await latchImport(world.otherUrl, `t2_${id}`),
   ],
 }
 
@@ -127,7 +127,7 @@ test('a clone that was cancelled is begun again when its tenant is activated', a
 
 test('a tenant that is deleted while it is moved has left maintenance, and comes back as it was', async () => {
   await install('gone')
-  const release = await holdingImport(world.otherUrl, 't2_gone')
+  const release = await latchImport(world.otherUrl, 't2_gone')
   const { transfer } = await world.transfers.move('gone', { placement: 'other' })
   const working = world.transfers.work(transfer.id, only)
   await eventually(async () => expect((await tenants().get('gone')).maintenance).not.toBeNull())

@@ -1,6 +1,6 @@
 /** Attempts of transfers whose worker was lost: what the next attempt continues, and what is dropped. */
 import { describe, expect, test } from 'vitest'
-import { holdingImport } from '../../../test/support/latch.ts'
+import { latchImport } from '../../../test/support/latch.ts'
 import { WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { Attempt } from './execution/lease.ts'
@@ -67,7 +67,7 @@ describe('an attempt', () => {
     await install('passing')
     const { transfer } = await here.world.transfers.move('passing', { placement: 'other' })
     const stopping = new AbortController()
-    const release = await holdingImport(here.world.otherUrl, 't2_passing')
+    const release = await latchImport(here.world.otherUrl, 't2_passing')
     const stopped = here.world.transfers.work(transfer.id, { isLast: true, signal: stopping.signal })
     await eventually(async () => expect((await here.world.tenancy.tenants.get('passing')).maintenance).not.toBeNull())
     await eventually(async () => expect((await here.world.transfers.get('passing', transfer.id)).phase).toBe('making'))
@@ -84,7 +84,7 @@ describe('an attempt', () => {
   test('that has lost its transfer leaves alone what the next one makes', async () => {
     await install('zombie')
     const { transfer } = await here.world.transfers.move('zombie', { placement: 'other' })
-    const releaseFirst = await holdingImport(here.world.otherUrl, 't2_zombie')
+    const releaseFirst = await latchImport(here.world.otherUrl, 't2_zombie')
     const first = here.world.transfers.work(transfer.id, only)
     await eventually(async () => expect((await here.world.transfers.get('zombie', transfer.id)).phase).toBe('making'))
     await withoutHeartbeatFor(transfer.id, 1)
@@ -114,7 +114,7 @@ describe('an attempt', () => {
     const id = name.replaceAll(' ', '-')
     await install(id)
     const { transfer } = await here.world.transfers.clone(id, { id: `${id}-copy`, name: 'Copy', data })
-    const release = await holdingImport(here.world.url, `t1_${id}-copy`)
+    const release = await latchImport(here.world.url, `t1_${id}-copy`)
     const late = here.world.transfers.work(transfer.id, only)
     await eventually(async () => expect(await waitingFor(`t1_${id}-copy`)).toBe(1))
     const given = await sql(

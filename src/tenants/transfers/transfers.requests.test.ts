@@ -1,6 +1,6 @@
 /** Requests for transfers of a tenant: one at a time, by its own ids, in lists, and refused or cancelled with the tenant. */
 import { describe, expect, test } from 'vitest'
-import { holding, holdingImport } from '../../../test/support/latch.ts'
+import { latch, latchImport } from '../../../test/support/latch.ts'
 import { ISOLATIONS } from '../../../test/support/two-servers.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { useTransfers } from './transfers.fixture.ts'
@@ -10,7 +10,7 @@ const here = useTransfers()
 describe('of one tenant', () => {
   test('one backup is made at a time, although ten are requested concurrently', async () => {
     await here.world.tenant('often')
-    const release = await holding(here.world.url, 'lock table "t1_often".notes in access exclusive mode')
+    const release = await latch(here.world.url, 'lock table "t1_often".notes in access exclusive mode')
     const asked = await Promise.allSettled(
       Array.from({ length: 10 }, () => here.world.transfers.backups.create('often')),
     )
@@ -97,7 +97,7 @@ describe('of one tenant', () => {
 
   test('a transfer is cancelled when the tenant is deleted, and leaves nothing', async () => {
     const { id } = await here.world.tenant('brief')
-    const release = await holdingImport(here.world.otherUrl, 't2_brief')
+    const release = await latchImport(here.world.otherUrl, 't2_brief')
     const begun = await here.world.transfers.move(id, { placement: 'other' })
     await eventually(async () => expect((await here.world.transfers.get(id, begun.transfer.id)).phase).toBe('making'))
     await here.world.tenancy.tenants.delete(id)

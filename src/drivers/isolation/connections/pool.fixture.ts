@@ -1,7 +1,7 @@
 /** Connections to one database, each under the name of the database that it is for. */
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, expect, inject, vi } from 'vitest'
-import { holding } from '../../../../test/support/latch.ts'
+import { latch } from '../../../../test/support/latch.ts'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import type { ConnectionLimits } from '../../../tenants/isolation/driver.ts'
 import { createTestDatabase, type TestDatabase } from '../../../testing/base/database.ts'
@@ -51,7 +51,7 @@ export function useConnections() {
     seen,
     /** A statement that the server answers once `unblock` is called. */
     async queryBlocked(held: PooledClient) {
-      const unblock = await holding(database.url, 'select pg_advisory_xact_lock(1)')
+      const unblock = await latch(database.url, 'select pg_advisory_xact_lock(1)')
       return { pending: held.client.query('select pg_advisory_xact_lock(1)'), unblock }
     },
     /** Each database of a request is the same one here, and its sessions have its name. */

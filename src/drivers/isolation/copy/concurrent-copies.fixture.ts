@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { COPIES } from '../server/postgres-server.ts'
-import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
+import { type BufferedCopy, exported, never, replayed } from './copy.fixture.ts'
 import { type Kind, locationFor, openSide, type Side } from './sides.fixture.ts'
 
 const NOTES = [
@@ -80,7 +80,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
     test('imports wait for their turn, or until they are not wanted any more; exports and others do not', async () => {
       const held = await exported(driver(), locationOf('source'))
       const { begun, stay, abort, end } = visitors()
-      const staying = (copy: HeldCopy): TenantCopy => ({
+      const staying = (copy: BufferedCopy): TenantCopy => ({
         ...replayed(copy),
         async *tables() {
           await stay()

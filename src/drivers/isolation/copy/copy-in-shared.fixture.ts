@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { changed, exported, type HeldCopy, replayed } from './copy.fixture.ts'
+import { type BufferedCopy, changed, exported, replayed } from './copy.fixture.ts'
 import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
 import { locationFor } from './sides.fixture.ts'
 
@@ -78,7 +78,7 @@ export function importsOfRows(owners: readonly Owner[]): void {
         await fill(side, 'rowscope-pg', 'source')
         const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
         const before = await everything(side)
-        const refused = async (what: HeldCopy, expected: RegExp) => {
+        const refused = async (what: BufferedCopy, expected: RegExp) => {
           await expect(take(driver, 'refused', replayed(what))).rejects.toMatchObject({
             code: 'E_BACKUP_INCOMPATIBLE',
             message: expect.stringMatching(expected),

@@ -4,12 +4,12 @@ import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { WAITING_LOCKS } from '../../../testing/base/database.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
-import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
+import { type BufferedCopy, exported, never, replayed } from './copy.fixture.ts'
 import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
 import { locationFor } from './sides.fixture.ts'
 
 /** Comes to the rows of a table, and goes on when it is told. */
-function halting(held: HeldCopy, table: string) {
+function halting(held: BufferedCopy, table: string) {
   const [reached, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const copy: TenantCopy = {
     ...replayed(held),

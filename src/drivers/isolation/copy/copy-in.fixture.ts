@@ -4,7 +4,7 @@ import { afterAll, beforeAll, inject } from 'vitest'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import type { Imported, IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { provisioned } from '../roles/installation.fixture.ts'
-import { exported, type HeldCopy, never } from './copy.fixture.ts'
+import { type BufferedCopy, exported, never } from './copy.fixture.ts'
 import { OLD_ROWS, RICH, ROWS } from './rich.fixture.ts'
 import { type Kind, locationFor, openSide, type Side } from './sides.fixture.ts'
 
@@ -16,7 +16,7 @@ export function useImports() {
   let side: Side
   /** The superuser, in the database of the installation. */
   let client: pg.Client
-  let copy: HeldCopy
+  let copy: BufferedCopy
 
   beforeAll(async () => {
     side = await openSide(inject('postgresUrl'), { migrations: RICH })

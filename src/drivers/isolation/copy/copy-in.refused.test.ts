@@ -6,7 +6,7 @@ import type { IsolationDriver } from '../../../tenants/isolation/driver.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { provisioned } from '../roles/installation.fixture.ts'
 import { schemaPg } from '../schema-pg.ts'
-import { changed, exported, type HeldCopy, replayed } from './copy.fixture.ts'
+import { type BufferedCopy, changed, exported, replayed } from './copy.fixture.ts'
 import { OWN, rowsIn, useImports } from './copy-in.fixture.ts'
 import { RICH } from './rich.fixture.ts'
 import type { Kind } from './sides.fixture.ts'
@@ -15,7 +15,7 @@ const here = useImports()
 const { locationOf, take, isThere, busy } = here
 
 /** Of a tenant with few tables, and a driver with their migrations: for what does not depend on the tables. */
-let few: HeldCopy
+let few: BufferedCopy
 let fewDriver: IsolationDriver
 
 const FEW = {
@@ -58,7 +58,7 @@ async function refusal(what: TenantCopy, kind: Kind = 'schema-pg', by = here.sid
 }
 
 describe('a copy is refused, and nothing of it is left,', () => {
-  const described = (change: Partial<HeldCopy['description']>): HeldCopy => ({
+  const described = (change: Partial<BufferedCopy['description']>): BufferedCopy => ({
     ...here.copy,
     description: { ...here.copy.description, ...change },
   })

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import type { CopyDescription, TableTotals, TenantCopy } from '../../../tenants/isolation/copy.ts'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 
-export interface HeldCopy {
+export interface BufferedCopy {
   readonly description: CopyDescription
   /** CSV by table. */
   readonly csv: ReadonlyMap<string, string>
@@ -12,7 +12,7 @@ export interface HeldCopy {
 
 export const never = (): AbortSignal => new AbortController().signal
 
-export async function held(copy: TenantCopy): Promise<HeldCopy> {
+export async function held(copy: TenantCopy): Promise<BufferedCopy> {
   const csv = new Map<string, string>()
   for await (const { table, csv: chunks } of copy.tables()) {
     const all: Buffer[] = []
@@ -22,11 +22,11 @@ export async function held(copy: TenantCopy): Promise<HeldCopy> {
   return { description: copy.description, csv, totals: await copy.totals() }
 }
 
-export const exported = (driver: IsolationDriver, location: StorageLocation): Promise<HeldCopy> =>
+export const exported = (driver: IsolationDriver, location: StorageLocation): Promise<BufferedCopy> =>
   driver.export(location, held, { signal: never() })
 
 /** Bytes of a chunk: small ones split whatever stands in a row. */
-export function replayed({ description, csv, totals }: HeldCopy, bytes = 65_536): TenantCopy {
+export function replayed({ description, csv, totals }: BufferedCopy, bytes = 65_536): TenantCopy {
   return {
     description,
     estimatedRows: undefined,
@@ -109,7 +109,7 @@ const CATALOG: Readonly<Record<string, string>> = {
 }
 
 /** The same copy with other rows of one table, or without it: as somebody made it who knows how. */
-export function changed(copy: HeldCopy, name: string, csv: string | undefined): HeldCopy {
+export function changed(copy: BufferedCopy, name: string, csv: string | undefined): BufferedCopy {
   const { description, totals } = copy
   const all = new Map(copy.csv)
   if (csv === undefined) all.delete(name)

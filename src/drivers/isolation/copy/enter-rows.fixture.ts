@@ -1,7 +1,7 @@
 /** Locations of one tenant in the same tables: which rows have the tenant's id, and where the others are. */
 import { describe, expect, test } from 'vitest'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
-import { exported, type HeldCopy, never, replayed } from './copy.fixture.ts'
+import { type BufferedCopy, exported, never, replayed } from './copy.fixture.ts'
 import { BEFORE, everything, expectNoTrace, fill, type Owner, query, TENANT, withSide } from './rows.fixture.ts'
 import { locationFor, type Side } from './sides.fixture.ts'
 
@@ -26,7 +26,7 @@ interface Subject {
   readonly first: StorageLocation
   /** The next location, which has a copy of the rows as they were. */
   readonly next: StorageLocation
-  readonly copy: HeldCopy
+  readonly copy: BufferedCopy
 }
 
 /** Sequences are shared by all tenants. */

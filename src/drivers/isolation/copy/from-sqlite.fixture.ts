@@ -1,7 +1,7 @@
 /** What SQLite has written, in PostgreSQL: booleans as numbers, everything by its column's type, and numbers that go on. */
 import { describe, expect, inject, test } from 'vitest'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
-import { type HeldCopy, never, replayed } from './copy.fixture.ts'
+import { type BufferedCopy, never, replayed } from './copy.fixture.ts'
 import { KINDS, locationFor, openSide, type Side, withOwner } from './sides.fixture.ts'
 
 const UP = `
@@ -21,7 +21,7 @@ const csv = new Map([
   ['empty', 'id\n'],
 ])
 
-const COPY: HeldCopy = {
+const COPY: BufferedCopy = {
   description: {
     engine: 'sqlite',
     isolation: 'sqlite-memory',

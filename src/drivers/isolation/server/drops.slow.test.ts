@@ -7,7 +7,7 @@ import type { IsolationDriver, StorageLocation } from '../../../tenants/isolatio
 import { WAITING_LOCKS } from '../../../testing/base/database.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
-import { exported, type HeldCopy, never, replayed } from '../copy/copy.fixture.ts'
+import { type BufferedCopy, exported, never, replayed } from '../copy/copy.fixture.ts'
 import { scratchOf } from '../copy/copy-in-shared.ts'
 import { KINDS, type Kind, locationFor, openSide, type Side, withOwner } from '../copy/sides.fixture.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
@@ -31,7 +31,7 @@ const LOCKS: Readonly<Record<Kind, (locator: string) => string>> = {
 
 let side: Side
 let others: Side['drivers']
-let held: HeldCopy
+let held: BufferedCopy
 beforeAll(async () => {
   side = await openSide(inject('postgresUrl'), { migrations: NOTES })
   others = await anotherProcess(side)

@@ -7,7 +7,7 @@ import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import type { IsolationDriver, Placement, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
-import { exported, type HeldCopy, held, never, replayed } from '../copy/copy.fixture.ts'
+import { type BufferedCopy, exported, held, never, replayed } from '../copy/copy.fixture.ts'
 import { createInstallation, locationOf } from '../roles/installation.fixture.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { sqliteMemory } from './driver.ts'
@@ -45,10 +45,10 @@ async function contents(driver: IsolationDriver, location: StorageLocation, tabl
   const selected = columns.flatMap((column) => [`typeof(${column})`, column])
   return run(driver, location, `select ${selected.join(', ')} from ${table}`)
 }
-const into = (driver: IsolationDriver, location: StorageLocation, copy: TenantCopy | HeldCopy, bytes?: number) =>
+const into = (driver: IsolationDriver, location: StorageLocation, copy: TenantCopy | BufferedCopy, bytes?: number) =>
   driver.import(location, 'csv' in copy ? replayed(copy, bytes) : copy, { signal: never() })
 /** The same with other lines in one table. */
-const altered = (copy: HeldCopy, table: string, csv: string, rows = csv.split('\n').length - 2): HeldCopy => ({
+const altered = (copy: BufferedCopy, table: string, csv: string, rows = csv.split('\n').length - 2): BufferedCopy => ({
   ...copy,
   csv: new Map([...copy.csv, [table, csv]]),
   totals: copy.totals.map((one) => (one.name === table ? { name: table, rows, bytes: Buffer.byteLength(csv) } : one)),
@@ -445,7 +445,7 @@ describe('an import into sqlite-memory', () => {
     expect(await run(later, target, `insert into notes (text) values ('x') returning id`)).toEqual([[8]])
   })
 
-  test.each<[string, (copy: HeldCopy) => HeldCopy, string]>([
+  test.each<[string, (copy: BufferedCopy) => BufferedCopy, string]>([
     [
       'an unknown migration',
       (copy) => ({

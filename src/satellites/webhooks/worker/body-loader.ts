@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../../kernel/base/logger.ts'
 import type { Claimed, DeliveryQueue, Head } from '../queue/queue.ts'
-import type { Hold } from './in-flight.ts'
+import type { InFlight } from './in-flight.ts'
 
 const MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
 const MOST_BYTES_HELD = 64 * 1024 * 1024
@@ -16,7 +16,7 @@ const SHORTLY_MS = 20
 export interface LoaderParts {
   readonly queue: DeliveryQueue
   readonly log: Logger
-  readonly hold: Hold
+  readonly inFlight: InFlight
   isRunning(): boolean
   admit(deliveries: readonly Claimed[], requestedAt: number): void
   giveBack(heads: readonly Head[]): Promise<void>
@@ -34,8 +34,8 @@ export class Loader {
 
   /** Resolves when what is small has come. @param requestedAt when it was claimed, as `performance.now()` tells time */
   async load(heads: readonly Head[], requestedAt: number): Promise<void> {
-    const { hold, log, done } = this.#parts
-    hold.places += heads.length
+    const { inFlight, log, done } = this.#parts
+    inFlight.places += heads.length
     const { small = [], large = [] } = Object.groupBy(heads, ({ bytes }) => (bytes > SMALL_BYTES ? 'large' : 'small'))
     if (large.length > 0) {
       const waiting: Promise<void> = this.#load(large, requestedAt, true)
@@ -57,20 +57,20 @@ export class Loader {
   }
 
   async #load(heads: readonly Head[], requestedAt: number, mustHaveRoom: boolean): Promise<void> {
-    const { queue, hold, isRunning, admit, giveBack } = this.#parts
+    const { queue, inFlight, isRunning, admit, giveBack } = this.#parts
     let left = heads
     try {
       while (left.length > 0) {
-        while (mustHaveRoom && isRunning() && hold.bytes > MOST_BYTES_HELD) await sleep(SHORTLY_MS)
+        while (mustHaveRoom && isRunning() && inFlight.bytes > MOST_BYTES_HELD) await sleep(SHORTLY_MS)
         const part = firstBytes(left, MOST_BYTES_AT_ONCE)
         const deliveries = await queue.load(part)
         left = left.slice(part.length)
-        hold.places -= part.length
+        inFlight.places -= part.length
         admit(deliveries, requestedAt)
       }
     } catch (error) {
       await giveBack(left)
-      hold.places -= left.length
+      inFlight.places -= left.length
       throw error
     }
   }

@@ -1,7 +1,7 @@
 /** What a worker has in hand while something happens to it: its subscription changes, its tenant goes, it is large, its receiver slow. */
 import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { holding } from '../../../../test/support/latch.ts'
+import { latch } from '../../../../test/support/latch.ts'
 import { type Receiver, startReceiver } from '../../../../test/support/receiver.ts'
 import { WAITING_LOCKS } from '../../../testing/base/database.ts'
 import { eventually, notificationsReceived, type TestTenancy } from '../../../testing/base/tenancy.ts'
@@ -70,7 +70,7 @@ describe('a secret that ends at once', () => {
   test('signs nothing that was claimed before, and is being read', async () => {
     const { id, webhookId, secret, dispatch } = await subscribed('/reads')
     await dispatch()
-    const release = await holding(opened.url, 'lock table multitenancy.webhook_messages in access exclusive mode')
+    const release = await latch(opened.url, 'lock table multitenancy.webhook_messages in access exclusive mode')
     const worker = await startWorker()
     const reading = `select from ${WAITING_LOCKS} where relation = 'multitenancy.webhook_messages'::regclass`
     await eventually(async () => expect(await sql(reading)).toHaveLength(1))

@@ -18,7 +18,7 @@ import { verdictOn } from '../model/delivery.ts'
 import { type Claimed, cursorKeysOf, type DeliveryQueue, type Offer, type RoundRobinCursor } from '../queue/queue.ts'
 import { CHANNEL } from '../sql/functions.ts'
 import { Loader } from './body-loader.ts'
-import { type Held, Hold } from './in-flight.ts'
+import { InFlight, type InFlightDelivery } from './in-flight.ts'
 import { DEFAULT_TIMING, type WorkerDependencies, type WorkerOptions, type WorkerTiming } from './options.ts'
 import { send } from './sending.ts'
 import { Settler } from './settler.ts'
@@ -40,7 +40,7 @@ export class DeliveryWorker {
   readonly #timing: WorkerTiming
   readonly #settler: Settler
   readonly #leaseMs: number
-  readonly #hold: Hold
+  readonly #inFlight: InFlight
   readonly #outdated = new Outdated()
   readonly #sluggish: Sluggish
   readonly #loader: Loader
@@ -66,14 +66,14 @@ export class DeliveryWorker {
     this.#queue = part.queue
     this.#timing = { ...DEFAULT_TIMING, ...options.timing }
     this.#sluggish = new Sluggish(this.#timing.slowMs)
-    this.#hold = new Hold(options)
+    this.#inFlight = new InFlight(options)
     const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
     this.#leaseMs = withinMs + MARGIN_MS
     this.#settler = new Settler(this.#queue, { log: part.kernel.log, withinMs, signal: this.#giveUp.signal })
     this.#loader = new Loader({
       queue: part.queue,
       log: part.kernel.log,
-      hold: this.#hold,
+      inFlight: this.#inFlight,
       isRunning: () => this.#isRunning,
       admit: (deliveries, requestedAt) => this.#admit(deliveries, requestedAt),
       giveBack: (heads) => this.#giveBack(heads),
@@ -99,9 +99,9 @@ export class DeliveryWorker {
   /** Room for what is dispatched here and need not be looked for. What waits elsewhere keeps some. */
   async offer(): Promise<Offer | undefined> {
     await this.#queue.betweenClaims() // beside one nothing could be taken, and would have to be claimed by the next
-    const wanted = this.#hold.roomForDispatches
+    const wanted = this.#inFlight.roomForDispatches
     if (!this.#isRunning || this.#options.listener || wanted < 1) return undefined
-    this.#hold.places += wanted
+    this.#inFlight.places += wanted
     return { ...this.#claimOptions(), wanted, madeAt: performance.now() }
   }
 
@@ -119,7 +119,7 @@ export class DeliveryWorker {
     this.wake()
     await this.#quietOnce(signal)
     this.#reasons -= 1
-    if (!this.#isRunning) await asSystem(() => this.#letGo(this.#hold.takeOut()))
+    if (!this.#isRunning) await asSystem(() => this.#letGo(this.#inFlight.takeOut()))
     if (this.#failure !== undefined) throw this.#failure
     return this.#count - before
   }
@@ -134,7 +134,7 @@ export class DeliveryWorker {
     const ended = async () => {
       await this.#claiming
       await this.#loader.idle()
-      await this.#letGo(this.#hold.takeOut())
+      await this.#letGo(this.#inFlight.takeOut())
       await this.#quietOnce()
     }
     // What a silent database does not answer is left behind: its leases lapse.
@@ -156,7 +156,7 @@ export class DeliveryWorker {
   }
 
   get #hasRoom(): boolean {
-    return this.#isRunning && this.#hold.isWorthFilling
+    return this.#isRunning && this.#inFlight.isWorthFilling
   }
 
   async #claimWhatThereIs(): Promise<void> {
@@ -166,8 +166,8 @@ export class DeliveryWorker {
       try {
         const claimed = await this.#queue.claim({
           ...this.#claimOptions(),
-          wanted: this.#hold.room,
-          wantedFailing: this.#hold.roomForFailing,
+          wanted: this.#inFlight.room,
+          wantedFailing: this.#inFlight.roomForFailing,
           cursor: this.#cursor,
           onlyWebhook: this.#options.listener?.webhookId ?? null,
         })
@@ -194,11 +194,11 @@ export class DeliveryWorker {
   #admit(deliveries: readonly Claimed[], requestedAt: number): void {
     for (const claimed of deliveries) {
       const delivery = this.#sluggish.has(claimed.webhookId) ? { ...claimed, isFailing: true } : claimed
-      this.#hold.add({ delivery, requestedAt })
+      this.#inFlight.add({ delivery, requestedAt })
     }
     if (deliveries.some((delivery) => this.#outdated.has(delivery, requestedAt))) this.#letGoOutdated()
     if (this.#isRunning) this.#begin()
-    else void this.#letGo(this.#hold.takeOut())
+    else void this.#letGo(this.#inFlight.takeOut())
   }
 
   /** What is past due and could not be claimed is locked by somebody: it is not asked for without a pause. */
@@ -211,16 +211,16 @@ export class DeliveryWorker {
   /** Begins as many requests as there is room for. */
   #begin(): void {
     while (this.#isRunning) {
-      const held = this.#hold.next()
+      const held = this.#inFlight.next()
       if (!held) return
       const { delivery } = held
-      const isLate = ({ requestedAt }: Held) =>
+      const isLate = ({ requestedAt }: InFlightDelivery) =>
         performance.now() + this.#options.timeoutMs + MARGIN_MS > requestedAt + this.#leaseMs
       if (isLate(held)) {
-        void this.#letGo([delivery, ...this.#hold.takeOut(isLate)])
+        void this.#letGo([delivery, ...this.#inFlight.takeOut(isLate)])
         continue
       }
-      this.#hold.began(delivery)
+      this.#inFlight.began(delivery)
       void this.#deliver(delivery)
     }
   }
@@ -235,13 +235,13 @@ export class DeliveryWorker {
 
   /** What waits for a subscription that has changed is claimed anew, with what it says now. */
   #letGoOutdated(): void {
-    void this.#letGo(this.#hold.takeOut(({ delivery, requestedAt }) => this.#outdated.has(delivery, requestedAt)))
+    void this.#letGo(this.#inFlight.takeOut(({ delivery, requestedAt }) => this.#outdated.has(delivery, requestedAt)))
   }
 
   async #letGo(deliveries: readonly Claimed[]): Promise<void> {
     if (deliveries.length === 0) return
     await this.#giveBack(deliveries)
-    for (const delivery of deliveries) this.#hold.remove(delivery)
+    for (const delivery of deliveries) this.#inFlight.remove(delivery)
     this.#isWoken = true
     this.#free(0)
   }
@@ -252,9 +252,9 @@ export class DeliveryWorker {
       const startedMs = kernel.clock.now().getTime()
       const { timeoutMs, listener, maxAttempts } = this.#options
       const options = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
-      const exchange = await send(this.#part, delivery, options).finally(() => this.#hold.ended(delivery))
+      const exchange = await send(this.#part, delivery, options).finally(() => this.#inFlight.ended(delivery))
       const isSluggish = exchange && this.#sluggish.note(delivery.webhookId, exchange)
-      if (isSluggish) void this.#letGo(this.#hold.setApart(delivery.webhookId))
+      if (isSluggish) void this.#letGo(this.#inFlight.setApart(delivery.webhookId))
       this.#begin()
       if (!exchange) return
       if (exchange.isGivenUp) return await this.#part.unsettled.breakOff({ delivery, startedMs, ...exchange })
@@ -268,13 +268,13 @@ export class DeliveryWorker {
       kernel.log.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be settled')
     } finally {
       if (cursorKeysOf(delivery).some((key) => this.#full.has(key))) this.#isWoken = true
-      this.#hold.remove(delivery)
+      this.#inFlight.remove(delivery)
       this.#free(0)
     }
   }
 
   #free(count: number): void {
-    this.#hold.places -= count
+    this.#inFlight.places -= count
     if (this.#isRunning) this.#pump()
     this.#reportIdle()
   }
@@ -294,7 +294,7 @@ export class DeliveryWorker {
   }
 
   #reportIdle(): void {
-    if (this.#hold.places > 0 || this.#claiming || (this.#isRunning && this.#isWoken)) return
+    if (this.#inFlight.places > 0 || this.#claiming || (this.#isRunning && this.#isWoken)) return
     for (const resolve of this.#quiet.splice(0)) resolve()
   }
 }

@@ -6,7 +6,7 @@
 import type { Claimed } from '../queue/queue.ts'
 import type { WorkerOptions } from './options.ts'
 
-export interface Held {
+export interface InFlightDelivery {
   readonly delivery: Claimed
   /** When it was asked for, before its lease began, as `performance.now()` tells time. */
   readonly requestedAt: number
@@ -19,7 +19,7 @@ const SHARE_OF_DISPATCHES = 0.75
 /** Less room than this is not asked for by itself. */
 const SHARE_WORTH_FILLING = 0.25
 
-export class Hold {
+export class InFlight {
   readonly #most: Pick<WorkerOptions, 'claim' | 'concurrency'>
   /** Places that are taken, those that are only promised included. */
   places = 0
@@ -27,8 +27,8 @@ export class Hold {
   failing = 0
   /** Of all bodies. */
   bytes = 0
-  #good: Held[] = []
-  #bad: Held[] = []
+  #healthy: InFlightDelivery[] = []
+  #failing: InFlightDelivery[] = []
   /** Requests on their way. */
   #sending = 0
   #sendingFailing = 0
@@ -54,17 +54,17 @@ export class Hold {
     return Math.max(0, Math.ceil(this.#most.claim * SHARE_OF_FAILING) - this.failing)
   }
 
-  add(held: Held): void {
+  add(held: InFlightDelivery): void {
     this.#count(held.delivery, 1)
-    if (held.delivery.isFailing) this.#bad.push(held)
-    else this.#good.push(held)
+    if (held.delivery.isFailing) this.#failing.push(held)
+    else this.#healthy.push(held)
   }
 
   /** The one that has waited longest of those that may be begun now. */
-  next(): Held | undefined {
+  next(): InFlightDelivery | undefined {
     if (this.#sending >= this.#most.concurrency) return undefined
     const mayFail = this.#sendingFailing < this.#most.concurrency * SHARE_OF_FAILING
-    return this.#good.shift() ?? (mayFail ? this.#bad.shift() : undefined)
+    return this.#healthy.shift() ?? (mayFail ? this.#failing.shift() : undefined)
   }
 
   began({ isFailing }: Claimed): void {
@@ -82,21 +82,23 @@ export class Hold {
    * the oldest stay: it has its place until it is removed, and is not begun.
    */
   setApart(webhookId: string): Claimed[] {
-    const others = Object.groupBy(this.#good, ({ delivery }) => (delivery.webhookId === webhookId ? 'apart' : 'good'))
-    this.#good = others.good ?? []
+    const others = Object.groupBy(this.#healthy, ({ delivery }) =>
+      delivery.webhookId === webhookId ? 'apart' : 'good',
+    )
+    this.#healthy = others.good ?? []
     for (const { delivery, requestedAt } of others.apart ?? []) {
       this.remove(delivery)
       this.add({ delivery: { ...delivery, isFailing: true }, requestedAt })
     }
     const excess = this.failing - Math.ceil(this.#most.claim * SHARE_OF_FAILING)
-    return excess > 0 ? this.#bad.splice(-excess).map(({ delivery }) => delivery) : []
+    return excess > 0 ? this.#failing.splice(-excess).map(({ delivery }) => delivery) : []
   }
 
   /** What waits and is not to be begun; it still has its place. */
-  takeOut(which: (held: Held) => boolean = () => true): Claimed[] {
-    const isOut = new Set([...this.#good, ...this.#bad].filter(which))
-    this.#good = this.#good.filter((held) => !isOut.has(held))
-    this.#bad = this.#bad.filter((held) => !isOut.has(held))
+  takeOut(which: (held: InFlightDelivery) => boolean = () => true): Claimed[] {
+    const isOut = new Set([...this.#healthy, ...this.#failing].filter(which))
+    this.#healthy = this.#healthy.filter((held) => !isOut.has(held))
+    this.#failing = this.#failing.filter((held) => !isOut.has(held))
     return [...isOut].map(({ delivery }) => delivery)
   }
 

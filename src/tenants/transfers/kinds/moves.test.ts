@@ -1,6 +1,6 @@
 /** What others do to a tenant while its storage is replaced, and who may replace it. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { holding, holdingImport } from '../../../../test/support/latch.ts'
+import { latch, latchImport } from '../../../../test/support/latch.ts'
 import { openWorld, type World } from '../../../../test/support/two-servers.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { toLocation } from '../../registry/registry.ts'
@@ -33,7 +33,7 @@ const until = (id: string, phase: string) =>
 test('a statement of a process that has not heard of a move is refused while the copy is made', async () => {
   await install('stale')
   const before = await locationOf('stale')
-  const release = await holdingImport(world.otherUrl, 't2_stale')
+  const release = await latchImport(world.otherUrl, 't2_stale')
   const { transfer } = await world.transfers.move('stale', { placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
   await until(transfer.id, 'making')
@@ -52,7 +52,7 @@ test('a statement of a process that has not heard of a move is refused while the
 
 test('a tenant that is suspended and activated while it is moved stays closed until it has moved', async () => {
   await install('busy')
-  const release = await holdingImport(world.otherUrl, 't2_busy')
+  const release = await latchImport(world.otherUrl, 't2_busy')
   const { transfer } = await world.transfers.move('busy', { isolation: 'schema-pg', placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
   await eventually(async () => expect((await tenants().get('busy')).maintenance).not.toBeNull())
@@ -89,7 +89,7 @@ test('a move waits for a transaction that began before it, and takes its rows al
 
 test('a tenant that is suspended while it is moved arrives suspended, and closed', async () => {
   await install('late')
-  const release = await holdingImport(world.otherUrl, 't2_late')
+  const release = await latchImport(world.otherUrl, 't2_late')
   const { transfer } = await world.transfers.move('late', { placement: 'other' })
   const moving = world.transfers.work(transfer.id, only)
   await eventually(async () => expect((await tenants().get('late')).maintenance).not.toBeNull())
@@ -128,11 +128,11 @@ test('an attempt that has lost its transfer switches nothing, however far it has
   const backup = await world.transfers.backups.create('taken')
   await world.transfers.work(backup.id, only)
   const before = await locationOf('taken')
-  const releaseImport = await holdingImport(world.url, 't2_taken')
+  const releaseImport = await latchImport(world.url, 't2_taken')
   const { transfer } = await world.transfers.backups.restore('taken', { backupId: backup.id })
   const late = world.transfers.work(transfer.id, only)
   await until(transfer.id, 'making')
-  const releaseRow = await holding(world.url, `select from multitenancy.tenants where id = 'taken' for update`)
+  const releaseRow = await latch(world.url, `select from multitenancy.tenants where id = 'taken' for update`)
   await releaseImport()
   await until(transfer.id, 'switching')
   await database().sql('update multitenancy.transfers set worker = gen_random_uuid() where id = $1', [transfer.id])
