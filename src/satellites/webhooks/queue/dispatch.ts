@@ -168,7 +168,7 @@ export class Dispatch {
         offer?.leaseMs ?? 0,
         offer?.perSubscription ?? 0,
         offer?.perTenant ?? 0,
-        offer?.sluggish ?? [],
+        offer?.slowWebhooks ?? [],
       ],
     )
     const dispatched = messages.map(() => ({ refused: null as string | null, deliveries: [] as string[] }))

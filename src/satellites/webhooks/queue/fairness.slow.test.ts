@@ -72,7 +72,7 @@ const claimOptions = (more: Partial<ClaimOptions> = {}): ClaimOptions => ({
   wantedFailing: 64,
   cursor,
   onlyWebhook: null,
-  sluggish: [],
+  slowWebhooks: [],
   ...more,
 })
 
@@ -224,16 +224,16 @@ describe('receivers that never answer', () => {
 
   test('and those that a worker knows to be slow are taken as far as it has room for them', async () => {
     const names = Array.from({ length: 4 }, (_, n) => `slow-${n}`)
-    const sluggish = (await Promise.all(names.map((name) => subscriptions(name, 1)))).flat()
+    const slowWebhooks = (await Promise.all(names.map((name) => subscriptions(name, 1)))).flat()
     for (const [n, name] of names.entries()) {
-      await wait({ of: name, webhooks: sluggish.slice(n, n + 1), count: 20, as: 'ready' })
+      await wait({ of: name, webhooks: slowWebhooks.slice(n, n + 1), count: 20, as: 'ready' })
     }
     await wait({ of: 'quick', webhooks: await subscriptions('quick', 1), count: 20, as: 'ready' })
-    const { deliveries, full } = await claim({ wanted: 64, wantedFailing: 3, sluggish })
+    const { deliveries, full } = await claim({ wanted: 64, wantedFailing: 3, slowWebhooks })
     const taken = tally(deliveries.map(({ partitionKey: key }) => (names.includes(key) ? 'slow' : key)))
     expect(taken).toEqual({ slow: 3, quick: PER_SUBSCRIPTION })
     expect(full).toContain('failing')
-    expect((await claim({ wanted: 64, wantedFailing: 0, sluggish })).deliveries).toEqual([])
+    expect((await claim({ wanted: 64, wantedFailing: 0, slowWebhooks })).deliveries).toEqual([])
     expect((await claim({ wanted: 64, wantedFailing: 0 })).deliveries.length).toBeGreaterThan(3) // of another, who knows nothing
   })
 

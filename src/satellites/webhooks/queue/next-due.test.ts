@@ -73,7 +73,7 @@ const claim = (more: Partial<ClaimOptions> = {}) =>
     perSubscription: 16,
     perTenant: 64,
     cursor: {},
-    sluggish: [],
+    slowWebhooks: [],
     wantedFailing: 64,
     onlyWebhook: null,
     ...more,

@@ -48,7 +48,7 @@ export interface Offer {
   readonly perSubscription: number
   readonly perTenant: number
   /** Subscriptions whose receivers it knows to be slow: they stand apart, as those that fail do. */
-  readonly sluggish: readonly string[]
+  readonly slowWebhooks: readonly string[]
   /** As `performance.now()` tells time. */
   readonly madeAt: number
 }
@@ -160,7 +160,7 @@ export class DeliveryQueue {
         options.wantedFailing,
         options.cursor,
         options.onlyWebhook,
-        options.sluggish,
+        options.slowWebhooks,
       ],
     )
     const last = rows.pop()

@@ -22,7 +22,7 @@ import { InFlight, type InFlightDelivery } from './in-flight.ts'
 import { DEFAULT_TIMING, type WorkerDependencies, type WorkerOptions, type WorkerTiming } from './options.ts'
 import { send } from './sending.ts'
 import { Settler } from './settler.ts'
-import { Sluggish } from './slow-receivers.ts'
+import { SlowReceivers } from './slow-receivers.ts'
 import { Outdated } from './stale-subscriptions.ts'
 
 /** For what happens between the end of a request and the end of its lease. */
@@ -42,7 +42,7 @@ export class DeliveryWorker {
   readonly #leaseMs: number
   readonly #inFlight: InFlight
   readonly #outdated = new Outdated()
-  readonly #sluggish: Sluggish
+  readonly #slow: SlowReceivers
   readonly #loader: Loader
   readonly #giveUp = new AbortController()
   #ear: Listening | undefined
@@ -65,7 +65,7 @@ export class DeliveryWorker {
     this.#options = options
     this.#queue = part.queue
     this.#timing = { ...DEFAULT_TIMING, ...options.timing }
-    this.#sluggish = new Sluggish(this.#timing.slowMs)
+    this.#slow = new SlowReceivers(this.#timing.slowMs)
     this.#inFlight = new InFlight(options)
     const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
     this.#leaseMs = withinMs + MARGIN_MS
@@ -188,12 +188,12 @@ export class DeliveryWorker {
 
   #claimOptions() {
     const { perSubscription, perTenant } = this.#options
-    return { claim: randomUUID(), leaseMs: this.#leaseMs, perSubscription, perTenant, sluggish: this.#sluggish.all }
+    return { claim: randomUUID(), leaseMs: this.#leaseMs, perSubscription, perTenant, slowWebhooks: this.#slow.all }
   }
 
   #admit(deliveries: readonly Claimed[], requestedAt: number): void {
     for (const claimed of deliveries) {
-      const delivery = this.#sluggish.has(claimed.webhookId) ? { ...claimed, isFailing: true } : claimed
+      const delivery = this.#slow.has(claimed.webhookId) ? { ...claimed, isFailing: true } : claimed
       this.#inFlight.add({ delivery, requestedAt })
     }
     if (deliveries.some((delivery) => this.#outdated.has(delivery, requestedAt))) this.#letGoOutdated()
@@ -253,8 +253,8 @@ export class DeliveryWorker {
       const { timeoutMs, listener, maxAttempts } = this.#options
       const options = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
       const exchange = await send(this.#part, delivery, options).finally(() => this.#inFlight.ended(delivery))
-      const isSluggish = exchange && this.#sluggish.note(delivery.webhookId, exchange)
-      if (isSluggish) void this.#letGo(this.#inFlight.setApart(delivery.webhookId))
+      const isSlow = exchange && this.#slow.note(delivery.webhookId, exchange)
+      if (isSlow) void this.#letGo(this.#inFlight.setApart(delivery.webhookId))
       this.#begin()
       if (!exchange) return
       if (exchange.isGivenUp) return await this.#part.unsettled.breakOff({ delivery, startedMs, ...exchange })

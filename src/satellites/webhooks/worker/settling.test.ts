@@ -70,7 +70,7 @@ describe('a settlement whose answer was lost', () => {
       perTenant: 10,
       cursor: {},
       onlyWebhook: null,
-      sluggish: [],
+      slowWebhooks: [],
     })
     const settlements: Settlement[] = deliveries
       .filter((delivery) => delivery.id === deliveryId)

@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache'
 /** The last that were. */
 const MOST_KNOWN = 1_000
 
-export class Sluggish {
+export class SlowReceivers {
   readonly #known = new LRUCache<string, true>({ max: MOST_KNOWN })
   readonly #slowMs: number
 
@@ -18,10 +18,10 @@ export class Sluggish {
 
   /** True when it is one now. */
   note(webhookId: string, exchange: { readonly error: string | null; readonly durationMs: number }): boolean {
-    const isSluggish = exchange.error !== null || exchange.durationMs > this.#slowMs
-    if (isSluggish) this.#known.set(webhookId, true)
+    const isSlow = exchange.error !== null || exchange.durationMs > this.#slowMs
+    if (isSlow) this.#known.set(webhookId, true)
     else this.#known.delete(webhookId)
-    return isSluggish
+    return isSlow
   }
 
   get all(): string[] {

@@ -19,13 +19,13 @@ const sql = async (text: string, values: unknown[] = []) => (await tenancy.kerne
 /** By a worker that would take so many; returns what became of the delivery. */
 async function dispatch(
   wanted: number,
-  sluggish: readonly string[] = [],
+  slowWebhooks: readonly string[] = [],
 ): Promise<{ isClaimed: boolean; needsWakeup: boolean }> {
   const [row] = await sql(
     `select is_claimed as "isClaimed", needs_wakeup as "needsWakeup" from multitenancy.dispatch_webhooks(
        0, array[$1]::uuid[], array[$2], array['order.paid'], array['*'], array['{}'], array[$3]::float8[], array['request'],
        array[null]::uuid[], $4, $5, 30000, 1, 100, $6)`,
-    [uuidAt(Date.now()), tenantId, Date.now(), randomUUID(), wanted, sluggish],
+    [uuidAt(Date.now()), tenantId, Date.now(), randomUUID(), wanted, slowWebhooks],
   )
   return row
 }
