@@ -8,15 +8,15 @@ const PROGRAM = join(import.meta.dirname, '../../src/cli/main.ts')
 const STOP_TIMEOUT_MS = 20_000
 
 /** An exit code, or the signal that ended it. */
-export type Ending = number | string
+export type ProgramExit = number | string
 
 export interface Program {
   readonly output: Promise<string>
   readonly complaints: Promise<string>
-  readonly ended: Promise<Ending>
+  readonly ended: Promise<ProgramExit>
   isRunning(): boolean
   /** Asks it to end, and kills it when it takes too long. */
-  end(): Promise<Ending>
+  end(): Promise<ProgramExit>
 }
 
 export function run(words: readonly string[], environment: Readonly<Record<string, string>>): Program {
@@ -25,7 +25,7 @@ export function run(words: readonly string[], environment: Readonly<Record<strin
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as Ending)
+  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as ProgramExit)
   return {
     output: text(child.stdout),
     complaints: text(child.stderr),

@@ -8,7 +8,7 @@
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Ending, type Program, run } from './program.ts'
+import { type Program, type ProgramExit, run } from './program.ts'
 
 const FIRST_MIGRATION = join(import.meta.dirname, '../migrations/0001_notes.sql')
 const START_TIMEOUT_MS = 60_000
@@ -33,7 +33,7 @@ export interface Service {
   /** Runs `tenantry <words> --json` and answers what it printed. */
   command(...words: string[]): Promise<unknown>
   /** Ends it, and answers how it ended: 0 is as it should be. */
-  stop(): Promise<Ending>
+  stop(): Promise<ProgramExit>
 }
 
 export async function startService(directory: string, signal: AbortSignal): Promise<Service> {

@@ -10,7 +10,7 @@ import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import { WebhookDeliveryFailed } from './model/events.ts'
 import type { Settlement } from './queue/queue.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
-import { Ending } from './worker/permanent-failure.ts'
+import { PermanentFailureHandler } from './worker/permanent-failure.ts'
 
 /** Less than it waits for a lock, and than a lease, after which it would be sent once more. */
 const SOON_MS = 4_500
@@ -117,7 +117,7 @@ const failed: Settlement = {
 describe('a listener that never ends', () => {
   let asked: number
   let unsubscribe: () => void
-  const follow = async (ending: Ending) => {
+  const follow = async (ending: PermanentFailureHandler) => {
     ending.follow(failed, { isOurs: true, failingSince: null })
     await eventually(() => expect(asked).toBe(1))
     await eventually(async () => expect(await inTransactions()).toBe(1))
@@ -132,14 +132,14 @@ describe('a listener that never ends', () => {
   afterEach(() => unsubscribe())
 
   test('is given up after a while, with its transaction', async () => {
-    const ending = new Ending(tenancy.kernel, 1_000)
+    const ending = new PermanentFailureHandler(tenancy.kernel, 1_000)
     await follow(ending)
     await eventually(async () => expect(await inTransactions()).toBe(0))
     await ending.stop()
   })
 
   test('keeps nothing from stopping', async () => {
-    const ending = new Ending(tenancy.kernel)
+    const ending = new PermanentFailureHandler(tenancy.kernel)
     await follow(ending)
     await ending.stop()
     expect(await inTransactions()).toBe(0)

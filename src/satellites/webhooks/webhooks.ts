@@ -39,7 +39,7 @@ import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptio
 import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
 import { DeliveryWorker } from './worker/delivery-worker.ts'
 import type { WorkerOptions, WorkerTiming } from './worker/options.ts'
-import { Ending } from './worker/permanent-failure.ts'
+import { PermanentFailureHandler } from './worker/permanent-failure.ts'
 
 /** To the database, for dispatching, claiming and settling, each of which is one statement at a time. */
 const OWN_CONNECTIONS = 3
@@ -58,7 +58,7 @@ export class Webhooks {
   /** Its connections keep their plans, and wait for nobody's transactions. */
   readonly #own: Database
   readonly #worker: DeliveryWorker
-  readonly #ending: Ending
+  readonly #permanentFailures: PermanentFailureHandler
   readonly #opened = new LRUCache<string, readonly string[]>({ max: SECRETS_KEPT })
   /** Told of each request that this process has settled. */
   readonly #watching = new Set<() => void>()
@@ -79,7 +79,7 @@ export class Webhooks {
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options, wake)
     this.#own = kernel.database.apart(OWN_CONNECTIONS)
     this.#dispatch = new Dispatch(kernel, this.#own, sender)
-    this.#ending = new Ending(kernel)
+    this.#permanentFailures = new PermanentFailureHandler(kernel)
     this.#worker = this.deliveryWorker(kernel.egress)
   }
 
@@ -208,7 +208,7 @@ export class Webhooks {
 
   async stop(): Promise<void> {
     await this.#worker.stop()
-    await this.#ending.stop()
+    await this.#permanentFailures.stop()
   }
 
   /**
@@ -277,11 +277,11 @@ export class Webhooks {
   }
 
   async #settle(settlement: Settlement, together: () => Promise<Settled>): Promise<void> {
-    const ended = await this.#ending.end(settlement)
+    const ended = await this.#permanentFailures.end(settlement)
     const settled = ended ?? (await together())
     if (!settled.isOurs) return
     const { delivery, verdict } = settlement
     this.series.add(verdict.state, (this.#kernel.clock.now().getTime() - delivery.createdAt.getTime()) / 1_000)
-    if (!ended) this.#ending.follow(settlement, settled)
+    if (!ended) this.#permanentFailures.follow(settlement, settled)
   }
 }

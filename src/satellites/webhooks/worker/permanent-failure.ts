@@ -45,7 +45,7 @@ interface Pending {
   transaction?: Promise<Settled>
 }
 
-export class Ending {
+export class PermanentFailureHandler {
   readonly #kernel: Kernel
   /** One after the other: what waits for a lock here keeps one of the host's connections, not all. */
   readonly #ends: Gathering<Pending, Settled | undefined>
