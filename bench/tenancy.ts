@@ -63,7 +63,7 @@ async function dropDatabases({ tenants }: Tenancy): Promise<void> {
 export async function installAll({ tenants }: Tenancy, ids: readonly string[]): Promise<void> {
   await forEachConcurrent(ids, INSTALLED_AT_ONCE, async (id) => {
     await tenants.create({ id, name: id })
-    const { status, failure } = await tenants.settled(id, AbortSignal.timeout(120_000))
+    const { status, failure } = await tenants.waitUntilInstalled(id, AbortSignal.timeout(120_000))
     if (status !== 'active') throw new Error(`${id} is ${status}: ${failure?.message ?? 'it takes too long'}`)
   })
 }

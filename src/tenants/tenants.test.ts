@@ -38,7 +38,7 @@ describe('a new tenant', () => {
       purgeAt: null,
       failure: null,
     })
-    const settled = await tenants.settled('acme', AbortSignal.timeout(10_000))
+    const settled = await tenants.waitUntilInstalled('acme', AbortSignal.timeout(10_000))
     expect(settled).toEqual({ ...created, status: 'active', activatedAt: now })
     expect(await tenants.get('acme')).toEqual(settled)
     expect(await published.until('acme', 'TenantProvisioned')).toEqual([
@@ -74,7 +74,7 @@ describe('a new tenant', () => {
     const lost = attempts.filter(({ status }) => status === 'rejected')
     expect(lost).toHaveLength(9)
     for (const { reason } of lost as PromiseRejectedResult[]) expect(reason).toMatchObject({ code: 'E_TENANT_EXISTS' })
-    await tenants.settled('popular', AbortSignal.timeout(10_000))
+    await tenants.waitUntilInstalled('popular', AbortSignal.timeout(10_000))
     expect(await published.until('popular', 'TenantProvisioned')).toEqual([
       'tenants.create',
       'TenantCreated',

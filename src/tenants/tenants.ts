@@ -268,7 +268,7 @@ export class Tenants {
   }
 
   /** Resolves when the tenant is no longer provisioning, or with what it is when `signal` aborts. */
-  settled(id: string, signal: AbortSignal): Promise<Tenant> {
+  waitUntilInstalled(id: string, signal: AbortSignal): Promise<Tenant> {
     const isDone = ({ status }: Tenant) => status !== 'provisioning'
     return this.registry.until(id, () => this.get(id), isDone, signal)
   }

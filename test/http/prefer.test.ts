@@ -110,6 +110,8 @@ test('a caller that hangs up is not waited for, and its tenant is made all the s
   setImmediate(() => gone.abort())
   expect(await (await response).json()).toMatchObject({ status: 'provisioning' })
   const worker = await idle.open({ role: 'all' })
-  expect(await worker.tenancy.tenants.settled('gone', AbortSignal.timeout(20_000))).toMatchObject({ status: 'active' })
+  expect(await worker.tenancy.tenants.waitUntilInstalled('gone', AbortSignal.timeout(20_000))).toMatchObject({
+    status: 'active',
+  })
   await worker.tenancy.stop()
 })

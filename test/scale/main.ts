@@ -106,7 +106,7 @@ function open(url: string, migrations: readonly TenantMigration[]): Promise<Tena
 async function create({ tenants }: Tenancy): Promise<void> {
   await forEachConcurrent(ids, CREATED_AT_ONCE, async ({ id, isolation }) => {
     await tenants.create({ id, name: id, isolation })
-    const { status, failure } = await tenants.settled(id, AbortSignal.timeout(LONGEST_STEP_MS))
+    const { status, failure } = await tenants.waitUntilInstalled(id, AbortSignal.timeout(LONGEST_STEP_MS))
     if (status !== 'active') throw new Error(`${id} is ${status}: ${failure?.message}`)
   })
 }

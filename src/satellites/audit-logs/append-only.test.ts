@@ -26,7 +26,7 @@ let audited: Audited
 beforeAll(async () => {
   audited = await openAudited(inject('postgresUrl'), 'all')
   await audited.tenancy.tenants.create({ id: 'acme', name: 'Acme' })
-  await audited.tenancy.tenants.settled('acme', AbortSignal.timeout(20_000))
+  await audited.tenancy.tenants.waitUntilInstalled('acme', AbortSignal.timeout(20_000))
 })
 afterAll(() => audited.close())
 

@@ -75,7 +75,7 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
   /** Processes whatever waits, the oldest first. */
   process(tenancy?: BillingTenancy): Promise<void>
   /** `deliver` and `process`. */
-  settle(): Promise<void>
+  deliverAndProcess(): Promise<void>
   call(method: string, path: string, body?: unknown): Promise<{ status: number; json: any; headers: Headers }>
   inbox(): Promise<any[]>
 }
@@ -157,7 +157,7 @@ export async function openBilling(
         ...(trialDays ? { trialDays } : {}),
       })
       const session = provider.completeCheckout(id as string)
-      await open.settle()
+      await open.deliverAndProcess()
       return { tenantId, customerId: session.customer as string, subscriptionId: session.subscription as string }
     },
     async post(body, headers = {}, ip) {
@@ -189,7 +189,7 @@ export async function openBilling(
         for (const { eventId } of rows) await by.billing.processing.process(eventId, true)
       }
     },
-    async settle() {
+    async deliverAndProcess() {
       await open.deliver()
       await open.process()
     },

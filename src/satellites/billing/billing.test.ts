@@ -47,7 +47,7 @@ describe('a subscription', () => {
     const { tenantId, subscriptionId } = await open.subscriber('pro')
     open.receivedEvents.splice(0)
     open.provider.changePrice(subscriptionId, open.prices.scale)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await planOf(tenantId)).toBe('scale')
     expect(open.receivedEvents).toMatchObject([
       ['SubscriptionUpdated', { tenantId, subscriptionId, plan: 'scale', changed: ['items'] }],
@@ -58,7 +58,7 @@ describe('a subscription', () => {
     const { tenantId, subscriptionId } = await open.subscriber('pro')
     open.receivedEvents.splice(0)
     open.provider.cancel(subscriptionId)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await planOf(tenantId)).toBe('free')
     expect(namesOf(open.receivedEvents)).toEqual(['SubscriptionCanceled'])
   })

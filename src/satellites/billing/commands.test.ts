@@ -132,7 +132,7 @@ describe('billing:replay', () => {
     await open.process()
     open.provider.changePrice(subscriptionId, open.prices.scale)
     open.provider.faults.respond(400)
-    await open.settle()
+    await open.deliverAndProcess()
     const failed = await failedEvents()
     expect(failed).toMatchObject([{ errorCode: 'provider_rejected' }])
     open.provider.faults.clear()

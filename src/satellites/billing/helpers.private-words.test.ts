@@ -56,7 +56,7 @@ describe('nothing of the words of the provider', () => {
     expect(responses.map((one) => one.status).filter((one) => one !== 422 && one !== 503)).toEqual([])
     const customer = provider.customer({ metadata: { tenantId: id } })
     provider.subscribe(customer.id, open.prices.pro)
-    await open.settle()
+    await open.deliverAndProcess()
     await tenancy.billing.health.measure()
     const failed: unknown = await tenancy.billing.departures.cancelAll(customer.id).catch((thrown) => thrown)
     tenancy.kernel.log.warn({ err: failed }, 'as the runner of jobs says it')
@@ -88,12 +88,12 @@ test('nothing about a person who pays is in the log', async () => {
     address: { line1: 'Arlington 1' },
     card: { last4: '9876', billingDetails: { name: 'Rear Admiral' } },
   })
-  await open.settle()
+  await open.deliverAndProcess()
   open.provider.setPaymentMethod(session.customer as string, 'declines')
   open.provider.faults.respond(402, { times: 1 })
   await portal(id, open)
   await open.call('POST', `/tenants/${id}/billing/cancel`, { atPeriodEnd: false })
-  await open.settle()
+  await open.deliverAndProcess()
   expect(open.log.length).toBeGreaterThan(before)
   for (const word of ['Hopper', 'grace@', '202 555', 'Arlington', '9876', 'Admiral'])
     expect(open.log.join()).not.toContain(word)

@@ -42,7 +42,7 @@ const subscriber = async (price = PRO_MONTHLY) => {
   const tenantId = await tenant()
   const { id } = await billing().checkout(tenantId, { priceId: price, ...urls })
   const session = open.provider.completeCheckout(id ?? '')
-  await open.settle()
+  await open.deliverAndProcess()
   return { tenantId, subscriptionId: session.subscription as string }
 }
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
@@ -87,7 +87,7 @@ describe('a customer', () => {
     const tenantId = await tenant()
     const first = await billing().ensureCustomer(tenantId)
     open.provider.deleteCustomer(first)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await billing().of(tenantId)).toMatchObject({ customerId: null })
     const second = await billing().ensureCustomer(tenantId)
     expect(second).not.toBe(first)
@@ -95,12 +95,12 @@ describe('a customer', () => {
     expect(await billing().portal(tenantId, { returnUrl })).toMatchObject({ url: expect.stringContaining('http') })
     const third = await billing().ensureCustomer(tenantId)
     expect(new Set([first, second, third]).size).toBe(3)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await billing().ensureCustomer(tenantId)).toBe(third)
     open.provider.deleteCustomer(third)
     const { id } = await billing().checkout(tenantId, { priceId: SCALE, ...urls })
     open.provider.completeCheckout(id ?? '')
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await planOf(tenantId)).toBe('scale')
   })
 
@@ -110,7 +110,7 @@ describe('a customer', () => {
     open.receivedEvents.splice(0)
     const other = open.provider.customer({ metadata: { tenantId } })
     open.provider.subscribe(other.id, SCALE)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await billing().of(tenantId)).toMatchObject({
       customerId,
       plan: 'pro',
@@ -192,7 +192,7 @@ describe('another plan', () => {
     expect(await billing().changePlan(tenantId, { plan: 'scale' })).toMatchObject({ plan: 'scale' })
     expect(await planOf(tenantId)).toBe('scale')
     expect(await billing().changePlan(tenantId, { priceId: ofProduct })).toMatchObject({ plan: 'scale' })
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await billing().of(tenantId)).toMatchObject({
       plan: 'scale',
       subscription: { items: [{ priceId: ofProduct }] },
@@ -228,7 +228,7 @@ describe('an end', () => {
       subscription: { status: 'canceled', endedAt: expect.any(String) },
     })
     await expect(billing().cancel(tenantId)).rejects.toMatchObject(refusedWith('E_SUBSCRIPTION_NOT_FOUND', tenantId))
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await planOf(tenantId)).toBe('free')
   })
 
@@ -251,7 +251,7 @@ test('all of it over HTTP', async () => {
   const checkout = await open.call('POST', `${at}/checkout`, { priceId: PRO_MONTHLY, ...urls, trialDays: 7 })
   expect(checkout).toMatchObject({ status: 201, json: { url: expect.any(String), id: expect.any(String) } })
   open.provider.completeCheckout(checkout.json.id)
-  await open.settle()
+  await open.deliverAndProcess()
   expect(await open.call('GET', at)).toMatchObject({ json: { plan: 'pro', subscription: { status: 'trialing' } } })
   expect(await open.call('POST', `${at}/portal`, { returnUrl })).toMatchObject({
     status: 201,

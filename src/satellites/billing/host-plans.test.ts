@@ -23,7 +23,7 @@ test('a subscription is known, and no plan is written for it, whatever becomes o
   expect(await known()).toEqual([{}, 'scale'])
   open.provider.setPaymentMethod(customerId, 'declines')
   open.provider.advance({ days: 33 })
-  await open.settle()
+  await open.deliverAndProcess()
   await billing.dunning.sweep()
   expect(await billing.of(tenantId)).toMatchObject({ dunning: { state: 'downgraded' } })
   expect(await known()).toEqual([{}, 'scale'])
@@ -32,7 +32,7 @@ test('a subscription is known, and no plan is written for it, whatever becomes o
   await tenants.restore(tenantId)
   await billing.cancel(tenantId, { atPeriodEnd: false })
   open.provider.cancel(subscriptionId)
-  await open.settle()
+  await open.deliverAndProcess()
   expect(await known()).toEqual([{}, 'scale'])
 })
 

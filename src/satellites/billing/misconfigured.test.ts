@@ -41,7 +41,7 @@ async function astray(): Promise<Subscriber> {
 describe('a price in no mapping', () => {
   test('is said of with its event, once, and the default plan is served', async () => {
     const one = await astray()
-    await open.settle()
+    await open.deliverAndProcess()
     expect(misconfigurations()).toEqual([unmapped(one)])
     expect(await planOf(one.tenantId)).toBe('free')
     await open.tenancy.billing.inbox.replay(lastOf('customer.subscription.updated').id)
@@ -52,11 +52,11 @@ describe('a price in no mapping', () => {
   test('is said of by each event that tells of it, and not by its end', async () => {
     const one = await astray()
     open.provider.cancel(one.subscriptionId, { atPeriodEnd: true })
-    await open.settle()
+    await open.deliverAndProcess()
     expect(misconfigurations()).toEqual([unmapped(one), unmapped(one)])
     open.receivedEvents.splice(0)
     open.provider.cancel(one.subscriptionId)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(misconfigurations()).toEqual([])
   })
 
@@ -72,7 +72,7 @@ describe('a price in no mapping', () => {
       )
     }
     expect(await planOf(one.tenantId)).toBe('free')
-    await open.settle()
+    await open.deliverAndProcess()
   })
 
   test('is not said of by a sync once it has ended, nor of what is mapped', async () => {
@@ -82,7 +82,7 @@ describe('a price in no mapping', () => {
     await Array.fromAsync(open.tenancy.billing.sync.run(gone.tenantId))
     await Array.fromAsync(open.tenancy.billing.sync.run(fine.tenantId))
     expect(misconfigurations()).toEqual([])
-    await open.settle()
+    await open.deliverAndProcess()
   })
 
   test('is not said of beside one that is mapped', async () => {
@@ -92,7 +92,7 @@ describe('a price in no mapping', () => {
     const { items, ...rest } = object as Stripe.Subscription
     const beside = { ...items.data[0], id: 'si_beside', price: { id: open.prices.unmapped, product: 'prod_other' } }
     open.provider.emit('customer.subscription.updated', { ...rest, items: { ...items, data: [beside, ...items.data] } })
-    await open.settle()
+    await open.deliverAndProcess()
     expect(misconfigurations()).toEqual([])
     expect(await planOf(one.tenantId)).toBe('pro')
   })
@@ -150,7 +150,7 @@ describe('a second customer for a tenant', () => {
   test('has its turn when the first was deleted, however long that takes', async () => {
     const first = await open.subscriber('pro')
     const customerId = checkedOut(first.tenantId)
-    await open.settle()
+    await open.deliverAndProcess()
     const { rows: refused } = await open.tenancy.kernel.database.sql(
       'select event_id as "eventId" from multitenancy.billing_inbox where rejected_for = $1',
       [first.tenantId],
@@ -169,7 +169,7 @@ describe('a second customer for a tenant', () => {
     expect(await inbox.cleanUp()).toBeGreaterThan(0)
     expect(await kept()).toBe(refused.length)
     open.provider.deleteCustomer(first.customerId)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await open.tenancy.billing.of(first.tenantId)).toMatchObject({ customerId })
     expect(await planOf(first.tenantId)).toBe('scale')
     await age()
@@ -180,10 +180,10 @@ describe('a second customer for a tenant', () => {
   test('is none once the first was deleted', async () => {
     const first = await open.subscriber('pro')
     open.provider.deleteCustomer(first.customerId)
-    await open.settle()
+    await open.deliverAndProcess()
     open.receivedEvents.splice(0)
     const customerId = checkedOut(first.tenantId)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(misconfigurations()).toEqual([])
     expect(await open.tenancy.billing.of(first.tenantId)).toMatchObject({ customerId })
     expect(await planOf(first.tenantId)).toBe('scale')

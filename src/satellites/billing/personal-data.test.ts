@@ -71,7 +71,7 @@ async function subscribed(): Promise<{ tenantId: string; customerId: string; sub
     trialDays: 3,
   })
   const { subscription } = open.provider.completeCheckout(id as string, { card: CARD })
-  await open.settle()
+  await open.deliverAndProcess()
   return { tenantId, customerId, subscriptionId: subscription as string }
 }
 
@@ -103,7 +103,7 @@ async function strange(customerId: string): Promise<void> {
     ...{ currency: MEMO, lines: { data: [{ id: 'il_1', description: MEMO, period: { start: MEMO } }] }, metadata },
   })
   provider.emit('person.created' as never, { ...details, object: 'person', id: 'person_1', nested: { name: PERSON } })
-  await open.settle()
+  await open.deliverAndProcess()
 }
 
 test('nothing of a person is kept', async () => {
@@ -114,19 +114,19 @@ test('nothing of a person is kept', async () => {
   await tenancy.billing.changePlan(tenantId, { priceId: open.prices.scale })
   await tenancy.billing.portal(tenantId, { returnUrl: 'https://app.example' })
   provider.advance({ days: 4 })
-  await open.settle()
+  await open.deliverAndProcess()
   provider.setPaymentMethod(customerId, 'declines', CARD)
   provider.advance({ days: 32 })
-  await open.settle()
+  await open.deliverAndProcess()
   await stripe.customers.update(customerId, { email: `new.${PERSON.email}` })
   await tenancy.billing.dunning.sweep(AbortSignal.timeout(10_000))
   provider.setPaymentMethod(customerId, 'good', CARD)
   provider.advance({ days: 8 })
-  await open.settle()
+  await open.deliverAndProcess()
   await strange(customerId)
   await stripe.subscriptions.cancel(subscriptionId, { cancellation_details: { comment: MEMO } })
   provider.deleteCustomer(customerId)
-  await open.settle()
+  await open.deliverAndProcess()
 
   const worker = await open.open({ role: 'worker' })
   await eventually(async () => {

@@ -225,7 +225,7 @@ async function shown(
   if (tenant.status !== 'provisioning') return terminal.record(tenant)
   terminal.progress(`installing ${tenant.id}`)
   const deadline = AbortSignal.timeout(options.wait * 1_000)
-  const { failure, ...settled } = await tenants.settled(tenant.id, AbortSignal.any([signal, deadline]))
+  const { failure, ...settled } = await tenants.waitUntilInstalled(tenant.id, AbortSignal.any([signal, deadline]))
   terminal.record({ ...settled, failure })
   if (failure) throw InstallationFailed(`The installation was given up: ${failure.message}`)
   if (settled.status === 'provisioning')

@@ -20,7 +20,7 @@ afterAll(() => opened.end())
 const sql = async (text: string, values?: unknown[]) => (await opened.tenancy.kernel.database.sql(text, values)).rows
 const schemasOf = async (id: string): Promise<number> =>
   (await sql('select count(*) as count from pg_namespace where nspname = $1', [`t1_${id}`]))[0].count
-const settled = (id: string) => opened.tenancy.tenants.settled(id, AbortSignal.timeout(20_000))
+const settled = (id: string) => opened.tenancy.tenants.waitUntilInstalled(id, AbortSignal.timeout(20_000))
 
 test('a worker killed with -9 in the middle of an installation is not missed', async () => {
   const { tenants } = opened.tenancy

@@ -140,7 +140,9 @@ describe('an installation', () => {
     await withWorker([NOTES, mended], async ({ tenants }, published) => {
       const { tenant, changed } = await tenants.activate('unlucky')
       expect({ changed, ...tenant }).toMatchObject({ changed: true, status: 'provisioning', failure: null })
-      expect(await tenants.settled('unlucky', AbortSignal.timeout(10_000))).toMatchObject({ status: 'active' })
+      expect(await tenants.waitUntilInstalled('unlucky', AbortSignal.timeout(10_000))).toMatchObject({
+        status: 'active',
+      })
       expect(await published.until('unlucky', 'TenantMigrated')).toEqual([
         'tenants.activate',
         'tenants.install',
@@ -205,7 +207,7 @@ describe('an installation', () => {
       expect((await host.tenants.get('early')).status).toBe('deleted')
       expect(await tablesOf('early')).toBeUndefined()
       expect((await host.tenants.restore('early')).tenant.status).toBe('provisioning')
-      expect((await host.tenants.settled('early', AbortSignal.timeout(10_000))).status).toBe('active')
+      expect((await host.tenants.waitUntilInstalled('early', AbortSignal.timeout(10_000))).status).toBe('active')
     })
     expect(await tablesOf('early')).toEqual(['notes'])
   })

@@ -62,7 +62,7 @@ test('is purged, and its item is gone: neither gives way to the other', async ()
   await held.promise
   const purging = tenants.installation.purge('acme')
   await waiting(1) // in the midst of its last transaction
-  const settling = items.settle([
+  const settling = items.record([
     {
       ...{ storage: 'acme', state: 'done', migrations: ['0001_x'], error: null, durationMs: 1, delayMs: 0 },
       versioned: { tenantId: 'acme', epoch: 1, version: 'v' },

@@ -4,7 +4,7 @@ import { uuidv7 } from '../../kernel/base/ids.ts'
 import type { Database } from '../../kernel/database/database.ts'
 import { WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import { MigrationItems, type Settlement } from './items.ts'
+import { type ItemResult, MigrationItems } from './items.ts'
 import type { MigrationRun } from './model/run.ts'
 
 const LONG_MS = 60_000
@@ -53,7 +53,7 @@ beforeEach(async () => {
 const sql = async (text: string, values?: unknown[]) => (await opened.tenancy.kernel.database.sql(text, values)).rows
 const worker = (leaseMs: number) => new MigrationItems(opened.tenancy.kernel.database, run, uuidv7(), leaseMs)
 const namesOf = (claimed: readonly { storage: string }[]) => claimed.map(({ storage }) => storage)
-const done = (storage: string): Settlement => ({
+const done = (storage: string): ItemResult => ({
   storage,
   state: 'done',
   migrations: ['0001_x'],
@@ -85,12 +85,12 @@ test('what was not renewed is taken over, and then settled by who has it now', a
   const [slow, quick] = [worker(1), worker(LONG_MS)]
   expect(namesOf(await slow.claim(10))).toEqual(IDS)
   expect(await lost(quick, 3)).toEqual(IDS)
-  expect(await slow.settle(IDS.map(done))).toEqual(new Set())
+  expect(await slow.record(IDS.map(done))).toEqual(new Set())
   expect(await slow.hold('a')).toBe(false)
   await slow.giveBack(IDS)
   expect(await slow.counts()).toMatchObject({ running: 3, done: 0, pending: 0 })
-  expect(await quick.settle(IDS.map(done))).toEqual(new Set(IDS))
-  expect(await quick.settle(IDS.map(done))).toEqual(new Set())
+  expect(await quick.record(IDS.map(done))).toEqual(new Set(IDS))
+  expect(await quick.record(IDS.map(done))).toEqual(new Set())
   expect(await quick.finish(new Date())).toBe(true)
   expect(await sql('select state from multitenancy.migration_runs')).toEqual([{ state: 'completed' }])
 })
@@ -131,7 +131,7 @@ test('tenants are locked by their ids, as by whoever locks several, in whichever
   await opened.tenancy.kernel.database.transaction(async () => {
     await sql(`select from multitenancy.tenants where id = 'a' for share`)
     const versioned = (tenantId: string) => ({ tenantId, epoch: 1, version: 'v' })
-    settling = items.settle([...IDS].reverse().map((id) => ({ ...done(id), versioned: versioned(id) })))
+    settling = items.record([...IDS].reverse().map((id) => ({ ...done(id), versioned: versioned(id) })))
     await eventually(async () => {
       const { rows } = await database.sql(`select count(*) as count from ${WAITING_LOCKS}`)
       expect(rows[0].count).toBeGreaterThan(0)

@@ -29,7 +29,7 @@ export interface Claimed {
   } | null
 }
 
-export interface Settlement {
+export interface ItemResult {
   readonly storage: string
   readonly state: 'pending' | 'done' | 'failed' | 'skipped'
   readonly migrations: readonly string[] | null
@@ -71,8 +71,8 @@ export class MigrationItems {
   }
 
   /** Returns the storages whose outcome counts: the others were taken over when their lease had run out. */
-  async settle(settlements: readonly Settlement[]): Promise<Set<string>> {
-    const { rows } = await this.#database.sql(SETTLE, [this.#run.id, this.#worker, JSON.stringify(settlements)])
+  async record(results: readonly ItemResult[]): Promise<Set<string>> {
+    const { rows } = await this.#database.sql(SETTLE, [this.#run.id, this.#worker, JSON.stringify(results)])
     return new Set(rows.map(({ storage }) => storage))
   }
 

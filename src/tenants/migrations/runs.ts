@@ -30,7 +30,7 @@ import {
 } from './options.ts'
 import { addItems, assertMigratable, hasCandidates, isolationsInUse, type Selection } from './plan.ts'
 import type { SchemaVersions } from './schema-versions.ts'
-import { MigrationSettlement } from './settlement.ts'
+import { MigrationResultWriter } from './settlement.ts'
 import { MigrationStatus } from './status.ts'
 import { StorageMigration } from './storage-migration.ts'
 import { MigrationWorker } from './worker.ts'
@@ -104,7 +104,7 @@ export class MigrationRuns {
     const items = this.#itemsOf(run, options.leaseMs)
     const parts = { kernel: this.#kernel, storage: this.#storage, versions: this.#versions, run, items }
     const worker = new MigrationWorker(
-      { ...parts, migration: new StorageMigration(parts), settlement: new MigrationSettlement(parts) },
+      { ...parts, migration: new StorageMigration(parts), results: new MigrationResultWriter(parts) },
       {
         concurrency: run.direction === 'up' ? options.concurrency : Math.min(options.concurrency, ROLLBACKS_AT_ONCE),
         leaseMs: options.leaseMs,

@@ -11,13 +11,13 @@ import { toLocation } from '../registry/registry.ts'
 import { TenantMigrated } from '../tenant/events.ts'
 import { UNKNOWN_VERSION, withChecksums } from '../tenant/schema-version.ts'
 import { migrationFailure } from './errors.ts'
-import type { Claimed, MigrationItems, Settlement } from './items.ts'
+import type { Claimed, ItemResult, MigrationItems } from './items.ts'
 import type { MigrationRun } from './model/run.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, sharingTenants, writeVersions } from './shared-storage.ts'
 import type { Outcome } from './storage-migration.ts'
 
-export interface MigrationSettlementParts {
+export interface MigrationResultWriterParts {
   readonly kernel: Kernel
   readonly storage: Storage
   readonly versions: SchemaVersions
@@ -25,14 +25,14 @@ export interface MigrationSettlementParts {
   readonly items: MigrationItems
 }
 
-export class MigrationSettlement {
-  readonly #parts: MigrationSettlementParts
+export class MigrationResultWriter {
+  readonly #parts: MigrationResultWriterParts
 
-  constructor(parts: MigrationSettlementParts) {
+  constructor(parts: MigrationResultWriterParts) {
     this.#parts = parts
   }
 
-  async settle(outcomes: readonly Outcome[]): Promise<void> {
+  async record(outcomes: readonly Outcome[]): Promise<void> {
     try {
       await this.#together(outcomes)
     } catch (error) {
@@ -54,7 +54,7 @@ export class MigrationSettlement {
       )
       const { version: _, ...unversioned } = outcome
       const failure = migrationFailure(error, run.lockTimeoutMs)
-      await items.settle([settlementOf({ ...unversioned, state: 'failed', failure })])
+      await items.record([resultOf({ ...unversioned, state: 'failed', failure })])
     }
   }
 
@@ -63,12 +63,12 @@ export class MigrationSettlement {
     return kernel.database.transaction(async () => {
       const sorted = [...outcomes].sort((one, other) => (one.item.storage < other.item.storage ? -1 : 1))
       const withNews = await Promise.all(sorted.map(async (outcome) => ({ outcome, news: await this.#news(outcome) })))
-      const counted = await items.settle(withNews.map(({ outcome, news }) => settlementOf({ ...outcome, ran: news })))
+      const counted = await items.record(withNews.map(({ outcome, news }) => resultOf({ ...outcome, ran: news })))
       for (const { outcome, news } of withNews) {
         const { item, state, ran } = outcome
         if (state !== 'done' || !counted.has(item.storage)) continue
         if (item.tenant) await this.#announce(item.tenant.id, news)
-        else await this.#settleSharing(item, ran)
+        else await this.#recordSharing(item, ran)
       }
     })
   }
@@ -86,7 +86,7 @@ export class MigrationSettlement {
     return after.map(({ name }) => name).filter((name) => !isOld.has(name) || ran.includes(name))
   }
 
-  async #settleSharing(item: Claimed, ran: readonly string[]): Promise<void> {
+  async #recordSharing(item: Claimed, ran: readonly string[]): Promise<void> {
     const { kernel, storage, versions, run } = this.#parts
     await lockVersions(kernel.database, item, 'all')
     const tenants = await sharingTenants(kernel.database, item)
@@ -116,7 +116,7 @@ export class MigrationSettlement {
   }
 }
 
-function settlementOf({ item, state, ran, version, failure, delayMs, durationMs }: Outcome): Settlement {
+function resultOf({ item, state, ran, version, failure, delayMs, durationMs }: Outcome): ItemResult {
   const { tenant } = item
   return {
     storage: item.storage,

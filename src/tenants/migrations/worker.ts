@@ -11,7 +11,7 @@ import { type PaceSample, recentOf } from '../../kernel/base/progress-rate.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Claimed, MigrationItems } from './items.ts'
 import { finishedOf, type MigrationRun, type Progress, progressOf } from './model/run.ts'
-import type { MigrationSettlement } from './settlement.ts'
+import type { MigrationResultWriter } from './settlement.ts'
 import type { Outcome, StorageMigration } from './storage-migration.ts'
 
 /** Claimed in one statement, for each storage that is migrated at a time. */
@@ -36,7 +36,7 @@ export interface WorkerParts {
   readonly run: MigrationRun
   readonly items: MigrationItems
   readonly migration: StorageMigration
-  readonly settlement: MigrationSettlement
+  readonly results: MigrationResultWriter
 }
 
 export class MigrationWorker {
@@ -45,7 +45,7 @@ export class MigrationWorker {
   readonly #claimed: Claimed[] = []
   readonly #outcomes: Outcome[] = []
   #claiming: Promise<void> | undefined
-  #settling: Promise<void> | undefined
+  #recording: Promise<void> | undefined
   #samples: PaceSample[] = []
   #failures = 0
   #hasFailed = false
@@ -85,7 +85,7 @@ export class MigrationWorker {
     const workers = await Promise.allSettled(Array.from({ length: this.#options.concurrency }, () => this.#runWorker()))
     const failed = workers.find((worker) => worker.status === 'rejected')
     if (failed) throw failed.reason
-    await this.#settleAll()
+    await this.#recordAll()
   }
 
   async #runWorker(): Promise<void> {
@@ -95,8 +95,8 @@ export class MigrationWorker {
         const outcome = await this.#parts.migration.run(item)
         this.#outcomes.push(outcome)
         if (outcome.state === 'failed') await this.#countFailure()
-        if (this.#outcomes.length >= together * MOST_UNSETTLED) await this.#settle()
-        else if (this.#outcomes.length >= together) this.#settleMeanwhile()
+        if (this.#outcomes.length >= together * MOST_UNSETTLED) await this.#record()
+        else if (this.#outcomes.length >= together) this.#recordMeanwhile()
       }
     } catch (error) {
       this.#hasFailed = true
@@ -105,8 +105,8 @@ export class MigrationWorker {
   }
 
   /** Its failure is not lost: what is not settled is tried again with the next, and in the end thrown. */
-  #settleMeanwhile(): void {
-    this.#settle().catch((error) => this.#parts.kernel.log.warn({ err: error }, 'migrations are yet to be recorded'))
+  #recordMeanwhile(): void {
+    this.#record().catch((error) => this.#parts.kernel.log.warn({ err: error }, 'migrations are yet to be recorded'))
   }
 
   /** Where failures are counted, each is recorded at once, and when they are enough, what is claimed must not add to them. */
@@ -114,7 +114,7 @@ export class MigrationWorker {
     const { stopAfterFailures } = this.#parts.run
     this.#failures++
     if (stopAfterFailures === null) return
-    await this.#settleAll()
+    await this.#recordAll()
     if (this.#failures >= stopAfterFailures) await this.#giveBack()
   }
 
@@ -133,23 +133,23 @@ export class MigrationWorker {
     this.#claimed.push(...(await this.#parts.items.claim(this.#options.concurrency * CLAIMED_PER_LANE)))
   }
 
-  async #settleAll(): Promise<void> {
-    while (this.#outcomes.length > 0) await this.#settle()
-    await this.#settling
+  async #recordAll(): Promise<void> {
+    while (this.#outcomes.length > 0) await this.#record()
+    await this.#recording
   }
 
   /** One settlement at a time: what becomes ready meanwhile goes into the next. */
-  #settle(): Promise<void> {
-    this.#settling ??= this.#settleReady().finally(() => {
-      this.#settling = undefined
+  #record(): Promise<void> {
+    this.#recording ??= this.#recordReady().finally(() => {
+      this.#recording = undefined
     })
-    return this.#settling
+    return this.#recording
   }
 
-  async #settleReady(): Promise<void> {
+  async #recordReady(): Promise<void> {
     const ready = this.#outcomes.splice(0)
     try {
-      await this.#parts.settlement.settle(ready)
+      await this.#parts.results.record(ready)
     } catch (error) {
       this.#outcomes.unshift(...ready)
       throw error
@@ -183,7 +183,7 @@ export class MigrationWorker {
           await this.#parts.items.renew()
           renewedAt = performance.now()
         }
-        this.#settleMeanwhile()
+        this.#recordMeanwhile()
         await this.#reportProgress()
       } catch (error) {
         this.#parts.kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed')

@@ -27,7 +27,7 @@ const tenantResource = resource({
 })
 
 const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => {
-  const tenant = await tenants.settled(id, signal)
+  const tenant = await tenants.waitUntilInstalled(id, signal)
   return tenant.failure ? new JobFailure(tenant.failure) : tenant
 }
 

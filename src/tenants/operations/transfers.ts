@@ -129,7 +129,7 @@ export const transferOperations = [
       return new Reply(202, tenant, { location: `/tenants/${tenant.id}` })
     },
     settled: async (tenants, { id }, signal) => {
-      const tenant = await tenants.settled(id, signal)
+      const tenant = await tenants.waitUntilInstalled(id, signal)
       return tenant.failure ? new JobFailure(tenant.failure) : tenant
     },
     jobErrors: [TransferFailed, TransferCancelled, MigrationFailed],

@@ -83,7 +83,7 @@ export async function installed(
   request: Parameters<Tenants['create']>[0],
 ): Promise<Tenant> {
   const { id } = await tenants.create(request)
-  return tenants.settled(id, AbortSignal.timeout(SETTLED_WITHIN_MS))
+  return tenants.waitUntilInstalled(id, AbortSignal.timeout(SETTLED_WITHIN_MS))
 }
 
 /** Resolves when the tenancy has received every notification of earlier commits: PostgreSQL delivers them in order. */

@@ -56,7 +56,7 @@ test('what was asked for and is not owed any more is no debt', async () => {
   await open.pass({ days: DAYS.grace })
   const [invoice] = open.invoices(subscriptionId)
   open.provider.emit('invoice.voided', { ...invoice, status: 'void' })
-  await open.settle()
+  await open.deliverAndProcess()
   expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
 })
 
@@ -75,7 +75,7 @@ test('a later period that is paid takes all of it back when only a sync finds it
   const { tenantId } = await paysNextPeriod(open, state)
   await Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
   expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
-  await open.settle()
+  await open.deliverAndProcess()
 })
 
 test('a failure that is heard after the payment of a later period takes nothing away', async () => {
@@ -106,10 +106,10 @@ test('what is billed in the middle of a period that is not paid joins its case',
   await open.pass({ days: DAYS.grace })
   expect(await open.cases(tenantId)).toEqual([state])
   open.provider.payInvoice(renewal?.id as string)
-  await open.settle()
+  await open.deliverAndProcess()
   expect(await open.cases(tenantId)).toEqual([state])
   open.provider.payInvoice(change?.id as string)
-  await open.settle()
+  await open.deliverAndProcess()
   expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active scale', ['recovered']])
 })
 
@@ -119,7 +119,7 @@ test('an invoice that was paid by other means takes all of it back, though nothi
   await open.pass({ days: DAYS.grace })
   const [owed] = open.invoices(subscriptionId)
   open.provider.emit('invoice.paid', { ...owed, status: 'paid' })
-  await open.settle()
+  await open.deliverAndProcess()
   expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
   expect(open.receivedNamesOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1) // its first invoice
 })

@@ -48,7 +48,7 @@ const WHOLE: Case = [
 
     open.receivedEvents.splice(0)
     open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
-    await open.settle()
+    await open.deliverAndProcess()
     expect([await open.standing(tenantId), await open.cases(tenantId), await dunning()]).toEqual([
       'active pro',
       ['recovered'],
@@ -74,7 +74,7 @@ const UNPAID: Case = [
     const plan = action === 'none' ? 'pro' : 'free'
     expect(await open.standing(tenantId)).toBe(`${action === 'suspend' ? 'suspended' : 'active'} ${plan}`)
     open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await open.standing(tenantId)).toBe('active pro')
   },
 ]
@@ -90,10 +90,10 @@ const SECOND_PERIOD: Case = [
     const [second, first] = open.invoices(subscriptionId)
     open.receivedEvents.splice(0)
     open.provider.payInvoice(first?.id as string)
-    await open.settle()
+    await open.deliverAndProcess()
     expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual([standing, ['recovered', state]])
     open.provider.payInvoice(second?.id as string)
-    await open.settle()
+    await open.deliverAndProcess()
     expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual([
       'active pro',
       ['recovered', 'recovered'],
@@ -126,7 +126,7 @@ const LATER_PAYMENT: Case = [
     await open.tenancy.billing.dunning.sweep()
     expect(await open.standing(tenantId)).toBe('active pro')
     expect(await open.cases(tenantId)).toEqual([action === 'none' ? 'grace' : 'recovered'])
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await open.cases(tenantId)).toEqual(['recovered'])
   },
 ]
@@ -138,7 +138,7 @@ const RECOVERED_ONCE: Case = [
     await open.pass({ days: DAYS.retry })
     await open.pass({ days: DAYS.grace })
     open.provider.payInvoice(open.invoices(subscriptionId)[0]?.id as string)
-    await open.settle()
+    await open.deliverAndProcess()
     await open.tenancy.tenants.suspend(tenantId) // by an operator
     const before = [await open.standing(tenantId), await open.cases(tenantId)]
     open.receivedEvents.splice(0)
@@ -147,7 +147,7 @@ const RECOVERED_ONCE: Case = [
     for (const { id } of paid) await open.tenancy.billing.inbox.replay(id)
     await open.process()
     const again = open.provider.emit('invoice.payment_succeeded', paid.at(-1)?.data.object as object)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(again.id).not.toBe(paid.at(-1)?.id)
     expect(open.receivedNamesOf(tenantId)).toEqual(['PaymentSucceeded'])
     expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(before)

@@ -73,7 +73,7 @@ export function debtorsOf(open: OpenBilling): Debtors {
       cancelUrl: 'https://app.example/plans',
     })
     const { customer, subscription } = provider.completeCheckout(id as string)
-    await open.settle()
+    await open.deliverAndProcess()
     const one = { tenantId, customerId: customer as string, subscriptionId: subscription as string }
     all.push(one)
     return one
@@ -85,7 +85,7 @@ export function debtorsOf(open: OpenBilling): Debtors {
     const { periodEnd } = (await tenancy.billing.of(some[0]?.tenantId ?? '')).subscription ?? {}
     const seconds = (Date.parse(periodEnd ?? '') - provider.now().getTime()) / 1000
     provider.advance({ seconds: seconds + provider.settings.draftSeconds })
-    await open.settle()
+    await open.deliverAndProcess()
     return some
   }
   return {
@@ -97,7 +97,7 @@ export function debtorsOf(open: OpenBilling): Debtors {
     },
     async pass(by) {
       provider.advance(by)
-      await open.settle()
+      await open.deliverAndProcess()
       await tenancy.billing.dunning.sweep()
     },
     invoices(subscriptionId) {

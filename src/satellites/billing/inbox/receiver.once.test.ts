@@ -110,7 +110,7 @@ describe('an event that is not for us', () => {
     expect(live.map(({ type }) => type)).toContain('customer.subscription.deleted')
     const asked = open.provider.requests.length
     open.receivedEvents.splice(0)
-    await open.settle()
+    await open.deliverAndProcess()
     for (const event of live) expect(await outcome(event)).toMatchObject({ status: 'ignored', errorCode: null })
     expect(await kept(live)).toEqual({ events: live.length, jobs: live.length })
     expect(open.provider.requests.length).toBe(asked)

@@ -24,7 +24,7 @@ async function two() {
   const second = open.provider.customer({ metadata: { tenantId: first.tenantId } })
   open.provider.subscribe(second.id, open.prices.scale)
   open.receivedEvents.splice(0)
-  await open.settle()
+  await open.deliverAndProcess()
   expect(new Set(published())).toEqual(new Set(['BillingMisconfigured']))
   expect([await planOf(first.tenantId), await customerOf(first.tenantId)]).toEqual(['pro', first.customerId])
   open.receivedEvents.splice(0)
@@ -34,7 +34,7 @@ async function two() {
 test('it is taken up when the first was deleted at the provider, and says what it had not', async () => {
   const { tenantId, customerId, secondId } = await two()
   open.provider.deleteCustomer(customerId)
-  await open.settle()
+  await open.deliverAndProcess()
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
   expect(published().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated', 'SubscriptionCanceled'])
 })
@@ -70,7 +70,7 @@ test('so it is when the first is found to be gone at the very moment at which th
   await open.process()
   end()
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', second.id])
-  await open.settle()
+  await open.deliverAndProcess()
 })
 
 test('a replay of what was refused says nothing again, and nothing twice when it is taken up', async () => {
@@ -80,7 +80,7 @@ test('a replay of what was refused says nothing again, and nothing twice when it
   await open.process()
   expect(open.receivedEvents).toEqual([])
   open.provider.deleteCustomer(customerId)
-  await open.settle()
+  await open.deliverAndProcess()
   expect(published().filter((name) => name === 'SubscriptionActivated')).toHaveLength(1)
   open.receivedEvents.splice(0)
   await open.tenancy.billing.inbox.replay(refused)
@@ -97,12 +97,12 @@ test('it is taken up when the tenant is back without the first, with all that wa
   open.receivedEvents.splice(0)
   const { data } = open.provider.events.findLast(({ type }) => type === 'customer.subscription.created') ?? {}
   open.provider.emit('customer.subscription.updated', data?.object as never)
-  await open.settle()
+  await open.deliverAndProcess()
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
   expect(published().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated'])
   open.receivedEvents.splice(0)
   open.provider.deleteCustomer(secondId)
-  await open.settle()
+  await open.deliverAndProcess()
   expect(published()).toEqual(['SubscriptionCanceled'])
 })
 
@@ -112,7 +112,7 @@ test("another tenant's customer is no second one of a tenant that has none", asy
   const { object } = open.provider.events.findLast(({ type }) => type === 'checkout.session.completed')?.data ?? {}
   open.receivedEvents.splice(0)
   open.provider.emit('checkout.session.completed', { ...object, client_reference_id: tenantId, subscription: null })
-  await open.settle()
+  await open.deliverAndProcess()
   expect(open.receivedEvents).toEqual([])
   expect([await customerOf(tenantId), await customerOf(payer.tenantId)]).toEqual([null, payer.customerId])
 })

@@ -142,7 +142,7 @@ test('what is paid while it is asked for before a suspension suspends nobody', a
   await unpaid.arrived
   await nothingIsHeld()
   open.provider.payInvoice(open.invoices(debtor.subscriptionId)[0]?.id as string)
-  await open.settle()
+  await open.deliverAndProcess()
   unpaid.release()
   await sweeping
   expect(await open.standing(debtor.tenantId)).toBe('active pro')

@@ -50,7 +50,7 @@ describe('where subscriptions end with their tenant', () => {
     await open.deliver()
     await worked()
     expect(await atProvider(payer)).toBe('canceled')
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ subscription: { status: 'canceled' } })
     expect(namesOf(open.receivedEvents)).toContain('SubscriptionCanceled')
     expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
@@ -63,7 +63,7 @@ describe('where subscriptions end with their tenant', () => {
     await Array.fromAsync(open.tenancy.billing.sync.run(payer.tenantId))
     await worked()
     expect(await atProvider(payer)).toBe('canceled')
-    await open.settle()
+    await open.deliverAndProcess()
   })
 
   test('a tenant that is back by then keeps it', async () => {

@@ -25,7 +25,7 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
     await open.tenancy.billing.windows.close()
     open.provider.setPaymentMethod(payer.customerId, 'declines')
     open.provider.advance({ days: 31, hours: 2 })
-    await open.settle()
+    await open.deliverAndProcess()
     expect(new Set(await whereStands(open, payer.tenantId, payer.customerId))).toEqual(
       new Set(TABLES.filter((table) => !['billing_health', 'billing_metered_quotas'].includes(table))),
     )
@@ -36,9 +36,9 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
 
     await open.tenancy.billing.departures.cancelAll(payer.customerId)
     open.receivedEvents.splice(0)
-    await open.settle()
+    await open.deliverAndProcess()
     open.provider.deleteCustomer(payer.customerId)
-    await open.settle()
+    await open.deliverAndProcess()
     expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
     expect(receivedOf(open, payer)).toEqual([])
     const left = await whereStands(open, payer.tenantId, payer.customerId)

@@ -76,7 +76,7 @@ describe('cancelled with its tenant', () => {
     expect(open.provider.requests).toHaveLength(requests)
     expect(await jobOf(payer)).toMatchObject({ state: 'created' })
     await open.tenancy.billing.departures.cancelAll(payer.customerId)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await statusOf(open, payer)).toBe('canceled')
     expect(namesOf(receivedOf(open, payer))).toContain('SubscriptionCanceled')
     expect((await open.inbox()).filter(({ status }) => status === 'failed')).toEqual([])
@@ -104,7 +104,7 @@ describe('cancelled with its tenant', () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
     await open.tenancy.billing.departures.cancelAll(payer.customerId)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await planOf(open, payer)).toBe('pro')
     await open.tenancy.tenants.restore(payer.tenantId)
     expect(await planOf(open, payer)).toBe('free')
@@ -114,7 +114,7 @@ describe('cancelled with its tenant', () => {
       cancelUrl: 'https://app.example/plans',
     })
     expect(open.provider.completeCheckout(id ?? '').customer).toBe(payer.customerId)
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await planOf(open, payer)).toBe('scale')
   })
 

@@ -60,7 +60,7 @@ test('what was fetched has not come in; what is sent after it has', async () => 
   await open.process()
   expect(await codes()).toEqual(['silent'])
   open.provider.emit('product.updated', { id: 'prod_1', object: 'product' })
-  await open.settle()
+  await open.deliverAndProcess()
   expect(await codes()).toEqual([])
 })
 

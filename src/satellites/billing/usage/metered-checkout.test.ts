@@ -49,7 +49,7 @@ const askedFor = () =>
 const subscriber = async (priceId: string) => {
   const { tenantId, sessionId } = await checkout(priceId)
   const { customer } = open.provider.completeCheckout(sessionId)
-  await open.settle()
+  await open.deliverAndProcess()
   return { tenantId, customerId: customer as string }
 }
 const itemsOf = async (tenantId: string) =>
@@ -88,7 +88,7 @@ describe('another plan', () => {
     await new Stripe(open.provider.apiKey, open.provider.clientOptions).subscriptions.update(id, {
       items: [{ price: PRO }],
     })
-    await open.settle()
+    await open.deliverAndProcess()
     expect(await billing().changePlan(tenantId, { priceId: SCALE })).toMatchObject({ plan: 'scale' })
     expect(await itemsOf(tenantId)).toEqual([LOOKS, SCALE])
   })
@@ -103,7 +103,7 @@ describe('the last invoice of a subscription that is ended', () => {
     const { tenantId } = await subscriber(PRO)
     await used(tenantId, 6)
     await billing().cancel(tenantId, { atPeriodEnd: false })
-    await open.settle()
+    await open.deliverAndProcess()
     expect(open.receivedEvents.filter(([name]) => name === 'PaymentSucceeded').at(-1)?.[1]).toMatchObject({
       tenantId,
       amount: 120,
@@ -116,9 +116,9 @@ describe('the last invoice of a subscription that is ended', () => {
     await used(tenantId, 6)
     open.provider.setPaymentMethod(customerId, 'declines')
     await billing().cancel(tenantId, { atPeriodEnd: false })
-    await open.settle()
+    await open.deliverAndProcess()
     open.provider.advance({ days: 30 })
-    await open.settle()
+    await open.deliverAndProcess()
     await billing().dunning.sweep()
     expect(open.receivedEvents.map(([name]) => name)).toContain('PaymentFailed')
     expect(await billing().of(tenantId)).toMatchObject({ plan: 'free', dunning: null })
