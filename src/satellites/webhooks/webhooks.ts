@@ -32,7 +32,7 @@ import { Inspection } from './queue/doctor-queries.ts'
 import { Partitions } from './queue/partitions.ts'
 import { forgetTenant } from './queue/purge.ts'
 import { type Claimed, DeliveryQueue, type Settled, type Settlement } from './queue/queue.ts'
-import { Unsettled } from './queue/released-claims.ts'
+import { ReleasedClaims } from './queue/released-claims.ts'
 import { WebhookSeries } from './series.ts'
 import { Catalogue } from './subscriptions/catalogue.ts'
 import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptions.ts'
@@ -249,7 +249,7 @@ export class Webhooks {
       {
         kernel: this.#kernel,
         queue: new DeliveryQueue(this.#own, this.#kernel.clock),
-        unsettled: new Unsettled(this.#own, this.#kernel.clock),
+        releasedClaims: new ReleasedClaims(this.#own, this.#kernel.clock),
         egress,
         secretsOf: (delivery) => this.#secretsOf(delivery),
         settle: async (settlement, together) => {

@@ -9,7 +9,7 @@ import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from '../
 import type { DeliveryWorker } from '../worker/delivery-worker.ts'
 import type { WorkerTiming } from '../worker/options.ts'
 import { type ClaimOptions, DeliveryQueue } from './queue.ts'
-import { Unsettled } from './released-claims.ts'
+import { ReleasedClaims } from './released-claims.ts'
 
 const LEASE_MS = 60_000
 /** The database keeps milliseconds. */
@@ -206,7 +206,7 @@ describe('a worker that nobody tells anything', () => {
       { isOurs: false, failingSince: null },
       { isOurs: false, failingSince: null },
     ])
-    await new Unsettled(api.kernel.database, leaping).giveBack(deliveries)
+    await new ReleasedClaims(api.kernel.database, leaping).giveBack(deliveries)
     expect(await Promise.all(ids.map(read))).toMatchObject([
       { attempts: [{ status: 200 }] },
       { attempts: [{ status: 200 }] },

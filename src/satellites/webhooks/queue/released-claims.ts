@@ -1,11 +1,11 @@
-/** What was claimed, and is not settled but goes back: each under the claim that it was taken with; who has lost that changes nothing. */
+/** Claims that are released without a result: each delivery is ready again. A worker that has lost its claim changes nothing. */
 import type { Clock } from '../../../kernel/base/clock.ts'
 import type { Database } from '../../../kernel/database/database.ts'
 import { shiftMs } from '../model/database-time.ts'
 import { CHANNEL } from '../sql/functions.ts'
 import { type Claimed, type Settlement, TIMEOUT_MS } from './queue.ts'
 
-export class Unsettled {
+export class ReleasedClaims {
   readonly #database: Database
   readonly #clock: Clock
 

@@ -24,7 +24,7 @@ export interface LoaderParts {
   done(): void
 }
 
-export class Loader {
+export class BodyLoader {
   readonly #parts: LoaderParts
   readonly #waiting = new Set<Promise<void>>()
 

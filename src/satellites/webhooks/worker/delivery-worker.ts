@@ -17,13 +17,13 @@ import type { Listening } from '../../../kernel/database/notifications.ts'
 import { verdictOn } from '../model/delivery.ts'
 import { type Claimed, cursorKeysOf, type DeliveryQueue, type Offer, type RoundRobinCursor } from '../queue/queue.ts'
 import { CHANNEL } from '../sql/functions.ts'
-import { Loader } from './body-loader.ts'
+import { BodyLoader } from './body-loader.ts'
 import { InFlight, type InFlightDelivery } from './in-flight.ts'
 import { DEFAULT_TIMING, type WorkerDependencies, type WorkerOptions, type WorkerTiming } from './options.ts'
 import { send } from './sending.ts'
 import { Settler } from './settler.ts'
 import { SlowReceivers } from './slow-receivers.ts'
-import { Outdated } from './stale-subscriptions.ts'
+import { StaleSubscriptions } from './stale-subscriptions.ts'
 
 /** For what happens between the end of a request and the end of its lease. */
 const MARGIN_MS = 3_000
@@ -41,9 +41,9 @@ export class DeliveryWorker {
   readonly #settler: Settler
   readonly #leaseMs: number
   readonly #inFlight: InFlight
-  readonly #outdated = new Outdated()
+  readonly #staleSubscriptions = new StaleSubscriptions()
   readonly #slow: SlowReceivers
-  readonly #loader: Loader
+  readonly #loader: BodyLoader
   readonly #giveUp = new AbortController()
   #ear: Listening | undefined
   #look: NodeJS.Timeout | undefined
@@ -70,7 +70,7 @@ export class DeliveryWorker {
     const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
     this.#leaseMs = withinMs + MARGIN_MS
     this.#settler = new Settler(this.#queue, { log: part.kernel.log, withinMs, signal: this.#giveUp.signal })
-    this.#loader = new Loader({
+    this.#loader = new BodyLoader({
       queue: part.queue,
       log: part.kernel.log,
       inFlight: this.#inFlight,
@@ -196,7 +196,7 @@ export class DeliveryWorker {
       const delivery = this.#slow.has(claimed.webhookId) ? { ...claimed, isFailing: true } : claimed
       this.#inFlight.add({ delivery, requestedAt })
     }
-    if (deliveries.some((delivery) => this.#outdated.has(delivery, requestedAt))) this.#letGoOutdated()
+    if (deliveries.some((delivery) => this.#staleSubscriptions.has(delivery, requestedAt))) this.#releaseStale()
     if (this.#isRunning) this.#begin()
     else void this.#letGo(this.#inFlight.takeOut())
   }
@@ -229,13 +229,15 @@ export class DeliveryWorker {
   #hear(changed: string | undefined): void {
     if (!changed) this.wake()
     if (changed === '') return
-    this.#outdated.add(changed)
-    this.#letGoOutdated()
+    this.#staleSubscriptions.add(changed)
+    this.#releaseStale()
   }
 
   /** What waits for a subscription that has changed is claimed anew, with what it says now. */
-  #letGoOutdated(): void {
-    void this.#letGo(this.#inFlight.takeOut(({ delivery, requestedAt }) => this.#outdated.has(delivery, requestedAt)))
+  #releaseStale(): void {
+    void this.#letGo(
+      this.#inFlight.takeOut(({ delivery, requestedAt }) => this.#staleSubscriptions.has(delivery, requestedAt)),
+    )
   }
 
   async #letGo(deliveries: readonly Claimed[]): Promise<void> {
@@ -257,7 +259,7 @@ export class DeliveryWorker {
       if (isSlow) void this.#letGo(this.#inFlight.setApart(delivery.webhookId))
       this.#begin()
       if (!exchange) return
-      if (exchange.isGivenUp) return await this.#part.unsettled.breakOff({ delivery, startedMs, ...exchange })
+      if (exchange.isGivenUp) return await this.#part.releasedClaims.breakOff({ delivery, startedMs, ...exchange })
       this.#count += 1
       const used = delivery.attemptCount - delivery.budgetStart + 1
       const verdict = verdictOn(exchange, { used, maxAttempts }, kernel.clock.now(), Math.random())
@@ -280,7 +282,7 @@ export class DeliveryWorker {
   }
 
   async #giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
-    await this.#part.unsettled.giveBack(deliveries).catch((error) => {
+    await this.#part.releasedClaims.giveBack(deliveries).catch((error) => {
       this.#part.kernel.log.warn({ err: error }, 'deliveries could not be given back; their lease will lapse')
     })
   }

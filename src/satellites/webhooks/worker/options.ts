@@ -2,7 +2,7 @@
 import type { Egress } from '../../../kernel/egress/egress.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import type { Claimed, DeliveryQueue, Settled, Settlement } from '../queue/queue.ts'
-import type { Unsettled } from '../queue/released-claims.ts'
+import type { ReleasedClaims } from '../queue/released-claims.ts'
 
 export interface WorkerOptions {
   /** Requests on their way at once. */
@@ -36,7 +36,7 @@ export const DEFAULT_TIMING: WorkerTiming = { idleLookMs: 5_000, slowMs: 2_000, 
 export interface WorkerDependencies {
   readonly kernel: Kernel
   readonly queue: DeliveryQueue
-  readonly unsettled: Unsettled
+  readonly releasedClaims: ReleasedClaims
   readonly egress: Egress
   secretsOf(delivery: Claimed): readonly string[]
   /** @param together settles it with whatever else is to be settled now; rejects when it cannot be */

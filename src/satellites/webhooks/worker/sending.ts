@@ -10,7 +10,7 @@ const PUT_OFF_MS = 60_000
 
 /** What came of it; undefined when it could not be signed here, and is put off. */
 export async function send(
-  { kernel, unsettled, egress, secretsOf }: WorkerDependencies,
+  { kernel, releasedClaims, egress, secretsOf }: WorkerDependencies,
   delivery: Claimed,
   {
     timeoutMs,
@@ -28,7 +28,7 @@ export async function send(
     secrets = secretsOf(delivery)
   } catch (error) {
     kernel.log.error({ err: error, webhookId: delivery.webhookId }, 'the secret of a subscription cannot be opened')
-    await unsettled.putOff(delivery, SECRET_IS_CLOSED, PUT_OFF_MS)
+    await releasedClaims.putOff(delivery, SECRET_IS_CLOSED, PUT_OFF_MS)
     return undefined
   }
   const request = requestFor(delivery, delivery.body, listener?.url ?? delivery.url, secrets, nowMs)

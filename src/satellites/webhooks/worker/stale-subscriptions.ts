@@ -1,12 +1,12 @@
 /**
- * What was read of subscriptions before they were changed. Whoever asks for deliveries notes when; what comes of it is outdated where its
+ * What was read of subscriptions before they were changed. Whoever asks for deliveries notes when; what comes of it is stale where its
  * subscription has been changed since, or where it may have been, because for a while nobody could be heard.
  */
 
 /** Longer than anything that was asked for is on its way. */
 const KEPT_MS = 10 * 60_000
 
-export class Outdated {
+export class StaleSubscriptions {
   /** When, as `performance.now()` tells time, by subscription. */
   readonly #changedAt = new Map<string, number>()
   #gapAt = Number.NEGATIVE_INFINITY
