@@ -52,7 +52,7 @@ describe.each([
     'its tenant is deleted',
     async ({ tenantId, customerId }: { tenantId: string; customerId: string }) => {
       await open.tenancy.tenants.delete(tenantId)
-      await open.tenancy.billing.departures.cancelAll(customerId)
+      await open.tenancy.billing.tenantDeletion.cancelAll(customerId)
     },
   ],
 ])('when %s', (_, ends) => {

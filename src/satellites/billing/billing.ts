@@ -21,7 +21,7 @@ import { EventCounts } from './model/series.ts'
 import type { Settings } from './model/settings.ts'
 import type { BillingParts } from './processing/dependencies.ts'
 import { Processing } from './processing/processing.ts'
-import { Departures } from './processing/tenant-deletion.ts'
+import { TenantDeletion } from './processing/tenant-deletion.ts'
 import { callProvider } from './provider/provider-call.ts'
 import { ProviderHealth } from './provider/provider-health.ts'
 import {
@@ -50,7 +50,7 @@ export class Billing {
   readonly health: ProviderHealth
   readonly sync: Sync
   readonly views: Views
-  readonly departures: Departures
+  readonly tenantDeletion: TenantDeletion
   readonly counts = new EventCounts()
   readonly customers: Customers
   readonly part: BillingPart
@@ -69,9 +69,9 @@ export class Billing {
     this.dunning = new DunningCases(part, this.#subscriptions)
     this.usage = new Usage(part, this.customers)
     this.windows = new UsageWindows(part, this.customers, this.usage)
-    this.departures = new Departures(part, this.customers, this.#subscriptions, this.windows, this.dunning)
-    const { inbox, customers, dunning, departures } = this
-    const parts: BillingParts = { part, inbox, customers, subscriptions: this.#subscriptions, dunning, departures }
+    this.tenantDeletion = new TenantDeletion(part, this.customers, this.#subscriptions, this.windows, this.dunning)
+    const { inbox, customers, dunning, tenantDeletion } = this
+    const parts: BillingParts = { part, inbox, customers, subscriptions: this.#subscriptions, dunning, tenantDeletion }
     this.receiver = new Receiver(part, inbox)
     this.processing = new Processing(parts, this.counts)
     this.health = new ProviderHealth(part)

@@ -58,7 +58,7 @@ describe('nothing of the words of the provider', () => {
     provider.subscribe(customer.id, open.prices.pro)
     await open.deliverAndProcess()
     await tenancy.billing.health.measure()
-    const failed: unknown = await tenancy.billing.departures.cancelAll(customer.id).catch((thrown) => thrown)
+    const failed: unknown = await tenancy.billing.tenantDeletion.cancelAll(customer.id).catch((thrown) => thrown)
     tenancy.kernel.log.warn({ err: failed }, 'as the runner of jobs says it')
     await tenancy.billing.customers.map(id, customer.id)
     const usage = uuidv7()

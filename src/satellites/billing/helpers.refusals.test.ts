@@ -161,7 +161,7 @@ describe('what the provider refuses', () => {
     })
     const { billing } = open.tenancy
     await expect(Array.fromAsync(billing.sync.run(tenantId))).rejects.toMatchObject({ code: 'customer_not_found' })
-    await expect(billing.departures.cancelAll(customerId)).resolves.toBeUndefined() // of a tenant that is there
+    await expect(billing.tenantDeletion.cancelAll(customerId)).resolves.toBeUndefined() // of a tenant that is there
     expect(await billing.of(tenantId)).toMatchObject({ customerId, plan: 'pro' })
   })
 })

@@ -66,16 +66,16 @@ export const billing = (options?: BillingOptions) => {
     errors: [AddressNotAllowed, PaymentRejected, PriceNotMapped, SubscriptionNotFound],
     commands,
     listeners: [
-      on(TenantDeleted, 'within', ({ departures }: Billing, { tenantId }) => departures.begin(tenantId)),
-      on(TenantRestored, 'within', async ({ departures }: Billing, { tenantId, from }) => {
-        if (from === 'deletion') await departures.takeBack(tenantId)
+      on(TenantDeleted, 'within', ({ tenantDeletion }: Billing, { tenantId }) => tenantDeletion.begin(tenantId)),
+      on(TenantRestored, 'within', async ({ tenantDeletion }: Billing, { tenantId, from }) => {
+        if (from === 'deletion') await tenantDeletion.takeBack(tenantId)
       }),
       on(TenantSuspensionRepeated, 'within', ({ dunning }: Billing, { tenantId }) =>
         dunning.suspensions.yield(tenantId),
       ),
       on(TenantActivated, 'within', ({ dunning }: Billing, { tenantId }) => dunning.suspensions.yield(tenantId)),
       on(BackofficeRestored, 'within', (billing: Billing) => billing.restored()),
-      on(TenantPurged, 'within', ({ departures }: Billing, { tenantId }) => departures.forget(tenantId)),
+      on(TenantPurged, 'within', ({ tenantDeletion }: Billing, { tenantId }) => tenantDeletion.forget(tenantId)),
     ],
     jobs,
     schedule,

@@ -12,7 +12,7 @@ import {
 export const jobs: readonly Job<Billing>[] = [
   handles(ProcessProviderEvent, ({ processing }, { eventId }, { isLast }) => processing.process(eventId, isLast)),
   handles(ReportUsageBatch, ({ usage }, { id }) => usage.send(id)),
-  handles(CancelSubscriptions, ({ departures }, { customerId }) => departures.cancelAll(customerId)),
+  handles(CancelSubscriptions, ({ tenantDeletion }, { customerId }) => tenantDeletion.cancelAll(customerId)),
   handles(SweepBilling, async ({ dunning, inbox, usage }, _, { signal }) => {
     // None of them keeps the others from their turn.
     const swept = await Promise.allSettled([dunning.sweep(signal), inbox.resend(), usage.resend(signal)])

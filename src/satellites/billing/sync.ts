@@ -80,7 +80,7 @@ export class Sync {
 
   /** Undefined when it was purged meanwhile. */
   async #tenant({ tenantId, customerId }: { tenantId: string; customerId: string }): Promise<Synced | undefined> {
-    const { part, customers, departures } = this.#parts
+    const { part, customers, tenantDeletion } = this.#parts
     const isThere = await part.payments.hasCustomer(customerId)
     const ids = isThere ? await this.#listed(customerId) : await this.#leftOf(tenantId, customerId)
     const reads = new ProviderReads(part)
@@ -93,7 +93,7 @@ export class Sync {
       if (!isThere) await customers.close(customerId)
       await this.#settle(tenantId, reads)
       for (const subscription of found) await publishUnmapped(part, tenantId, subscription)
-      if (found.some((one) => !hasEnded(one))) await departures.followed(tenantId)
+      if (found.some((one) => !hasEnded(one))) await tenantDeletion.followed(tenantId)
       const { plan } = await part.tenants.plans.resolve(await part.tenants.get(tenantId))
       return { tenantId, customerId, subscriptions: found.length, plan }
     })

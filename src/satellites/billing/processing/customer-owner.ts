@@ -43,12 +43,12 @@ export class Owners {
 
   /** Whatever was heard of the customer before it was known whose it is, is done now; that it is gone by now counts at once. */
   async map(tenantId: string, customerId: string, context: EventContext): Promise<Mapped> {
-    const { part, customers, inbox, departures } = this.#parts
+    const { part, customers, inbox, tenantDeletion } = this.#parts
     if ((await customers.tenantOf(customerId)) === tenantId) return 'mapped' // or was, and is closed
     const mapped = await customers.map(tenantId, customerId)
     if (mapped === 'taken') await this.#refuse(tenantId, customerId, context)
     if (mapped === 'foreign') part.kernel.log.warn({ tenantId, customerId }, 'a customer of another tenant was refused')
-    if (mapped === 'gone') await departures.orphaned(customerId)
+    if (mapped === 'gone') await tenantDeletion.orphaned(customerId)
     if (mapped !== 'mapped') return mapped
     await inbox.resendUnresolved(customerId)
     if (await wasReportedDeleted(part, customerId)) await customers.close(customerId)

@@ -3,7 +3,7 @@ import type { Inbox } from '../inbox/inbox.ts'
 import type { BillingPart } from '../model/dependencies.ts'
 import type { Customers } from '../subscriptions/customers.ts'
 import type { Subscriptions } from '../subscriptions/subscriptions.ts'
-import type { Departures } from './tenant-deletion.ts'
+import type { TenantDeletion } from './tenant-deletion.ts'
 
 export interface BillingParts {
   readonly part: BillingPart
@@ -11,5 +11,5 @@ export interface BillingParts {
   readonly customers: Customers
   readonly subscriptions: Subscriptions
   readonly dunning: DunningCases
-  readonly departures: Departures
+  readonly tenantDeletion: TenantDeletion
 }

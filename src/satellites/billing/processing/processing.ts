@@ -194,13 +194,13 @@ export class Processing {
   }
 
   async #reconcile(tenantId: string, subscription: ProviderSubscription, seen: Seen): Promise<void> {
-    const { part, subscriptions, dunning, departures } = this.#parts
+    const { part, subscriptions, dunning, tenantDeletion } = this.#parts
     await lockPayer(part, tenantId)
     await subscriptions.write(tenantId, subscription, seen)
     const kept = await subscriptions.find(subscription.id)
     if (kept && hasEnded(kept)) await dunning.end(kept.id)
     await subscriptions.writePlan(tenantId)
-    if (!hasEnded(subscription)) await departures.followed(tenantId)
+    if (!hasEnded(subscription)) await tenantDeletion.followed(tenantId)
   }
 
   async #failed(eventId: string, { code }: PaymentsFault, isOver: boolean): Promise<void> {

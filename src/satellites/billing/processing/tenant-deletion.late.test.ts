@@ -32,7 +32,7 @@ async function worked(): Promise<void> {
   const { rows } = await open.tenancy.kernel.database.sql(
     `delete from multitenancy_jobs.job where name = 'tenantry.CancelSubscriptions' returning data ->> 'customerId' as "customerId"`,
   )
-  for (const { customerId } of rows) await open.tenancy.billing.departures.cancelAll(customerId)
+  for (const { customerId } of rows) await open.tenancy.billing.tenantDeletion.cancelAll(customerId)
 }
 
 const atProvider = async ({ subscriptionId }: Subscriber) =>
@@ -97,7 +97,7 @@ describe('where subscriptions end with their tenant', () => {
     const payer = await open.subscriber()
     const held = open.provider.faults.hold({ path: '/v1/subscriptions', method: 'GET' })
     await open.tenancy.tenants.delete(payer.tenantId)
-    const cancelling = open.tenancy.billing.departures.cancelAll(payer.customerId)
+    const cancelling = open.tenancy.billing.tenantDeletion.cancelAll(payer.customerId)
     await held.arrived
     await open.tenancy.tenants.restore(payer.tenantId)
     held.release()

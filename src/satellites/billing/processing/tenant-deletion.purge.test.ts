@@ -34,7 +34,7 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
     expect(await whereStands(open, payer.tenantId, payer.customerId)).toEqual([])
     expect(open.log.join()).toContain('usage that was never reported goes with the purge of its tenant')
 
-    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    await open.tenancy.billing.tenantDeletion.cancelAll(payer.customerId)
     open.receivedEvents.splice(0)
     await open.deliverAndProcess()
     open.provider.deleteCustomer(payer.customerId)

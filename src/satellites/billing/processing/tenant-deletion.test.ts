@@ -75,7 +75,7 @@ describe('cancelled with its tenant', () => {
     await open.tenancy.tenants.delete(payer.tenantId)
     expect(open.provider.requests).toHaveLength(requests)
     expect(await jobOf(payer)).toMatchObject({ state: 'created' })
-    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    await open.tenancy.billing.tenantDeletion.cancelAll(payer.customerId)
     await open.deliverAndProcess()
     expect(await statusOf(open, payer)).toBe('canceled')
     expect(namesOf(receivedOf(open, payer))).toContain('SubscriptionCanceled')
@@ -87,7 +87,7 @@ describe('cancelled with its tenant', () => {
     await open.tenancy.tenants.delete(payer.tenantId)
     expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)
     expect(await jobOf(payer)).toMatchObject({ state: 'created' })
-    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    await open.tenancy.billing.tenantDeletion.cancelAll(payer.customerId)
     expect(await atProvider(open, payer)).toBe('canceled')
   })
 
@@ -95,7 +95,7 @@ describe('cancelled with its tenant', () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
     await open.tenancy.tenants.restore(payer.tenantId)
-    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    await open.tenancy.billing.tenantDeletion.cancelAll(payer.customerId)
     expect(await atProvider(open, payer)).toBe('active')
     expect(await planOf(open, payer)).toBe('pro')
   })
@@ -103,7 +103,7 @@ describe('cancelled with its tenant', () => {
   test('a tenant that is back afterwards has the plan of whoever pays nothing, and may subscribe again', async () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
-    await open.tenancy.billing.departures.cancelAll(payer.customerId)
+    await open.tenancy.billing.tenantDeletion.cancelAll(payer.customerId)
     await open.deliverAndProcess()
     expect(await planOf(open, payer)).toBe('pro')
     await open.tenancy.tenants.restore(payer.tenantId)
@@ -136,7 +136,7 @@ describe('cancelled with its tenant', () => {
     const before = ends()
     for (const { tenantId, customerId } of [gone, ended]) {
       await open.tenancy.tenants.delete(tenantId)
-      await open.tenancy.billing.departures.cancelAll(customerId)
+      await open.tenancy.billing.tenantDeletion.cancelAll(customerId)
     }
     expect(ends()).toBe(before)
   })

@@ -10,7 +10,7 @@ import type { Customers } from '../subscriptions/customers.ts'
 import { hasEnded, lockPayer, type Subscriptions } from '../subscriptions/subscriptions.ts'
 import { type UsageWindows, usageLock } from '../usage/windows.ts'
 
-export class Departures {
+export class TenantDeletion {
   readonly #part: BillingPart
   readonly #customers: Customers
   readonly #subscriptions: Subscriptions
