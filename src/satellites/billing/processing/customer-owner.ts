@@ -24,7 +24,7 @@ interface Customer {
   readonly tenantId: string | null
 }
 
-export class Owners {
+export class CustomerOwnerResolver {
   readonly #parts: BillingParts
 
   constructor(parts: BillingParts) {

@@ -24,7 +24,7 @@ import type { EventCounts } from '../model/series.ts'
 import type { InboxRow } from '../model/tables.ts'
 import { ProviderReads } from '../provider/provider-reads.ts'
 import { hasEnded, lockPayer, type Seen } from '../subscriptions/subscriptions.ts'
-import { type EventContext, Owners } from './customer-owner.ts'
+import { CustomerOwnerResolver, type EventContext } from './customer-owner.ts'
 import type { BillingParts } from './dependencies.ts'
 import { deriveEvents } from './derived-events.ts'
 import { publishDerived, publishFailed, publishPaid, publishUnmapped } from './publishing.ts'
@@ -43,12 +43,12 @@ const isSession = ({ type }: InboxRow): boolean => type === 'checkout.session.co
 export class Processing {
   readonly #parts: BillingParts
   readonly #counts: EventCounts
-  readonly #owners: Owners
+  readonly #customerOwner: CustomerOwnerResolver
 
   constructor(parts: BillingParts, counts: EventCounts) {
     this.#parts = parts
     this.#counts = counts
-    this.#owners = new Owners(parts)
+    this.#customerOwner = new CustomerOwnerResolver(parts)
   }
 
   /** Does nothing when the event is done with. Throws what is to be tried again. @param isLast whether nobody would */
@@ -122,7 +122,7 @@ export class Processing {
   async #session({ customerId, subscriptionId, reference }: ProviderSession, context: EventContext): Promise<void> {
     if (reference === null || customerId === null) return // of something that is not ours
     const current = subscriptionId === null ? undefined : context.reads.subscription(subscriptionId)
-    const mapped = await this.#owners.map(reference, customerId, context)
+    const mapped = await this.#customerOwner.map(reference, customerId, context)
     if (current && mapped === 'mapped')
       await this.#reconcile(reference, current, { asOf: context.row.createdAt, isCurrent: true })
   }
@@ -131,7 +131,7 @@ export class Processing {
     const { part } = this.#parts
     const { row, reads } = context
     const current = reads.subscription(subscription.id)
-    const tenantId = await this.#owners.of(current ?? subscription, context)
+    const tenantId = await this.#customerOwner.of(current ?? subscription, context)
     if (tenantId === undefined) return
     if (current) await this.#reconcile(tenantId, current, { asOf: row.createdAt, isCurrent: true })
     else {
@@ -186,7 +186,7 @@ export class Processing {
     const known = subscriptionId === null ? undefined : await subscriptions.find(subscriptionId)
     if (known) return known.tenantId
     const current = subscriptionId === null ? undefined : context.reads.subscription(subscriptionId)
-    const tenantId = await this.#owners.of(current ?? { customerId, tenantId: null }, context)
+    const tenantId = await this.#customerOwner.of(current ?? { customerId, tenantId: null }, context)
     if (current && tenantId !== undefined) {
       await this.#reconcile(tenantId, current, { asOf: current.createdAt, isCurrent: true })
     }
