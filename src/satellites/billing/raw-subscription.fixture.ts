@@ -1,7 +1,7 @@
 /** Subscriptions as the provider sends them, and what is made of their events: as they are received, kept, and read again. */
 import type { Subject } from './model/provider.ts'
 import { toSubject } from './stripe/objects.ts'
-import { stripped } from './stripe/redaction.ts'
+import { redact } from './stripe/redaction.ts'
 
 export type RawSubscription = Readonly<Record<string, unknown>>
 type SubscriptionSubject = Extract<Subject, { kind: 'subscription' }>
@@ -45,7 +45,7 @@ export const rawSubscription = (members: RawSubscription = {}): RawSubscription 
 export function subjectOfRaw(type: string, object: RawSubscription, before?: RawSubscription): SubscriptionSubject {
   const data = before ? { object, previous_attributes: before } : { object }
   const event = { id: 'evt_1', object: 'event', type, created: CREATED, livemode: false, data }
-  const subject = toSubject(type, stripped(event))
+  const subject = toSubject(type, redact(event))
   if (subject.kind !== 'subscription') throw new Error(`${type} is not about a subscription`)
   return subject
 }

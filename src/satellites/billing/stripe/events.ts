@@ -1,7 +1,7 @@
 /** Events of Stripe: whether what was received was signed with a secret of ours, and what is kept of it. */
 import type { Stripe as Client } from 'stripe'
 import { PaymentsFault, type ProviderEvent } from '../model/provider.ts'
-import { stripped } from './redaction.ts'
+import { redact } from './redaction.ts'
 
 const TOLERANCE_SECONDS = 300
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
@@ -61,7 +61,7 @@ export function eventOf(text: string): ProviderEvent {
 
 /** Throws `payload_invalid`. */
 export function toEvent(event: Readonly<Record<string, any>>): ProviderEvent {
-  const payload = stripped(event)
+  const payload = redact(event)
   const { id, type, livemode } = payload as Record<string, any>
   const createdAt = timeOf(event.created)
   if (typeof id !== 'string' || typeof type !== 'string' || Number.isNaN(createdAt.getTime())) {

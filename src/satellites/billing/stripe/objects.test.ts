@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { ProviderInvoice } from '../model/provider.ts'
 import { toSubject } from './objects.ts'
-import { stripped } from './redaction.ts'
+import { redact } from './redaction.ts'
 
 const day = (number: number): number => Date.UTC(2026, 0, number) / 1000
 const line = (start: number, end: number) => ({ id: `il_${start}`, object: 'line_item', period: { start, end } })
@@ -28,7 +28,7 @@ const rawInvoice = (members: Readonly<Record<string, unknown>>) => ({
 
 function invoiceOf(object: Readonly<Record<string, unknown>>): ProviderInvoice {
   const event = { id: 'evt_1', object: 'event', type: 'invoice.payment_failed', created: day(32), data: { object } }
-  const subject = toSubject('invoice.payment_failed', stripped(event))
+  const subject = toSubject('invoice.payment_failed', redact(event))
   if (subject.kind !== 'invoice') throw new Error('it is about an invoice')
   return subject.invoice
 }

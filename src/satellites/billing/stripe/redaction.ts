@@ -85,7 +85,7 @@ const other: Shape = { id, object: word, customer: id, created: number, livemode
 const SHAPES = new Map<unknown, Shape>(Object.entries({ subscription, invoice, 'checkout.session': session, customer }))
 
 /** @param event as it was received */
-export function stripped(event: Record<string, any>): Record<string, unknown> {
+export function redact(event: Record<string, any>): Record<string, unknown> {
   const object = event.data?.object
   const shape = SHAPES.get(object?.object) ?? other
   const before = event.data?.previous_attributes
