@@ -1,4 +1,4 @@
-/** Hands on what it gets, in order, after a delay. */
+/** Forwards what it receives, in order, after a delay. */
 import { connect, createServer, type Socket } from 'node:net'
 
 const delayMs = Number(process.env.DELAY_MS)
@@ -27,10 +27,10 @@ function hold(from: Socket, to: Socket): void {
 
 function wait(): void {
   isWaiting = true
-  setTimeout(handOn, 1)
+  setTimeout(forward, 1)
 }
 
-function handOn(): void {
+function forward(): void {
   const now = performance.now()
   let count = 0
   for (const { dueAt, to, bytes } of held) {

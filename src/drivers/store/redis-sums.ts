@@ -2,7 +2,7 @@
  * Sums in Redis: a hash for each tenant and day, with its incarnation under `@`, and under `#<source>` the last batch of a source that
  * was added. All that belongs to one sum goes with it, so whatever the server loses, nothing is added twice to what it has kept.
  *
- * A batch is one script for each tenant, all on their way together. Part of a batch may be added and its rest not; handed over
+ * A batch is one script for each tenant, all on their way together. Part of a batch may be added and its rest not; sent
  * again, each hash takes it once.
  */
 import { randomUUID } from 'node:crypto'

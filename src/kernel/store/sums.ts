@@ -2,7 +2,7 @@
  * Sums of a day, per tenant and name: what metrics are counted in until they are written down. They are a part of the store, because
  * each of them does otherwise what makes many additions few round trips.
  *
- *   add    a batch, which is added once however often it is handed over: who had no answer hands the same one over again
+ *   add    a batch, which is added once however often it is sent: who had no answer sends the same one again
  *   read   one tenant's sums
  *   pages  everybody's of a day, some at a time
  *

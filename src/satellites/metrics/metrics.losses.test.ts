@@ -4,7 +4,7 @@ import { dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { asRecord, openMetrics, STORES, type StoreName } from './metrics.fixture.ts'
 
 describe.each(STORES)('the end of a process with the store %s', (store) => {
-  test('what is left at the end is handed over, and by a store that ends with the process flushed', async () => {
+  test('what is left at the end is flushed to the store, and rolled up if the store ends with the process', async () => {
     const own = await openMetrics(store)
     const tenant = await own.tenant()
     await own.opened.tenancy.metrics.increment(tenant, 'exports', 6)

@@ -4,7 +4,7 @@ import { type MetricsOpened, openMetrics } from './metrics.fixture.ts'
 
 const PROCESSES = 5
 const STOPPED = 3
-/** Of the store: no hand-over fails because the machine is busy. */
+/** Of the store: no flush fails because the machine is busy. */
 const TIMEOUT_MS = 60_000
 const CALLS = 200
 const TENANTS = 5
@@ -45,7 +45,7 @@ describe.each(['postgres', 'redis'] as const)('counts of five processes on the s
     await Promise.all(
       children.map((child, n) => child.request({ tenants, calls: CALLS, flushEvery: n % 2 ? CALLS / 4 : 0 })),
     )
-    // Each hands over what it has before it reads.
+    // Each flushes what it has before it reads.
     await Promise.all(children.map((child) => child.request({ list: tenants[0] })))
     for (const tenant of tenants) expect(await sumsOf(tenant)).toEqual(times(PROCESSES))
     await all.opened.tenancy.metrics.flush()
@@ -55,14 +55,14 @@ describe.each(['postgres', 'redis'] as const)('counts of five processes on the s
     )
     expect(Object.fromEntries(rows.map(({ key, value }) => [key, value]))).toEqual(times(PROCESSES))
 
-    // A process hands over its counts at its end.
+    // A process flushes its counts at its end.
     const [first = '', second = ''] = tenants
     await Promise.all(
       children.slice(0, STOPPED).map((child) => child.request({ tenants: [first], calls: CALLS, stop: true })),
     )
     expect(await sumsOf(first)).toEqual(times(PROCESSES + STOPPED))
 
-    // A killed process loses the counts that it has not handed over, and no others.
+    // A killed process loses the counts that it has not flushed, and no others.
     const [left, killed] = children.slice(STOPPED)
     await killed?.request({ tenants: [second], calls: CALLS, list: second })
     await killed?.request({ tenants: [second], calls: 1 })

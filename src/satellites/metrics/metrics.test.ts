@@ -59,7 +59,7 @@ describe.each(STORES)('metrics on the store %s', (store) => {
     expect(await rows()).toEqual([`${date()} exports 200`])
   })
 
-  test('a day ends at midnight UTC: what was counted before is of it, whenever it is handed over and flushed', async () => {
+  test('a day ends at midnight UTC: what was counted before is of it, whenever it is flushed and rolled up', async () => {
     const day = dayOf(fixture.clock.now().getTime())
     fixture.clock.set(new Date((day + 1) * DAY_MS - 1))
     await fixture.metrics.increment(fixture.acme, 'exports', 3)

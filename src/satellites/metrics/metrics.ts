@@ -5,9 +5,9 @@
  *   a count ──► this process ──each second──► the store ──every five minutes──► a row for each day
  *
  * What is counted goes on to the store within a second, and the store takes a batch once; so what is lost is what a process that is
- * killed had counted in its last second, and what a store that loses its data had not been flushed.
+ * killed had counted in its last second, and what a store that loses its data had not been rolled up.
  *
- * While the store is away `resilience.redis.metrics` decides: open, `increment` counts in the process, which hands it over later,
+ * While the store is away `resilience.redis.metrics` decides: open, `increment` counts in the process, which flushes it later,
  * within bounds; closed, each `increment` goes to the store before it resolves, and is 503 when it cannot. What guards count has
  * happened, and nobody could be refused for it: it is kept for later by either.
  */
@@ -23,15 +23,15 @@ import type { Traffic } from '../../tenants/guard/traffic-listener.ts'
 import { assertTenantExists } from '../../tenants/registry/existing.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
-import { Flush, type Flushed } from './flush.ts'
-import { HandOver } from './hand-over.ts'
 import { checkCount } from './key.ts'
 import { FORMATS, FORMATS_OF_ALL, type Metric, type MetricOfTenant } from './metric.ts'
 import { type MetricFilter, metricsOf, metricsOfAll } from './readings.ts'
+import { type Flushed, Rollup } from './rollup.ts'
+import { StoreFlush } from './store-flush.ts'
 import { Tallies } from './tallies.ts'
 import { WriteThrough } from './write-through.ts'
 
-const HANDED_OVER_EVERY_MS = 1_000
+const STORE_FLUSH_INTERVAL_MS = 1_000
 /** Of an export, in memory at a time. */
 export const METRICS_AT_ONCE = 500
 
@@ -53,22 +53,22 @@ export class TenantMetrics {
   readonly #kernel: Kernel
   readonly #tenants: Pick<Tenants, 'registry'>
   readonly #tallies = new Tallies()
-  readonly #handOver: HandOver
+  readonly #storeFlush: StoreFlush
   readonly #writeThrough: WriteThrough
-  readonly #flush: Flush
+  readonly #rollup: Rollup
   #timer: NodeJS.Timeout | undefined
   #isStopped = false
 
   constructor(kernel: Kernel, tenants: Pick<Tenants, 'registry'>, { retentionDays }: MetricsOptions = {}) {
     this.#kernel = kernel
     this.#tenants = tenants
-    this.#handOver = new HandOver(kernel, this.#tallies)
+    this.#storeFlush = new StoreFlush(kernel, this.#tallies)
     this.#writeThrough = new WriteThrough(kernel.store)
-    this.#flush = new Flush(kernel, retentionDays)
+    this.#rollup = new Rollup(kernel, retentionDays)
     this.traffic = {
       requestEnded: (tenantId, status, bodyBytes) => {
         this.#tallies.countResponse(this.#today(), tenantId, status, bodyBytes)
-        if (this.#timer === undefined) this.#handOverLater()
+        if (this.#timer === undefined) this.#flushToStoreLater()
       },
     }
   }
@@ -85,7 +85,7 @@ export class TenantMetrics {
       return this.#written(tenantId, this.#writeThrough.add({ day: dateOf(day), tenantId, name: key, amount }))
     }
     this.#tallies.add(day, tenantId, key, amount)
-    if (this.#timer === undefined) this.#handOverLater()
+    if (this.#timer === undefined) this.#flushToStoreLater()
   }
 
   /** A page of a tenant's metrics, the newest day first, with what is not flushed yet. `E_TENANT_NOT_FOUND`. */
@@ -150,18 +150,18 @@ export class TenantMetrics {
 
   /** Writes down what the store has. Any number of times, in any number of processes at once. */
   async flush(signal?: AbortSignal, onProgress?: (sums: number) => void): Promise<Flushed> {
-    await this.#handOver.run()
-    return this.#kernel.database.outside(() => this.#flush.run(signal, onProgress))
+    await this.#storeFlush.run()
+    return this.#kernel.database.outside(() => this.#rollup.run(signal, onProgress))
   }
 
   /** Removes what a purged tenant had. */
-  /** Hands over what is left; a store that ends with the process is flushed. */
+  /** Flushes what is left to the store; a store that ends with the process is rolled up. */
   async stop(): Promise<void> {
     this.#isStopped = true
     clearTimeout(this.#timer)
     const { store, log } = this.#kernel
     try {
-      await (store.sums.outliveProcess ? this.#handOver.run() : this.flush())
+      await (store.sums.outliveProcess ? this.#storeFlush.run() : this.flush())
     } catch (error) {
       log.error({ err: error }, 'what was counted last could not be handed over, and is lost')
     }
@@ -172,27 +172,27 @@ export class TenantMetrics {
   }
 
   /** In nobody's name, and in nobody's transaction: whoever counts first is only the first. */
-  #handOverLater(): void {
+  #flushToStoreLater(): void {
     if (this.#isStopped) return
-    const wait = () => setTimeout(() => void this.#handedOver(), HANDED_OVER_EVERY_MS).unref()
+    const wait = () => setTimeout(() => void this.#flushToStore(), STORE_FLUSH_INTERVAL_MS).unref()
     this.#timer = this.#kernel.database.outside(() => enterContext({ requestId: null, actor: SYSTEM, ip: null }, wait))
   }
 
-  async #handedOver(): Promise<void> {
+  async #flushToStore(): Promise<void> {
     try {
-      await this.#handOver.run()
+      await this.#storeFlush.run()
     } catch (error) {
       this.#reportUnsent(error)
-      this.#handOver.reportDropped()
+      this.#storeFlush.reportDropped()
     }
     this.#timer = undefined
-    if (!this.#handOver.isEmpty) this.#handOverLater()
+    if (!this.#storeFlush.isEmpty) this.#flushToStoreLater()
   }
 
   /** By either policy it is kept: what has been counted cannot be refused any more. */
   #reportUnsent(error: unknown): void {
     if (!DependencyUnavailable.matches(error)) {
-      this.#kernel.log.error({ err: error, ...this.#handOver.kept }, 'counts could not be handed over; trying again')
+      this.#kernel.log.error({ err: error, ...this.#storeFlush.kept }, 'counts could not be handed over; trying again')
       return
     }
     try {
@@ -215,7 +215,7 @@ export class TenantMetrics {
     const today = this.#today()
     const days = Array.from({ length: (SUM_TTL_SECONDS * 1_000) / DAY_MS + 2 }, (_, back) => dateOf(today + 1 - back))
     try {
-      await this.#handOver.run()
+      await this.#storeFlush.run()
       return await this.#kernel.store.sums.read(tenantId, days)
     } catch (error) {
       this.#kernel.resilience.degrade('redis.metrics', 'metrics.read', tenantId, error)

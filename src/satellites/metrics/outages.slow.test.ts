@@ -59,7 +59,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
   const reported = () => degraded.map(({ operation, policy, tenantId }) => [operation, policy, tenantId])
 
   describe.each(Object.entries(FAULTS))('%s', (_, happen) => {
-    test('fail-open: it is counted in the process, told, and handed over exactly once when the store is back', async () => {
+    test('fail-open: it is counted in the process, told, and flushed exactly once when the store is back', async () => {
       const { metrics } = open
       await metrics.increment(acme, 'exports', 10)
       await metrics.flush()
@@ -67,14 +67,14 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       for (let n = 0; n < 5; n++) {
         await metrics.increment(acme, 'exports')
         metrics.traffic.requestEnded(acme, 500, 100)
-        // What was flushed is there all the same. Each reading tries to hand over, and has no answer.
+        // What was flushed is there all the same. Each reading tries to flush, and has no answer.
         expect(await read(open)).toEqual({ [`${day} exports`]: 10 })
       }
       await expect(metrics.flush()).rejects.toMatchObject({ code: REFUSED.code })
       expect(reported()).toEqual(expect.arrayContaining([['metrics.read', 'fail-open', acme]]))
       await eventually(() => expect(reported()).toContainEqual(['metrics.handOver', 'fail-open', null]))
       await comeBack()
-      // With nobody asking: the process hands over by itself.
+      // With nobody asking: the process flushes by itself.
       await eventually(async () => {
         const sums = await open.kernel.store.sums.read(acme, [day])
         expect(sums.find(({ name }) => name === 'requests')?.sum).toBe(5)

@@ -1,5 +1,5 @@
 /**
- * What this process has counted and not handed over yet: a sum for each tenant, key and day. A request costs a few additions here,
+ * What this process has counted and not flushed to the store yet: a sum for each tenant, key and day. A request costs a few additions here,
  * and nothing else.
  *
  * There are bounds: of what is new beyond them nothing is counted, and how much that was can be asked. What is there already goes on.

@@ -69,7 +69,7 @@ export function sumsSuite(
       expect(await read()).toEqual({ requests: 3 })
     })
 
-    test('a batch once, however often it is handed over', async () => {
+    test('a batch once, however often it is sent', async () => {
       const batch = { day, source: randomUUID(), number: 7, additions: [addition('requests', 5)] }
       for (let time = 0; time < 3; time++) await sums().add(batch)
       await Promise.all([sums().add(batch), sums().add(batch), sums().add(batch)])
@@ -81,7 +81,7 @@ export function sumsSuite(
       expect(await read()).toEqual({ requests: 15 })
     })
 
-    test('exactly, from many sources at once that each hand over everything twice', async () => {
+    test('exactly, from many sources at once that each send everything twice', async () => {
       const tenants = [tenant, `${tenant}-2`, `${tenant}-3`]
       const from = async () => {
         const source = randomUUID()

@@ -19,7 +19,7 @@ export const Usage = z.strictObject({
   meter: z.string().min(1).max(100),
   /** The price that bills the meter: checkouts add it beside the plan's. */
   priceId: Id.optional(),
-  /** How often what was used is handed on. */
+  /** How often usage is flushed. */
   flushMs: z.int().min(1_000).max(3_600_000).default(10_000),
 })
 

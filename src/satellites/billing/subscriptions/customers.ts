@@ -18,7 +18,7 @@ export interface Payer {
   readonly mappedAt: Date
 }
 
-/** A mapping counts while it is open, and for a day where it ended with the tenant: what was used until then is still handed on. */
+/** A mapping counts while it is open, and for a day where it ended with the tenant: what was used until then is still reported. */
 const PAYERS = `
   select tenant_id as "tenantId", min(mapped_at) as "mappedAt"
   from multitenancy.billing_customers join multitenancy.tenants on tenants.id = tenant_id

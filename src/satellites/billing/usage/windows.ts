@@ -1,7 +1,7 @@
 /**
  * Windows of usage. A quota's counter of a day is what was used: it is counted in the same step of the store as the quota, and only
  * grows. Every `flushMs` what has come since the last time becomes a batch, in the transaction that moves the mark up to which a counter
- * is handed on. So each unit is in exactly one batch, whoever closes a window, and how often; who finds somebody at it leaves it to them.
+ * is reported. So each unit is in exactly one batch, whoever closes a window, and how often; who finds somebody at it leaves it to them.
  *
  * A mark is of the store whose counters it is about, because another one begins at nothing; of a store that ends with its process, each
  * has its own. Where a counter is less than its mark the store has lost what it had, and goes on from there.
@@ -85,7 +85,7 @@ export class UsageWindows {
     await Promise.all(this.#closing)
   }
 
-  /** Hands on what all tenants have used of these quotas; default all. Returns how many batches that came to. */
+  /** Flushes what all tenants have used of these quotas; default all. Returns how many batches that came to. */
   close(quotas: readonly string[] = Object.keys(this.#part.settings.usage)): Promise<number> {
     return this.#close(quotas, 'changed')
   }
@@ -215,7 +215,7 @@ export class UsageWindows {
         const mark = markOf(one, marked)
         if (one.count !== mark || (marked === undefined && one.isBefore)) await this.#mark(tenantId, one)
         if (one.count > mark) {
-          await this.#handOn(tenantId, one, one.count - mark)
+          await this.#addBatch(tenantId, one, one.count - mark)
           batches += 1
         } else if (one.count < mark) {
           const { log, store } = this.#part.kernel
@@ -275,7 +275,7 @@ export class UsageWindows {
     )
   }
 
-  async #handOn(tenantId: string, { quota, at }: Counted, quantity: number): Promise<void> {
+  async #addBatch(tenantId: string, { quota, at }: Counted, quantity: number): Promise<void> {
     const { meter } = this.#part.settings.usage[quota] ?? {}
     if (meter !== undefined) await this.#usage.add(uuidv7(), tenantId, { meter, quantity, at })
   }

@@ -11,9 +11,9 @@
 import type { Kernel } from '../../kernel/kernel.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { SUM_TTL_SECONDS, type Sum } from '../../kernel/store/sums.ts'
-import { MAX_DAYS_LATE } from './hand-over.ts'
+import { MAX_DAYS_LATE } from './store-flush.ts'
 
-/** After its end: clocks differ, and what was handed over in time is written a moment later. */
+/** After its end: clocks differ, and what was flushed in time is written a moment later. */
 const SETTLED_AFTER_MS = 3_600_000
 const ROWS_AT_ONCE = 5_000
 const DAYS_BACK = (SUM_TTL_SECONDS * 1_000) / DAY_MS
@@ -62,7 +62,7 @@ export interface Flushed {
   readonly trimmed: number
 }
 
-export class Flush {
+export class Rollup {
   readonly #kernel: Pick<Kernel, 'store' | 'database' | 'clock'>
   readonly #retentionDays: number | undefined
   /** Days to which nothing is added any more, and whose sums this process has written down. */

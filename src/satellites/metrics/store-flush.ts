@@ -1,5 +1,5 @@
 /**
- * Hands over to the store what this process has counted.
+ * Flushes the counts of this process to the store.
  *
  *   tallies ──take──► batches ──add──► the store
  *                        ▲  └──no answer──┐
@@ -16,7 +16,7 @@ import { dayOf } from '../../kernel/store/counters.ts'
 import type { SumBatch } from '../../kernel/store/sums.ts'
 import type { Tallies } from './tallies.ts'
 
-/** Until the end of which day after its own a count may still be handed over. */
+/** Until the end of which day after its own a count may still be flushed. */
 export const MAX_DAYS_LATE = 1
 
 interface Waiting {
@@ -24,7 +24,7 @@ interface Waiting {
   readonly batch: SumBatch
 }
 
-export class HandOver {
+export class StoreFlush {
   readonly #kernel: Pick<Kernel, 'store' | 'clock' | 'log'>
   readonly #tallies: Tallies
   readonly #source = randomUUID()
