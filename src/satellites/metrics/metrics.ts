@@ -24,11 +24,11 @@ import { assertTenantExists } from '../../tenants/registry/existing.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { checkCount } from './key.ts'
+import { LocalCounters } from './local-counters.ts'
 import { FORMATS, FORMATS_OF_ALL, type Metric, type MetricOfTenant } from './metric.ts'
 import { type MetricFilter, metricsOf, metricsOfAll } from './readings.ts'
 import { type Flushed, Rollup } from './rollup.ts'
 import { StoreFlush } from './store-flush.ts'
-import { Tallies } from './tallies.ts'
 import { WriteThrough } from './write-through.ts'
 
 const STORE_FLUSH_INTERVAL_MS = 1_000
@@ -52,7 +52,7 @@ export class TenantMetrics {
   readonly traffic: Traffic
   readonly #kernel: Kernel
   readonly #tenants: Pick<Tenants, 'registry'>
-  readonly #tallies = new Tallies()
+  readonly #localCounters = new LocalCounters()
   readonly #storeFlush: StoreFlush
   readonly #writeThrough: WriteThrough
   readonly #rollup: Rollup
@@ -62,12 +62,12 @@ export class TenantMetrics {
   constructor(kernel: Kernel, tenants: Pick<Tenants, 'registry'>, { retentionDays }: MetricsOptions = {}) {
     this.#kernel = kernel
     this.#tenants = tenants
-    this.#storeFlush = new StoreFlush(kernel, this.#tallies)
+    this.#storeFlush = new StoreFlush(kernel, this.#localCounters)
     this.#writeThrough = new WriteThrough(kernel.store)
     this.#rollup = new Rollup(kernel, retentionDays)
     this.traffic = {
       requestEnded: (tenantId, status, bodyBytes) => {
-        this.#tallies.countResponse(this.#today(), tenantId, status, bodyBytes)
+        this.#localCounters.countResponse(this.#today(), tenantId, status, bodyBytes)
         if (this.#timer === undefined) this.#flushToStoreLater()
       },
     }
@@ -84,7 +84,7 @@ export class TenantMetrics {
     if (this.#kernel.resilience.policyOf('redis.metrics') === 'fail-closed') {
       return this.#written(tenantId, this.#writeThrough.add({ day: dateOf(day), tenantId, name: key, amount }))
     }
-    this.#tallies.add(day, tenantId, key, amount)
+    this.#localCounters.add(day, tenantId, key, amount)
     if (this.#timer === undefined) this.#flushToStoreLater()
   }
 

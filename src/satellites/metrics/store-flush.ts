@@ -1,7 +1,7 @@
 /**
  * Flushes the counts of this process to the store.
  *
- *   tallies ──take──► batches ──add──► the store
+ *  counters ──take──► batches ──add──► the store
  *                        ▲  └──no answer──┐
  *                        └────────────────┘
  *
@@ -14,7 +14,7 @@ import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { dayOf } from '../../kernel/store/counters.ts'
 import type { SumBatch } from '../../kernel/store/sums.ts'
-import type { Tallies } from './tallies.ts'
+import type { LocalCounters } from './local-counters.ts'
 
 /** Until the end of which day after its own a count may still be flushed. */
 export const MAX_DAYS_LATE = 1
@@ -26,20 +26,20 @@ interface Waiting {
 
 export class StoreFlush {
   readonly #kernel: Pick<Kernel, 'store' | 'clock' | 'log'>
-  readonly #tallies: Tallies
+  readonly #localCounters: LocalCounters
   readonly #source = randomUUID()
   #number = 0
   #waiting: Waiting[] = []
   #last: Promise<void> = Promise.resolve()
   #next: Promise<void> | undefined
 
-  constructor(kernel: Pick<Kernel, 'store' | 'clock' | 'log'>, tallies: Tallies) {
+  constructor(kernel: Pick<Kernel, 'store' | 'clock' | 'log'>, localCounters: LocalCounters) {
     this.#kernel = kernel
-    this.#tallies = tallies
+    this.#localCounters = localCounters
   }
 
   get isEmpty(): boolean {
-    return this.#waiting.length === 0 && this.#tallies.isEmpty
+    return this.#waiting.length === 0 && this.#localCounters.isEmpty
   }
 
   /** Resolves when all is in the store that was counted before; rejects when it is kept for another time. */
@@ -68,7 +68,7 @@ export class StoreFlush {
 
   #take(): void {
     const { sums } = this.#kernel.store
-    for (const { day, date, additions } of this.#tallies.take()) {
+    for (const { day, date, additions } of this.#localCounters.take()) {
       for (let first = 0; first < additions.length; first += sums.additionsAtOnce) {
         this.#number += 1
         const part = additions.slice(first, first + sums.additionsAtOnce)
@@ -80,7 +80,7 @@ export class StoreFlush {
 
   /** What there was no room for, since this was told last. */
   reportDropped(): void {
-    const dropped = this.#tallies.dropped()
+    const dropped = this.#localCounters.dropped()
     if (dropped > 0) this.#kernel.log.warn({ dropped, ...this.kept }, 'more was to be counted than there is room for')
   }
 

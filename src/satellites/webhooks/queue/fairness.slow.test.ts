@@ -90,7 +90,7 @@ const failedOne = (delivery: Sent): Settlement =>
   })
 const settle = (deliveries: readonly Sent[]) => queue.settle(deliveries.map((delivery) => settlementOf(delivery)))
 const idsOf = ({ deliveries }: Claim) => deliveries.map(({ id }) => id)
-const tally = (keys: readonly string[]) => {
+const countByKey = (keys: readonly string[]) => {
   const counts: Record<string, number> = {}
   for (const key of keys) counts[key] = (counts[key] ?? 0) + 1
   return counts
@@ -140,7 +140,9 @@ describe('more tenants with something due than a claim has room for', () => {
     // 64 are four tenants, of each as many as one subscription may have on their way.
     for (let n = 0; n < names.length / 4; n++) {
       const claimed = await claim()
-      expect(Object.values(tally(claimed.deliveries.map(({ partitionKey }) => partitionKey)))).toEqual([16, 16, 16, 16])
+      expect(Object.values(countByKey(claimed.deliveries.map(({ partitionKey }) => partitionKey)))).toEqual([
+        16, 16, 16, 16,
+      ])
       served.push(...new Set(claimed.deliveries.map(({ partitionKey }) => partitionKey)))
       await settle(claimed.deliveries)
     }
@@ -151,7 +153,7 @@ describe('more tenants with something due than a claim has room for', () => {
     const names = Array.from({ length: 40 }, (_, n) => `each-${String(n).padStart(2, '0')}`)
     for (const name of names) await wait({ of: name, webhooks: await subscriptions(name, 1), count: 200, as: 'ready' })
     const claims = await Promise.all(Array.from({ length: 10 }, () => queue.claim(claimOptions())))
-    const counts = tally(claims.flatMap(({ deliveries }) => deliveries.map(({ partitionKey }) => partitionKey)))
+    const counts = countByKey(claims.flatMap(({ deliveries }) => deliveries.map(({ partitionKey }) => partitionKey)))
     expect(counts).toEqual(Object.fromEntries(names.map((name) => [name, PER_SUBSCRIPTION])))
   }, 180_000)
 })
@@ -165,7 +167,7 @@ describe('a tenant with many subscriptions', () => {
     const claimed = await claim()
     expect(idsOf(claimed)).toContain(id)
     // An equal share for each: a ninth of 64 at least.
-    const shares = tally(claimed.deliveries.map(({ webhookId }) => webhookId))
+    const shares = countByKey(claimed.deliveries.map(({ webhookId }) => webhookId))
     expect(busy.map((webhookId) => shares[webhookId] ?? 0).filter((count) => count < 7)).toEqual([])
   })
 
@@ -210,16 +212,18 @@ describe('receivers that never answer', () => {
     expect(first.deliveries).toHaveLength(128) // all places that a worker has
     await queue.settle(first.deliveries.map(failedOne))
     const second = await claim({ wanted: 128 })
-    expect(tally(second.deliveries.map(({ partitionKey }) => partitionKey))).toEqual(
+    expect(countByKey(second.deliveries.map(({ partitionKey }) => partitionKey))).toEqual(
       Object.fromEntries(names.map((name) => [name, 2])),
     )
     const [good = ''] = await subscriptions('good', 1)
     await wait({ of: 'good', webhooks: [good], count: 100, as: 'ready' })
     const third = await claim({ wanted: 112 })
-    expect(tally(third.deliveries.map(({ partitionKey }) => partitionKey))).toEqual({ good: PER_SUBSCRIPTION })
+    expect(countByKey(third.deliveries.map(({ partitionKey }) => partitionKey))).toEqual({ good: PER_SUBSCRIPTION })
     await settle(second.deliveries.filter(({ partitionKey }) => partitionKey === 'dead-3').slice(0, 1))
     const fourth = await claim({ wanted: 112 })
-    expect(tally(fourth.deliveries.map(({ partitionKey }) => partitionKey))).toEqual({ 'dead-3': PER_SUBSCRIPTION - 1 })
+    expect(countByKey(fourth.deliveries.map(({ partitionKey }) => partitionKey))).toEqual({
+      'dead-3': PER_SUBSCRIPTION - 1,
+    })
   })
 
   test('and those that a worker knows to be slow are taken as far as it has room for them', async () => {
@@ -230,7 +234,7 @@ describe('receivers that never answer', () => {
     }
     await wait({ of: 'quick', webhooks: await subscriptions('quick', 1), count: 20, as: 'ready' })
     const { deliveries, full } = await claim({ wanted: 64, wantedFailing: 3, slowWebhooks })
-    const taken = tally(deliveries.map(({ partitionKey: key }) => (names.includes(key) ? 'slow' : key)))
+    const taken = countByKey(deliveries.map(({ partitionKey: key }) => (names.includes(key) ? 'slow' : key)))
     expect(taken).toEqual({ slow: 3, quick: PER_SUBSCRIPTION })
     expect(full).toContain('failing')
     expect((await claim({ wanted: 64, wantedFailing: 0, slowWebhooks })).deliveries).toEqual([])
@@ -284,7 +288,7 @@ describe("the host's subscription", () => {
       served.push(...deliveries.map(({ tenantId }) => tenantId))
       await settle(deliveries)
     }
-    expect(tally(served.map(String))).toEqual(Object.fromEntries(names.map((name) => [name, 4])))
+    expect(countByKey(served.map(String))).toEqual(Object.fromEntries(names.map((name) => [name, 4])))
   })
 
   test('that never answers takes nothing from the tenants that it hears', async () => {

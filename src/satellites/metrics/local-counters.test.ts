@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Tallies } from './tallies.ts'
+import { LocalCounters } from './local-counters.ts'
 
-const sumsOf = (tallies: Tallies) =>
+const sumsOf = (counters: LocalCounters) =>
   Object.fromEntries(
-    tallies
+    counters
       .take()
       .flatMap(({ date, additions }) =>
         additions.map(({ tenantId, name, amount }) => [`${date} ${tenantId} ${name}`, amount] as const),
@@ -12,13 +12,13 @@ const sumsOf = (tallies: Tallies) =>
   )
 
 test('they are empty until something is counted, and once they are taken', () => {
-  const tallies = new Tallies()
-  expect(tallies.isEmpty).toBe(true)
-  tallies.countResponse(0, 'acme', 200, 5)
-  expect(tallies.isEmpty).toBe(false)
-  expect(sumsOf(tallies)).toEqual({ '1970-01-01 acme requests': 1, '1970-01-01 acme bytes': 5 })
-  expect(tallies.isEmpty).toBe(true)
-  expect(tallies.take()).toEqual([])
+  const counters = new LocalCounters()
+  expect(counters.isEmpty).toBe(true)
+  counters.countResponse(0, 'acme', 200, 5)
+  expect(counters.isEmpty).toBe(false)
+  expect(sumsOf(counters)).toEqual({ '1970-01-01 acme requests': 1, '1970-01-01 acme bytes': 5 })
+  expect(counters.isEmpty).toBe(true)
+  expect(counters.take()).toEqual([])
 })
 
 test('they are the sums of what is counted, however often they are taken in between', () => {
@@ -33,25 +33,25 @@ test('they are the sums of what is counted, however often they are taken in betw
   })
   fc.assert(
     fc.property(fc.array(count), (counts) => {
-      const tallies = new Tallies()
+      const counters = new LocalCounters()
       const taken = new Map<string, number>()
       const expected = new Map<string, number>()
       const add = (sums: Map<string, number>, key: string, amount: number) => {
         if (amount > 0) sums.set(key, (sums.get(key) ?? 0) + amount)
       }
       const take = () => {
-        for (const { day, additions } of tallies.take()) {
+        for (const { day, additions } of counters.take()) {
           for (const { tenantId, name, amount } of additions) add(taken, `${day} ${tenantId} ${name}`, amount)
         }
       }
       for (const { day, tenantId, key, amount, status, isOfGuard, isTakenAfter } of counts) {
         if (isOfGuard) {
-          tallies.countResponse(day, tenantId, status, amount)
+          counters.countResponse(day, tenantId, status, amount)
           add(expected, `${day} ${tenantId} requests`, 1)
           add(expected, `${day} ${tenantId} bytes`, amount)
           add(expected, `${day} ${tenantId} errors`, Number(status >= 500))
         } else {
-          tallies.add(day, tenantId, key, amount)
+          counters.add(day, tenantId, key, amount)
           add(expected, `${day} ${tenantId} ${key}`, amount)
         }
         if (isTakenAfter) take()
@@ -63,24 +63,24 @@ test('they are the sums of what is counted, however often they are taken in betw
 })
 
 test('the oldest day comes first', () => {
-  const tallies = new Tallies()
-  for (const day of [3, 1, 2]) tallies.add(day, 'acme', 'exports', 1)
-  expect(tallies.take().map(({ day }) => day)).toEqual([1, 2, 3])
+  const counters = new LocalCounters()
+  for (const day of [3, 1, 2]) counters.add(day, 'acme', 'exports', 1)
+  expect(counters.take().map(({ day }) => day)).toEqual([1, 2, 3])
 })
 
 test('beyond their bound nothing new is counted, what is there goes on, and how much was dropped is told once', () => {
-  const tallies = new Tallies(3)
-  tallies.countResponse(0, 'acme', 200, 1)
-  tallies.add(0, 'acme', 'exports', 1)
-  tallies.add(0, 'globex', 'exports', 1) // its tenant fills the last place
-  tallies.countResponse(0, 'initech', 200, 1)
-  tallies.add(0, 'acme', 'mails', 1)
-  tallies.add(0, 'acme', 'exports', 4)
-  tallies.countResponse(0, 'acme', 500, 2)
-  tallies.countResponse(0, 'globex', 200, 9)
-  expect(tallies.dropped()).toBe(3)
-  expect(tallies.dropped()).toBe(0)
-  expect(sumsOf(tallies)).toEqual({
+  const counters = new LocalCounters(3)
+  counters.countResponse(0, 'acme', 200, 1)
+  counters.add(0, 'acme', 'exports', 1)
+  counters.add(0, 'globex', 'exports', 1) // its tenant fills the last place
+  counters.countResponse(0, 'initech', 200, 1)
+  counters.add(0, 'acme', 'mails', 1)
+  counters.add(0, 'acme', 'exports', 4)
+  counters.countResponse(0, 'acme', 500, 2)
+  counters.countResponse(0, 'globex', 200, 9)
+  expect(counters.dropped()).toBe(3)
+  expect(counters.dropped()).toBe(0)
+  expect(sumsOf(counters)).toEqual({
     '1970-01-01 acme requests': 2,
     '1970-01-01 acme errors': 1,
     '1970-01-01 acme bytes': 3,
@@ -88,6 +88,6 @@ test('beyond their bound nothing new is counted, what is there goes on, and how 
     '1970-01-01 globex requests': 1,
     '1970-01-01 globex bytes': 9,
   })
-  tallies.add(0, 'initech', 'exports', 1)
-  expect(sumsOf(tallies)).toEqual({ '1970-01-01 initech exports': 1 })
+  counters.add(0, 'initech', 'exports', 1)
+  expect(sumsOf(counters)).toEqual({ '1970-01-01 initech exports': 1 })
 })

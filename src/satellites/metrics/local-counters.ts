@@ -10,22 +10,22 @@ import { type Addition, summed } from '../../kernel/store/sums.ts'
 const MAX_SUMS = 100_000
 
 /** The guard's are members, so that a request looks up one thing. */
-interface Tally {
+interface TenantCounters {
   requests: number
   errors: number
   bytes: number
   others: Map<string, number> | undefined
 }
 
-export interface DayOfTallies {
+export interface DailyCounts {
   readonly day: number
   readonly date: string
   readonly additions: readonly Addition[]
 }
 
-export class Tallies {
+export class LocalCounters {
   readonly #maxSums: number
-  readonly #days = new Map<number, Map<string, Tally>>()
+  readonly #days = new Map<number, Map<string, TenantCounters>>()
   #sums = 0
   #dropped = 0
 
@@ -39,32 +39,32 @@ export class Tallies {
 
   /** A request that a guard has let through. @param day as `dayOf` says */
   countResponse(day: number, tenantId: string, status: number, bodyBytes: number): void {
-    const tally = this.#tallyOf(day, tenantId)
-    if (!tally) return
-    tally.requests += 1
-    tally.bytes = summed(tally.bytes, bodyBytes)
-    if (status >= 500) tally.errors += 1
+    const counters = this.#countersOf(day, tenantId)
+    if (!counters) return
+    counters.requests += 1
+    counters.bytes = summed(counters.bytes, bodyBytes)
+    if (status >= 500) counters.errors += 1
   }
 
   add(day: number, tenantId: string, key: string, amount: number): void {
-    const tally = this.#tallyOf(day, tenantId)
-    if (!tally) return
-    tally.others ??= new Map()
-    const before = tally.others.get(key)
+    const counters = this.#countersOf(day, tenantId)
+    if (!counters) return
+    counters.others ??= new Map()
+    const before = counters.others.get(key)
     if (before === undefined && !this.#hasRoom()) return
     if (before === undefined) this.#sums += 1
-    tally.others.set(key, summed(before ?? 0, amount))
+    counters.others.set(key, summed(before ?? 0, amount))
   }
 
   /** Everything, the oldest day first; from now on it is the caller's. */
-  take(): DayOfTallies[] {
+  take(): DailyCounts[] {
     const days = [...this.#days].sort(([a], [b]) => a - b)
     this.#days.clear()
     this.#sums = 0
     return days.map(([day, tenants]) => ({
       day,
       date: dateOf(day),
-      additions: [...tenants].flatMap(([tenantId, tally]) => additionsOf(tenantId, tally)),
+      additions: [...tenants].flatMap(([tenantId, counters]) => additionsOf(tenantId, counters)),
     }))
   }
 
@@ -75,7 +75,7 @@ export class Tallies {
     return dropped
   }
 
-  #tallyOf(day: number, tenantId: string): Tally | undefined {
+  #countersOf(day: number, tenantId: string): TenantCounters | undefined {
     let tenants = this.#days.get(day)
     if (!tenants) {
       tenants = new Map()
@@ -83,10 +83,10 @@ export class Tallies {
     }
     const known = tenants.get(tenantId)
     if (known || !this.#hasRoom()) return known
-    const tally = { requests: 0, errors: 0, bytes: 0, others: undefined }
-    tenants.set(tenantId, tally)
+    const counters = { requests: 0, errors: 0, bytes: 0, others: undefined }
+    tenants.set(tenantId, counters)
     this.#sums += 1
-    return tally
+    return counters
   }
 
   #hasRoom(): boolean {
@@ -96,7 +96,7 @@ export class Tallies {
   }
 }
 
-function additionsOf(tenantId: string, { requests, errors, bytes, others }: Tally): Addition[] {
+function additionsOf(tenantId: string, { requests, errors, bytes, others }: TenantCounters): Addition[] {
   const additions = [
     { tenantId, name: 'requests', amount: requests },
     { tenantId, name: 'errors', amount: errors },
