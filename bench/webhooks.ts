@@ -7,7 +7,7 @@ import pg from 'pg'
 import { type WebhooksOptions, webhooks } from 'tenantry/satellites/webhooks'
 import { Agent } from 'undici'
 import type { Tenancy } from '../src/index.ts'
-import { Gathering } from '../src/kernel/base/batcher.ts'
+import { Batcher } from '../src/kernel/base/batcher.ts'
 import { fillRegistry, withTenancy } from './tenancy.ts'
 
 export type Sending = Tenancy<[ReturnType<typeof webhooks>]>
@@ -65,15 +65,15 @@ export async function outboxLoop(url: string, count: number, postgresUrl: string
   const other = new pg.Client({ connectionString: postgresUrl })
   await Promise.all([client.connect(), other.connect()])
   await client.query('create table if not exists outbox (id uuid primary key, body text not null, status int)')
-  const kept = new Gathering<readonly [string, string], void>(
+  const kept = new Batcher<readonly [string, string], void>(
     async (rows) => {
       const text = 'insert into outbox (id, body) select * from unnest($1::uuid[], $2::text[])'
       await client.query({ name: 'keep', text, values: [rows.map(([id]) => id), rows.map(([, body]) => body)] })
       return rows.map(() => undefined)
     },
-    { most: IN_FLIGHT },
+    { maxItems: IN_FLIGHT },
   )
-  const settled = new Gathering<string, void>(
+  const settled = new Batcher<string, void>(
     async (ids) => {
       await other.query({
         name: 'settle',
@@ -82,7 +82,7 @@ export async function outboxLoop(url: string, count: number, postgresUrl: string
       })
       return ids.map(() => undefined)
     },
-    { most: IN_FLIGHT },
+    { maxItems: IN_FLIGHT },
   )
   const perSecond = await loop(url, count, async (post) => {
     const id = randomUUID()

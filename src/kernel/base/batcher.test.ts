@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { expect, test } from 'vitest'
-import { Gathering } from './batcher.ts'
+import { Batcher } from './batcher.ts'
 import { currentContext, enterContext, HOST, SYSTEM } from './context.ts'
 
 const span = new AsyncLocalStorage<string>()
@@ -12,26 +12,26 @@ const inRequestOf = <T>(tenantId: string, work: () => T): T =>
 
 const seenHere = () => ({ span: span.getStore(), tenantId: currentContext().tenantId, context: currentContext() })
 
-test('what goes together sees nothing of the context of whoever asked for it, or made the gathering', async () => {
-  const together: (readonly string[])[] = []
-  const gathering = inRequestOf('maker', () => {
-    return new Gathering(
+test('what goes together sees nothing of the context of whoever asked for it, or made the batcher', async () => {
+  const batches: (readonly string[])[] = []
+  const batcher = inRequestOf('maker', () => {
+    return new Batcher(
       async (items: readonly string[]) => {
-        together.push(items)
+        batches.push(items)
         return items.map(seenHere)
       },
-      { most: 2 },
+      { maxItems: 2 },
     )
   })
   const results = await Promise.all(
     ['first', 'second', 'third'].map((name) =>
       inRequestOf(name, async () => {
-        const seen = await gathering.add(name)
+        const seen = await batcher.add(name)
         return { seen, afterwards: span.getStore() }
       }),
     ),
   )
-  expect(together).toEqual([['first', 'second'], ['third']])
+  expect(batches).toEqual([['first', 'second'], ['third']])
   const nothing = { span: undefined, tenantId: undefined, context: { requestId: null, actor: SYSTEM, ip: null } }
   expect(results).toEqual([
     { seen: nothing, afterwards: 'first' },
@@ -41,14 +41,14 @@ test('what goes together sees nothing of the context of whoever asked for it, or
 })
 
 test('those that went together fail together, and what comes later does not', async () => {
-  const gathering = new Gathering(
+  const batcher = new Batcher(
     async (items: readonly number[]) => {
       if (items.includes(2)) throw new Error('two')
       return items
     },
-    { most: 2 },
+    { maxItems: 2 },
   )
-  const outcomes = await Promise.allSettled([1, 2, 3].map((item) => gathering.add(item)))
+  const outcomes = await Promise.allSettled([1, 2, 3].map((item) => batcher.add(item)))
   expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled'])
-  await gathering.idle()
+  await batcher.idle()
 })

@@ -1,5 +1,5 @@
 /**
- * Work that is done together: what is asked for while some is under way goes with the next, so that many small calls become a few
+ * Batches concurrent calls: what is asked for while some is under way goes with the next, so that many small calls become a few
  * statements, and a single one does not wait.
  *
  * `run` answers for each item in its place; when it throws, all that went together fail with it. It sees nothing of the context of
@@ -7,11 +7,11 @@
  */
 import { asSystem } from './context.ts'
 
-export interface GatheringOptions<Item> {
+export interface BatcherOptions<Item> {
   /** Items that go together at most. */
-  readonly most: number
+  readonly maxItems: number
   /** What one weighs, and what all that go together may; absent: nothing weighs anything. */
-  readonly weight?: { readonly of: (item: Item) => number; readonly most: number }
+  readonly weight?: { readonly of: (item: Item) => number; readonly maxWeight: number }
 }
 
 interface Waiting<Item, Result> {
@@ -20,13 +20,13 @@ interface Waiting<Item, Result> {
   readonly reject: (error: unknown) => void
 }
 
-export class Gathering<Item, Result> {
+export class Batcher<Item, Result> {
   readonly #run: (items: readonly Item[]) => Promise<readonly Result[]>
-  readonly #options: GatheringOptions<Item>
+  readonly #options: BatcherOptions<Item>
   #waiting: Waiting<Item, Result>[] = []
   #working: Promise<void> | undefined
 
-  constructor(run: (items: readonly Item[]) => Promise<readonly Result[]>, options: GatheringOptions<Item>) {
+  constructor(run: (items: readonly Item[]) => Promise<readonly Result[]>, options: BatcherOptions<Item>) {
     this.#run = run
     this.#options = options
   }
@@ -46,24 +46,24 @@ export class Gathering<Item, Result> {
   async #work(): Promise<void> {
     await null // what the same turn asks for goes together
     while (this.#waiting.length > 0) {
-      const together = this.#take()
+      const batch = this.#take()
       try {
-        const results = await this.#run(together.map(({ item }) => item))
-        for (const [index, { resolve }] of together.entries()) resolve(results[index] as Result)
+        const results = await this.#run(batch.map(({ item }) => item))
+        for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result)
       } catch (error) {
-        for (const { reject } of together) reject(error)
+        for (const { reject } of batch) reject(error)
       }
     }
     this.#working = undefined
   }
 
   #take(): Waiting<Item, Result>[] {
-    const { most, weight } = this.#options
+    const { maxItems, weight } = this.#options
     let count = 0
     let weighed = 0
     for (const { item } of this.#waiting) {
       weighed += weight?.of(item) ?? 0
-      if (count === most || (count > 0 && weight && weighed > weight.most)) break
+      if (count === maxItems || (count > 0 && weight && weighed > weight.maxWeight)) break
       count += 1
     }
     return this.#waiting.splice(0, count)

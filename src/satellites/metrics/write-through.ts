@@ -3,7 +3,7 @@
  * callers are told: whether it was counted is not known then.
  */
 import { randomUUID } from 'node:crypto'
-import { Gathering } from '../../kernel/base/batcher.ts'
+import { Batcher } from '../../kernel/base/batcher.ts'
 import type { Store } from '../../kernel/store/store.ts'
 import type { Addition } from '../../kernel/store/sums.ts'
 
@@ -14,16 +14,16 @@ export interface CountOfDay extends Addition {
 export class WriteThrough {
   readonly #store: Store
   readonly #source = randomUUID()
-  readonly #gathering: Gathering<CountOfDay, undefined>
+  readonly #batcher: Batcher<CountOfDay, undefined>
   #number = 0
 
   constructor(store: Store) {
     this.#store = store
-    this.#gathering = new Gathering((counts) => this.#add(counts), { most: store.sums.additionsAtOnce })
+    this.#batcher = new Batcher((counts) => this.#add(counts), { maxItems: store.sums.additionsAtOnce })
   }
 
   add(count: CountOfDay): Promise<undefined> {
-    return this.#gathering.add(count)
+    return this.#batcher.add(count)
   }
 
   async #add(counts: readonly CountOfDay[]): Promise<readonly undefined[]> {

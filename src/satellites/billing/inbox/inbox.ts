@@ -4,7 +4,7 @@
  * the event is: many events of one tenant have their turns beside those of others.
  */
 
-import { Gathering } from '../../../kernel/base/batcher.ts'
+import { Batcher } from '../../../kernel/base/batcher.ts'
 import { inTime } from '../../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../../kernel/database/database.ts'
 import { type BillingPart, queryOf } from '../model/dependencies.ts'
@@ -42,17 +42,17 @@ class InsertTimeout extends Error {}
 
 export class Inbox {
   readonly #part: BillingPart
-  readonly #together: Gathering<Arrival, Taken>
+  readonly #batcher: Batcher<Arrival, Taken>
 
   constructor(part: BillingPart) {
     this.#part = part
     const { database } = part.kernel
-    this.#together = new Gathering((all) => database.outside(() => this.#takeAll(all)), { most: TAKEN_AT_ONCE })
+    this.#batcher = new Batcher((all) => database.outside(() => this.#takeAll(all)), { maxItems: TAKEN_AT_ONCE })
   }
 
   /** False when it was there. What is received in one moment is one transaction, which commits before any of it is answered. */
   async take(event: ProviderEvent, { isFetched = false } = {}): Promise<boolean> {
-    const taken = await this.#together.add({ event, isFetched })
+    const taken = await this.#batcher.add({ event, isFetched })
     if ('error' in taken) throw taken.error
     return taken.isNew
   }

@@ -6,7 +6,7 @@
  * The body is serialised here, once; these bytes are what is sent, at every attempt.
  */
 import { z } from 'zod'
-import { Gathering } from '../../../kernel/base/batcher.ts'
+import { Batcher } from '../../../kernel/base/batcher.ts'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { uuidAt } from '../../../kernel/base/ids.ts'
 import { parsed } from '../../../kernel/base/validate.ts'
@@ -21,8 +21,8 @@ import { dottedName, EventName, patternsFor } from '../model/event-names.ts'
 import { type Claimed, type Offer, TIMEOUT_MS } from './queue.ts'
 
 const MAX_BODY_BYTES = 1024 * 1024
-const MOST_AT_ONCE = 500
-const MOST_BYTES_AT_ONCE = 8 * MAX_BODY_BYTES
+const MAX_BATCH_ITEMS = 500
+const MAX_BATCH_BYTES = 8 * MAX_BODY_BYTES
 
 /** A JSON object. Its members may be named anything, `__proto__` too. */
 export const Payload = z
@@ -70,15 +70,15 @@ export class Dispatch {
   /** Connections for what goes by itself. */
   readonly #own: Database
   readonly #sender: Sender
-  readonly #together: Gathering<Message, Dispatched>
+  readonly #batcher: Batcher<Message, Dispatched>
 
   constructor(kernel: Kernel, own: Database, sender: Sender) {
     this.#kernel = kernel
     this.#own = own
     this.#sender = sender
-    this.#together = new Gathering<Message, Dispatched>((messages) => this.#insertAndSend(messages), {
-      most: MOST_AT_ONCE,
-      weight: { of: ({ body }) => body.length, most: MOST_BYTES_AT_ONCE },
+    this.#batcher = new Batcher<Message, Dispatched>((messages) => this.#insertAndSend(messages), {
+      maxItems: MAX_BATCH_ITEMS,
+      weight: { of: ({ body }) => body.length, maxWeight: MAX_BATCH_BYTES },
     })
   }
 
@@ -126,7 +126,7 @@ export class Dispatch {
 
   async #send(message: Message): Promise<Dispatched> {
     const { database } = this.#kernel
-    if (!database.inTransaction) return this.#together.add(message)
+    if (!database.inTransaction) return this.#batcher.add(message)
     const { dispatched } = await this.#insert(database, [message], undefined)
     database.afterCommit(() => this.#sender.wake())
     return dispatched[0] as Dispatched

@@ -7,7 +7,7 @@
  * - Everything else follows afterwards. That a receiver has failed for days, its next failure shows as well. A listener that takes
  *   far too long then is done without, and one that is under way when the process stops.
  */
-import { Gathering } from '../../../kernel/base/batcher.ts'
+import { Batcher } from '../../../kernel/base/batcher.ts'
 import { inTime } from '../../../kernel/base/with-timeout.ts'
 import { LOCK_TIMEOUT_MS } from '../../../kernel/database/lock-retry.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
@@ -48,7 +48,7 @@ interface Pending {
 export class PermanentFailureHandler {
   readonly #kernel: Kernel
   /** One after the other: what waits for a lock here keeps one of the host's connections, not all. */
-  readonly #ends: Gathering<Pending, Settled | undefined>
+  readonly #ends: Batcher<Pending, Settled | undefined>
   readonly #following = new Set<Promise<void>>()
   readonly #followsWithinMs: number
   readonly #giveUps = new Set<() => void>()
@@ -56,8 +56,8 @@ export class PermanentFailureHandler {
   constructor(kernel: Kernel, followsWithinMs = FOLLOWS_WITHIN_MS) {
     this.#kernel = kernel
     this.#followsWithinMs = followsWithinMs
-    this.#ends = new Gathering(async ([pending]) => [pending && (await inTime(this.#end(pending), OVER_MS, late))], {
-      most: 1,
+    this.#ends = new Batcher(async ([pending]) => [pending && (await inTime(this.#end(pending), OVER_MS, late))], {
+      maxItems: 1,
     })
   }
 

@@ -3,7 +3,7 @@
  * for as long as the leases last; what is not settled by then is sent once more.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Gathering } from '../../../kernel/base/batcher.ts'
+import { Batcher } from '../../../kernel/base/batcher.ts'
 import type { Logger } from '../../../kernel/base/logger.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
 import type { DeliveryQueue, Settled, Settlement } from '../queue/queue.ts'
@@ -23,17 +23,17 @@ export interface SettlerOptions {
 export class Settler {
   readonly #queue: DeliveryQueue
   readonly #options: SettlerOptions
-  readonly #together: Gathering<Settlement, Settled>
+  readonly #batcher: Batcher<Settlement, Settled>
 
   constructor(queue: DeliveryQueue, options: SettlerOptions) {
     this.#queue = queue
     this.#options = options
-    this.#together = new Gathering((settlements) => this.#settle(settlements), { most: SETTLED_AT_ONCE })
+    this.#batcher = new Batcher((settlements) => this.#settle(settlements), { maxItems: SETTLED_AT_ONCE })
   }
 
   /** Rejects when it could not be settled. */
   settle(settlement: Settlement): Promise<Settled> {
-    return this.#together.add(settlement)
+    return this.#batcher.add(settlement)
   }
 
   async #settle(settlements: readonly Settlement[]): Promise<Settled[]> {
