@@ -21,7 +21,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 })
 
 const MODULES = join(import.meta.dirname, '../node_modules')
 const TOKEN = 'a-token-for-the-tests'
-const PATIENCE_MS = 30_000
+const WAIT_TIMEOUT_MS = 30_000
 
 let former: string
 let directory: string
@@ -92,7 +92,7 @@ const created = async (by: Service, id: string) => {
   expect((await by.call('POST', '/tenants', { id, name: id })).status).toBe(201)
   await eventually(async () => {
     expect((await by.call('GET', `/tenants/${id}`)).body.status).toBe('active')
-  }, PATIENCE_MS)
+  }, WAIT_TIMEOUT_MS)
 }
 const tenantsOf = async (service: Service): Promise<string[]> =>
   (await service.call('GET', '/tenants')).body.data.map(({ id }: { id: string }) => id).toSorted()
@@ -124,7 +124,7 @@ const received = (id: string, secret: string, count: number) =>
     for (const { body, headers } of all) verifyWebhook(body, headers as Record<string, string>, secret)
     expect(new Set(all.map(({ headers }) => headers['x-delivery-id'])).size).toBe(count)
     expect(all).toHaveLength(count)
-  }, PATIENCE_MS)
+  }, WAIT_TIMEOUT_MS)
 
 test('beside the present: both serve what the other has done, and send each webhook once', async () => {
   const before = await serveFormer()

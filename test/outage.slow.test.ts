@@ -16,7 +16,7 @@ import { eventually, installed, TEST_APP_KEY } from '../src/testing/base/tenancy
 
 const TOKEN = 'a-token-for-the-outage'
 /** Longer than any answer takes, outage or not; who waits longer hangs. */
-const PATIENCE_MS = 15_000
+const WAIT_TIMEOUT_MS = 15_000
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (body text)' }
 
 let directory: string
@@ -83,7 +83,7 @@ async function call(method: string, path: string, body?: unknown): Promise<HttpR
 
 async function within<T>(work: Promise<T>, what: string): Promise<T> {
   const tooLong = new Promise<never>((_, reject) => {
-    const timer = setTimeout(() => reject(new Error(`it hangs: ${what}`)), PATIENCE_MS)
+    const timer = setTimeout(() => reject(new Error(`it hangs: ${what}`)), WAIT_TIMEOUT_MS)
     work.finally(() => clearTimeout(timer)).catch(() => undefined)
   })
   return Promise.race([work, tooLong])

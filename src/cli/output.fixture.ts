@@ -1,7 +1,7 @@
 /** What a run of the program printed, and how it ended. */
 import { eventually } from '../testing/base/tenancy.ts'
 
-const PATIENCE_MS = 30_000
+const WAIT_TIMEOUT_MS = 30_000
 
 export interface Ended {
   /** The exit code, or the signal that ended the process. */
@@ -27,7 +27,7 @@ export function reading(output: Pick<Ended, 'stdout' | 'stderr'>, ended: Promise
       const match = (output.stdout + output.stderr).match(words)
       if (!match && !end) throw new Error(`it does not say ${words}: ${output.stdout}${output.stderr}`)
       return match
-    }, PATIENCE_MS)
+    }, WAIT_TIMEOUT_MS)
     if (!found) throw new Error(`it ended (${end?.code}) without saying ${words}: ${output.stdout}${output.stderr}`)
     return found
   }

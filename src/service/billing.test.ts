@@ -13,7 +13,7 @@ import { type Service, satellites, startService } from './main.ts'
 const TOKEN = 'a-token-for-the-service'
 const SECRETS = 'whsec_the_new_one, whsec_the_old_one'
 const API = '/admin/multitenancy/tenants'
-const PATIENCE_MS = 30_000
+const WAIT_TIMEOUT_MS = 30_000
 
 let directory: string
 let database: TestDatabase
@@ -219,7 +219,7 @@ describe('the service', () => {
     await eventually(async () => {
       const { body: known } = await call(service, 'GET', `${API}/${tenant.id}/billing`)
       expect(known).toMatchObject({ plan: 'pro', subscription: { status: 'active' } })
-    }, PATIENCE_MS)
+    }, WAIT_TIMEOUT_MS)
     expect(await checks(service)).toMatchObject({ billing: { status: 'pass' } })
   })
 

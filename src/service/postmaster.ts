@@ -16,9 +16,9 @@ const POLL_MS = 10
 
 /** Fast shutdown rolls back and writes a checkpoint; immediate just ends, so the next start recovers; then the kernel. */
 const ENDINGS = [
-  { signal: 'SIGINT', patienceMs: 8_000 },
-  { signal: 'SIGQUIT', patienceMs: 6_000 },
-  { signal: 'SIGKILL', patienceMs: 2_000 },
+  { signal: 'SIGINT', timeoutMs: 8_000 },
+  { signal: 'SIGQUIT', timeoutMs: 6_000 },
+  { signal: 'SIGKILL', timeoutMs: 2_000 },
 ] as const
 
 interface PidFile {
@@ -77,9 +77,9 @@ export function commandOf(pid: number): string {
 
 /** Returns when the process is gone. */
 export async function stopPostmaster(directory: string, pid: number, log: (line: string) => void): Promise<void> {
-  for (const { signal, patienceMs } of ENDINGS) {
+  for (const { signal, timeoutMs } of ENDINGS) {
     if (signal !== 'SIGINT') log(`PostgreSQL (process ${pid}) is still there: sending ${signal}`)
-    const until = Date.now() + patienceMs
+    const until = Date.now() + timeoutMs
     if (isPostmasterOf(directory, pid)) send(pid, signal)
     while (isPostmasterOf(directory, pid) && Date.now() < until) await sleep(POLL_MS)
     if (!isPostmasterOf(directory, pid)) return

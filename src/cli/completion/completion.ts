@@ -1,7 +1,7 @@
 /**
  * Completion in shells: `tenantry completion bash` prints what a shell has to read once; it then asks `tenantry complete -- <words>` at
  * each key. Commands and options are read from their declarations; what stands for a tenant is asked of the backoffice, with little
- * patience: a shell that waits is worse than one that does not know.
+ * timeout: a shell that waits is worse than one that does not know.
  */
 import { RootCommand, script } from '@bomb.sh/tab'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
@@ -11,7 +11,7 @@ import { bashScript, zshScript } from './scripts.ts'
 
 const PROGRAM = 'tenantry'
 const SHELLS = ['bash', 'zsh', 'fish', 'powershell']
-const PATIENCE_MS = 1_000
+const WAIT_TIMEOUT_MS = 1_000
 const MOST_TENANTS = 200
 const NAMES_A_TENANT = ['id', 'ids']
 
@@ -78,7 +78,7 @@ export async function tenantIdsOf(loadConfig: OwnInput['loadConfig'], prefix: st
   try {
     const { rows } = await database.sql(
       {
-        timeoutMs: PATIENCE_MS,
+        timeoutMs: WAIT_TIMEOUT_MS,
         text: `select id from multitenancy.tenants
           where starts_with(id, $1) and status <> 'deleted' and purged_at is null order by id limit ${MOST_TENANTS}`,
       },

@@ -158,13 +158,13 @@ describe('a server that goes away', () => {
   })
   let proxy: Awaited<ReturnType<typeof startProxy>>
   /** Both by way of the proxy; one gives up soon when it hears nothing. */
-  let patient: Archives
-  let impatient: Archives
+  let withDefaultTimeout: Archives
+  let withShortTimeout: Archives
   beforeEach(async () => {
     proxy = await startProxy(server.endpoint)
-    patient = await open({ endpoint: proxy.url })
-    impatient = await open({ endpoint: proxy.url, idleTimeoutMs: SOON_MS, connectTimeoutMs: SOON_MS })
-    await writing(patient, 'acme/x', content(20 * MB))
+    withDefaultTimeout = await open({ endpoint: proxy.url })
+    withShortTimeout = await open({ endpoint: proxy.url, idleTimeoutMs: SOON_MS, connectTimeoutMs: SOON_MS })
+    await writing(withDefaultTimeout, 'acme/x', content(20 * MB))
     return () => proxy.close()
   })
 
@@ -179,14 +179,14 @@ describe('a server that goes away', () => {
 
   test.each(names)('fails %s until it is back', async (what) => {
     await proxy.close()
-    await expect(everything[what]?.(patient)).rejects.toEqual(away)
+    await expect(everything[what]?.(withDefaultTimeout)).rejects.toEqual(away)
     await proxy.open()
-    await everything[what]?.(patient)
+    await everything[what]?.(withDefaultTimeout)
   })
 
   test.each(names)('without a word fails %s as well', async (what) => {
     proxy.blackhole()
-    await expect(everything[what]?.(impatient)).rejects.toEqual(away)
+    await expect(everything[what]?.(withShortTimeout)).rejects.toEqual(away)
   })
 
   test('in the middle of an upload fails it, also while its source has nothing to give', async () => {
@@ -195,13 +195,13 @@ describe('a server that goes away', () => {
       proxy.blackhole() // what more there may be is asked for as soon as the first part is on its way
       await new Promise(() => undefined)
     }
-    await expect(writing(impatient, 'acme/y', chunks())).rejects.toEqual(away)
+    await expect(writing(withShortTimeout, 'acme/y', chunks())).rejects.toEqual(away)
   })
 
   test.each(['cut', 'silent'])('in the middle of reading fails the reader: %s', async (how) => {
     let bytes = 0
     const reading = async () => {
-      for await (const chunk of impatient.read('acme/x')) {
+      for await (const chunk of withShortTimeout.read('acme/x')) {
         if (bytes === 0) await (how === 'cut' ? proxy.close() : proxy.blackhole())
         bytes += chunk.length
       }
@@ -216,7 +216,7 @@ describe('a server that goes away', () => {
     const other = await open({ endpoint: blackholed.url, idleTimeoutMs: SOON_MS })
     blackholed.blackhole()
     let bytes = 0
-    for await (const chunk of impatient.read('acme/x')) {
+    for await (const chunk of withShortTimeout.read('acme/x')) {
       // As long as it takes another request to be given up: three times as long as something has to be heard in.
       if (bytes === 0) await expect(listed(other)).rejects.toEqual(away)
       bytes += chunk.length

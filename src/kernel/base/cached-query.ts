@@ -6,7 +6,7 @@
 import { inTime } from './with-timeout.ts'
 
 const REFRESH_MS = 2_000
-const PATIENCE_MS = 1_000
+const WAIT_TIMEOUT_MS = 1_000
 /** For what loads: a statement that is not answered is given up by then, with its connection. */
 export const LOADED_WITHIN_MS = 30_000
 const STALE_AFTER_MS = 10_000
@@ -48,7 +48,7 @@ export function refreshed<T>(load: () => Promise<T>): Refreshed<T> {
       lastRequestedAt = performance.now()
       timer ??= setInterval(tick, REFRESH_MS).unref()
       if (!value || performance.now() - value.at > STALE_AFTER_MS)
-        await inTime(refresh(), PATIENCE_MS, () => new Error('loading takes too long')).catch((error) => {
+        await inTime(refresh(), WAIT_TIMEOUT_MS, () => new Error('loading takes too long')).catch((error) => {
           if (!value) throw error
         })
       if (!value) throw new Error('loaded, yet no value')

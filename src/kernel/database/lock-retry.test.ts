@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
 import { createLogger } from '../base/logger.ts'
 import { Database, type Session } from './database.ts'
-import { patiently } from './lock-retry.ts'
+import { retryOnLock } from './lock-retry.ts'
 
 const EVENTUALLY = { timeout: 20_000 }
 const LOCK_TIMEOUT_MS = 20
@@ -10,7 +10,7 @@ const NEVER_MS = 3_600_000
 
 let created: TestDatabase
 let database: Database
-let tries: number
+let attempts: number
 
 beforeAll(async () => {
   created = await createTestDatabase(inject('postgresUrl'))
@@ -22,12 +22,12 @@ afterAll(async () => {
   await created.drop()
 })
 beforeEach(() => {
-  tries = 0
+  attempts = 0
 })
 
 const work = () =>
   database.transaction(async () => {
-    tries += 1
+    attempts += 1
     await database.sql(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
     await database.sql('lock table busy')
     return 'done'
@@ -41,21 +41,21 @@ const locked = (use: (release: () => Promise<unknown>) => Promise<void>) =>
   })
 
 test('work that finds nothing locked is done once', async () => {
-  expect(await patiently(work)).toBe('done')
-  expect(tries).toBe(1)
+  expect(await retryOnLock(work)).toBe('done')
+  expect(attempts).toBe(1)
 })
 
 describe('what somebody has locked', () => {
   test('is left after one try', () =>
     locked(async () => {
-      expect(await patiently(work)).toBeUndefined()
-      expect(tries).toBe(1)
+      expect(await retryOnLock(work)).toBeUndefined()
+      expect(attempts).toBe(1)
     }))
 
   test('is tried again, from the beginning', () =>
     locked(async (release) => {
-      const done = patiently(work, { tries: 1_000, betweenTriesMs: 10 })
-      await expect.poll(() => tries, EVENTUALLY).toBeGreaterThanOrEqual(2)
+      const done = retryOnLock(work, { maxAttempts: 1_000, retryDelayMs: 10 })
+      await expect.poll(() => attempts, EVENTUALLY).toBeGreaterThanOrEqual(2)
       await release()
       expect(await done).toBe('done')
     }))
@@ -63,19 +63,19 @@ describe('what somebody has locked', () => {
   test('is left when whoever asked for it goes, without waiting for the next try', () =>
     locked(async () => {
       const stop = new AbortController()
-      const done = patiently(work, { tries: 1_000, betweenTriesMs: NEVER_MS, signal: stop.signal })
-      await expect.poll(() => tries, EVENTUALLY).toBe(1)
+      const done = retryOnLock(work, { maxAttempts: 1_000, retryDelayMs: NEVER_MS, signal: stop.signal })
+      await expect.poll(() => attempts, EVENTUALLY).toBe(1)
       stop.abort()
       expect(await done).toBeUndefined()
-      expect(tries).toBeLessThanOrEqual(2)
+      expect(attempts).toBeLessThanOrEqual(2)
     }))
 })
 
 test('another failure is thrown at once', async () => {
   const failing = async () => {
-    tries += 1
+    attempts += 1
     await database.sql('select 1 / 0')
   }
-  await expect(patiently(failing, { tries: 5 })).rejects.toThrow('division by zero')
-  expect(tries).toBe(1)
+  await expect(retryOnLock(failing, { maxAttempts: 5 })).rejects.toThrow('division by zero')
+  expect(attempts).toBe(1)
 })

@@ -8,31 +8,31 @@ import { sqlState } from './database.ts'
 
 /** What such work sets `lock_timeout` to. */
 export const LOCK_TIMEOUT_MS = 300
-const BETWEEN_TRIES_MS = 2_000
+const RETRY_DELAY_MS = 2_000
 /** What PostgreSQL says of a lock that was not to be had. */
 const BUSY_STATES = new Set(['55P03', '40P01'])
 
-export interface Patience {
+export interface RetryOptions {
   /** How often it may find something locked; default 1. */
-  readonly tries?: number
+  readonly maxAttempts?: number
   readonly signal?: AbortSignal | undefined
   /** Default 2 s. */
-  readonly betweenTriesMs?: number
+  readonly retryDelayMs?: number
 }
 
 /** Undefined when somebody held a lock each time. `work` begins anew with each try; what else it fails with is thrown. */
-export async function patiently<T>(
+export async function retryOnLock<T>(
   work: () => Promise<T>,
-  { tries = 1, signal, betweenTriesMs = BETWEEN_TRIES_MS }: Patience = {},
+  { maxAttempts = 1, signal, retryDelayMs = RETRY_DELAY_MS }: RetryOptions = {},
 ): Promise<T | undefined> {
-  for (let left = tries; ; ) {
+  for (let attemptsLeft = maxAttempts; ; ) {
     try {
       return await work()
     } catch (error) {
       if (!BUSY_STATES.has(sqlState(error) ?? '')) throw error
-      left -= 1
-      if (left <= 0 || signal?.aborted) return undefined
-      await sleep(betweenTriesMs, undefined, { signal }).catch(() => undefined)
+      attemptsLeft -= 1
+      if (attemptsLeft <= 0 || signal?.aborted) return undefined
+      await sleep(retryDelayMs, undefined, { signal }).catch(() => undefined)
     }
   }
 }

@@ -14,7 +14,7 @@ export const diagnoses: readonly Diagnosis<AuditLogs>[] = [
     summary: 'Whether there is a place for entries to come',
     examine: examineMonths,
     fix: async ({ months }) =>
-      (await months.keep({ tries: TRIES })).isComplete
+      (await months.keep({ maxAttempts: TRIES })).isComplete
         ? 'the months to come have their place'
         : 'somebody has locked the audit log, or detached a month of it: ask again, and see the log of the process',
   },

@@ -23,7 +23,7 @@ export const jobs: readonly Job<AuditLogs>[] = [
   handles(SealAuditLog, async ({ sealer }, _, { signal }) => void (await sealer.seal(signal))),
   handles(TrimAuditLog, async ({ sealer, months }, _, { signal }) => {
     await sealer.seal(signal)
-    await months.keep({ tries: TRIES, signal })
+    await months.keep({ maxAttempts: TRIES, signal })
   }),
 ]
 

@@ -88,7 +88,7 @@ describe('a month that is detached', () => {
     await log().months.keep()
     setTime('2031-11-20T00:00:00Z')
     const processes = Array.from({ length: 5 }, () => new AuditLogs(kernel(), RETENTION_DAYS))
-    await Promise.all(processes.map(({ months }) => months.keep({ tries: 10, betweenTriesMs: 50 })))
+    await Promise.all(processes.map(({ months }) => months.keep({ maxAttempts: 10, retryDelayMs: 50 })))
     await expect.poll(() => log().months.keep(), { timeout: 20_000 }).toMatchObject({ dropped: 0, isComplete: true })
     expect((await months()).filter((month) => month !== 'others')).toEqual(['203110', '203111', '203112', '203201'])
     expect(await log().verify()).toMatchObject({ ok: true })

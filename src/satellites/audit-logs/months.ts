@@ -3,11 +3,11 @@
  * was none is in the default one, and goes over when its month is made. What is older than the retention goes a whole month at a time,
  * once all of it is sealed: it is detached, checkpoints say where the chains begin from then on, and it is dropped.
  *
- * Each step is a transaction of its own, decided anew from what there is, and taken patiently: it locks tables that others use. Nothing
+ * Each step is a transaction of its own, decided anew from what there is, and retried on locks: it locks tables that others use. Nothing
  * is dropped while somebody verifies, and nothing that somebody else detached before its time was over.
  */
 import { sqlState } from '../../kernel/database/database.ts'
-import { LOCK_TIMEOUT_MS, type Patience, patiently } from '../../kernel/database/lock-retry.ts'
+import { LOCK_TIMEOUT_MS, type RetryOptions, retryOnLock } from '../../kernel/database/lock-retry.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { checkpointMac, isMac, keptFromMac, NO_HASH, sealOf } from './chain.ts'
 import type { MacKey } from './mac.ts'
@@ -43,10 +43,10 @@ export class Months {
   }
 
   /** Makes the months to come, and drops those whose time is over. */
-  async keep(patience?: Patience): Promise<KeptMonths> {
+  async keep(retry?: RetryOptions): Promise<KeptMonths> {
     const key = await this.#keyStore.key()
     const done = { made: 0, dropped: 0 }
-    const isComplete = await patiently(async () => {
+    const isComplete = await retryOnLock(async () => {
       let areMade = true
       for (const month of await this.missing()) {
         if (await this.#alone(() => this.#make(month))) done.made += 1
@@ -60,7 +60,7 @@ export class Months {
         done.dropped += 1
       }
       return areMade
-    }, patience)
+    }, retry)
     if (isComplete === undefined) {
       this.#kernel.log.info('somebody has locked the audit log; its months are kept later')
     }

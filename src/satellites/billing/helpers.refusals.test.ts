@@ -95,12 +95,12 @@ describe('while the provider cannot be used', () => {
   test('a provider that does not answer within stripe.timeoutMs is unavailable: nothing is done', async () => {
     const { tenantId } = await open.subscriber()
     const stripe = { ...open.options.stripe, timeoutMs: 100 }
-    const impatient = await open.open({ satellites: [billing({ ...open.options, stripe })] })
+    const withShortTimeout = await open.open({ satellites: [billing({ ...open.options, stripe })] })
     open.provider.faults.hold({ times: Infinity })
     const calls = [
-      impatient.billing.checkout(tenantId, { priceId: open.prices.pro, ...urls }),
-      impatient.billing.portal(tenantId, { returnUrl }),
-      impatient.billing.cancel(tenantId, { atPeriodEnd: false }),
+      withShortTimeout.billing.checkout(tenantId, { priceId: open.prices.pro, ...urls }),
+      withShortTimeout.billing.portal(tenantId, { returnUrl }),
+      withShortTimeout.billing.cancel(tenantId, { atPeriodEnd: false }),
     ]
     const refused = { code: 'E_DEPENDENCY_UNAVAILABLE' }
     expect((await Promise.allSettled(calls)).map((one) => 'reason' in one && one.reason)).toMatchObject(
@@ -109,7 +109,7 @@ describe('while the provider cannot be used', () => {
     open.provider.faults.clear()
     expect(await open.tenancy.billing.of(tenantId)).toMatchObject({ plan: 'pro', subscription: { status: 'active' } })
     expect((await cancel(tenantId)).status).toBe(200)
-    await impatient.stop()
+    await withShortTimeout.stop()
   })
 
   test('a checkout that may fail open sends the browser back, and that is told', async () => {

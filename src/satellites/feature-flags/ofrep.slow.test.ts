@@ -9,7 +9,7 @@ import { type OfrepClient, openOfrepClient } from './ofrep.fixture.ts'
 import { tenantryProvider } from './openfeature.ts'
 
 /** By the clock that the attempts move on themselves. */
-const PATIENCE_MS = 3_600_000
+const WAIT_TIMEOUT_MS = 3_600_000
 
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
 let proxy: Awaited<ReturnType<typeof startProxy>>
@@ -36,7 +36,7 @@ const whileTimePasses = (attempt: () => Promise<void>) =>
   eventually(async () => {
     vi.advanceTimersByTime(1_001)
     await attempt()
-  }, PATIENCE_MS)
+  }, WAIT_TIMEOUT_MS)
 
 test.each([true, false])(
   'the OFREP provider returns the default %s for an unknown flag while the database is unavailable',

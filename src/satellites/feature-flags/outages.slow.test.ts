@@ -11,7 +11,7 @@ import type { featureFlags } from './index.ts'
 const DEAF_TTL_MS = 5_001
 const CACHE_TTL_MS = 60_000
 /** By the clock that the attempts move on themselves. */
-const PATIENCE_MS = 3_600_000
+const WAIT_TIMEOUT_MS = 3_600_000
 const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
 
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
@@ -262,6 +262,6 @@ describe('while it cannot be read, although changes are heard', () => {
     await eventually(async () => {
       vi.advanceTimersByTime(1_001)
       for (const tenancy of both()) expect((await explain(tenancy, 'on')).reason).toBe('STATIC')
-    }, PATIENCE_MS)
+    }, WAIT_TIMEOUT_MS)
   })
 })

@@ -13,7 +13,7 @@ import type { quotas } from './index.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
 
 /** Longer than any answer takes; who waits longer hangs. */
-const PATIENCE_MS = 10_000
+const WAIT_TIMEOUT_MS = 10_000
 
 describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
   let way: Way
@@ -52,7 +52,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
 
   const within = <T>(work: Promise<T>): Promise<T> => {
     const late = new Promise<never>((_, reject) => {
-      setTimeout(() => reject(new Error('it hangs')), PATIENCE_MS).unref()
+      setTimeout(() => reject(new Error('it hangs')), WAIT_TIMEOUT_MS).unref()
     })
     return Promise.race([work, late])
   }
@@ -93,18 +93,18 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
     })
 
     test('it is the time-out that ends the wait', async () => {
-      const patient = await all.opened.open({ store: storeBehind[store](way.url, 60_000) })
-      await patient.quotas.consume(acme, 'exports')
+      const withLongTimeout = await all.opened.open({ store: storeBehind[store](way.url, 60_000) })
+      await withLongTimeout.quotas.consume(acme, 'exports')
       await happen(way)
       if (happen === FAULTS['is cut off']) {
-        expect(await within(patient.quotas.decide(acme, 'exports'))).toMatchObject({ degraded: true })
+        expect(await within(withLongTimeout.quotas.decide(acme, 'exports'))).toMatchObject({ degraded: true })
       } else {
-        const result = patient.quotas.decide(acme, 'exports').then(() => 'answered')
-        const patience = new Promise((resolve) => setTimeout(resolve, 3 * TIMEOUT_MS, 'still waiting'))
-        expect(await Promise.race([result, patience])).toBe('still waiting')
+        const result = withLongTimeout.quotas.decide(acme, 'exports').then(() => 'answered')
+        const stillWaiting = new Promise((resolve) => setTimeout(resolve, 3 * TIMEOUT_MS, 'still waiting'))
+        expect(await Promise.race([result, stillWaiting])).toBe('still waiting')
       }
       await comeBack()
-      await patient.stop()
+      await withLongTimeout.stop()
     })
 
     test('fail-closed: 503 with Retry-After, never 429', async () => {

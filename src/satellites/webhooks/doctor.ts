@@ -123,7 +123,7 @@ async function* examinePartitions({ inspection }: Webhooks): AsyncIterable<Findi
 }
 
 async function keepPartitions({ partitions }: Webhooks, _: Finding, { signal }: Examination): Promise<string> {
-  const { made, dropped, isComplete } = await partitions.keep({ tries: TRIES, signal })
+  const { made, dropped, isComplete } = await partitions.keep({ maxAttempts: TRIES, signal })
   if (!isComplete) throw DependencyUnavailable('somebody holds a lock on the tables; try again later')
   return `${made} partitions were made, ${dropped} dropped`
 }

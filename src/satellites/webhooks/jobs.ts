@@ -23,7 +23,7 @@ export const jobs: readonly Job<Webhooks>[] = [
   handles(DeliverWebhooks, async (webhooks) => webhooks.wake()),
   handles(
     TrimWebhooks,
-    async ({ partitions }, _, { signal }) => void (await partitions.keep({ tries: TRIES, signal })),
+    async ({ partitions }, _, { signal }) => void (await partitions.keep({ maxAttempts: TRIES, signal })),
   ),
 ]
 

@@ -27,7 +27,7 @@ const MAINTENANCE_MEMORY_KB = 256 * 1024
  * Whoever takes in what is read may be slow, and an index takes as long as it takes. A server that works for a client that is gone
  * finds out within the second, where its system can tell it.
  */
-const PATIENCE: Settings = {
+const TIMEOUTS: Settings = {
   statement_timeout: '0',
   transaction_timeout: '0',
   idle_in_transaction_session_timeout: '0',
@@ -35,10 +35,10 @@ const PATIENCE: Settings = {
   client_connection_check_interval: '1s',
 }
 
-export const READING: Settings = { ...VALUES, ...PATIENCE, synchronize_seqscans: 'off' }
+export const READING: Settings = { ...VALUES, ...TIMEOUTS, synchronize_seqscans: 'off' }
 
 /** What is built again says itself where. */
-export const LOADING: Settings = { ...VALUES, ...PATIENCE, default_tablespace: '' }
+export const LOADING: Settings = { ...VALUES, ...TIMEOUTS, default_tablespace: '' }
 
 /** No trigger runs. Only for who may set it, also to set it back. */
 export const QUIET: Settings = { session_replication_role: 'replica' }

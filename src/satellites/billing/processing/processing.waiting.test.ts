@@ -5,7 +5,7 @@ import { eventually } from '../../../testing/base/tenancy.ts'
 import { type OpenBilling, openBilling, type Subscriber } from '../billing.fixture.ts'
 import { type Debtors, debtorsOf } from '../dunning/dunning.fixture.ts'
 
-const PATIENCE_MS = 20_000
+const WAIT_TIMEOUT_MS = 20_000
 
 let open: OpenBilling & Debtors
 beforeAll(async () => {
@@ -58,10 +58,10 @@ test('events of one customer have their turns beside those of others', async () 
   await open.deliver()
   changed(quiet, 'scale')
   await open.deliver()
-  await eventually(async () => expect(await open.standing(quiet.tenantId)).toBe('active scale'), PATIENCE_MS)
+  await eventually(async () => expect(await open.standing(quiet.tenantId)).toBe('active scale'), WAIT_TIMEOUT_MS)
   expect(await waitingOf(loud)).toBe(7)
   first.release()
-  await eventually(async () => expect(await waitingOf(loud)).toBe(0), PATIENCE_MS)
+  await eventually(async () => expect(await waitingOf(loud)).toBe(0), WAIT_TIMEOUT_MS)
   expect(await open.standing(loud.tenantId)).toBe('active scale')
   await worker.stop()
 })

@@ -10,7 +10,7 @@ import { ProcessProviderEvent } from '../model/job-types.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-const PATIENCE_MS = 30_000
+const WAIT_TIMEOUT_MS = 30_000
 
 let open: OpenBilling
 let worker: BillingTenancy
@@ -78,7 +78,7 @@ const putOff = (eventId: string, attempts: number, seconds: number) =>
     expect(job).toMatchObject({ state: 'retry', retried: attempts - 1 })
     expect(job.afterBegin).toBeGreaterThanOrEqual(seconds)
     expect(job.fromNow).toBeLessThanOrEqual(2 * seconds)
-  }, PATIENCE_MS)
+  }, WAIT_TIMEOUT_MS)
 
 test('three times: after 30 seconds to a minute, and after one to two minutes; then it is a dead letter', async () => {
   open.provider.faults.respond(500)
@@ -91,7 +91,7 @@ test('three times: after 30 seconds to a minute, and after one to two minutes; t
   await eventually(async () => {
     expect(await rowOf(eventId)).toMatchObject({ status: 'failed', errorCode: 'provider_unavailable', attempts: 3 })
     expect(await jobOf(eventId)).toMatchObject({ state: 'completed', retried: 2 })
-  }, PATIENCE_MS)
+  }, WAIT_TIMEOUT_MS)
   const letter = { tenantId: subscriber.tenantId, eventId, errorCode: 'provider_unavailable' }
   expect(receivedEvents).toEqual([['BillingEventDeadLettered', expect.objectContaining(letter)]])
   expect(await deadJobs()).toEqual([])
@@ -100,16 +100,16 @@ test('three times: after 30 seconds to a minute, and after one to two minutes; t
   await putOff(eventId, 1, 30)
   open.provider.faults.clear()
   await makeDue(eventId)
-  await eventually(async () => expect(await rowOf(eventId)).toMatchObject({ status: 'completed' }), PATIENCE_MS)
+  await eventually(async () => expect(await rowOf(eventId)).toMatchObject({ status: 'completed' }), WAIT_TIMEOUT_MS)
 })
 
 test('no more once it succeeds, and it is said once', async () => {
   open.provider.faults.respond(429, { times: 1 })
   const eventId = await changed()
-  await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'retry' }), PATIENCE_MS)
+  await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'retry' }), WAIT_TIMEOUT_MS)
   expect(await rowOf(eventId)).toMatchObject({ status: 'waiting', errorCode: 'provider_rate_limited', attempts: 1 })
   await makeDue(eventId)
-  await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), PATIENCE_MS)
+  await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), WAIT_TIMEOUT_MS)
   expect(await rowOf(eventId)).toMatchObject({ status: 'completed', errorCode: null, attempts: 1 })
   expect(receivedEvents.map(([name]) => name)).toEqual(['SubscriptionUpdated'])
   expect(await deadJobs()).toEqual([])
@@ -118,7 +118,7 @@ test('no more once it succeeds, and it is said once', async () => {
 test('once, where time mends nothing', async () => {
   open.provider.faults.respond(401)
   const eventId = await changed()
-  await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), PATIENCE_MS)
+  await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), WAIT_TIMEOUT_MS)
   expect(await jobOf(eventId)).toMatchObject({ retried: 0 })
   expect(await rowOf(eventId)).toMatchObject({ status: 'failed', errorCode: 'authentication_failed', attempts: 1 })
   expect(receivedEvents.map(([name]) => name)).toEqual(['BillingEventDeadLettered'])

@@ -12,7 +12,7 @@ import { CHANNEL, flagsOf, openSharedFlags, SHARED_TTL_MS, type SharedFlagsOpene
 
 const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
 /** By the clock that the attempts move on themselves. */
-const PATIENCE_MS = 3_600_000
+const WAIT_TIMEOUT_MS = 3_600_000
 
 let shared: SharedFlagsOpened
 let here: FlagsTenancy
@@ -97,7 +97,7 @@ describe('a change that Redis does not know of', () => {
     await eventually(async () => {
       vi.advanceTimersByTime(1_001)
       expect(await explain('one')).toMatchObject({ enabled: false, reason: 'DISABLED' })
-    }, PATIENCE_MS)
+    }, WAIT_TIMEOUT_MS)
   })
 })
 
@@ -138,14 +138,14 @@ describe('while Redis is away', () => {
     await eventually(async () => {
       vi.advanceTimersByTime(1_001)
       expect(await isOn(closed)).toBe(false)
-    }, PATIENCE_MS)
+    }, WAIT_TIMEOUT_MS)
   })
 
   test('a flag that is known is read again from the database, whatever the policy', async () => {
     await eventually(async () => {
       vi.advanceTimersByTime(1_001)
       expect(await isOn(closed)).toBe(true)
-    }, PATIENCE_MS)
+    }, WAIT_TIMEOUT_MS)
     vi.advanceTimersByTime(SHARED_TTL_MS) // Redis is worth asking again
     await proxy.close()
     await setLongAgo('one', false)

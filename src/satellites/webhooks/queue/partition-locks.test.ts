@@ -24,7 +24,7 @@ describe('with a long transaction', () => {
 
     const end = await reading(tenancy)
     const stop = new AbortController()
-    const kept = tenancy.webhooks.partitions.keep({ tries: 1_000, signal: stop.signal })
+    const kept = tenancy.webhooks.partitions.keep({ maxAttempts: 1_000, signal: stop.signal })
     await eventually(async () => expect(await waiting(other)).toBe(1))
     // The transaction goes on; these wait until the step has given up, and no longer.
     await other.webhooks.dispatch(id, 'order.paid', {})
@@ -44,7 +44,7 @@ describe('with a long transaction', () => {
     clock.set(new Date(first + 10.5 * DAY_MS))
     await reading(tenancy)
     const stop = new AbortController()
-    const kept = tenancy.webhooks.partitions.keep({ tries: 100, signal: stop.signal })
+    const kept = tenancy.webhooks.partitions.keep({ maxAttempts: 100, signal: stop.signal })
     stop.abort()
     expect(await kept).toEqual({ made: 0, dropped: 0, isComplete: false })
   })

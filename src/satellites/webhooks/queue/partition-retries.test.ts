@@ -39,7 +39,7 @@ describe('at the same time', () => {
     const other = await another()
     clock.set(new Date(first + 10.5 * DAY_MS))
     const end = await reading(tenancy)
-    const kept = tenancy.webhooks.partitions.keep({ tries: 100, betweenTriesMs: 10 })
+    const kept = tenancy.webhooks.partitions.keep({ maxAttempts: 100, retryDelayMs: 10 })
     await eventually(async () => expect(await waiting(other)).toBe(1))
     await eventually(async () => expect(await waiting(other)).toBe(0))
     await end()

@@ -8,10 +8,10 @@
  *   partition is made.
  * - Each step is a transaction that makes, or drops, one partition of all three tables; which one is decided anew from what there
  *   is. Only one process takes steps at a time, the others leave it to that one.
- * - A step locks tables, and whoever needs them meanwhile waits behind it: it is taken patiently.
+ * - A step locks tables, and whoever needs them meanwhile waits behind it: it is retried on locks.
  */
 import { floorOfUuidsAt } from '../../../kernel/base/ids.ts'
-import { LOCK_TIMEOUT_MS, type Patience, patiently } from '../../../kernel/database/lock-retry.ts'
+import { LOCK_TIMEOUT_MS, type RetryOptions, retryOnLock } from '../../../kernel/database/lock-retry.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 
 const DAY_MS = 86_400_000
@@ -62,14 +62,14 @@ export class Partitions {
   }
 
   /** Makes those that will be needed, and drops those whose time is over, with what has no partitions. */
-  async keep(patience?: Patience): Promise<Kept> {
+  async keep(retry?: RetryOptions): Promise<Kept> {
     const done = { made: 0, dropped: 0 }
-    const isComplete = await patiently(async () => {
+    const isComplete = await retryOnLock(async () => {
       for (let step = await this.#step(); step; step = await this.#step())
         done['make' in step ? 'made' : 'dropped'] += 1
       await this.#alone(() => this.#trim())
       return true
-    }, patience)
+    }, retry)
     if (!isComplete)
       this.#kernel.log.info('somebody has locked the tables of webhooks; their partitions are kept later')
     return { ...done, isComplete: isComplete ?? false }

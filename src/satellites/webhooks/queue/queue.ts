@@ -11,7 +11,7 @@ import { FAILING } from '../sql/settings.ts'
 
 /** Of a statement, on a connection that has gone silent. */
 export const TIMEOUT_MS = 15_000
-const CLAIM_PATIENCE_MS = 25
+const CLAIM_WAIT_MS = 25
 
 export interface Claimed {
   readonly id: string
@@ -138,7 +138,7 @@ export class DeliveryQueue {
 
   /** Resolves when no claim is under way here, or has been for a while. */
   async betweenClaims(): Promise<void> {
-    if (this.#claiming) await Promise.race([this.#claiming, sleep(CLAIM_PATIENCE_MS, undefined, { ref: false })])
+    if (this.#claiming) await Promise.race([this.#claiming, sleep(CLAIM_WAIT_MS, undefined, { ref: false })])
   }
 
   async #claim(options: ClaimOptions): Promise<Claim> {

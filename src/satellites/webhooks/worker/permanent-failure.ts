@@ -20,9 +20,9 @@ const DAY_MS = 86_400_000
 /** With nothing but failures for so long a subscription is disabled. */
 const FAILING_FOR_MS = 5 * DAY_MS
 /** How long a delivery may wait for all to be done in one transaction; its lease goes on. */
-const PATIENCE_MS = 2_000
+const WAIT_TIMEOUT_MS = 2_000
 /** A transaction that nobody waits for any more lets go of its rows by then, whatever has become of it. */
-const OVER_MS = PATIENCE_MS + 1_000
+const OVER_MS = WAIT_TIMEOUT_MS + 1_000
 /** How long what follows a settled delivery may take. */
 const FOLLOWS_WITHIN_MS = 30_000
 /** How long it may take to end when this stops. */
@@ -34,7 +34,7 @@ const limits = (lockMs: number, overMs: number): string =>
     set_config('idle_in_transaction_session_timeout', '${overMs}', true)`
 
 const lateAfter = (ms: number) => new Error(`it was not done within ${ms} ms`)
-const late = () => lateAfter(PATIENCE_MS)
+const late = () => lateAfter(WAIT_TIMEOUT_MS)
 
 interface Pending {
   readonly settlement: Settlement
@@ -66,13 +66,13 @@ export class PermanentFailureHandler {
     const { delivery, verdict } = settlement
     const isJoined = verdict.state === 'failed' && this.#kernel.events.hasHandlersWithin(WebhookDeliveryFailed)
     if (verdict.disables === null && !isJoined) return undefined
-    const pending: Pending = { settlement, until: performance.now() + PATIENCE_MS, isGivenUp: false }
+    const pending: Pending = { settlement, until: performance.now() + WAIT_TIMEOUT_MS, isGivenUp: false }
     const giveUp = () => {
       pending.isGivenUp = true
       return late()
     }
     try {
-      return await inTime(this.#ends.add(pending), PATIENCE_MS, giveUp)
+      return await inTime(this.#ends.add(pending), WAIT_TIMEOUT_MS, giveUp)
     } catch (error) {
       const { id: deliveryId, webhookId } = delivery
       this.#kernel.log.warn({ err: error, deliveryId, webhookId }, 'a delivery is settled before what follows from it')
