@@ -6,7 +6,7 @@
  * refused (row-security/apply.ts). `tenant_id` is the tenant's id in the rows that the tenant reaches; see row-security/locations.ts for others.
  */
 import pg from 'pg'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import {
   type DriverEnvironment,
   type IsolationDriver,
@@ -187,7 +187,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     async fence(location) {
       const server = placements.server(location.placement)
-      await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
+      await withTimeout(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
       await server.ownedWithTimeout((client) =>
         inTransaction(client, async () => fence(client, await labelOf(client, location))),
       )
@@ -196,7 +196,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     /** A process that died in the middle of a switch has left another location entered. */
     async unfence(location) {
       const server = placements.server(location.placement)
-      await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
+      await withTimeout(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
       const open = () =>
         server.ownedWithTimeout((client) =>
           inTransaction(client, async () => {
@@ -210,7 +210,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     async isFenced(location) {
       const server = placements.server(location.placement)
-      await inTime(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
+      await withTimeout(prepare(server), RESPONSE_TIMEOUT_MS, timeoutError)
       return server.ownedWithTimeout((client) => isClosed(client, location))
     },
 

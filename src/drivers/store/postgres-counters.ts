@@ -11,7 +11,7 @@
 
 import { Outage } from '../../kernel/base/backoff.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import {
   type Database,
   isDatabaseUnavailable,
@@ -136,7 +136,7 @@ export class PostgresCounters implements Counters {
         this.#calls.push(call)
         if (this.#calls.length === 1) this.#sendLater()
       })
-    return this.#inTime(request, () => {
+    return this.#withTimeout(request, () => {
       if (call) call.isLate = true
     })
   }
@@ -183,13 +183,13 @@ export class PostgresCounters implements Counters {
     return this.#sessions.close()
   }
 
-  async #inTime<T>(request: () => Promise<T>, late: () => void): Promise<T> {
+  async #withTimeout<T>(request: () => Promise<T>, late: () => void): Promise<T> {
     if (!this.#outage.mayTry) throw DependencyUnavailable('the store does not answer')
     const isTrial = this.#outage.isOn
     this.#outage.trying()
     const { timeoutMs } = this.#options
     try {
-      return await inTime(request(), timeoutMs, () => {
+      return await withTimeout(request(), timeoutMs, () => {
         late()
         if (performance.now() - this.#respondedAt >= timeoutMs) this.#outage.failed()
         return DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`)
@@ -216,7 +216,7 @@ export class PostgresCounters implements Counters {
           fail,
         })
       })
-    return this.#inTime(request, () => {
+    return this.#withTimeout(request, () => {
       isLate = true
     })
   }

@@ -7,7 +7,7 @@
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { type Prepared, SCHEMA, type SqlResult } from '../../kernel/database/database.ts'
 import {
   checkBatch,
@@ -94,7 +94,7 @@ export class PostgresSums implements Sums {
   async add(batch: SumBatch): Promise<void> {
     checkBatch(batch)
     const { day, source, number, additions } = batch
-    await this.#inTime(ADD, [
+    await this.#withTimeout(ADD, [
       this.#options.clockOffsetMs(),
       source,
       number,
@@ -109,7 +109,7 @@ export class PostgresSums implements Sums {
 
   async read(tenantId: string, days: readonly string[]): Promise<readonly SumOfDay[]> {
     checkReading(tenantId, days)
-    return (await this.#inTime(READ, [days, tenantId])).rows
+    return (await this.#withTimeout(READ, [days, tenantId])).rows
   }
 
   async *pages(day: string): AsyncGenerator<readonly Sum[]> {
@@ -132,16 +132,16 @@ export class PostgresSums implements Sums {
   async #sweep(): Promise<void> {
     const { clockOffsetMs, log } = this.#options
     try {
-      await this.#inTime({ text: SWEEP }, [clockOffsetMs()])
+      await this.#withTimeout({ text: SWEEP }, [clockOffsetMs()])
     } catch (error) {
       log.warn({ err: error }, 'sums of days that are over could not be removed; they are with a later batch')
     }
   }
 
   /** Also while there is no connection: one to a server that is silent takes longer to be given up. What is late may still be done. */
-  #inTime(statement: Prepared, values: readonly unknown[]): Promise<SqlResult> {
+  #withTimeout(statement: Prepared, values: readonly unknown[]): Promise<SqlResult> {
     const { timeoutMs } = this.#options
-    return inTime(this.#run({ ...statement, timeoutMs }, values), timeoutMs, () =>
+    return withTimeout(this.#run({ ...statement, timeoutMs }, values), timeoutMs, () =>
       DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`),
     )
   }

@@ -98,8 +98,8 @@ function storeOn(
     }
   }
   const sums = new PostgresSums(run, { clockOffsetMs, timeoutMs, log })
-  const runInTime = (text: string, values: readonly unknown[] = []) => run({ text, timeoutMs }, values)
-  const runAtTime = (statement: string, ...values: unknown[]) => runInTime(statement, [clockOffsetMs(), ...values])
+  const runWithTimeout = (text: string, values: readonly unknown[] = []) => run({ text, timeoutMs }, values)
+  const runAtTime = (statement: string, ...values: unknown[]) => runWithTimeout(statement, [clockOffsetMs(), ...values])
   const sweepSometimes = async () => {
     writes += 1
     if (writes % WRITES_PER_SWEEP !== 0) return
@@ -139,7 +139,7 @@ function storeOn(
     },
     async delete(owner, key) {
       checkEntry({ owner, key })
-      await runInTime(`delete from ${TABLE} where owner = $1 and key = $2`, [ownerColumn(owner), key])
+      await runWithTimeout(`delete from ${TABLE} where owner = $1 and key = $2`, [ownerColumn(owner), key])
     },
     async increment(owner, key, amount, ttlSeconds) {
       checkEntry({ owner, key, amount, ttlSeconds })
@@ -171,7 +171,7 @@ function storeOn(
       await run(`delete from ${TABLE} where owner = $1`, [tenantId])
     },
     async ping() {
-      await runInTime('select 1')
+      await runWithTimeout('select 1')
     },
     async close() {
       await Promise.all([database.close(), counters.close()])

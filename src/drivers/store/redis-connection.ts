@@ -12,7 +12,7 @@ import type { ConnectionOptions } from 'node:tls'
 import type { Cluster, Redis, RedisOptions } from 'ioredis'
 import { DependencyUnavailable, InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import type { Script } from './redis-scripts.ts'
 
 export type RedisClient = Redis | Cluster
@@ -112,7 +112,7 @@ export class RedisConnection {
     this.#closed = true
     if (this.#client.status === 'ready') {
       // Answered, refused or late: `disconnect` follows.
-      await inTime(this.#client.quit(), this.#timeoutMs, () => new Error('no answer')).catch(() => undefined)
+      await withTimeout(this.#client.quit(), this.#timeoutMs, () => new Error('no answer')).catch(() => undefined)
     }
     this.#client.disconnect()
   }
@@ -147,7 +147,7 @@ export class RedisConnection {
 
   async #firstConnection(): Promise<void> {
     if (this.#connecting && !this.#closed) {
-      await inTime(this.#connecting, this.#timeoutMs, () => unavailable())
+      await withTimeout(this.#connecting, this.#timeoutMs, () => unavailable())
       this.#connecting = undefined
     }
     if (this.#client.status !== 'ready') throw unavailable(this.#failure)

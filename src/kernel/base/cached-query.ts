@@ -3,7 +3,7 @@
  * load at a time, and not at all when nobody does. An answer is older than `STALE_AFTER_MS` only when loading fails, or takes longer
  * than anybody waits.
  */
-import { inTime } from './with-timeout.ts'
+import { withTimeout } from './with-timeout.ts'
 
 const REFRESH_MS = 2_000
 const WAIT_TIMEOUT_MS = 1_000
@@ -48,7 +48,7 @@ export function refreshed<T>(load: () => Promise<T>): Refreshed<T> {
       lastRequestedAt = performance.now()
       timer ??= setInterval(tick, REFRESH_MS).unref()
       if (!value || performance.now() - value.at > STALE_AFTER_MS)
-        await inTime(refresh(), WAIT_TIMEOUT_MS, () => new Error('loading takes too long')).catch((error) => {
+        await withTimeout(refresh(), WAIT_TIMEOUT_MS, () => new Error('loading takes too long')).catch((error) => {
           if (!value) throw error
         })
       if (!value) throw new Error('loaded, yet no value')

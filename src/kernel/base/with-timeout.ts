@@ -1,8 +1,8 @@
-/** An answer that is waited for no longer than `ms`; `late` gives up what it is waited for, and says what is thrown then. */
-export async function inTime<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
+/** Waits for a promise no longer than `timeoutMs`. `onTimeout` stops the work, and returns the error to throw. */
+export async function withTimeout<T>(work: Promise<T>, timeoutMs: number, onTimeout: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(late()), ms)
+    timer = setTimeout(() => reject(onTimeout()), timeoutMs)
   })
   return Promise.race([work, deadline]).finally(() => clearTimeout(timer))
 }

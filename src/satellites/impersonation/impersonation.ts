@@ -20,7 +20,7 @@ import {
 import { invalid, NotFound, TenancyError } from '../../kernel/base/errors.ts'
 import { isUuid } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { type Change, ChangeRecorded, recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -157,7 +157,7 @@ export class Impersonations {
       }),
     )
     try {
-      return await inTime(entered, ENTER_TIMEOUT_MS, () => new Error('the entry was not written in time'))
+      return await withTimeout(entered, ENTER_TIMEOUT_MS, () => new Error('the entry was not written in time'))
     } catch (error) {
       if (error instanceof TenancyError) throw error
       this.#kernel.log.warn({ err: error }, 'a request in the name of a user could not be recorded, and was refused')

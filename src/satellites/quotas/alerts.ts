@@ -11,7 +11,7 @@ import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
 import { Outage } from '../../kernel/base/backoff.ts'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable, SCHEMA } from '../../kernel/database/database.ts'
 import type { EventType } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -80,7 +80,7 @@ export class Alerts {
 
   /** What cannot be told in time is left to later calls of other processes. */
   async stop(): Promise<void> {
-    await inTime(this.settled(), STOP_TIMEOUT_MS, () => new Error('alerts are still being told')).catch((error) =>
+    await withTimeout(this.settled(), STOP_TIMEOUT_MS, () => new Error('alerts are still being told')).catch((error) =>
       this.#kernel.log.warn({ err: error }, 'what quotas have come to could not be told in time'),
     )
   }

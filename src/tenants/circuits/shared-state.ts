@@ -10,7 +10,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import type { Listening } from '../../kernel/database/notifications.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { type CircuitRule, keptSeconds } from '../../kernel/resilience/circuit.ts'
@@ -143,7 +143,7 @@ export class CircuitRecords {
     const message = { from: this.#id, ...key, opening }
     const signature = secrets.sign(signed(message), CHANNEL)
     try {
-      await inTime(database.notify(CHANNEL, JSON.stringify({ ...message, signature })), STORE_TIMEOUT_MS, late)
+      await withTimeout(database.notify(CHANNEL, JSON.stringify({ ...message, signature })), STORE_TIMEOUT_MS, late)
     } catch (error) {
       log.warn({ err: error, circuit: key.name }, 'other processes could not be told of a circuit')
     }
@@ -162,7 +162,7 @@ export class CircuitRecords {
 
   async #request<T>(request: () => Promise<T>): Promise<T | undefined> {
     try {
-      const result = await inTime(request(), STORE_TIMEOUT_MS, late)
+      const result = await withTimeout(request(), STORE_TIMEOUT_MS, late)
       this.#pausedUntilMs = 0
       return result
     } catch (error) {

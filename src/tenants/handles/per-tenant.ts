@@ -12,7 +12,7 @@
  */
 import { asSystem, currentContext, enterContext } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import type { Located } from '../registry/tenant-cache.ts'
 import { tenantOfContext } from './agreement.ts'
 import type { TenantHandle } from './handle.ts'
@@ -89,7 +89,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
     this.#isStopped = true
     for (const entry of [...this.#kept.values()]) this.#retire(entry)
     const disposed = Promise.all([...this.#alive].map((entry) => entry.disposed.promise))
-    await inTime(disposed, maxMs, () => new Error('clients of tenants are still in use'))
+    await withTimeout(disposed, maxMs, () => new Error('clients of tenants are still in use'))
   }
 
   async #use<T>(tenant: TenantHandle, work: (client: Client) => T | Promise<T>): Promise<T> {

@@ -11,7 +11,7 @@
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
 import type { Circuits } from '../circuits/circuits.ts'
 import type { CopiedSequence } from '../isolation/copy.ts'
@@ -112,7 +112,7 @@ async function currentLocation(
   const now = await refresh()
   if (!StorageFenced.matches(error)) throw toTenantError(error) // it may have run
   const mended = () =>
-    inTime(fences.mend(id), MENDED_WITHIN_MS, stillClosed).catch((failure) => {
+    withTimeout(fences.mend(id), MENDED_WITHIN_MS, stillClosed).catch((failure) => {
       throw toTenantError(failure)
     })
   const isElsewhere = now.location.isolation !== before.isolation || now.location.placement !== before.placement

@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { COUNTER_NAME } from '../../kernel/store/counters.ts'
 import type { Tenant } from '../tenant/tenant.ts'
@@ -122,7 +122,7 @@ export class Plans {
   async #resolveName(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
     try {
       const resolution = Promise.resolve(tenant).then(getPlan)
-      const plan = await inTime(resolution, this.#resolverTimeoutMs, () => new Error('getPlan took too long'))
+      const plan = await withTimeout(resolution, this.#resolverTimeoutMs, () => new Error('getPlan took too long'))
       this.#lastKnown.set(tenant.id, plan)
       return plan
     } catch (error) {

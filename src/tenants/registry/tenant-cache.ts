@@ -18,7 +18,7 @@
 import { LRUCache } from 'lru-cache'
 import { Outage } from '../../kernel/base/backoff.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
-import { inTime } from '../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
@@ -242,7 +242,7 @@ export class TenantCache {
     this.#outage.trying()
     try {
       const located = frozen(
-        await inTime(read(), LOAD_TIMEOUT_MS, () => unavailable(new Error('the read took too long'))),
+        await withTimeout(read(), LOAD_TIMEOUT_MS, () => unavailable(new Error('the read took too long'))),
       ) // many requests share it
       this.#outage.answered()
       if (generation === this.#generation) keep(located, begun)

@@ -5,7 +5,7 @@
 import pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import type { Logger } from '../../../kernel/base/logger.ts'
-import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
 import type { Placement } from '../../../tenants/isolation/driver.ts'
 import { OwnLoginRefused } from '../../../tenants/isolation/own-logins.ts'
@@ -89,7 +89,7 @@ export class LoginClients {
     if (isRefused || performance.now() > at + RESULT_TTL_MS) {
       const login = this.open(OWN_DATABASE).then(closeClient)
       login.catch(() => undefined) // it may fail after the timeout
-      await inTime(login, PROBE_MS, timeoutError).catch((error) =>
+      await withTimeout(login, PROBE_MS, timeoutError).catch((error) =>
         this.#log.debug(
           { err: error, placement: this.#placement.name },
           "the login of tenants' queries was tried in vain",

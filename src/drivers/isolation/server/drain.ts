@@ -21,7 +21,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
-import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import { DRAIN_DEFAULTS, type DrainOptions } from '../../../tenants/isolation/driver.ts'
 import { destroyClient } from '../connections/close-client.ts'
 import { RESPONSE_TIMEOUT_MS, timeoutError } from '../connections/timeouts.ts'
@@ -99,7 +99,7 @@ async function end(server: PostgresServer, open: readonly Open[]): Promise<void>
     login = client
     return client.query(END, [byLogin])
   })
-  await inTime(done, RESPONSE_TIMEOUT_MS, () => {
+  await withTimeout(done, RESPONSE_TIMEOUT_MS, () => {
     if (login) destroyClient(login, timeoutError()) // by a pooler it may be kept waiting for the very session that it is to end
     return timeoutError()
   })

@@ -4,7 +4,7 @@
  */
 import pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
-import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import type { Placement, Statement, StatementResult } from '../../../tenants/isolation/driver.ts'
 import { ready } from '../connections/client-state.ts'
 import { closeClient, destroyClient } from '../connections/close-client.ts'
@@ -20,7 +20,7 @@ import { isIdle, ScopedConnection, type ScopeMode } from '../scope/scoped-connec
 import type { Scope } from '../scope/scoped-query.ts'
 import type { Holding } from '../transactions/copy-session.ts'
 import { beginAlone, inTransaction } from '../transactions/owner-transaction.ts'
-import { type AloneOptions, aloneInTime } from '../transactions/storage-lock.ts'
+import { type AloneOptions, aloneWithTimeout } from '../transactions/storage-lock.ts'
 
 /** As many exports as a process has workers for, and as many imports. Each keeps a connection for as long as it takes. */
 export const COPIES = 6
@@ -149,14 +149,14 @@ export class PostgresServer {
     return new ScopedConnection(this.connections, pooled, settings ? { ...scope, settings } : scope, scopeMode)
   }
 
-  /** One transaction of the owner in the placement's database that has this storage alone, as `aloneInTime` does. */
+  /** One transaction of the owner in the placement's database that has this storage alone, as `aloneWithTimeout` does. */
   administer<T>(
     locator: string,
     work: (client: pg.ClientBase) => Promise<T>,
     { isAwaited = false, partOf }: AdministerOptions = {},
   ): Promise<T> {
     const options = { lockTimeoutMs: isAwaited ? AWAITED_LOCK_MS : LOCK_TIMEOUT_MS, partOf }
-    const alone = (client: pg.ClientBase) => aloneInTime(client, locator, () => work(client), options)
+    const alone = (client: pg.ClientBase) => aloneWithTimeout(client, locator, () => work(client), options)
     return isAwaited ? this.ownedWithTimeout(alone) : this.owned(alone)
   }
 
@@ -204,7 +204,7 @@ export class PostgresServer {
         client = undefined
       })
     })
-    return inTime(result, RESPONSE_TIMEOUT_MS, () => {
+    return withTimeout(result, RESPONSE_TIMEOUT_MS, () => {
       isLate = true
       if (client) destroyClient(client, timeoutError())
       return timeoutError()

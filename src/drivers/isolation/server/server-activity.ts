@@ -4,7 +4,7 @@
  * connection beside those of its budget.
  */
 import type pg from 'pg'
-import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import type { ActivityOptions, LongSession, ServerActivity } from '../../../tenants/isolation/server-activity.ts'
 import { RESPONSE_TIMEOUT_MS, timeoutError } from '../connections/timeouts.ts'
 import { DDL_APPLICATION, type PostgresServer } from './postgres-server.ts'
@@ -20,7 +20,7 @@ export async function activityOf(server: PostgresServer, options: ActivityOption
   }))
   // A server that is full refuses the login; that it is full is the finding. The doctor changes nothing, so the login is not restored.
   const isFull = ofOwner.connections >= ofOwner.available
-  const ofLogin = await inTime(server.asLogin(read, { restores: false }), RESPONSE_TIMEOUT_MS, timeoutError).catch(
+  const ofLogin = await withTimeout(server.asLogin(read, { restores: false }), RESPONSE_TIMEOUT_MS, timeoutError).catch(
     (error) => {
       if (isFull) return []
       throw error

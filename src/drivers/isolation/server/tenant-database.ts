@@ -21,7 +21,7 @@ import { sqlState } from '../../../kernel/database/database.ts'
 import type { MakingOptions, StoredLocation } from '../../../tenants/isolation/driver.ts'
 import { dropOwnLogin, isOpenTo, loginOf, makeOwnLogin } from '../roles/own-login-role.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
-import { locked, lockedInTime } from '../transactions/storage-lock.ts'
+import { locked, lockedWithTimeout } from '../transactions/storage-lock.ts'
 import type { PostgresServer } from './postgres-server.ts'
 
 /** The mark of a drop that was interrupted: such a database can only be dropped. */
@@ -54,10 +54,10 @@ export async function makeDatabase(
   const database = pg.escapeIdentifier(name)
   const copyOnce = () =>
     server.owned((client) =>
-      lockedInTime(client, existenceOf(name), async () => {
+      lockedWithTimeout(client, existenceOf(name), async () => {
         await refuseGivenUp?.()
         const { rows } = await client.query('select datconnlimit from pg_database where datname = $1', [name])
-        if (rows[0]?.datconnlimit === INVALID) await droppedInTime(client, `drop database ${database}`)
+        if (rows[0]?.datconnlimit === INVALID) await dropWithTimeout(client, `drop database ${database}`)
         else if (rows[0]) return
         const alone = `hashtextextended(${pg.escapeLiteral(template)}, 2)`
         await locked(client, alone, () => copy(client, database, template))
@@ -145,13 +145,13 @@ export async function dropDatabase(server: PostgresServer, name: string, withinM
   const drop = `drop database if exists ${pg.escapeIdentifier(name)}`
   await closeDatabase(server, name)
   await server.owned((client) =>
-    lockedInTime(client, existenceOf(name), () =>
-      lockedInTime(client, lockOf(name), async () => {
+    lockedWithTimeout(client, existenceOf(name), () =>
+      lockedWithTimeout(client, lockOf(name), async () => {
         try {
-          await droppedInTime(client, `${drop} with (force)`, withinMs)
+          await dropWithTimeout(client, `${drop} with (force)`, withinMs)
         } catch (error) {
           if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
-          await droppedInTime(client, drop, withinMs) // the server's own processes are not the owner's to end by force
+          await dropWithTimeout(client, drop, withinMs) // the server's own processes are not the owner's to end by force
         }
         await dropOwnLogin(server, client, name)
       }),
@@ -163,7 +163,7 @@ export async function dropDatabase(server: PostgresServer, name: string, withinM
  * A server drops a database when every session of it, in whichever database, has looked up from its work. One that waits for its own
  * client in the middle of a COPY does not, however long that takes: nobody waits for that.
  */
-async function droppedInTime(client: pg.ClientBase, drop: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
+async function dropWithTimeout(client: pg.ClientBase, drop: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
   await client.query(`set statement_timeout = ${Number(withinMs)}`)
   try {
     await client.query(drop)

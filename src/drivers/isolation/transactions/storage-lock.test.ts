@@ -2,7 +2,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../../../testing/base/database.ts'
 import { lockOf } from './owner-transaction.ts'
-import { aloneInTime, locked, lockedInTime } from './storage-lock.ts'
+import { aloneWithTimeout, locked, lockedWithTimeout } from './storage-lock.ts'
 
 const SOON = { lockTimeoutMs: 50 }
 /** Their keys are negative and positive, and have the highest bit of either half set or not. */
@@ -27,9 +27,9 @@ afterAll(async () => {
 const pidOf = async (one: pg.Client) => (await one.query('select pg_backend_pid() as pid')).rows[0].pid
 const never = async () => expect.fail('it has what another one holds')
 const waits = {
-  'in a transaction': (name: string) => aloneInTime(client, name, never, SOON),
-  'as a part of another': (name: string) => aloneInTime(client, 'part', never, { ...SOON, partOf: name }),
-  'for a session': (name: string) => lockedInTime(client, lockOf(name), never, SOON),
+  'in a transaction': (name: string) => aloneWithTimeout(client, name, never, SOON),
+  'as a part of another': (name: string) => aloneWithTimeout(client, 'part', never, { ...SOON, partOf: name }),
+  'for a session': (name: string) => lockedWithTimeout(client, lockOf(name), never, SOON),
 }
 /** Nothing is left of what was waited for: no lock, no transaction, no setting. */
 async function expectClean(): Promise<void> {
@@ -63,16 +63,19 @@ test.each(Object.entries(waits))(
 
 test('a lock that the work itself needs is not waited for without end either', async () => {
   await holder.query('create table kept (); commit; begin; lock table kept')
-  const dropping = aloneInTime(client, 'own', () => client.query('drop table kept'), SOON)
+  const dropping = aloneWithTimeout(client, 'own', () => client.query('drop table kept'), SOON)
   await expect(dropping).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
   await holder.query('commit')
   await expectClean()
 })
 
 test.each([
-  ['in a transaction', () => aloneInTime(client, 'own', async () => 'done', SOON)],
-  ['as a part of what others are parts of', () => aloneInTime(client, 'own', async () => 'done', { partOf: 'whole' })],
-  ['for a session', () => lockedInTime(client, lockOf('own'), async () => 'done', SOON)],
+  ['in a transaction', () => aloneWithTimeout(client, 'own', async () => 'done', SOON)],
+  [
+    'as a part of what others are parts of',
+    () => aloneWithTimeout(client, 'own', async () => 'done', { partOf: 'whole' }),
+  ],
+  ['for a session', () => lockedWithTimeout(client, lockOf('own'), async () => 'done', SOON)],
   ['for a session, however long that takes', () => locked(client, lockOf('own'), async () => 'done')],
 ])('what nobody holds is had at once, %s, and given back', async (_, work) => {
   await holder.query(`begin; select pg_advisory_xact_lock_shared(${lockOf('whole')})`)
@@ -84,7 +87,7 @@ test.each([
 test('what fails passes on its failure, and gives back what it had', async () => {
   const failure = new Error('no')
   const fail = () => Promise.reject(failure)
-  await expect(aloneInTime(client, 'own', fail)).rejects.toBe(failure)
-  await expect(lockedInTime(client, lockOf('own'), fail)).rejects.toBe(failure)
+  await expect(aloneWithTimeout(client, 'own', fail)).rejects.toBe(failure)
+  await expect(lockedWithTimeout(client, lockOf('own'), fail)).rejects.toBe(failure)
   await expectClean()
 })

@@ -24,7 +24,7 @@ export interface AloneOptions {
  * Runs `work` in a transaction that has the storage alone among all processes. Throws `E_DEPENDENCY_UNAVAILABLE` when somebody else
  * has it, or what the work needs of it, for longer than it may wait.
  */
-export function aloneInTime<T>(
+export function aloneWithTimeout<T>(
   client: pg.ClientBase,
   locator: string,
   work: () => Promise<T>,
@@ -46,8 +46,8 @@ export async function locked<T>(client: pg.ClientBase, lock: string, work: () =>
   return untilUnlocked(client, lock, work)
 }
 
-/** The same with an end to the wait, as `aloneInTime` has it. */
-export async function lockedInTime<T>(
+/** The same with an end to the wait, as `aloneWithTimeout` has it. */
+export async function lockedWithTimeout<T>(
   client: pg.ClientBase,
   lock: string,
   work: () => Promise<T>,

@@ -5,7 +5,7 @@
  */
 
 import { Batcher } from '../../../kernel/base/batcher.ts'
-import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../../kernel/database/database.ts'
 import { type BillingPart, queryOf } from '../model/dependencies.ts'
 import { ProcessProviderEvent } from '../model/job-types.ts'
@@ -139,7 +139,11 @@ export class Inbox {
   /** When one is refused, the others are not to suffer for it. */
   async #takeAll(all: readonly Arrival[]): Promise<Taken[]> {
     try {
-      const news = await inTime(this.#insert(all), TIMEOUT_MS, () => new InsertTimeout('the database does not answer'))
+      const news = await withTimeout(
+        this.#insert(all),
+        TIMEOUT_MS,
+        () => new InsertTimeout('the database does not answer'),
+      )
       return all.map(({ event }) => ({ isNew: news.delete(event.id) }))
     } catch (error) {
       if (all.length === 1 || error instanceof InsertTimeout || isDatabaseUnavailable(error)) {

@@ -8,7 +8,7 @@
  */
 
 import { DependencyUnavailable, type TenancyError } from '../../../kernel/base/errors.ts'
-import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import type { Database, Prepared } from '../../../kernel/database/database.ts'
 import type { FlagRule } from '../model/rollout.ts'
 
@@ -79,7 +79,7 @@ export class FlagReads {
   async #rows(statement: Prepared, values: readonly unknown[]): Promise<any[]> {
     try {
       const late = () => new Error('reading flags took too long')
-      return (await inTime(this.#database.sql(statement, values), READ_TIMEOUT_MS, late)).rows
+      return (await withTimeout(this.#database.sql(statement, values), READ_TIMEOUT_MS, late)).rows
     } catch (error) {
       throw unreadable(error)
     }

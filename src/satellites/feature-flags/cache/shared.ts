@@ -21,7 +21,7 @@
 import { z } from 'zod'
 import { Outage } from '../../../kernel/base/backoff.ts'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
-import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import type { FlagRule } from '../model/rollout.ts'
 
@@ -105,7 +105,7 @@ export class SharedFlags {
     if (!this.#outage.mayTry) throw unavailable()
     this.#outage.trying()
     try {
-      const result = await inTime(work(this.#kernel.store), WAITED_MS, () => unavailable())
+      const result = await withTimeout(work(this.#kernel.store), WAITED_MS, () => unavailable())
       this.#outage.answered()
       return result
     } catch (error) {

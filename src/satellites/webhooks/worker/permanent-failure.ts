@@ -8,7 +8,7 @@
  *   far too long then is done without, and one that is under way when the process stops.
  */
 import { Batcher } from '../../../kernel/base/batcher.ts'
-import { inTime } from '../../../kernel/base/with-timeout.ts'
+import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import { LOCK_TIMEOUT_MS } from '../../../kernel/database/lock-retry.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { TEST_EVENT } from '../model/event-names.ts'
@@ -56,7 +56,7 @@ export class PermanentFailureHandler {
   constructor(kernel: Kernel, followsWithinMs = FOLLOWS_WITHIN_MS) {
     this.#kernel = kernel
     this.#followsWithinMs = followsWithinMs
-    this.#ends = new Batcher(async ([pending]) => [pending && (await inTime(this.#end(pending), OVER_MS, late))], {
+    this.#ends = new Batcher(async ([pending]) => [pending && (await withTimeout(this.#end(pending), OVER_MS, late))], {
       maxItems: 1,
     })
   }
@@ -72,13 +72,13 @@ export class PermanentFailureHandler {
       return late()
     }
     try {
-      return await inTime(this.#ends.add(pending), WAIT_TIMEOUT_MS, giveUp)
+      return await withTimeout(this.#ends.add(pending), WAIT_TIMEOUT_MS, giveUp)
     } catch (error) {
       const { id: deliveryId, webhookId } = delivery
       this.#kernel.log.warn({ err: error, deliveryId, webhookId }, 'a delivery is settled before what follows from it')
       // It has the row, and takes back what it has done, unless it was done a moment before.
       const begun = pending.transaction?.catch(() => undefined)
-      return begun && inTime(begun, TIMEOUT_MS, late).catch(() => undefined)
+      return begun && withTimeout(begun, TIMEOUT_MS, late).catch(() => undefined)
     }
   }
 
@@ -86,7 +86,7 @@ export class PermanentFailureHandler {
   follow(settlement: Settlement, settled: Settled): void {
     const following = async () => {
       for (const consequence of this.#consequencesOf(settlement, settled)) {
-        await this.#inTime(consequence).catch((error) => {
+        await this.#withTimeout(consequence).catch((error) => {
           const { webhookId } = settlement.delivery
           this.#kernel.log.error({ err: error, webhookId }, 'what follows a failed delivery could not be done')
         })
@@ -106,7 +106,7 @@ export class PermanentFailureHandler {
   }
 
   /** A listener that does not end keeps neither its transaction nor the connection. */
-  async #inTime(work: () => Promise<unknown>): Promise<void> {
+  async #withTimeout(work: () => Promise<unknown>): Promise<void> {
     const { database } = this.#kernel
     const ms = this.#followsWithinMs
     const { promise: givenUp, reject } = Promise.withResolvers<never>()
@@ -128,7 +128,7 @@ export class PermanentFailureHandler {
     if (pending.isGivenUp) return undefined
     // What a listener does later than that meets a transaction that is over; it holds neither its rows nor its connection.
     pending.transaction = this.#kernel.database.transaction(() =>
-      inTime(this.#settle(pending), Math.max(0, pending.until - performance.now()), late),
+      withTimeout(this.#settle(pending), Math.max(0, pending.until - performance.now()), late),
     )
     return pending.transaction
   }
