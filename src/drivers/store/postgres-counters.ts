@@ -9,7 +9,7 @@
  * server that is only slow to some is still asked.
  */
 
-import { Outage } from '../../kernel/base/backoff.ts'
+import { OutageBackoff } from '../../kernel/base/backoff.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import {
@@ -116,7 +116,7 @@ export interface PostgresCountersOptions {
 export class PostgresCounters implements Counters {
   readonly #sessions: SessionPool
   readonly #options: PostgresCountersOptions
-  readonly #outage = new Outage()
+  readonly #outage = new OutageBackoff()
   #respondedAt = Number.NEGATIVE_INFINITY
   #calls: Call[] = []
   #statements = 0
@@ -184,8 +184,8 @@ export class PostgresCounters implements Counters {
   }
 
   async #withTimeout<T>(request: () => Promise<T>, late: () => void): Promise<T> {
-    if (!this.#outage.mayTry) throw DependencyUnavailable('the store does not answer')
-    const isTrial = this.#outage.isOn
+    if (!this.#outage.shouldTry) throw DependencyUnavailable('the store does not answer')
+    const isTrial = this.#outage.isActive
     this.#outage.trying()
     const { timeoutMs } = this.#options
     try {
@@ -196,7 +196,7 @@ export class PostgresCounters implements Counters {
       })
     } catch (error) {
       const isAway = DependencyUnavailable.matches(error) && isDatabaseUnavailable(error.cause)
-      if (isAway || (isTrial && this.#outage.isOn)) this.#outage.failed()
+      if (isAway || (isTrial && this.#outage.isActive)) this.#outage.failed()
       throw error
     }
   }

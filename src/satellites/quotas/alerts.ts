@@ -9,7 +9,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
-import { Outage } from '../../kernel/base/backoff.ts'
+import { OutageBackoff } from '../../kernel/base/backoff.ts'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable, SCHEMA } from '../../kernel/database/database.ts'
@@ -46,7 +46,7 @@ export class Alerts {
   readonly #kernel: Pick<Kernel, 'database' | 'events' | 'log'>
   readonly #reported = new LRUCache<string, true>({ max: REMEMBERED })
   readonly #waiting = new Map<string, () => Promise<void>>()
-  readonly #outage = new Outage()
+  readonly #outage = new OutageBackoff()
   #reporting: Promise<void> | undefined
 
   constructor(kernel: Pick<Kernel, 'database' | 'events' | 'log'>) {
@@ -88,7 +88,7 @@ export class Alerts {
   #raise<Type extends EventType>(alert: Alert<Type>): void {
     const { payload, kind, nowMs } = alert
     const key = keyOf(payload.tenantId, payload.quota, kind, nowMs)
-    if (this.#reported.has(key) || this.#waiting.has(key) || this.#waiting.size >= WAITING || !this.#outage.mayTry)
+    if (this.#reported.has(key) || this.#waiting.has(key) || this.#waiting.size >= WAITING || !this.#outage.shouldTry)
       return
     const context = currentContext()
     this.#waiting.set(key, () => enterContext(context, () => this.#report(alert)))

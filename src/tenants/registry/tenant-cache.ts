@@ -16,7 +16,7 @@
  * heard of domains; that nobody has one holds until anything changes.
  */
 import { LRUCache } from 'lru-cache'
-import { Outage } from '../../kernel/base/backoff.ts'
+import { OutageBackoff } from '../../kernel/base/backoff.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
@@ -77,7 +77,7 @@ export class TenantCache {
   #generation = 0
   #readsBegun = 0
   #period: Period = { endedAt: Number.POSITIVE_INFINITY }
-  readonly #outage = new Outage()
+  readonly #outage = new OutageBackoff()
 
   constructor(kernel: Kernel, reads: TenantReads, staleForMs: number) {
     this.#kernel = kernel
@@ -126,7 +126,7 @@ export class TenantCache {
    */
   async refresh(id: string): Promise<Located | undefined> {
     if (this.#kernel.database.inTransaction) return this.#reads.byId(id)
-    if (!this.#outage.mayTry) throw unavailable()
+    if (!this.#outage.shouldTry) throw unavailable()
     return this.#load({ ...this.#loadOf(id), before: () => undefined })
   }
 
@@ -176,9 +176,9 @@ export class TenantCache {
 
   /** What is known of old, while the database is away; asks again in the background when it is time to. */
   #stale(entry: Entry): Entry | undefined {
-    if (!this.#outage.isOn || !this.#isServable(entry)) return undefined
+    if (!this.#outage.isActive || !this.#isServable(entry)) return undefined
     const { id } = entry.located.tenant
-    if (this.#outage.mayTry) {
+    if (this.#outage.shouldTry) {
       this.#loadOnce(this.#loadingIds, id, this.#loadOf(id)).catch((error) =>
         this.#kernel.log.warn({ err: error, tenantId: id }, 'a tenant could not be read again'),
       )
@@ -226,7 +226,7 @@ export class TenantCache {
   ): Promise<Located | undefined> {
     const running = loading.get(key)
     if (running) return running
-    if (!this.#outage.mayTry) throw unavailable()
+    if (!this.#outage.shouldTry) throw unavailable()
     const started = this.#load(load)
     loading.set(key, started)
     try {

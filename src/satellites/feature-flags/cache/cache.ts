@@ -19,7 +19,7 @@
  *    is away, what it has is better than nothing.
  */
 
-import { Outage } from '../../../kernel/base/backoff.ts'
+import { OutageBackoff } from '../../../kernel/base/backoff.ts'
 import type { TenancyError } from '../../../kernel/base/errors.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { type FlagRule, prepared } from '../model/rollout.ts'
@@ -59,7 +59,7 @@ export class FlagCache {
   #loads = 0
   /** What time it is, roughly; negative when that is to be asked anew. */
   #now = -1
-  readonly #outage = new Outage()
+  readonly #outage = new OutageBackoff()
   /** Of the load that failed last. */
   #failure = unreadable()
 
@@ -77,7 +77,7 @@ export class FlagCache {
     if (!this.#parts.changes.isHearing) return this.#isRecent(entry) ? entry : undefined
     if (this.#now < 0) this.#tick()
     if (this.#now < entry.dueAt) return entry
-    if (this.#outage.isOn) return undefined
+    if (this.#outage.isActive) return undefined
     this.#loadBeside(tenantId, key, flags)
     return entry
   }
@@ -86,8 +86,8 @@ export class FlagCache {
   async find(tenantId: string, key: string): Promise<Found> {
     const flags = this.#flagsOf(tenantId)
     const entry = flags.entries.get(key)
-    if (!entry || !this.#outage.isOn) return this.#load(tenantId, key, flags)
-    if (this.#outage.mayTry) this.#loadBeside(tenantId, key, flags)
+    if (!entry || !this.#outage.isActive) return this.#load(tenantId, key, flags)
+    if (this.#outage.shouldTry) this.#loadBeside(tenantId, key, flags)
     return lastKnown(entry, this.#failure)
   }
 
@@ -100,7 +100,7 @@ export class FlagCache {
   async all(tenantId: string): Promise<Whole> {
     const flags = this.#flagsOf(tenantId)
     if (flags.whole && this.#isCurrent(flags.whole, flags)) return { found: flags.present() }
-    if (!this.#outage.mayTry) return lastKnownWhole(flags, this.#failure)
+    if (!this.#outage.shouldTry) return lastKnownWhole(flags, this.#failure)
     const loading = flags.loadingWhole ?? this.#loadWhole(tenantId, flags)
     flags.loadingWhole = loading
     return loading
@@ -170,7 +170,7 @@ export class FlagCache {
     const believedMs = this.#believedMs(tenantId, before)
     const kept = believedMs > 0 ? await this.#readShared(tenantId, key, before) : undefined
     if (kept) return this.#keep(tenantId, flags, key, this.#entryOf(kept.rule, begun, flags, believedMs))
-    if (!this.#outage.mayTry) return this.#better(tenantId, key, flags, this.#failure)
+    if (!this.#outage.shouldTry) return this.#better(tenantId, key, flags, this.#failure)
     try {
       const rule = await this.#read(reads.one(tenantId, key))
       const entry = this.#keep(tenantId, flags, key, this.#entryOf(rule, begun, flags))

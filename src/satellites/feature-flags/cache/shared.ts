@@ -19,7 +19,7 @@
  * `redis.cache` says.
  */
 import { z } from 'zod'
-import { Outage } from '../../../kernel/base/backoff.ts'
+import { OutageBackoff } from '../../../kernel/base/backoff.ts'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
@@ -47,7 +47,7 @@ export interface Shared {
 export class SharedFlags {
   readonly #kernel: Kernel
   readonly #ttlSeconds: number
-  readonly #outage = new Outage()
+  readonly #outage = new OutageBackoff()
 
   constructor(kernel: Kernel, ttlSeconds: number) {
     this.#kernel = kernel
@@ -102,7 +102,7 @@ export class SharedFlags {
   }
 
   async #request<T>(work: (store: Kernel['store']) => Promise<T>): Promise<T> {
-    if (!this.#outage.mayTry) throw unavailable()
+    if (!this.#outage.shouldTry) throw unavailable()
     this.#outage.trying()
     try {
       const result = await withTimeout(work(this.#kernel.store), WAITED_MS, () => unavailable())
