@@ -13,29 +13,29 @@ import { LRUCache } from 'lru-cache'
 const KEPT = 10_000
 const KEPT_MS = 1_000
 
-export interface Absence<Located> {
+export interface NegativeEntry<Located> {
   /** The tenant that is deleted; undefined when there is none. */
   readonly located: Located | undefined
   /** Which read it is from, in the order in which they began. */
   readonly read: number
 }
 
-interface Kept<Located> extends Absence<Located> {
+interface Kept<Located> extends NegativeEntry<Located> {
   readonly until: number
   readonly generation: number
 }
 
-export class Absences<Located> {
+export class NegativeCache<Located> {
   readonly #kept = new LRUCache<string, Kept<Located>>({ max: KEPT })
   #generation = 0
 
-  get(name: string): Absence<Located> | undefined {
+  get(name: string): NegativeEntry<Located> | undefined {
     const kept = this.#kept.get(name)
     return kept && kept.generation === this.#generation && performance.now() < kept.until ? kept : undefined
   }
 
-  set(name: string, absence: Absence<Located>): void {
-    this.#kept.set(name, { ...absence, until: performance.now() + KEPT_MS, generation: this.#generation })
+  set(name: string, entry: NegativeEntry<Located>): void {
+    this.#kept.set(name, { ...entry, until: performance.now() + KEPT_MS, generation: this.#generation })
   }
 
   forget(name: string): void {

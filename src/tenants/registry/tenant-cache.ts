@@ -24,7 +24,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
 import { frozen } from '../tenant/deep-freeze.ts'
 import type { Tenant } from '../tenant/tenant.ts'
-import { Absences } from './negative-cache.ts'
+import { NegativeCache } from './negative-cache.ts'
 
 const CACHED_TENANTS = 10_000
 const DEAF_TTL_MS = 5_000
@@ -69,8 +69,8 @@ export class TenantCache {
   readonly #staleForMs: number
   readonly #tenants = new LRUCache<string, Entry>({ max: CACHED_TENANTS })
   readonly #owners = new LRUCache<string, string>({ max: CACHED_TENANTS })
-  readonly #absentIds = new Absences<Located>()
-  readonly #absentDomains = new Absences<Located>()
+  readonly #absentIds = new NegativeCache<Located>()
+  readonly #absentDomains = new NegativeCache<Located>()
   readonly #loadingIds = new Map<string, Promise<Located | undefined>>()
   readonly #loadingDomains = new Map<string, Promise<Located | undefined>>()
   /** Rises with every invalidation: what was read before one is not kept after it. */
