@@ -13,7 +13,7 @@ import { type ActiveImpersonation, type Context, currentContext } from '../../ke
 import type { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { tenantStatus } from '../../tenants/registry/existing.ts'
+import { tenantStatus } from '../../tenants/registry/tenant-assertions.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import { waitingMac } from './chain.ts'
 import { COLUMNS, MEMBERS, valuesOf } from './columns.ts'

@@ -8,7 +8,7 @@ import type { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { assertTenantExists, lockExistingTenant, lockTenant } from '../../tenants/registry/existing.ts'
+import { assertTenantExists, lockExistingTenant, lockTenant } from '../../tenants/registry/tenant-assertions.ts'
 import { BrandingRequest, type BrandingSettings, MEMBERS, NO_BRANDING } from './settings.ts'
 import type { BrandingTables } from './tables.ts'
 

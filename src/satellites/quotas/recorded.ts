@@ -8,7 +8,7 @@
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { type Change, recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { lockTenant } from '../../tenants/registry/existing.ts'
+import { lockTenant } from '../../tenants/registry/tenant-assertions.ts'
 
 /**
  * `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, `E_DEPENDENCY_UNAVAILABLE`, or what `write` throws.

@@ -7,7 +7,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { assertTenantExists } from '../../tenants/registry/existing.ts'
+import { assertTenantExists } from '../../tenants/registry/tenant-assertions.ts'
 import type { DeliveryState } from './model/delivery.ts'
 
 const POLL_MS = 500

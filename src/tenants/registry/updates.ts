@@ -9,8 +9,8 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { DomainTaken } from '../tenant/errors.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import { type Tenant, toTenant } from '../tenant/tenant.ts'
-import { lockTenant } from './existing.ts'
 import type { Registry } from './registry.ts'
+import { lockTenant } from './tenant-assertions.ts'
 
 type Editable = Pick<TenantRow, 'name' | 'metadata' | 'domains' | 'maintenance'>
 type Key = keyof Editable

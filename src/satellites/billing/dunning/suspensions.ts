@@ -3,7 +3,7 @@
  * only where nobody has touched it since, nor wanted it suspended as well; one that is deleted by then, when it is back. A tenant that
  * is not there to be suspended when it should be, is when it is; not one that somebody has activated since it was.
  */
-import { tenantStatus } from '../../../tenants/registry/existing.ts'
+import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import { type BillingPart, queryOf } from '../model/dependencies.ts'
 import type { DunningRow } from '../model/tables.ts'
 

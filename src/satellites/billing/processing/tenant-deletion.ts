@@ -2,7 +2,7 @@
  * What becomes of a tenant's subscriptions when it is deleted. Nothing here keeps it from being deleted, or the provider from being
  * away: what is to be done there is a job.
  */
-import { tenantStatus } from '../../../tenants/registry/existing.ts'
+import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import type { DunningCases } from '../dunning/cases.ts'
 import { type BillingPart, lockCustomer } from '../model/dependencies.ts'
 import { CancelSubscriptions } from '../model/job-types.ts'

@@ -1,7 +1,7 @@
 /** Which customer of the provider is which tenant: one each, for as long as the mapping is open. */
 import { recordChange } from '../../../kernel/events/changes.ts'
 import { DAY_MS } from '../../../kernel/store/counters.ts'
-import { assertTenantOpen, tenantStatus } from '../../../tenants/registry/existing.ts'
+import { assertTenantOpen, tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import { sendRefused } from '../inbox/inbox.ts'
 import { type BillingPart, lockCustomer, queryOf } from '../model/dependencies.ts'
 import { PaymentsFault } from '../model/provider.ts'

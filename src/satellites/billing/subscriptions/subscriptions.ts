@@ -3,7 +3,7 @@
  * is older than what is there is not written.
  */
 import { sql } from 'kysely'
-import { tenantStatus } from '../../../tenants/registry/existing.ts'
+import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import { type BillingPart, queryOf } from '../model/dependencies.ts'
 import { type Entitling, entitledPlan } from '../model/entitlement.ts'
 import type { ProviderSubscription } from '../model/provider.ts'

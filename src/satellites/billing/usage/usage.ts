@@ -17,7 +17,7 @@
 import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { DAY_MS, dateOf, dayOf } from '../../../kernel/store/counters.ts'
-import { lockTenant } from '../../../tenants/registry/existing.ts'
+import { lockTenant } from '../../../tenants/registry/tenant-assertions.ts'
 import { type BillingPart, queryOf } from '../model/dependencies.ts'
 import { ReportUsageBatch } from '../model/job-types.ts'
 import { faultOf, PaymentsFault } from '../model/provider.ts'

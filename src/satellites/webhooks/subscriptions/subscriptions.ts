@@ -11,7 +11,7 @@ import { isUuid } from '../../../kernel/base/ids.ts'
 import { parsed } from '../../../kernel/base/validate.ts'
 import { recordChange } from '../../../kernel/events/changes.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
-import { assertTenantExists, assertTenantOpen, lockTenant } from '../../../tenants/registry/existing.ts'
+import { assertTenantExists, assertTenantOpen, lockTenant } from '../../../tenants/registry/tenant-assertions.ts'
 import { shiftMs } from '../model/database-time.ts'
 import { WebhookNotFound } from '../model/errors.ts'
 import {

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { recordChange } from '../../../kernel/events/changes.ts'
-import { lockTenant } from '../../registry/existing.ts'
+import { lockTenant } from '../../registry/tenant-assertions.ts'
 import type { TenantTables } from '../../tenant/tables.ts'
 import { readArchive } from '../archive/reader.ts'
 import { archivesOf } from '../kinds/backup.ts'

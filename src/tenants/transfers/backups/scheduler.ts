@@ -3,9 +3,9 @@
  * once: of one tenant one backup is made at a time, and one that is removed twice is removed.
  */
 
-import { lockTenant } from '../../registry/existing.ts'
 import { installedTenants } from '../../registry/installed.ts'
 import type { Plans, ResolvedPlan } from '../../registry/plans.ts'
+import { lockTenant } from '../../registry/tenant-assertions.ts'
 import { TenantNotFound, TenantState } from '../../tenant/errors.ts'
 import type { TenantTables } from '../../tenant/tables.ts'
 import { toTenant } from '../../tenant/tenant.ts'

@@ -28,26 +28,26 @@ export async function assertTenantExists(database: Database, id: string): Promis
  * for each other.
  */
 export async function lockTenant(database: Database, id: string): Promise<TenantRow> {
-  return opened(await lockExistingTenant(database, id))
+  return assertRowOpen(await lockExistingTenant(database, id))
 }
 
 /** As `lockTenant`, but a deleted tenant as well: for comparing what it is. */
 export async function lockExistingTenant(database: Database, id: string): Promise<TenantRow> {
   if (!database.inTransaction) throw new Error('lockTenant: without a transaction the lock would end at once')
-  return existing(id, await rowOf(database, id).forNoKeyUpdate().executeTakeFirst())
+  return assertRowExists(id, await rowOf(database, id).forNoKeyUpdate().executeTakeFirst())
 }
 
 /** As `lockTenant`, but without the lock: for rows that the tenant has already, which go with it. */
 export async function assertTenantOpen(database: Database, id: string): Promise<void> {
-  opened(existing(id, await rowOf(database, id).executeTakeFirst()))
+  assertRowOpen(assertRowExists(id, await rowOf(database, id).executeTakeFirst()))
 }
 
-function existing(id: string, row: TenantRow | undefined): TenantRow {
+function assertRowExists(id: string, row: TenantRow | undefined): TenantRow {
   if (!row || row.purgedAt) throw TenantNotFound(`There is no tenant "${id}".`)
   return row
 }
 
-function opened(row: TenantRow): TenantRow {
+function assertRowOpen(row: TenantRow): TenantRow {
   if (row.status === 'deleted') {
     throw TenantState(`The tenant "${row.id}" is deleted and cannot be changed; restore it first.`, {
       extras: { from: row.status },
