@@ -22,7 +22,7 @@ import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
-import { frozen } from '../tenant/deep-freeze.ts'
+import { deepFreeze } from '../tenant/deep-freeze.ts'
 import type { Tenant } from '../tenant/tenant.ts'
 import { NegativeCache } from './negative-cache.ts'
 
@@ -241,7 +241,7 @@ export class TenantCache {
     const begun = ++this.#readsBegun
     this.#outage.trying()
     try {
-      const located = frozen(
+      const located = deepFreeze(
         await withTimeout(read(), LOAD_TIMEOUT_MS, () => unavailable(new Error('the read took too long'))),
       ) // many requests share it
       this.#outage.answered()
