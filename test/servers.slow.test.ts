@@ -55,8 +55,8 @@ describe.each(PAIRS)('from $from to $to', ({ from, to }) => {
 
 test('nothing is left open or behind on either', async () => {
   await world.transfers.recover()
-  const { storage, inventory } = world.tenancy.tenants
+  const { storage, reconciliation } = world.tenancy.tenants
   for (const driver of storage.drivers) {
-    for (const placement of ['main', 'other']) expect(await inventory.mismatches(driver, placement)).toEqual([])
+    for (const placement of ['main', 'other']) expect(await reconciliation.mismatches(driver, placement)).toEqual([])
   }
 })

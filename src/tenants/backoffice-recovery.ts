@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { recordChange } from '../kernel/events/changes.ts'
 import { event } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
-import type { Inventory } from './lifecycle/inventory.ts'
+import type { StorageReconciliation } from './lifecycle/storage-reconciliation.ts'
 
 /** More places than a tenant was given since. */
 const EPOCHS_SKIPPED = 1_000
@@ -34,7 +34,7 @@ export interface BackofficeRestore {
 
 /** What is asked of the tenants; `Tenants` is one. */
 interface RestoredTenants {
-  readonly inventory: Pick<Inventory, 'drivers' | 'placements' | 'mismatches'>
+  readonly reconciliation: Pick<StorageReconciliation, 'drivers' | 'placements' | 'mismatches'>
   readonly transfers: { cancelUnderWay(): Promise<number> }
   enterMaintenance(id: string, options: { readonly message: string }): Promise<unknown>
 }
@@ -46,9 +46,9 @@ export async function reconcileAfterRestore(
   retentionMs: number,
 ): Promise<BackofficeRestore> {
   const kept = new Set<string>()
-  for (const driver of tenants.inventory.drivers.filter((one) => one.inventory)) {
-    for (const placement of tenants.inventory.placements) {
-      for (const found of await tenants.inventory.mismatches(driver, placement)) {
+  for (const driver of tenants.reconciliation.drivers.filter((one) => one.inventory)) {
+    for (const placement of tenants.reconciliation.placements) {
+      for (const found of await tenants.reconciliation.mismatches(driver, placement)) {
         if (found.kind === 'closed') kept.add(found.tenantId)
       }
     }

@@ -20,9 +20,9 @@ import type { TenantMigration } from './isolation/migrations.ts'
 import type { TableChanges } from './isolation/schema-generation.ts'
 import { OpenStorage } from './lifecycle/fence-reconciler.ts'
 import { Fences } from './lifecycle/fences.ts'
-import { Inventory } from './lifecycle/inventory.ts'
 import { LostPlacements } from './lifecycle/lost-placements.ts'
 import { Installation } from './lifecycle/provisioning.ts'
+import { StorageReconciliation } from './lifecycle/storage-reconciliation.ts'
 import { type Transition, Transitions } from './lifecycle/transitions.ts'
 import { MigrationRuns } from './migrations/runs.ts'
 import { SchemaVersions } from './migrations/schema-versions.ts'
@@ -86,7 +86,7 @@ export class Tenants {
   readonly lostPlacements: LostPlacements
   readonly handles: Handles
   readonly circuits: Circuits
-  readonly inventory: Inventory
+  readonly reconciliation: StorageReconciliation
   /** Backups, and whatever else makes a copy of a tenant. */
   readonly transfers: Transfers
   /** The isolation drivers in use. */
@@ -103,10 +103,10 @@ export class Tenants {
     this.registry = new Registry(kernel, { staleForSeconds: config.staleForSeconds })
     this.plans = new Plans(config.plans, kernel)
     this.circuits = circuits
-    this.inventory = new Inventory(kernel, storage)
+    this.reconciliation = new StorageReconciliation(kernel, storage)
     this.fences = new Fences(kernel, storage, circuits)
     this.lostPlacements = new LostPlacements(kernel, storage)
-    this.openStorage = new OpenStorage(kernel, this.inventory, this.fences)
+    this.openStorage = new OpenStorage(kernel, this.reconciliation, this.fences)
     this.handles = new Handles({ registry: this.registry, storage, circuits, fences: this.fences })
     this.#transitions = new Transitions(kernel, this.registry, this.fences, (row) => this.#sendInstallation(row))
     this.#edits = new Edits(kernel, this.registry)

@@ -286,9 +286,9 @@ class Walker {
 
   /** Where the doctor finds nothing there is no half of anything. */
   async #storageAgrees(): Promise<void> {
-    const { inventory } = this.#processes.beside.tenants
-    for (const driver of inventory.drivers.filter((one) => one.inventory)) {
-      const found = await inventory.mismatches(driver, 'main')
+    const { reconciliation } = this.#processes.beside.tenants
+    for (const driver of reconciliation.drivers.filter((one) => one.inventory)) {
+      const found = await reconciliation.mismatches(driver, 'main')
       const own = found.filter(({ locator }) => locator.includes(this.#walk))
       const isMaintained = (id: string) => this.#named(id).states.some((state) => state.isMaintained)
       expect(own.filter((one) => one.kind !== 'closed' || !isMaintained(one.tenantId))).toEqual([])

@@ -12,7 +12,7 @@ import {
 } from '../../kernel/doctor/doctor.ts'
 import type { ConnectionCount } from '../isolation/driver.ts'
 import type { LongSession, ServerActivity } from '../isolation/server-activity.ts'
-import type { Inventory } from '../lifecycle/inventory.ts'
+import type { StorageReconciliation } from '../lifecycle/storage-reconciliation.ts'
 import type { Tenants } from '../tenants.ts'
 
 const LONG_MS = 5 * 60_000
@@ -23,11 +23,11 @@ const NEARLY = 0.9
 export const serversDiagnosis = (longMs = LONG_MS): Diagnosis<Tenants> => ({
   name: 'servers',
   summary: 'Connections that run short; statements and transactions that take long',
-  async *examine({ inventory }: Tenants, examination: Examination): AsyncIterable<Finding> {
-    for (const count of inventory.connections()) yield* poolFindings(count)
+  async *examine({ reconciliation }: Tenants, examination: Examination): AsyncIterable<Finding> {
+    for (const count of reconciliation.connections()) yield* poolFindings(count)
     const reported = new Set<string>()
     for (const findings of await Promise.all(
-      inventory.placements.map((placement) => ofServer(inventory, placement, longMs, examination)),
+      reconciliation.placements.map((placement) => ofServer(reconciliation, placement, longMs, examination)),
     )) {
       for (const { identity, ...finding } of findings) {
         if (!reported.has(identity)) yield finding // two placements may be one server
@@ -63,18 +63,18 @@ export function* poolFindings({ placement, max, busy, waiting }: ConnectionCount
 type OnServer = Finding & { readonly identity: string }
 
 async function ofServer(
-  inventory: Inventory,
+  reconciliation: StorageReconciliation,
   placement: string,
   longMs: number,
   { showsSql = false, log }: Examination,
 ): Promise<OnServer[]> {
   try {
-    const driver = inventory.drivers.find(({ activity }) => activity)
+    const driver = reconciliation.drivers.find(({ activity }) => activity)
     const activity = await driver?.activity?.(placement, { longMs, showsSql })
     if (!activity) return []
     const inTenants = activity.sessions.flatMap(({ database }) => database ?? [])
-    const owners = await inventory.ownersOf(placement, inTenants)
-    const isAtWork = activity.sessions.some(({ isUpkeep }) => isUpkeep) && (await inventory.isAtWork())
+    const owners = await reconciliation.ownersOf(placement, inTenants)
+    const isAtWork = activity.sessions.some(({ isUpkeep }) => isUpkeep) && (await reconciliation.isAtWork())
     return [
       ...serverFindings(placement, activity).map((finding) => ({ ...finding, identity: finding.message })),
       ...activity.sessions

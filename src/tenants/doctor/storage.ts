@@ -7,7 +7,7 @@ import {
   type Severity,
 } from '../../kernel/doctor/doctor.ts'
 import type { IsolationDriver } from '../isolation/driver.ts'
-import type { Inventory, Mismatch } from '../lifecycle/inventory.ts'
+import type { Mismatch, StorageReconciliation } from '../lifecycle/storage-reconciliation.ts'
 import type { Tenants } from '../tenants.ts'
 
 export const storageDiagnosis: Diagnosis<Tenants> = {
@@ -17,13 +17,13 @@ export const storageDiagnosis: Diagnosis<Tenants> = {
   fix: fixStorage,
 }
 
-async function* examineStorage({ inventory }: Tenants, { prove, log }: Examination): AsyncIterable<Finding> {
-  for (const driver of inventory.drivers.filter((one) => one.inventory)) {
-    for (const placement of inventory.placements) {
+async function* examineStorage({ reconciliation }: Tenants, { prove, log }: Examination): AsyncIterable<Finding> {
+  for (const driver of reconciliation.drivers.filter((one) => one.inventory)) {
+    for (const placement of reconciliation.placements) {
       try {
-        const found = await inventory.mismatches(driver, placement)
+        const found = await reconciliation.mismatches(driver, placement)
         yield* found.map((mismatch) => findingOf(mismatch, driver.name, placement))
-        if (prove) yield* await orphans(inventory, driver, placement)
+        if (prove) yield* await orphans(reconciliation, driver, placement)
       } catch (error) {
         yield notExamined(`The storage of ${driver.name} on "${placement}"`, error, log)
       }
@@ -75,8 +75,12 @@ const MISMATCHES: Readonly<
   },
 }
 
-async function orphans(inventory: Inventory, driver: IsolationDriver, placement: string): Promise<Finding[]> {
-  const registered = () => inventory.locations(driver.name, placement)
+async function orphans(
+  reconciliation: StorageReconciliation,
+  driver: IsolationDriver,
+  placement: string,
+): Promise<Finding[]> {
+  const registered = () => reconciliation.locations(driver.name, placement)
   const found = (await driver.orphanedRows?.(placement, registered)) ?? []
   return found.map(({ table, tenantId, rows }) => ({
     severity: 'warn',

@@ -33,8 +33,8 @@ export const diagnoses: readonly Diagnosis<Tenants>[] = [
 
 const tenants = (count: number): string => (count === 1 ? '1 tenant' : `${count} tenants`)
 
-async function* examineTenants({ inventory }: Tenants): AsyncIterable<Finding> {
-  for (const { id, failure } of await inventory.failed()) {
+async function* examineTenants({ reconciliation }: Tenants): AsyncIterable<Finding> {
+  for (const { id, failure } of await reconciliation.failed()) {
     yield {
       severity: 'warn',
       code: 'tenants.failed',
@@ -43,7 +43,7 @@ async function* examineTenants({ inventory }: Tenants): AsyncIterable<Finding> {
       tenantId: id,
     }
   }
-  for (const { id, what, since } of await inventory.stuck()) {
+  for (const { id, what, since } of await reconciliation.stuck()) {
     yield {
       severity: 'warn',
       code: what === 'purge' ? 'tenants.purge-stuck' : 'tenants.provisioning-stuck',
@@ -54,9 +54,9 @@ async function* examineTenants({ inventory }: Tenants): AsyncIterable<Finding> {
   }
 }
 
-async function* examineDirectory({ inventory }: Tenants): AsyncIterable<Finding> {
-  const drivers = inventory.drivers.map(({ name }) => name)
-  for (const { isolation, placement, tenants: count } of await inventory.unserved()) {
+async function* examineDirectory({ reconciliation }: Tenants): AsyncIterable<Finding> {
+  const drivers = reconciliation.drivers.map(({ name }) => name)
+  for (const { isolation, placement, tenants: count } of await reconciliation.unserved()) {
     const lacksDriver = !drivers.includes(isolation)
     yield {
       severity: 'error',
@@ -71,9 +71,9 @@ async function* examineDirectory({ inventory }: Tenants): AsyncIterable<Finding>
   }
 }
 
-async function* examinePlans({ inventory, plans }: Tenants): AsyncIterable<Finding> {
+async function* examinePlans({ reconciliation, plans }: Tenants): AsyncIterable<Finding> {
   if (plans.isDecidedByHost) return
-  for (const { plan, tenants: count } of await inventory.plans()) {
+  for (const { plan, tenants: count } of await reconciliation.plans()) {
     if (typeof plan === 'string' && plans.isDefined(plan)) continue
     yield {
       severity: 'warn',
@@ -149,12 +149,12 @@ async function* examineMigrations({ migrations }: Tenants): AsyncIterable<Findin
 }
 
 /** Drivers share servers, and what is wrong with one is told once. */
-async function* examineIsolation({ inventory }: Tenants, { prove, log }: Examination): AsyncIterable<Finding> {
+async function* examineIsolation({ reconciliation }: Tenants, { prove, log }: Examination): AsyncIterable<Finding> {
   if (!prove) return
   const seen = new Set<string>()
-  for (const driver of inventory.drivers) {
+  for (const driver of reconciliation.drivers) {
     try {
-      for await (const finding of driver.audit(inventory.storageLocations(driver.name))) {
+      for await (const finding of driver.audit(reconciliation.storageLocations(driver.name))) {
         const identity = `${finding.code} ${finding.message}`
         if (!seen.has(identity)) yield finding
         seen.add(identity)

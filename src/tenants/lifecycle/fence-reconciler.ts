@@ -1,6 +1,6 @@
 /**
  * Storage that is open though its tenant is suspended or deleted, or has left it, closed again. A server that was away for longer than the job
- * FenceTenant tries, or was restored from a backup, has such; the inventory says which.
+ * FenceTenant tries, or was restored from a backup, has such; the storage reconciliation finds them.
  *
  * Any number of processes may do it at once: a fence is set with the tenant's row locked, and setting it again changes nothing. A
  * server that cannot be asked keeps nobody from looking at the others.
@@ -11,19 +11,19 @@ import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { IsolationDriver } from '../isolation/driver.ts'
 import type { Fences } from './fences.ts'
-import type { Inventory, Mismatch } from './inventory.ts'
+import type { Mismatch, StorageReconciliation } from './storage-reconciliation.ts'
 
 type OpenLocation = Exclude<Mismatch, { kind: 'left over' }>
 const isOpen = (one: Mismatch): one is OpenLocation => one.kind === 'open' || one.kind === 'former open'
 
 export class OpenStorage {
   readonly #log: Kernel['log']
-  readonly #inventory: Inventory
+  readonly #reconciliation: StorageReconciliation
   readonly #fences: Fences
 
-  constructor({ log }: Pick<Kernel, 'log'>, inventory: Inventory, fences: Fences) {
+  constructor({ log }: Pick<Kernel, 'log'>, reconciliation: StorageReconciliation, fences: Fences) {
     this.#log = log
-    this.#inventory = inventory
+    this.#reconciliation = reconciliation
     this.#fences = fences
   }
 
@@ -34,8 +34,8 @@ export class OpenStorage {
       this.#log.warn({ err: error, ...of }, message)
       if (!isDatabaseUnavailable(error) && !DependencyUnavailable.matches(error)) failures.push(error)
     }
-    for (const driver of this.#inventory.drivers.filter((one) => one.inventory)) {
-      for (const placement of this.#inventory.placements) {
+    for (const driver of this.#reconciliation.drivers.filter((one) => one.inventory)) {
+      for (const placement of this.#reconciliation.placements) {
         const of = { isolation: driver.name, placement }
         let open: readonly OpenLocation[] = []
         try {
@@ -58,6 +58,6 @@ export class OpenStorage {
   }
 
   async #open(driver: IsolationDriver, placement: string): Promise<OpenLocation[]> {
-    return (await this.#inventory.mismatches(driver, placement)).filter(isOpen)
+    return (await this.#reconciliation.mismatches(driver, placement)).filter(isOpen)
   }
 }

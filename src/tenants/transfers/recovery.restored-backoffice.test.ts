@@ -81,7 +81,7 @@ describe.each(ISOLATIONS)('a backoffice that was brought back does not know of s
     const { rows } = await driver.execute(newest, { text: 'select text from notes' })
     expect(rows).toEqual([{ text: 'the newest' }])
     const leftOver = { kind: 'left over', locator: newest.locator }
-    expect(await here.world.tenancy.tenants.inventory.mismatches(driver, 'main')).toEqual(
+    expect(await here.world.tenancy.tenants.reconciliation.mismatches(driver, 'main')).toEqual(
       isolation === 'rowscope-pg' ? [] : [leftOver], // shared tables do not tell whose rows they have
     )
     await driver.drop(newest)

@@ -68,7 +68,7 @@ export async function refused(of: World, id: string, backup: Backed): Promise<st
   expect(how).toBe('failed')
   await eventually(async () => expect(await state()).toEqual(before)) // it is tidied up once the transfer has ended
   for (const driver of of.tenancy.tenants.storage.drivers) {
-    expect(await of.tenancy.tenants.inventory.mismatches(driver, 'main')).toEqual([])
+    expect(await of.tenancy.tenants.reconciliation.mismatches(driver, 'main')).toEqual([])
   }
   expect(failure?.message).not.toContain(of.archives)
   return `${failure?.code}: ${failure?.message}`

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type BesideRegistered, compared, type Registered } from './inventory.ts'
+import { type BesideRegistered, compared, type Registered } from './storage-reconciliation.ts'
 
 const tenant = (more: Partial<Registered>): Registered => ({
   id: 'acme',

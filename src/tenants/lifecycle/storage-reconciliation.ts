@@ -55,7 +55,7 @@ export interface FailedTenant {
   readonly failure: { readonly code: string; readonly message: string } | null
 }
 
-export class Inventory {
+export class StorageReconciliation {
   readonly #kernel: Pick<Kernel, 'database' | 'clock'>
   readonly #storage: Storage
 
