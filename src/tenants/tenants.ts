@@ -31,7 +31,7 @@ import { register } from './registry/registration.ts'
 import { Registry, type TenantFilter } from './registry/registry.ts'
 import { lockExistingTenant } from './registry/tenant-assertions.ts'
 import type { Located } from './registry/tenant-cache.ts'
-import { Edits } from './registry/updates.ts'
+import { TenantUpdates } from './registry/updates.ts'
 import { PlanNotFound, PlanResolvedByHost } from './tenant/errors.ts'
 import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, TenantUpdated } from './tenant/events.ts'
 import { InstallTenant } from './tenant/job-types.ts'
@@ -93,7 +93,7 @@ export class Tenants {
   readonly storage: Storage
   readonly #kernel: Kernel
   readonly #transitions: Transitions
-  readonly #edits: Edits
+  readonly #updates: TenantUpdates
   readonly #retentionMs: number
 
   constructor(kernel: Kernel, storage: Storage, circuits: Circuits, config: TenantsConfig) {
@@ -109,7 +109,7 @@ export class Tenants {
     this.openStorage = new OpenStorage(kernel, this.reconciliation, this.fences)
     this.handles = new Handles({ registry: this.registry, storage, circuits, fences: this.fences })
     this.#transitions = new Transitions(kernel, this.registry, this.fences, (row) => this.#sendInstallation(row))
-    this.#edits = new Edits(kernel, this.registry)
+    this.#updates = new TenantUpdates(kernel, this.registry)
     const versions = new SchemaVersions(kernel.database, config.migrations)
     this.migrations = new MigrationRuns(kernel, storage, versions, config.changes)
     const { registry, fences } = this
@@ -144,7 +144,7 @@ export class Tenants {
     return database.transaction(async () => {
       const isolation = driver.name
       const row = await register(this.#parts, { id, name, metadata, domains, isolation, placement })
-      await this.#edits.claimDomains(id, domains, false)
+      await this.#updates.claimDomains(id, domains, false)
       await this.#sendInstallation(row)
       const tenant = toTenant(row)
       await recordChange(events, {
@@ -224,7 +224,7 @@ export class Tenants {
   /** Requests of the tenant are answered 503 until `exitMaintenance`; its status stays as it is. */
   async enterMaintenance(id: string, request: z.input<typeof MaintenanceRequest> = {}): Promise<Tenant> {
     const { message = null, retryAfterSeconds } = parsed(MaintenanceRequest, request)
-    return this.#edits.run(id, {
+    return this.#updates.run(id, {
       action: 'tenants.enterMaintenance',
       next: ({ maintenance }, now) => ({
         maintenance: { message, retryAfterSeconds, since: maintenance?.since ?? now.toISOString() },
@@ -238,7 +238,7 @@ export class Tenants {
   }
 
   exitMaintenance(id: string): Promise<Tenant> {
-    return this.#edits.run(id, {
+    return this.#updates.run(id, {
       action: 'tenants.exitMaintenance',
       next: () => ({ maintenance: null }),
       changed: () => this.#kernel.events.publish(TenantExitedMaintenance, { tenantId: id }),
@@ -274,12 +274,12 @@ export class Tenants {
   }
 
   #edit(id: string, action: string, next: (row: TenantRow) => Partial<TenantRow>): Promise<Tenant> {
-    return this.#edits.run(id, {
+    return this.#updates.run(id, {
       action,
       next,
       changed: async (keys, before, after) => {
         if (after.metadata.plan !== before.metadata.plan) this.plans.check(after.metadata)
-        if (keys.includes('domains')) await this.#edits.claimDomains(id, after.domains, before.domains.length > 0)
+        if (keys.includes('domains')) await this.#updates.claimDomains(id, after.domains, before.domains.length > 0)
         await this.#kernel.events.publish(TenantUpdated, {
           tenantId: id,
           changed: keys as ('name' | 'metadata' | 'domains')[],

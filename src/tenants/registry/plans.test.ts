@@ -44,7 +44,7 @@ test('a plan is named in metadata, and nothing else is taken for one', async () 
   expect(tenants.plans.describe()).toEqual({ defaultPlan: 'free', resolvedBy: 'metadata', definitions })
 })
 
-test('a plan that is no longer defined counts as the default, and does not stand in the way of other edits', async () => {
+test('a plan that is no longer defined counts as the default, and does not stand in the way of other updates', async () => {
   const { id, tenants } = await openWith({})
   await tenants.setPlan(id, 'pro')
   const later = await openWith({ definitions: { free: { limits: {} } } })

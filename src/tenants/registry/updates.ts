@@ -1,6 +1,6 @@
 /**
  * Changes of what a tenant is, not of where it is in its life: name, metadata, domains, maintenance. The row is locked, so
- * two edits follow one another; what really changed is recorded, and when nothing did, nothing is written.
+ * two updates follow one another; what really changed is recorded, and when nothing did, nothing is written.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { sqlState, violatedConstraint } from '../../kernel/database/database.ts'
@@ -12,20 +12,20 @@ import { type Tenant, toTenant } from '../tenant/tenant.ts'
 import type { Registry } from './registry.ts'
 import { lockTenant } from './tenant-assertions.ts'
 
-type Editable = Pick<TenantRow, 'name' | 'metadata' | 'domains' | 'maintenance'>
-type Key = keyof Editable
+type UpdatableColumns = Pick<TenantRow, 'name' | 'metadata' | 'domains' | 'maintenance'>
+type Key = keyof UpdatableColumns
 
 const DEADLOCK = '40P01'
 
-export interface Edit {
+export interface TenantUpdate {
   /** The operation's name; it may depend on what was there before. */
   readonly action: string
-  readonly next: (row: TenantRow, now: Date) => Partial<Editable>
+  readonly next: (row: TenantRow, now: Date) => Partial<UpdatableColumns>
   /** Runs in the same transaction when something changed. */
   readonly changed: (keys: readonly Key[], before: TenantRow, after: TenantRow) => Promise<unknown>
 }
 
-export class Edits {
+export class TenantUpdates {
   readonly #kernel: Kernel
   readonly #registry: Registry
 
@@ -34,7 +34,7 @@ export class Edits {
     this.#registry = registry
   }
 
-  run(id: string, { action, next, changed }: Edit): Promise<Tenant> {
+  run(id: string, { action, next, changed }: TenantUpdate): Promise<Tenant> {
     const { database, events, clock } = this.#kernel
     return database.transaction(async () => {
       const row = await lockTenant(database, id)
@@ -79,5 +79,5 @@ export class Edits {
   }
 }
 
-const pick = (value: Partial<Editable>, keys: readonly Key[]): Partial<Editable> =>
+const pick = (value: Partial<UpdatableColumns>, keys: readonly Key[]): Partial<UpdatableColumns> =>
   Object.fromEntries(keys.map((key) => [key, value[key]]))
