@@ -3,7 +3,7 @@ import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
-import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
+import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
 import { listed, NodeRequest, pass, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
@@ -79,7 +79,7 @@ export function enforceQuota(
   quota: string,
   options?: QuotaOptions<Request>,
 ): RequestHandler<any, any, any, any> {
-  const checkpoint = quotas.enforcement(quota, options)
+  const routeCheck = quotas.enforcement(quota, options)
   return (request, response, next) => {
     const admitted = (headers: Readonly<Record<string, string>>) => {
       if (response.headersSent) return // a time-out of yours has answered
@@ -93,7 +93,7 @@ export function enforceQuota(
       if (!problem) return next(error)
       if (!response.headersSent) writeProblem(response, problem)
     }
-    passed(checkpoint, request, request.tenant).then(admitted, refused).catch(next)
+    runRouteCheck(routeCheck, request, request.tenant).then(admitted, refused).catch(next)
   }
 }
 

@@ -3,7 +3,7 @@ import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
-import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
+import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
 import {
   listed,
@@ -101,10 +101,10 @@ export function enforceQuota(
   quota: string,
   options?: QuotaOptions<FastifyRequest>,
 ): (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply | undefined> {
-  const checkpoint = quotas.enforcement(quota, options)
+  const routeCheck = quotas.enforcement(quota, options)
   return async (request, reply) => {
     try {
-      const headers = await passed(checkpoint, request, request.tenant)
+      const headers = await runRouteCheck(routeCheck, request, request.tenant)
       if (reply.sent) return reply // a time-out of yours has answered
       for (const [name, value] of Object.entries(headers)) reply.header(name, listed(reply.getHeader(name), value))
       return undefined

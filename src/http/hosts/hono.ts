@@ -6,7 +6,7 @@ import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
-import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
+import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, pass, toLoggedProblemResponse, toProblemResponse } from './guarded.ts'
@@ -97,11 +97,11 @@ export function enforceQuota(
   quota: string,
   options?: QuotaOptions<Context>,
 ): MiddlewareHandler<GuardedEnv> {
-  const checkpoint = quotas.enforcement(quota, options)
+  const routeCheck = quotas.enforcement(quota, options)
   return async (context, next) => {
     let headers: Readonly<Record<string, string>>
     try {
-      headers = await passed(checkpoint, context, context.get('tenant'))
+      headers = await runRouteCheck(routeCheck, context, context.get('tenant'))
     } catch (error) {
       const problem = toProblemResponse(error)
       if (problem) return responseOf(problem)

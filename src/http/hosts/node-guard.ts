@@ -4,7 +4,7 @@ import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
-import { passed, type QuotaEnforcing, type QuotaOptions } from '../../tenants/guard/quota-hook.ts'
+import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import { listed, NodeRequest, pass, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
@@ -62,11 +62,11 @@ export function enforceQuota<T>(
   listener: GuardedListener<T | Promise<T>>,
   options?: QuotaOptions<IncomingMessage>,
 ): GuardedListener<Promise<T | undefined>> {
-  const checkpoint = quotas.enforcement(quota, options)
+  const routeCheck = quotas.enforcement(quota, options)
   return async (incoming, outgoing, tenant) => {
     let headers: Readonly<Record<string, string>>
     try {
-      headers = await passed(checkpoint, incoming, tenant)
+      headers = await runRouteCheck(routeCheck, incoming, tenant)
     } catch (error) {
       const problem = toProblemResponse(error)
       if (!problem) throw error

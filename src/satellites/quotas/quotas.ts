@@ -15,7 +15,7 @@
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { checkCounterName, checkStanding, checkTakes, type Take, type Taken } from '../../kernel/store/counters.ts'
-import type { Checkpoint, QuotaOptions } from '../../tenants/guard/quota-hook.ts'
+import type { QuotaOptions, RouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenant } from '../../tenants/tenant/tenant.ts'
@@ -168,12 +168,12 @@ export class Quotas {
    * For a guarded route, once and not per request: what the tenant of each request has to pass. It throws what `consume` does, and
    * answers headers; with `enforce: false` it only tracks.
    */
-  enforcement<Raw>(quota: string, { enforce = true, amount = 1 }: QuotaOptions<Raw> = {}): Checkpoint<Raw> {
+  enforcement<Raw>(quota: string, { enforce = true, amount = 1 }: QuotaOptions<Raw> = {}): RouteCheck<Raw> {
     const amountOf = typeof amount === 'function' ? amount : () => amount
     checkTakes([{ name: quota, amount: typeof amount === 'function' ? 0 : amount, limit: null }])
     const mode = enforce ? 'consume' : 'track'
     return {
-      pass: async (request, tenant) => {
+      run: async (request, tenant) => {
         const wanted = [{ quota, amount: await amountOf(request) }]
         return this.#resultOf(await this.#apply(tenant, mode, wanted)).headers
       },

@@ -6,9 +6,9 @@ import { TenantNotIdentified } from '../tenant/errors.ts'
 import type { Tenant } from '../tenant/tenant.ts'
 import type { GuardedTenant } from './guard.ts'
 
-export interface Checkpoint<Raw = any> {
+export interface RouteCheck<Raw = any> {
   /** Returns headers for the response; rejects with what the request is to be answered instead. */
-  pass(request: Raw, tenant: Tenant): Promise<Readonly<Record<string, string>>>
+  run(request: Raw, tenant: Tenant): Promise<Readonly<Record<string, string>>>
 }
 
 export interface QuotaOptions<Raw = any> {
@@ -20,12 +20,12 @@ export interface QuotaOptions<Raw = any> {
 
 /** The part of `tenancy.quotas` that a route needs. */
 export interface QuotaEnforcing {
-  enforcement<Raw>(quota: string, options?: QuotaOptions<Raw>): Checkpoint<Raw>
+  enforcement<Raw>(quota: string, options?: QuotaOptions<Raw>): RouteCheck<Raw>
 }
 
 /** Of a request that the guard has let through with a tenant; without one there is nobody whose quota it could be. */
-export async function passed<Raw>(
-  checkpoint: Checkpoint<Raw>,
+export async function runRouteCheck<Raw>(
+  routeCheck: RouteCheck<Raw>,
   request: Raw,
   tenant: GuardedTenant | undefined,
 ): Promise<Readonly<Record<string, string>>> {
@@ -34,5 +34,5 @@ export async function passed<Raw>(
       'This route has a quota, and the request has no tenant. (guard() comes before enforceQuota(), and its path is not central or ignored; on a universal path the request has to name a tenant.)',
     )
   }
-  return checkpoint.pass(request, tenant.record)
+  return routeCheck.run(request, tenant.record)
 }
