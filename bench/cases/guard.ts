@@ -1,6 +1,6 @@
 /** What the guard costs by itself: who a request is for, whether it may, and the handle, with the registry's cache warm. */
 
-import { pass } from '../../src/http/hosts/guarded.ts'
+import { runGuard } from '../../src/http/hosts/guarded.ts'
 import { currentContext } from '../../src/index.ts'
 import { fromHeader, type GuardedRequest } from '../../src/tenants/guard/strategies.ts'
 import { type Bench, median, type Result } from '../measure.ts'
@@ -20,11 +20,11 @@ export const guardAlone = {
       const requests = ids.map((id) => requestOf(id))
       let admitted = 0
       const admit = (request: GuardedRequest) => {
-        const admission = guard.admit(request)
-        if (!(admission instanceof Promise) && admission.tenant) admitted++
+        const decision = guard.admit(request)
+        if (!(decision instanceof Promise) && decision.tenant) admitted++
       }
       const passed = (request: GuardedRequest) =>
-        pass(guard, request, '127.0.0.1', {
+        runGuard(guard, request, '127.0.0.1', {
           admitted: () => {
             if (currentContext().tenantId) admitted++
           },

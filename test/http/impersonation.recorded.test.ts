@@ -75,12 +75,12 @@ describe.each(hosts)('%s', (_, open) => {
   })
 
   test('the guard and the middleware let it in by one entry, of what is not the middleware’s too', async () => {
-    const entrance = here.tenancy.impersonation.entrance()
+    const authenticator = here.tenancy.impersonation.authenticator()
     const guard = createGuard(here.tenancy.tenants, {
       resolve: fromHeader(),
       authorize: async (request, { id }) => {
         const token = request.header(HEADER)
-        return typeof token === 'string' && (await entrance.enter(id, token, request)).userId === 'user-42'
+        return typeof token === 'string' && (await authenticator.authenticate(id, token, request)).userId === 'user-42'
       },
     })
     const { token, sessionId } = await begin()

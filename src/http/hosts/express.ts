@@ -5,7 +5,7 @@ import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import { listed, NodeRequest, pass, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
+import { listed, NodeRequest, runGuard, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
@@ -50,7 +50,7 @@ export function expressHandler(http: Mountable): RequestHandler {
 export function guard(by: Guard): RequestHandler {
   return (request, response, next) => {
     const guarded = nodeRequest(request)
-    pass(by, guarded, request.ip, {
+    runGuard(by, guarded, request.ip, {
       admitted({ tenant }, requestId) {
         if (response.headersSent) return // a time-out of yours has answered
         if (tenant) request.tenant = tenant

@@ -9,7 +9,7 @@ import {
   listed,
   NodeRequest,
   type ProblemResponse,
-  pass,
+  runGuard,
   toLoggedProblemResponse,
   toProblemResponse,
 } from './guarded.ts'
@@ -70,7 +70,7 @@ export function guard(by: Guard): FastifyPluginCallback {
   const plugin: FastifyPluginCallback = (app, _options, done) => {
     if (!app.hasRequestDecorator('tenant')) app.decorateRequest('tenant', undefined)
     app.addHook('onRequest', (request, reply, next) => {
-      pass(by, nodeRequest(request), request.ip, {
+      runGuard(by, nodeRequest(request), request.ip, {
         admitted({ tenant }, requestId) {
           if (tenant) request.tenant = tenant
           measure(by.traffic, tenant, reply.raw)

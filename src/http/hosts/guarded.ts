@@ -6,16 +6,16 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
 import type { TenancyError } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Admission, Guard } from '../../tenants/guard/guard.ts'
+import type { Guard, GuardDecision } from '../../tenants/guard/guard.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import { problemOf } from '../problem.ts'
 import { requestIdOf } from '../request-id.ts'
 import { baseHeaders } from '../respond.ts'
 
-export interface Passage {
+export interface GuardCallbacks {
   /** Called in the context that the handler is to run in; `requestId` is null on an ignored path. */
-  readonly admitted: (admission: Admission, requestId: string | null) => void
+  readonly admitted: (decision: GuardDecision, requestId: string | null) => void
   /** Called in the request's context, outside of the tenant that it names. */
   readonly refused: (error: unknown) => void
 }
@@ -26,31 +26,36 @@ const withoutTenant = new WeakSet<object>()
 export const isWithoutTenant = ({ raw }: GuardedRequest): boolean => withoutTenant.has(raw)
 
 /** Asks the guard, and goes on at once unless it has to ask somebody itself. */
-export function pass(guard: Guard, request: GuardedRequest, ip: string | undefined, passage: Passage): void {
+export function runGuard(
+  guard: Guard,
+  request: GuardedRequest,
+  ip: string | undefined,
+  callbacks: GuardCallbacks,
+): void {
   const outer = currentContext()
   const requestId = outer.requestId ?? requestIdOf(request.header('x-request-id'))
   const context: Context = { ...outer, requestId, ip: ip ?? outer.ip }
-  const admitted = (admission: Admission) => {
-    const isIgnored = admission.scope === 'ignored'
-    const inner = isIgnored ? outer : admittedContext(context, admission)
+  const admitted = (decision: GuardDecision) => {
+    const isIgnored = decision.scope === 'ignored'
+    const inner = isIgnored ? outer : admittedContext(context, decision)
     if (!inner.tenantId) withoutTenant.add(request.raw)
-    enterContext(inner, () => passage.admitted(admission, isIgnored ? null : requestId))
+    enterContext(inner, () => callbacks.admitted(decision, isIgnored ? null : requestId))
   }
-  const refused = (error: unknown): void => enterContext(context, () => passage.refused(error))
-  let admission: Admission | Promise<Admission>
+  const refused = (error: unknown): void => enterContext(context, () => callbacks.refused(error))
+  let decision: GuardDecision | Promise<GuardDecision>
   try {
-    admission = enterContext(context, () => guard.admit(request))
+    decision = enterContext(context, () => guard.admit(request))
   } catch (error) {
     refused(error)
     return
   }
   // What the host's own code throws on the way is its to handle, too.
-  if (admission instanceof Promise) admission.then(admitted).catch(refused)
-  else admitted(admission)
+  if (decision instanceof Promise) decision.then(admitted).catch(refused)
+  else admitted(decision)
 }
 
 /** A second guard never widens the first one's context: of another tenant it throws (`createGuard`), and without one it keeps it. */
-const admittedContext = (outer: Context, { scope, tenant, actor }: Admission): Context => ({
+const admittedContext = (outer: Context, { scope, tenant, actor }: GuardDecision): Context => ({
   ...outer,
   actor: outer.impersonation ? outer.actor : (actor ?? outer.actor),
   tenantId: scope === 'central' ? NO_TENANT : (tenant?.id ?? outer.tenantId),

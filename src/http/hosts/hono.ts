@@ -9,7 +9,7 @@ import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import type { Mountable } from '../app.ts'
-import { type ProblemResponse, pass, toLoggedProblemResponse, toProblemResponse } from './guarded.ts'
+import { type ProblemResponse, runGuard, toLoggedProblemResponse, toProblemResponse } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { lingerOnClose } from './lingering-close.ts'
 import { measure } from './measured.ts'
@@ -66,7 +66,7 @@ export interface GuardedEnv {
 export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): MiddlewareHandler<GuardedEnv> {
   return (context, next) =>
     new Promise<Response | undefined>((resolve, reject) => {
-      pass(by, new HonoRequest(context), ip(context), {
+      runGuard(by, new HonoRequest(context), ip(context), {
         admitted({ tenant }, requestId) {
           if (tenant) context.set('tenant', tenant)
           measure(by.traffic, tenant, outgoingOf(context))

@@ -22,7 +22,7 @@ export interface ImpersonationOptions {
   readonly cookie?: string
 }
 
-export interface Impersonated {
+export interface ImpersonationCallbacks {
   /** Called in the context that the handler is to run in; undefined when the request is in nobody's name. */
   readonly admitted: (impersonation: ActiveImpersonation | undefined) => void
   readonly refused: (error: unknown) => void
@@ -31,7 +31,7 @@ export interface Impersonated {
 export type ImpersonationMiddleware = (
   request: GuardedRequest,
   tenant: GuardedTenant | undefined,
-  passage: Impersonated,
+  callbacks: ImpersonationCallbacks,
 ) => void
 
 /**
@@ -42,15 +42,15 @@ export function impersonationMiddleware(
   by: Impersonating,
   options: ImpersonationOptions = {},
 ): ImpersonationMiddleware {
-  const entrance = by.entrance()
+  const authenticator = by.authenticator()
   const tokenOf = tokenReader(options)
   return (request, tenant, { admitted, refused }) => {
     const token = tokenOf(request)
     if (token === undefined) return admitted(undefined)
     if (!tenant) return isWithoutTenant(request) ? admitted(undefined) : refused(unguarded())
     const { method, path, raw } = request
-    entrance
-      .enter(tenant.id, token, { method, path, raw })
+    authenticator
+      .authenticate(tenant.id, token, { method, path, raw })
       .then((impersonation) =>
         enterContext(impersonated(currentContext(), impersonation), () => admitted(impersonation)),
       )

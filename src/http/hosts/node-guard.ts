@@ -5,7 +5,7 @@ import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
-import { listed, NodeRequest, pass, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
+import { listed, NodeRequest, runGuard, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
@@ -33,7 +33,7 @@ export function guard<T>(
   const handle = async (...request: Parameters<GuardedListener<T>>) => await listener(...request)
   return (incoming, outgoing) =>
     new Promise((resolve, reject) => {
-      pass(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, {
+      runGuard(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, {
         admitted({ tenant }, requestId) {
           if (outgoing.headersSent) return resolve(undefined) // a time-out of yours has answered
           if (requestId !== null) outgoing.setHeader('x-request-id', requestId)

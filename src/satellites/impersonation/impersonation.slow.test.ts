@@ -29,28 +29,28 @@ beforeEach(async () => {
 })
 
 const start = () => tenancy.impersonation.start(id, { userId: 'user-42', reason: 'Ticket 4711: exports fail' })
-const enter = (token: string) => tenancy.impersonation.entrance().enter(id, token, REQUEST)
+const authenticate = (token: string) => tenancy.impersonation.authenticator().authenticate(id, token, REQUEST)
 
 test('the end of a session does not wait for an unresponsive process with a request in flight', async () => {
   const proxy = await startProxy(opened.url)
   const distant = await opened.open({ database: { url: proxy.url }, role: 'api' })
   try {
     const { token, sessionId } = await start()
-    const entrance = distant.impersonation.entrance()
-    await entrance.enter(id, token, REQUEST)
+    const authenticator = distant.impersonation.authenticator()
+    await authenticator.authenticate(id, token, REQUEST)
     const silent = Promise.withResolvers<void>()
     record.onRequest = () => {
       proxy.blackhole()
       silent.resolve()
     }
-    const request = entrance.enter(id, token, REQUEST)
+    const request = authenticator.authenticate(id, token, REQUEST)
     await Promise.race([silent.promise, request])
     record.onRequest = undefined
     const [refused, ended] = await Promise.allSettled([request, tenancy.impersonation.end(sessionId)])
     expect(refused).toMatchObject({ reason: { code: 'E_DEPENDENCY_UNAVAILABLE' } })
     expect(ended).toMatchObject({ value: { sessionId, endedAt: expect.any(String) } })
     await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
-    await expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+    await expect(authenticate(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
     await tenancy.tenants.delete(id)
   } finally {
     await proxy.close()
@@ -69,7 +69,7 @@ test('the end of a session stops waiting for a request after its limit, and keep
     })
     expect(ended).toEqual({ endedAt: expect.any(String), statement_timeout: '47s' })
     await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
-    await expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+    await expect(authenticate(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
   })
   expect(record.of('impersonations.end')).toHaveLength(1)
 }, 60_000)

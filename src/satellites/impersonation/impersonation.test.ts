@@ -47,8 +47,8 @@ afterEach(() => {
 
 const start = (tenantId = id, more: object = {}) => tenancy.impersonation.start(tenantId, { ...START_OPTIONS, ...more })
 const asAlice = <T>(work: () => T): T => enterContext({ requestId: 'r-1', actor: ALICE, ip: null }, work)
-const enter = (token: string, tenantId = id, request = REQUEST) =>
-  tenancy.impersonation.entrance().enter(tenantId, token, request)
+const authenticate = (token: string, tenantId = id, request = REQUEST) =>
+  tenancy.impersonation.authenticator().authenticate(tenantId, token, request)
 const rowsOf = async (tenantId = id) =>
   (await tenancy.kernel.database.sql('select * from multitenancy.impersonations where tenant_id = $1', [tenantId])).rows
 const secondsOf = ({ createdAt, expiresAt }: { createdAt: string; expiresAt: string }) =>
@@ -183,7 +183,7 @@ describe('beginning', () => {
 
   test('is not possible in the name of a user: time would have no limit', async () => {
     const { token } = await start()
-    const active = await enter(token)
+    const active = await authenticate(token)
     await expect(enterContext(impersonated(currentContext(), active), () => start())).rejects.toThrow(
       inCode('E_FORBIDDEN'),
     )
@@ -200,7 +200,7 @@ describe('a token', () => {
     expect(await tenancy.impersonation.verify(id, token)).toEqual(active)
     clock.advance(20_000)
     await expect(tenancy.impersonation.verify(id, token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
-    await expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+    await expect(authenticate(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
   })
 
   test('that does not fit is answered the same, whatever is wrong with it', async () => {
@@ -226,7 +226,10 @@ describe('a token', () => {
       [id, 'a\0b'],
       [id, ''],
     ] as const) {
-      for (const attempt of [() => tenancy.impersonation.verify(tenantId, token), () => enter(token, tenantId)]) {
+      for (const attempt of [
+        () => tenancy.impersonation.verify(tenantId, token),
+        () => authenticate(token, tenantId),
+      ]) {
         refusals.push(
           await attempt().then(
             () => expect.fail(`${token} was let in`),
@@ -276,7 +279,7 @@ describe('ending', () => {
     await holding(tenancy, sessionId, async (release) => {
       const ending = tenancy.impersonation.end(sessionId)
       await eventually(async () => expect(await waiting()).toEqual(['ExclusiveLock']))
-      const late = expect(enter(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
+      const late = expect(authenticate(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
       await eventually(async () => expect(await waiting()).toEqual(['ExclusiveLock', 'ShareLock']))
       await release()
       await Promise.all([late, ending])
@@ -385,7 +388,7 @@ describe('the list', () => {
 describe('a request', () => {
   test('is recorded with both, before it is let in', async () => {
     const { token, sessionId } = await asAlice(() => start())
-    const active = await asAlice(() => enter(token))
+    const active = await asAlice(() => authenticate(token))
     expect(active).toMatchObject({ sessionId, userId: 'user-42', actor: ALICE })
     expect(record.of('impersonations.request')).toEqual([
       {
@@ -401,8 +404,8 @@ describe('a request', () => {
 
   test('names neither a token nor more of a path than is reasonable', async () => {
     const { token } = await start()
-    await enter(token, id, { method: 'GET', path: `/x/${token}/${token}` })
-    await enter(token, id, { method: 'GET', path: `/${'x'.repeat(9_000)}` })
+    await authenticate(token, id, { method: 'GET', path: `/x/${token}/${token}` })
+    await authenticate(token, id, { method: 'GET', path: `/${'x'.repeat(9_000)}` })
     const [first, second] = record.of('impersonations.request').map(({ after }) => String(after?.path))
     expect(first).toBe('/x/…/…')
     expect(second).toHaveLength(2_000)
@@ -411,7 +414,7 @@ describe('a request', () => {
   test('is recorded each, however many come at once', async () => {
     const { token } = await start()
     const paths = Array.from({ length: 30 }, (_, n) => `/orders/${n}`)
-    await Promise.all(paths.map((path) => enter(token, id, { method: 'GET', path })))
+    await Promise.all(paths.map((path) => authenticate(token, id, { method: 'GET', path })))
     const recorded = record.of('impersonations.request').map(({ after }) => String(after?.path))
     expect(recorded.toSorted()).toEqual(paths.toSorted())
   })
@@ -420,7 +423,7 @@ describe('a request', () => {
     for (let round = 0; round < 5; round++) {
       const { token, sessionId } = await start()
       record.entries.splice(0)
-      const attempts = Array.from({ length: 12 }, () => enter(token))
+      const attempts = Array.from({ length: 12 }, () => authenticate(token))
       const [outcomes] = await Promise.all([Promise.allSettled(attempts), tenancy.impersonation.end(sessionId)])
       const passed = outcomes.filter(({ status }) => status === 'fulfilled')
       const order = record.entries.map(({ action }) => action)
@@ -432,18 +435,18 @@ describe('a request', () => {
   test('that cannot be recorded is refused', async () => {
     const { token } = await start()
     record.failure = new Error('the disk is full')
-    await expect(enter(token)).rejects.toSatisfy(
+    await expect(authenticate(token)).rejects.toSatisfy(
       (error) =>
         DependencyUnavailable.matches(error) && !error.message.includes('disk') && error.retryAfterSeconds === 5,
     )
     record.failure = undefined
-    await enter(token)
+    await authenticate(token)
   })
 
   test('stays recorded whatever becomes of the transaction around it', async () => {
     const { token } = await start()
     const failed = tenancy.transaction(async () => {
-      await enter(token)
+      await authenticate(token)
       throw new Error('rolled back')
     })
     await expect(failed).rejects.toThrow('rolled back')
@@ -453,8 +456,8 @@ describe('a request', () => {
   test('is let in nowhere where nothing would record it', async () => {
     const unrecorded = await opened.open({ satellites: [impersonation()] as never })
     const refused = 'the tenancy needs the satellite auditLogs'
-    expect(() => unrecorded.impersonation.entrance()).toThrow(refused)
+    expect(() => unrecorded.impersonation.authenticator()).toThrow(refused)
     unrecorded.on(ChangeRecorded, () => undefined)
-    expect(() => unrecorded.impersonation.entrance()).toThrow(refused)
+    expect(() => unrecorded.impersonation.authenticator()).toThrow(refused)
   })
 })

@@ -24,7 +24,7 @@ import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { type Change, ChangeRecorded, recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { ImpersonatedRequest, ImpersonationEntrance } from '../../tenants/guard/impersonation-hook.ts'
+import type { ImpersonatedRequest, ImpersonationAuthenticator } from '../../tenants/guard/impersonation-hook.ts'
 import { assertTenantExists, lockTenant } from '../../tenants/registry/tenant-assertions.ts'
 import { Forbidden, ImpersonationInvalid } from './errors.ts'
 import { ImpersonationEnded, ImpersonationStarted } from './events.ts'
@@ -35,11 +35,11 @@ import type { ImpersonationRow } from './tables.ts'
 import { hashOf, newToken } from './token.ts'
 
 /** Then the request is refused, whatever becomes of its entry. */
-const ENTER_TIMEOUT_MS = 5_000
+const RECORD_TIMEOUT_MS = 5_000
 const PATH_LENGTH = 2_000
 
 /** As whom a request was let in. */
-interface Entered {
+interface Authenticated {
   readonly tenantId: string
   readonly token: string
   readonly impersonation: ActiveImpersonation
@@ -49,7 +49,7 @@ export class Impersonations {
   readonly #kernel: Kernel
   readonly #sessions: Sessions
   readonly #durations: Durations
-  readonly #entered = new WeakMap<object, Entered>()
+  readonly #authenticated = new WeakMap<object, Authenticated>()
 
   constructor(kernel: Kernel, durations: Durations) {
     this.#kernel = kernel
@@ -120,11 +120,11 @@ export class Impersonations {
   }
 
   /** For a route, once and not per request. Throws when nobody listens to changes, as when the audit log is off. */
-  entrance(): ImpersonationEntrance {
+  authenticator(): ImpersonationAuthenticator {
     if (!this.#kernel.events.hasHandlersWithin(ChangeRecorded)) {
       throw new Error('impersonation: nothing would record its requests; the tenancy needs the satellite auditLogs')
     }
-    return { enter: (tenantId, token, request) => this.#enterOnce(tenantId, token, request) }
+    return { authenticate: (tenantId, token, request) => this.#authenticateOnce(tenantId, token, request) }
   }
 
   /** In the transaction that deletes the tenant, whose entry in the audit log is that of their end, too. */
@@ -134,20 +134,20 @@ export class Impersonations {
 
   /** Removes what a purged tenant had; the audit log keeps what happened. */
   /** The guard's `authorize` and the middleware may both ask: of one request there is one entry. */
-  async #enterOnce(tenantId: string, token: string, request: ImpersonatedRequest): Promise<ActiveImpersonation> {
+  async #authenticateOnce(tenantId: string, token: string, request: ImpersonatedRequest): Promise<ActiveImpersonation> {
     const { raw } = request
-    const known = raw && this.#entered.get(raw)
+    const known = raw && this.#authenticated.get(raw)
     if (known && known.tenantId === tenantId && known.token === token) return known.impersonation
-    const impersonation = await this.#enter(tenantId, token, request)
-    if (raw) this.#entered.set(raw, { tenantId, token, impersonation })
+    const impersonation = await this.#authenticate(tenantId, token, request)
+    if (raw) this.#authenticated.set(raw, { tenantId, token, impersonation })
     return impersonation
   }
 
-  async #enter(tenantId: string, token: string, request: ImpersonatedRequest): Promise<ActiveImpersonation> {
+  async #authenticate(tenantId: string, token: string, request: ImpersonatedRequest): Promise<ActiveImpersonation> {
     const tokenHash = hashOf(token)
     if (tokenHash === undefined) throw notValid()
     const { database } = this.#kernel
-    const entered = database.outside(() =>
+    const authenticated = database.outside(() =>
       database.transaction(async () => {
         await this.#sessions.limit()
         const impersonation = active(await this.#sessions.hold(tenantId, tokenHash))
@@ -157,7 +157,7 @@ export class Impersonations {
       }),
     )
     try {
-      return await withTimeout(entered, ENTER_TIMEOUT_MS, () => new Error('the entry was not written in time'))
+      return await withTimeout(authenticated, RECORD_TIMEOUT_MS, () => new Error('the entry was not written in time'))
     } catch (error) {
       if (error instanceof TenancyError) throw error
       this.#kernel.log.warn({ err: error }, 'a request in the name of a user could not be recorded, and was refused')

@@ -5,7 +5,7 @@ import { createLogger } from '../../kernel/base/logger.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import type { Tenant } from '../tenant/tenant.ts'
-import { type Admission, createGuard, type GuardedTenants, type GuardOptions } from './guard.ts'
+import { createGuard, type GuardDecision, type GuardedTenants, type GuardOptions } from './guard.ts'
 import { firstOf, fromCustomDomain, fromFunction, fromHeader, fromPath, type GuardedRequest } from './strategies.ts'
 
 const NOT_IDENTIFIED = { code: 'E_TENANT_NOT_IDENTIFIED', status: 400 }
@@ -39,10 +39,10 @@ const request = ({ id, ...rest }: Asked): GuardedRequest => ({
 
 const guardOf = (options: Partial<GuardOptions> = {}, tenants: GuardedTenants = here.tenants) => {
   const { admit } = createGuard(tenants, { resolve: fromHeader(), authorize: 'anyone', ...options })
-  return async (asked: Asked): Promise<Admission> => admit(request(asked))
+  return async (asked: Asked): Promise<GuardDecision> => admit(request(asked))
 }
 
-const idOf = async (admission: Promise<Admission>) => (await admission).tenant?.id
+const idOf = async (decision: Promise<GuardDecision>) => (await decision).tenant?.id
 
 describe('a tenant', () => {
   let id: string

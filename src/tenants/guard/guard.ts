@@ -65,20 +65,20 @@ export interface GuardedTenant<Tables = any> extends TenantHandle<Tables> {
 }
 
 /** How a request is let through. `ignored`: as if there were no guard. */
-export type Admission =
+export type GuardDecision =
   | { readonly scope: 'tenant'; readonly tenant: GuardedTenant; readonly actor?: Actor | undefined }
   | { readonly scope: 'central' | 'none' | 'ignored'; readonly tenant?: undefined; readonly actor?: undefined }
 
 export interface Guard {
   /** Throws, or rejects with, what the request is to be answered. */
-  admit(request: GuardedRequest): Admission | Promise<Admission>
+  admit(request: GuardedRequest): GuardDecision | Promise<GuardDecision>
   /** Who is told of what is let through with a tenant. */
   readonly traffic?: Traffic | undefined
 }
 
-const NONE: Admission = { scope: 'none' }
-const CENTRAL: Admission = { scope: 'central' }
-const IGNORED: Admission = { scope: 'ignored' }
+const NONE: GuardDecision = { scope: 'none' }
+const CENTRAL: GuardDecision = { scope: 'central' }
+const IGNORED: GuardDecision = { scope: 'ignored' }
 
 /**
  *   const guard = tenancy.guard({ resolve: fromHeader(), authorize: isMember, ignore: ['/health'] })
@@ -97,7 +97,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     return TENANT_ID.test(id) ? (registry.peek(id) ?? registry.find(id)) : undefined
   }
 
-  const admitted = (request: GuardedRequest, located: Located): Admission | Promise<Admission> => {
+  const admitted = (request: GuardedRequest, located: Located): GuardDecision | Promise<GuardDecision> => {
     assertAgrees(located.tenant.id)
     assertUsable(located.tenant)
     tenants.assertCircuitClosed?.(located)
@@ -123,7 +123,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     return caller.then((actor) => ({ scope: 'tenant', tenant, actor }))
   }
 
-  const known = (request: GuardedRequest, located: Located | undefined): Admission | Promise<Admission> => {
+  const known = (request: GuardedRequest, located: Located | undefined): GuardDecision | Promise<GuardDecision> => {
     if (!located || located.tenant.status === 'deleted') throw noSuchTenant()
     if (authorize === 'anyone') return admitted(request, located)
     const isMember = authorize(request, located.tenant)
@@ -134,7 +134,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     return isPromise(isMember) ? Promise.resolve(isMember).then(decided) : decided(isMember)
   }
 
-  const named = (request: GuardedRequest, candidate: Candidate): Admission | Promise<Admission> => {
+  const named = (request: GuardedRequest, candidate: Candidate): GuardDecision | Promise<GuardDecision> => {
     const located = find(candidate)
     return isPromise(located) ? located.then((found) => known(request, found)) : known(request, located)
   }
@@ -145,7 +145,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
       const pathClass = classOf(request)
       if (pathClass === 'ignored') return IGNORED
       if (pathClass === 'central') return CENTRAL
-      const resolved = (candidate: Candidate | undefined): Admission | Promise<Admission> => {
+      const resolved = (candidate: Candidate | undefined): GuardDecision | Promise<GuardDecision> => {
         if (candidate) return named(request, candidate)
         if (pathClass === 'universal') return NONE
         throw TenantNotIdentified('The request does not say which tenant it is for.')

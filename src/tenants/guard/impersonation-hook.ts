@@ -12,16 +12,16 @@ export interface ImpersonatedRequest {
   readonly raw?: object
 }
 
-export interface ImpersonationEntrance {
+export interface ImpersonationAuthenticator {
   /**
    * Also for the guard's `authorize`, with the request that it is given. Answers when the token is of a session of this tenant that is on, and the request is recorded; only then may it be carried out.
    * Rejects with what it is to be answered instead.
    */
-  enter(tenantId: string, token: string, request: ImpersonatedRequest): Promise<ActiveImpersonation>
+  authenticate(tenantId: string, token: string, request: ImpersonatedRequest): Promise<ActiveImpersonation>
 }
 
 /** The part of `tenancy.impersonation` that a host's routes need. */
 export interface Impersonating {
   /** For a route, once and not per request. Throws when nothing would record what is done. */
-  entrance(): ImpersonationEntrance
+  authenticator(): ImpersonationAuthenticator
 }
