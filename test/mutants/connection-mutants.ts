@@ -44,10 +44,10 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     tests: ['src/drivers/isolation/connections/pool.test.ts'],
   },
   {
-    name: 'a mighty login accepted',
+    name: 'a privileged login accepted',
     story: 'Tenants’ queries run as a superuser, past every policy.',
     file: LOGIN_CLIENTS,
-    replace: 'await refuseMightyRole(client, scopeRole)',
+    replace: 'await rejectPrivilegedRole(client, scopeRole)',
     by: '',
     tests: LOGIN_TESTS,
   },

@@ -148,10 +148,10 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     ...byPolicies,
   },
   {
-    name: 'rows: a mighty function accepted',
+    name: 'rows: a privileged function accepted',
     story: 'A SECURITY DEFINER function of a superuser reads every tenant’s rows.',
     file: RULES,
-    replace: 'for (const name of schema.mightyFunctions) {',
+    replace: 'for (const name of schema.privilegedFunctions) {',
     by: 'for (const name of [] as string[]) {',
     ...byPolicies,
   },
@@ -164,15 +164,16 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     ...byExposure,
   },
   {
-    name: 'rows: a mighty function of another schema accepted',
+    name: 'rows: a privileged function of another schema accepted',
     story: 'A SECURITY DEFINER function in public reads every tenant’s rows.',
     file: EXPOSURE,
-    replace: "where pronamespace in (select oid from outside) and has_function_privilege(scope, mighty.oid, 'execute')",
+    replace:
+      "where pronamespace in (select oid from outside) and has_function_privilege(scope, privileged.oid, 'execute')",
     by: 'where false',
     ...byExposure,
   },
   {
-    name: 'rows: a mighty function without USAGE on its schema accepted',
+    name: 'rows: a privileged function without USAGE on its schema accepted',
     story: 'A column default calls a SECURITY DEFINER function of a private schema, by OID.',
     file: EXPOSURE,
     replace: 'where pronamespace in (select oid from outside) and',
@@ -196,7 +197,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     ...byExposure,
   },
   {
-    name: 'rows: a mighty function of an aggregate accepted',
+    name: 'rows: a privileged function of an aggregate accepted',
     story: 'Tenants may not execute a SECURITY DEFINER function, and an aggregate calls it for them.',
     file: EXPOSURE,
     replace: 'or exists (select from pg_aggregate where',
@@ -204,7 +205,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     ...byExposure,
   },
   {
-    name: 'rows: a mighty trigger function of another schema accepted',
+    name: 'rows: a privileged trigger function of another schema accepted',
     story: 'A write of one tenant changes the rows of all.',
     file: EXPOSURE,
     replace: 'where not tgisinternal and pronamespace <> shared',

@@ -65,12 +65,12 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
          from pg_roles where rolname = session_user`,
       )
       expect(Object.values(login ?? {})).toEqual(Array(6).fill(false))
-      const mighty = await outside.unscoped(
+      const privileged = await outside.unscoped(
         view,
         `select rolname from pg_roles where pg_has_role(session_user, oid, 'member') and (rolsuper or rolbypassrls or oid in
            (select relowner from pg_class where relname = 'items' and relkind = 'r'))`,
       )
-      expect(mighty).toEqual([])
+      expect(privileged).toEqual([])
     })
 
     test('a tenant may not change tables, truncate them or point at them from its own', async () => {

@@ -20,7 +20,7 @@ import {
   type SessionSettings,
   withSettings,
 } from '../scope/session-settings.ts'
-import { refuseMightyRole } from './login-rights.ts'
+import { rejectPrivilegedRole } from './login-rights.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
 /** Interval between two checks of the rights of a login. */
@@ -141,7 +141,7 @@ export class LoginClients {
       // Checked in the database of all tenants and in one of a tenant; the doctor checks each of these.
       const where = database === OWN_DATABASE ? 'own' : 'tenants'
       if (performance.now() > (this.#trustedUntil.get(where) ?? 0)) {
-        await refuseMightyRole(client, scopeRole)
+        await rejectPrivilegedRole(client, scopeRole)
         this.#trustedUntil.set(where, performance.now() + TRUSTED_MS)
       }
       const reached = await tryScope(client, pooler ? 'in full' : 'named')

@@ -13,7 +13,7 @@ export const GIVES_RIGHTS = `classid not in ('pg_catalog.pg_largeobject'::pg_cat
  * What a role is or may become, and why it must not have tenants' queries. Any statement of a tenant can make the role own objects
  * that give no rights: these must not stop the connections of all tenants. Names are qualified, as a temporary table may have them.
  */
-const MIGHT = `
+const PRIVILEGES = `
   select rolname as role, rolname = session_user as itself, case
       when rolsuper then 'is a superuser'
       when rolbypassrls then 'bypasses row security'
@@ -30,10 +30,10 @@ const MIGHT = `
   from pg_catalog.pg_roles role where pg_has_role(session_user, oid, 'member') order by itself desc`
 
 /** @param client connected as the login */
-export async function refuseMightyRole(client: pg.ClientBase, scopeRole: string): Promise<void> {
-  const { rows } = await client.query(MIGHT, [scopeRole])
-  const mighty = rows.find(({ fault }) => fault)
-  if (!mighty) return
-  const who = mighty.itself ? `the role "${mighty.role}"` : `the role may become "${mighty.role}", which`
-  throw new Error(`tenantUrl: ${who} ${mighty.fault}; tenants' queries must use one that does not`)
+export async function rejectPrivilegedRole(client: pg.ClientBase, scopeRole: string): Promise<void> {
+  const { rows } = await client.query(PRIVILEGES, [scopeRole])
+  const privileged = rows.find(({ fault }) => fault)
+  if (!privileged) return
+  const who = privileged.itself ? `the role "${privileged.role}"` : `the role may become "${privileged.role}", which`
+  throw new Error(`tenantUrl: ${who} ${privileged.fault}; tenants' queries must use one that does not`)
 }

@@ -131,14 +131,14 @@ const exposures = (schema: string, scopeRole: string): string => `
     from granted join pg_class c using (oid), input
     where c.relnamespace <> shared and not ${isExtended('pg_class', 'c.oid')}
       and c.oid is distinct from to_regclass('tenantry.fenced')),
-  mighty as (
+  privileged as (
     select p.oid, pronamespace from pg_proc p join pg_roles on pg_roles.oid = proowner
     where prosecdef and (rolsuper or rolbypassrls) and not ${isDeclared('pg_proc', 'p.oid')} and not ${isExtended('pg_proc', 'p.oid')})
-  select 'function' as kind, ${describe('pg_proc', 'mighty.oid')} as object, mighty.oid::regprocedure::text as name,
+  select 'function' as kind, ${describe('pg_proc', 'privileged.oid')} as object, privileged.oid::regprocedure::text as name,
     'public, ' || "scopeName" as detail
-  from mighty, input
-  where pronamespace in (select oid from outside) and has_function_privilege(scope, mighty.oid, 'execute')
-    or exists (select from pg_aggregate where has_function_privilege(scope, aggfnoid, 'execute') and mighty.oid in
+  from privileged, input
+  where pronamespace in (select oid from outside) and has_function_privilege(scope, privileged.oid, 'execute')
+    or exists (select from pg_aggregate where has_function_privilege(scope, aggfnoid, 'execute') and privileged.oid in
       (aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn))
   union all
   select 'setting', ${describe('pg_proc', 'p.oid')}, p.oid::regprocedure::text, split_part(setting, '=', 1)
@@ -146,8 +146,8 @@ const exposures = (schema: string, scopeRole: string): string => `
   where setting ~* '${SCOPE_SETTINGS}' and pronamespace in (select oid from outside union select shared)
     and (prorettype = 'trigger'::regtype or has_function_privilege(scope, p.oid, 'execute')) and not ${isExtended('pg_proc', 'p.oid')}
   union all
-  select 'trigger', ${describe('pg_trigger', 't.oid')}, mighty.oid::regprocedure::text, ${describe('pg_proc', 'mighty.oid')}
-  from input join pg_class c on relnamespace = shared join pg_trigger t on tgrelid = c.oid join mighty on mighty.oid = tgfoid
+  select 'trigger', ${describe('pg_trigger', 't.oid')}, privileged.oid::regprocedure::text, ${describe('pg_proc', 'privileged.oid')}
+  from input join pg_class c on relnamespace = shared join pg_trigger t on tgrelid = c.oid join privileged on privileged.oid = tgfoid
   where not tgisinternal and pronamespace <> shared
   union all
   select 'view', ${describe('pg_class', 'usable.oid')}, name, 'public, ' || "scopeName"

@@ -49,7 +49,7 @@ export function faultsOf(schema: SchemaFacts): Finding[] {
       remedy: 'revoke create on the schema from that role and from public',
     })
   }
-  for (const name of schema.mightyFunctions) {
+  for (const name of schema.privilegedFunctions) {
     faults.push({
       object: `function ${name}`,
       fault:

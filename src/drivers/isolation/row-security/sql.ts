@@ -120,7 +120,7 @@ export interface SchemaFacts {
   readonly scopeMayCreate: boolean
   readonly relations: readonly Relation[]
   /** SECURITY DEFINER functions that run past row level security and that a tenant's statement could reach. */
-  readonly mightyFunctions: readonly string[]
+  readonly privilegedFunctions: readonly string[]
 }
 
 export interface Relation {
@@ -240,7 +240,7 @@ const facts = (schema: string, scopeRole: string | undefined): string => `
       from pg_class c
       left join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
       where relnamespace = n.oid and relkind in ('r', 'p', 'v', 'm', 'f', 'S') order by relname),
-    'mightyFunctions', array(select pg_proc.oid::regprocedure from pg_proc join pg_roles on pg_roles.oid = proowner
+    'privilegedFunctions', array(select pg_proc.oid::regprocedure from pg_proc join pg_roles on pg_roles.oid = proowner
       where pronamespace = n.oid and prosecdef and (rolsuper or rolbypassrls)
         and (prorettype = 'trigger'::regtype or coalesce(has_function_privilege(scope, pg_proc.oid, 'execute'), false))
       order by 1)) as facts
