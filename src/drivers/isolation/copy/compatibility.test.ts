@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { BackupIncompatible, type CopyDescription } from '../../../tenants/isolation/copy.ts'
 import type { StoredColumn, StoredSchema } from '../catalog/tables.ts'
-import { misfits, refuseMisfit } from './compatibility.ts'
+import { assertCompatible, schemaMismatches } from './compatibility.ts'
 
 const column = (name: string, type: string, more: Partial<StoredColumn> = {}): StoredColumn => ({
   name,
@@ -93,20 +93,20 @@ test.each<[why: string, description: CopyDescription, expected: string[]]>([
     [],
   ],
 ])('a copy with %s', (_, description, expected) => {
-  expect(misfits(description, STORED)).toEqual(expected)
+  expect(schemaMismatches(description, STORED)).toEqual(expected)
 })
 
 describe('what is told', () => {
   test('names what does not fit, and not without an end', () => {
     const columns = Array.from({ length: 9 }, (_, n) => [`c${n}`, 'text'] as const)
-    expect(() => refuseMisfit(copy([ID, ...columns]), STORED)).toThrow(
+    expect(() => assertCompatible(copy([ID, ...columns]), STORED)).toThrow(
       /no column "c0" .* no column "c4" in the table "notes"; and 4 more/,
     )
-    expect(() => refuseMisfit(copy([ID]), STORED)).not.toThrow()
+    expect(() => assertCompatible(copy([ID]), STORED)).not.toThrow()
   })
 
   test('is that it cannot be restored', () => {
-    const refused = () => refuseMisfit(copy([]), STORED)
+    const refused = () => assertCompatible(copy([]), STORED)
     expect(refused).toThrow(expect.objectContaining({ code: BackupIncompatible.code, status: 409 }))
   })
 })

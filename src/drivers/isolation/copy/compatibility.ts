@@ -8,8 +8,8 @@ import type { StoredSchema, StoredTable } from '../catalog/tables.ts'
 const MAX_REPORTED = 5
 
 /** Throws `E_BACKUP_INCOMPATIBLE`, naming tables and columns. */
-export function refuseMisfit(description: CopyDescription, stored: StoredSchema): void {
-  const found = misfits(description, stored)
+export function assertCompatible(description: CopyDescription, stored: StoredSchema): void {
+  const found = schemaMismatches(description, stored)
   if (found.length === 0) return
   const more = found.length > MAX_REPORTED ? `; and ${found.length - MAX_REPORTED} more` : ''
   throw BackupIncompatible(
@@ -17,13 +17,13 @@ export function refuseMisfit(description: CopyDescription, stored: StoredSchema)
   )
 }
 
-export function misfits({ engine, tables, sequences }: CopyDescription, stored: StoredSchema): string[] {
+export function schemaMismatches({ engine, tables, sequences }: CopyDescription, stored: StoredSchema): string[] {
   const names = tables.map(({ name }) => name)
   return [
     ...names.filter((name, index) => names.indexOf(name) < index).map((name) => `the table "${name}" is in it twice`),
     ...tables.flatMap((table) => {
       const into = stored.tables.find(({ name }) => name === table.name)
-      return into ? misfitsOf(table, into, engine) : [`there is no table "${table.name}"`]
+      return into ? tableMismatches(table, into, engine) : [`there is no table "${table.name}"`]
     }),
     ...(engine === 'postgres' ? sequences : []).flatMap(({ name, lastValue }) => {
       if (!stored.sequences.some((one) => one.name === name)) return [`there is no sequence "${name}"`]
@@ -32,7 +32,7 @@ export function misfits({ engine, tables, sequences }: CopyDescription, stored: 
   ]
 }
 
-function misfitsOf(
+function tableMismatches(
   { name: table, columns }: CopyDescription['tables'][number],
   into: StoredTable,
   engine: CopyDescription['engine'],

@@ -30,7 +30,7 @@ import {
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { type Holding, LOADING, QUIET, withSettings } from '../transactions/copy-session.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
-import { refuseMisfit, withRows } from './compatibility.ts'
+import { assertCompatible, withRows } from './compatibility.ts'
 import type { LoadOptions } from './copy-load.ts'
 import { advanceSequences, refuseFarSequences, sequencesOf } from './sequences.ts'
 import { takeByScratch } from './staging-schema.ts'
@@ -124,7 +124,7 @@ function takeDirectly(
   { onPhase }: LoadOptions,
 ): Promise<Taken> {
   const { schema, searchPath, tenant, scratch, stored, facts } = shared
-  refuseMisfit(copy.description, stored)
+  assertCompatible(copy.description, stored)
   const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...QUIET }
   return withSettings(client, settings, async () => {
     const names = copy.description.tables.map(({ name }) => name)

@@ -1,7 +1,7 @@
 /**
  * Puts the rows of a copy into the tables of one schema, in a transaction of its owner that has it alone:
  *
- *   does it fit? ─► tables bared and emptied ─► COPY, table by table ─► indexes, keys, triggers back ─► sequences, views, statistics
+ *   compatible? ─► tables bared and emptied ─► COPY, table by table ─► indexes, keys, triggers back ─► sequences, views, statistics
  *
  * The tables are emptied because rows that migrations put there are in the copy too. A table that the copy does not have keeps its
  * rows: what all tenants share in one driver is made by the migrations in the others.
@@ -18,7 +18,7 @@ import { type Rows, takeTables } from '../catalog/iterate-tables.ts'
 import { all, existingIn, qualified, type StoredSchema } from '../catalog/tables.ts'
 import { LOADING, withSettings } from '../transactions/copy-session.ts'
 import { type BareOptions, bareTables } from './bulk-load.ts'
-import { refuseMisfit, withRows } from './compatibility.ts'
+import { assertCompatible, withRows } from './compatibility.ts'
 import { refreshViews } from './materialized-views.ts'
 import { sequencesOf, setSequences } from './sequences.ts'
 import { copyTableIn } from './table-in.ts'
@@ -39,7 +39,7 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
   const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenantId }
   return withSettings(client, settings, async () => {
     const stored = await existingIn(client, schema, searchPath)
-    refuseMisfit(copy.description, stored)
+    assertCompatible(copy.description, stored)
     const result = await client.query(`select current_setting('transaction_isolation') as isolation`)
     const mayFreeze = result.rows[0].isolation === 'read committed' // a snapshot that lasts would not see the rows
     const names = copy.description.tables.map(({ name }) => name)

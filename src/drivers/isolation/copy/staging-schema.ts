@@ -27,7 +27,7 @@ import {
   type Taken,
 } from '../row-security/shared-tables.ts'
 import { LOADING, QUIET, type Settings, withSettings } from '../transactions/copy-session.ts'
-import { refuseMisfit, withRows } from './compatibility.ts'
+import { assertCompatible, withRows } from './compatibility.ts'
 import { type LoadOptions, loadCopy } from './copy-load.ts'
 import { readSequences, sequencesOf } from './sequences.ts'
 
@@ -55,7 +55,7 @@ export async function takeByScratch(
   onPhase?.('migrating')
   await migrator.installOnly(client, scratch, searchPath, pending)
   const made = await existingIn(client, scratch, searchPath)
-  refuseMisfit(describing(made), shared.stored)
+  assertCompatible(describing(made), shared.stored)
   await insertAll(client, shared, made)
   await refuseOtherRows(client, shared, isPassing ? copy.description.tables : sameOf(made, copy))
   // Migrations may have taken values.

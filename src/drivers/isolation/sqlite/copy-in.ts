@@ -1,7 +1,7 @@
 /**
  * Takes a copy into a database that nobody else has yet: its rows, in one transaction.
  *
- *   does it fit? ─► triggers dropped, tables emptied ─► rows, table by table ─► numbers, triggers back, foreign keys looked at ─► COMMIT
+ *   compatible? ─► triggers dropped, tables emptied ─► rows, table by table ─► numbers, triggers back, foreign keys looked at ─► COMMIT
  *
  * Tables are emptied because rows that migrations put there are in the copy too; one that the copy does not have keeps its rows.
  * Triggers have been at work where the copy was read, so none is now. What refers to what is looked at when all rows are there.
@@ -14,7 +14,7 @@ import {
 } from '../../../tenants/isolation/copy.ts'
 import type { TransferOptions } from '../../../tenants/isolation/driver.ts'
 import { type Rows, takeTables } from '../catalog/iterate-tables.ts'
-import { refuseMisfit } from '../copy/compatibility.ts'
+import { assertCompatible } from '../copy/compatibility.ts'
 import { type CsvField, csvRows } from '../copy/csv.ts'
 import { fromPostgresCopy, fromSqliteCopy } from './copied-values.ts'
 import type { SqliteDatabase } from './database.ts'
@@ -36,7 +36,7 @@ export async function copyIn(
     const { database } = storage
     const tables = sqliteTables((text, values) => database.own(text, values))
     // What PostgreSQL calls its types says nothing here; its sequences have no others to be.
-    refuseMisfit({ ...copy.description, engine: 'sqlite' }, { tables, sequences: [] })
+    assertCompatible({ ...copy.description, engine: 'sqlite' }, { tables, sequences: [] })
     const taken = tables.filter(({ name }) => copy.description.tables.some((table) => table.name === name))
     return await database.unguarded({ shadows: taken.some(({ isShadow }) => isShadow) }, async () => {
       const triggers = emptied(database, taken)
