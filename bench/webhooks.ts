@@ -56,7 +56,7 @@ export async function inFlight(count: number, work: (n: number) => Promise<unkno
 type Post = (id: string, body: string) => Promise<void>
 
 /** Requests a second of a bare loop over one shared pool, each signed. */
-export const bareLoop = (url: string, count: number): Promise<number> =>
+export const baselineLoop = (url: string, count: number): Promise<number> =>
   loop(url, count, (post, n) => post(String(n), JSON.stringify(PAYLOAD)))
 
 /** The same, each with one row of one table: there before it is sent, marked when it is answered. What comes together goes together. */

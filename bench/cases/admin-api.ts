@@ -16,8 +16,8 @@ export const adminApi = {
   run: ({ postgresUrl, quick, say }: Bench) =>
     withTenancy(postgresUrl, async (tenancy, url) => {
       await fillRegistry(tenancy, 1_000)
-      const servers = await Promise.all([serve('admin-api', url), serve('bare-route', url)])
-      const [ours, bare] = servers
+      const servers = await Promise.all([serve('admin-api', url), serve('baseline-route', url)])
+      const [ours, baseline] = servers
       const load = (server: Server) => async () => {
         const { requests, non2xx, errors } = await autocannon({
           url: `${server.url}/admin/multitenancy/tenants/tenant-500`,
@@ -31,8 +31,8 @@ export const adminApi = {
       }
       try {
         await load(ours)()
-        await load(bare)()
-        const measured = await compare(RUNS, load(ours), load(bare))
+        await load(baseline)()
+        const measured = await compare(RUNS, load(ours), load(baseline))
         return [
           {
             name: 'GET /tenants/{id}',

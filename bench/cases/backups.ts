@@ -100,7 +100,7 @@ async function copies(say: Bench['say'], tenancy: Tenancy, url: string, rows: nu
     say(`${isolation}, ${what}: ${Math.round(rate)} rows/s`)
     return rate
   }
-  const bareImport = async (fill: (into: ReturnType<typeof copyIn>) => Promise<unknown>) => {
+  const baselineImport = async (fill: (into: ReturnType<typeof copyIn>) => Promise<unknown>) => {
     await owner.query(
       `drop table if exists bare.copied; create table bare.copied (like bare.entries including defaults)`,
     )
@@ -134,7 +134,7 @@ async function copies(say: Bench['say'], tenancy: Tenancy, url: string, rows: nu
           say(`${isolation}, ${what}: ${Math.round(rate)} rows/s`)
           return rate
         }
-      : perSecond(what, () => bareImport(fill))
+      : perSecond(what, () => baselineImport(fill))
   const suffix = isShared ? 'into a table with its indexes and as many rows' : 'and the index builds'
   try {
     const results = [

@@ -21,11 +21,11 @@ export const billingReceiver = {
              event_id text primary key, type text not null, payload jsonb not null, received_at timestamptz not null default now())`,
         )
         const ours = await serve('billing-receiver', { DATABASE_URL: url })
-        const bare = await serve('bare-receiver', { DATABASE_URL: url })
+        const baseline = await serve('baseline-receiver', { DATABASE_URL: url })
         let sent = 0
         try {
           return await withSigner(async (sign) => {
-            const load = (side: 'ours' | 'bare', server: Served) => async () => {
+            const load = (side: 'ours' | 'baseline', server: Served) => async () => {
               const events = sign(quick ? 500 : 5_000)
               const before = server.cpuMs()
               const rate = await eventsPerSecond(server.url, events)
@@ -34,10 +34,10 @@ export const billingReceiver = {
               if (side === 'ours') sent += events.length
               return rate
             }
-            const [measureOurs, measureBare] = [load('ours', ours), load('bare', bare)]
+            const [measureOurs, measureBaseline] = [load('ours', ours), load('baseline', baseline)]
             await measureOurs()
-            await measureBare()
-            const measured = await compare(RUNS, measureOurs, measureBare)
+            await measureBaseline()
+            const measured = await compare(RUNS, measureOurs, measureBaseline)
             const { rows } = await database.sql(
               `select (select count(*) from multitenancy.billing_inbox) as events, (select count(*)
                  from multitenancy_jobs.job where name = 'tenantry.ProcessProviderEvent') as jobs`,
@@ -56,7 +56,7 @@ export const billingReceiver = {
           })
         } finally {
           await ours.close()
-          await bare.close()
+          await baseline.close()
         }
       },
       { role: 'api' },

@@ -47,8 +47,8 @@ const measured = ({ postgresUrl, quick }: Bench, way: Way): Promise<Result[]> =>
       })
       const ours = firstQueries(way, url, ids)
       if (way === DATABASE) {
-        const bare = await bareConnections(tenancy, url, ids)
-        return [against('a bare connection and the query', await compare(RUNS, ours, bare), 0.8)]
+        const baseline = await baselineConnections(tenancy, url, ids)
+        return [against('a bare connection and the query', await compare(RUNS, ours, baseline), 0.8)]
       }
       const { first, ...others } = await alternate(RUNS, {
         checkout: checkouts(url, ids),
@@ -91,7 +91,7 @@ const checkouts = (url: string, ids: readonly string[]) => async (): Promise<num
   }
 }
 
-async function bareConnections({ kernel }: Tenancy, url: string, ids: readonly string[]) {
+async function baselineConnections({ kernel }: Tenancy, url: string, ids: readonly string[]) {
   const { rows } = await kernel.database.sql('select id, locator from multitenancy.tenants')
   const databases = new Map<string, string>(rows.map(({ id, locator }) => [id, locator]))
   const urlOf = (id: string): string => {

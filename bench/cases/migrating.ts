@@ -22,7 +22,7 @@ export const migrating = {
       const idle: number[] = []
       const all: TenantMigration[] = [...migrations]
 
-      const bare = (round: number) => async () => {
+      const baseline = (round: number) => async () => {
         const pool = new pg.Pool({ connectionString: url, max: CONNECTIONS })
         const ms = await timed(() =>
           forEachConcurrent(ids, CONNECTIONS, async (id) => {
@@ -60,7 +60,7 @@ export const migrating = {
         const both = await compare(
           RUNS,
           () => ours(++round)(),
-          () => bare(++round)(),
+          () => baseline(++round)(),
         )
         return [
           {

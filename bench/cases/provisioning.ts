@@ -15,14 +15,14 @@ export const provisioning = {
     const schemas = measure({
       isolation: 'schema-pg',
       count: quick ? 10 : 60,
-      bare: bareSchema,
+      baseline: baselineSchema,
       against: 'the same DDL in a loop, one transaction each',
       goals: { service: 1 / 1.3, driver: 0.9 },
     })
     const databases = measure({
       isolation: 'database-pg',
       count: quick ? 3 : 10,
-      bare: bareDatabase,
+      baseline: baselineDatabase,
       against: 'CREATE DATABASE and the same DDL in a loop',
       goals: {},
     })
@@ -38,7 +38,7 @@ interface Comparing {
   readonly isolation: string
   /** Tenants in each run. */
   readonly count: number
-  readonly bare: (owner: pg.Client, url: string, name: string) => Promise<void>
+  readonly baseline: (owner: pg.Client, url: string, name: string) => Promise<void>
   readonly against: string
   readonly goals: { readonly service?: number; readonly driver?: number }
 }
@@ -47,7 +47,7 @@ async function measured(
   say: Bench['say'],
   tenancy: Tenancy,
   url: string,
-  { isolation, count, bare, against, goals }: Comparing,
+  { isolation, count, baseline, against, goals }: Comparing,
 ): Promise<Result[]> {
   const owner = new pg.Client({ connectionString: url })
   await owner.connect()
@@ -60,8 +60,8 @@ async function measured(
     say(`${isolation}, ${what}: ${Math.round(perSecond)}/s`)
     return perSecond
   }
-  const reference = rate('bare', async (ids) => {
-    for (const id of ids) await bare(owner, url, id)
+  const reference = rate('baseline', async (ids) => {
+    for (const id of ids) await baseline(owner, url, id)
   })
   const sides = {
     service: rate('service', (ids) => Promise.all(ids.map((id) => installAll(tenancy, [id])))),
@@ -92,11 +92,11 @@ async function measured(
   }
 }
 
-async function bareSchema(owner: pg.Client, _url: string, name: string): Promise<void> {
+async function baselineSchema(owner: pg.Client, _url: string, name: string): Promise<void> {
   await owner.query(`begin; create schema "${name}"; set local search_path = "${name}"; ${FIVE_TABLES}; commit`)
 }
 
-async function bareDatabase(owner: pg.Client, url: string, name: string): Promise<void> {
+async function baselineDatabase(owner: pg.Client, url: string, name: string): Promise<void> {
   await owner.query(`create database "${name}" template template0 strategy wal_log`)
   const own = new URL(url)
   own.pathname = name

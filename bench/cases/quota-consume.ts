@@ -60,7 +60,7 @@ async function measured(
       say(`${name}, ${spread}, ${label}: ${Math.round(rate)} calls/s`)
       return rate
     }
-    const sides = [side('ours', ours), side('bare', peerBy(connections))] as const
+    const sides = [side('ours', ours), side('baseline', peerBy(connections))] as const
     for (const warmUp of sides) await warmUp()
     const both = await compare(RUNS, ...sides)
     results.push({

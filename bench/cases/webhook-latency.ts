@@ -24,7 +24,7 @@ export const webhookLatency = {
         const { webhookId } = await tenancy.webhooks.create(TENANT, { url: receiver.url, events: ['*'] })
         const count = quick ? 50 : 500
         const ours: number[] = []
-        const bare: number[] = []
+        const baseline: number[] = []
         const durable: number[] = []
         const notified = await listening(url)
         const agent = new Agent()
@@ -47,7 +47,7 @@ export const webhookLatency = {
           await sleep(PAUSE_MS)
           if (n < 20) continue
           ours.push(one)
-          bare.push(other)
+          baseline.push(other)
           durable.push(least)
         }
         await agent.close()
@@ -58,7 +58,7 @@ export const webhookLatency = {
           return { name, against, unit: 'ms', ours: mine, reference: theirs, ratio: theirs / mine }
         }
         const toBare = (share: number): Result => ({
-          ...at(share, bare, 'a bare LISTEN/NOTIFY round trip and a bare POST'),
+          ...at(share, baseline, 'a bare LISTEN/NOTIFY round trip and a bare POST'),
           goal: 0.5,
         })
         const toDurable = (share: number): Result => at(share, durable, 'a bare INSERT and a bare POST')

@@ -5,7 +5,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { alternate, type Bench, median, type Result, RUNS } from '../measure.ts'
 import { serve } from '../serve.ts'
-import { bareLoop, delivered, inFlight, outboxLoop, PAYLOAD, type Sending, withWebhooks } from '../webhooks.ts'
+import { baselineLoop, delivered, inFlight, outboxLoop, PAYLOAD, type Sending, withWebhooks } from '../webhooks.ts'
 
 const TENANTS = 32
 const SUBSCRIPTIONS = 5
@@ -47,10 +47,10 @@ const dispatchToSettled = (postgresUrl: string, url: string, events: number, run
       const dispatch = () => inFlight(events, (n) => tenancy.webhooks.dispatch(idOf(n), 'invoice.paid', PAYLOAD))
       return events / ((await sent(tenancy, events, dispatch)) / 1_000)
     }
-    const bare = () => bareLoop(`${url}/bare`, events)
+    const baseline = () => baselineLoop(`${url}/baseline`, events)
     const outbox = () => outboxLoop(`${url}/outbox`, events, databaseUrl)
-    for (const warm of [ours, bare, outbox]) await warm()
-    const measured = await alternate(runs, { bare, outbox, ours })
+    for (const warm of [ours, baseline, outbox]) await warm()
+    const measured = await alternate(runs, { baseline, outbox, ours })
     const name = 'webhooks, dispatch to settled'
     const against = 'a bare loop, undici and HMAC'
     const to = (reference: number) => ({
@@ -60,7 +60,7 @@ const dispatchToSettled = (postgresUrl: string, url: string, events: number, run
       ratio: measured.ours / reference,
     })
     return [
-      { name, against, ...to(measured.bare), goal: 0.5 },
+      { name, against, ...to(measured.baseline), goal: 0.5 },
       { name, against: `${against}, one row inserted and updated each`, ...to(measured.outbox) },
     ]
   })

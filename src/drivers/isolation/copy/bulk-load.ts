@@ -20,27 +20,27 @@ import pg from 'pg'
 import { relationsOf } from '../catalog/tables.ts'
 import { queryPinned } from '../row-security/sql.ts'
 
-export interface Bared {
+export interface BulkLoadPlan {
   readonly off: readonly string[]
   readonly on: readonly string[]
 }
 
-export interface BareOptions {
+export interface BulkLoadOptions {
   /** Whose the rows are. */
   readonly tenantId: string
-  /** They stay bare but for what says whose a row is: their rows are on their way to others. */
+  /** Only the default of `tenant_id` comes back: the rows are on their way to other tables. */
   readonly isPassing?: boolean
   /** What becomes of foreign keys to a table of the schema that is not loaded. */
   readonly others?: (table: string) => 'checked' | 'trusted' | 'gone'
 }
 
 /** Plans it, in the transaction that is going to do it. @param tables that are to be loaded, partitions not among them */
-export async function bareTables(
+export async function planBulkLoad(
   client: pg.ClientBase,
   schema: string,
   tables: readonly string[],
-  { tenantId, isPassing = false, others = () => 'checked' }: BareOptions,
-): Promise<Bared> {
+  { tenantId, isPassing = false, others = () => 'checked' }: BulkLoadOptions,
+): Promise<BulkLoadPlan> {
   if (tables.length === 0) return { off: [], on: [] }
   const [result] = (await queryPinned(client, factsText(schema, tables))) as [pg.QueryResult]
   const { indexes, constraints, triggers, deferrable, forced, fillings }: Facts = result.rows[0]
@@ -133,7 +133,7 @@ function indexBack({ name, qualifiedName, table, definition, ...index }: Index):
   ]
 }
 
-function constraintBack(constraint: Constraint, others: NonNullable<BareOptions['others']>): string[] {
+function constraintBack(constraint: Constraint, others: NonNullable<BulkLoadOptions['others']>): string[] {
   const { owner, definition, comment, other } = constraint
   const kind = other === null ? 'checked' : others(other)
   if (kind === 'gone') return []

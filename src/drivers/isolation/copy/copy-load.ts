@@ -1,7 +1,7 @@
 /**
  * Puts the rows of a copy into the tables of one schema, in a transaction of its owner that has it alone:
  *
- *   compatible? ─► tables bared and emptied ─► COPY, table by table ─► indexes, keys, triggers back ─► sequences, views, statistics
+ *   compatible? ─► tables prepared and emptied ─► COPY, table by table ─► indexes, keys, triggers back ─► sequences, views, statistics
  *
  * The tables are emptied because rows that migrations put there are in the copy too. A table that the copy does not have keeps its
  * rows: what all tenants share in one driver is made by the migrations in the others.
@@ -17,7 +17,7 @@ import type { TransferOptions } from '../../../tenants/isolation/driver.ts'
 import { type Rows, takeTables } from '../catalog/iterate-tables.ts'
 import { all, existingIn, qualified, type StoredSchema } from '../catalog/tables.ts'
 import { LOADING, withSettings } from '../transactions/copy-session.ts'
-import { type BareOptions, bareTables } from './bulk-load.ts'
+import { type BulkLoadOptions, planBulkLoad } from './bulk-load.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import { refreshViews } from './materialized-views.ts'
 import { sequencesOf, setSequences } from './sequences.ts'
@@ -30,7 +30,7 @@ export interface Target {
   readonly tenantId: string
 }
 
-export interface LoadOptions extends Pick<TransferOptions, 'onPhase'>, Omit<BareOptions, 'tenantId'> {
+export interface LoadOptions extends Pick<TransferOptions, 'onPhase'>, Omit<BulkLoadOptions, 'tenantId'> {
   readonly log: Pick<Logger, 'warn'>
 }
 
@@ -43,8 +43,8 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
     const result = await client.query(`select current_setting('transaction_isolation') as isolation`)
     const mayFreeze = result.rows[0].isolation === 'read committed' // a snapshot that lasts would not see the rows
     const names = copy.description.tables.map(({ name }) => name)
-    const bared = await bareTables(client, schema, names, { ...options, tenantId })
-    await all(client, ...bared.off, ...emptied(schema, names, stored))
+    const plan = await planBulkLoad(client, schema, names, { ...options, tenantId })
+    await all(client, ...plan.off, ...emptied(schema, names, stored))
     options.onPhase?.('loading')
     const rows = await takeTables(copy, ({ table, csv }) => {
       const { name } = table
@@ -52,7 +52,7 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
       return copyTableIn(client, { name: qualified(schema, name), isFreezing }, table, csv)
     })
     options.onPhase?.('indexing')
-    await withRows(() => all(client, ...bared.on))
+    await withRows(() => all(client, ...plan.on))
     if (!options.isPassing) await finish(client, schema, copy, stored, options.log)
     return rows
   })
