@@ -16,7 +16,7 @@ import {
 import { auditRowTables } from './audit/audit.ts'
 import { orphanedRows } from './audit/orphaned-rows.ts'
 import { RESPONSE_TIMEOUT_MS, timeoutError } from './connections/timeouts.ts'
-import { copyInRows, type RowStorage, refuseOtherLabel, scratchOf } from './copy/copy-in-shared.ts'
+import { copyInRows, type RowStorage, refuseOtherLabel, stagingSchemaOf } from './copy/copy-in-shared.ts'
 import { copyOut } from './copy/copy-out.ts'
 import { enterRows } from './copy/enter-rows.ts'
 import { advanceForImport } from './copy/sequences.ts'
@@ -265,7 +265,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       const tenant = await server.owned((client) => labelOf(client, location))
       const alone = (work: (client: pg.ClientBase) => Promise<void>) =>
         server.administer(
-          scratchOf(tenant),
+          stagingSchemaOf(tenant),
           async (client) => {
             await refuseOtherLabel(client, location, tenant)
             await work(client)

@@ -2,7 +2,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { exported, never, replayed } from '../../drivers/isolation/copy/copy.fixture.ts'
-import { scratchOf } from '../../drivers/isolation/copy/copy-in-shared.ts'
+import { stagingSchemaOf } from '../../drivers/isolation/copy/copy-in-shared.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { lockOf } from '../../drivers/isolation/transactions/owner-transaction.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
@@ -34,7 +34,7 @@ test('a request waits ten seconds for the labels at most', async () => {
 
   const busy = new pg.Client(world.url)
   await busy.connect()
-  await busy.query(`select pg_advisory_lock(${lockOf(scratchOf('acme'))})`)
+  await busy.query(`select pg_advisory_lock(${lockOf(stagingSchemaOf('acme'))})`)
   await expect(pool.query('select id from notes')).rejects.toMatchObject({
     code: 'E_DEPENDENCY_UNAVAILABLE',
     message: 'The storage of this tenant is being opened again.',

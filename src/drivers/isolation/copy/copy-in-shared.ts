@@ -2,10 +2,10 @@
  * Takes a copy into tables that all tenants of a placement share, in one transaction of their owner: what is killed in the middle
  * has changed nothing. The tables themselves are never altered, and no row of another tenant is touched.
  *
- *   directly       COPY into the shared tables, without triggers: when they have the same migrations as the copy, and the owner is one
- *                  whom row level security does not bind and who may keep triggers quiet
- *   by a scratch   else: a schema of the transaction's own, with the tables as they were when the copy was made; the rows are loaded
- *                  there, brought up to date by the migrations that the shared tables have had since, and inserted (staging-schema.ts)
+ *   directly      COPY into the shared tables, without triggers: when they have the same migrations as the copy, and the owner is one
+ *                 whom row level security does not bind and who may keep triggers quiet
+ *   via staging   else: a schema of the transaction's own, with the tables as they were when the copy was made; the rows are loaded
+ *                 there, brought up to date by the migrations that the shared tables have had since, and inserted (staging-schema.ts)
  *
  * Migrations of the placement wait until it is through: else they would wait for the tables, and everybody for them. The lock of the
  * place keeps two imports of one copy apart.
@@ -33,7 +33,7 @@ import { lockOf } from '../transactions/owner-transaction.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import type { LoadOptions } from './copy-load.ts'
 import { advanceSequences, refuseFarSequences, sequencesOf } from './sequences.ts'
-import { takeByScratch } from './staging-schema.ts'
+import { loadViaStaging } from './staging-schema.ts'
 import { copyTableIn } from './table-in.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
@@ -49,21 +49,21 @@ export async function copyInRows(
   copy: TenantCopy,
   { signal, onPhase, refuseGivenUp, hold }: TransferOptions & { readonly hold: Holding },
 ): Promise<Imported> {
-  const scratch = scratchOf(storage.tenant)
+  const stagingSchema = stagingSchemaOf(storage.tenant)
   onPhase?.('making')
   const reader = await server.owned((client) => hold(client, () => rowReader(client, storage.schema, storage)))
   const taking = async (client: pg.ClientBase) => {
     await refuseGivenUp?.()
-    const shared = await found(client, { ...storage, scratch, reader }, copy)
-    const take = isDirect(shared, copy) ? takeDirectly : takeByScratch
-    const taken = await take(client, shared, copy, { onPhase, log: server.log })
+    const shared = await found(client, { ...storage, stagingSchema, reader }, copy)
+    const load = isDirect(shared, copy) ? loadDirectly : loadViaStaging
+    const taken = await load(client, shared, copy, { onPhase, log: server.log })
     if (copy.description.isolation !== 'rowscope-pg') await refuseFarSequences(client, storage.schema, taken.sequences)
     await withRows(() => client.query('set constraints all immediate'))
-    await storage.migrator.forget(client, scratch)
-    await client.query(`drop schema if exists ${pg.escapeIdentifier(scratch)} cascade`)
+    await storage.migrator.forget(client, stagingSchema)
+    await client.query(`drop schema if exists ${pg.escapeIdentifier(stagingSchema)} cascade`)
     return { shared, taken }
   }
-  const { shared, taken } = await server.migrating(scratch, taking, { hold })
+  const { shared, taken } = await server.migrating(stagingSchema, taking, { hold })
   await server.owned((client) =>
     hold(client, () => advanceSequences(client, storage.schema, taken.sequences, shared.stored.sequences, signal)),
   )
@@ -71,13 +71,13 @@ export async function copyInRows(
 }
 
 /** A name that no tenant's storage has, of at most 63 bytes. It also names the lock of the tenant's rows. */
-export const scratchOf = (tenant: string): string =>
+export const stagingSchemaOf = (tenant: string): string =>
   `tenantry_scratch_${createHash('sha256').update(tenant).digest('hex').slice(0, 32)}`
 
 /** Locks migrations out, and looks at what there is for the tenant: nothing, else it would be mixed with the copy. */
 async function found(
   client: pg.ClientBase,
-  storage: RowStorage & { readonly scratch: string; readonly reader: RowReader },
+  storage: RowStorage & { readonly stagingSchema: string; readonly reader: RowReader },
   copy: TenantCopy,
 ): Promise<Shared> {
   const { schema, tenant, migrator, reader, location } = storage
@@ -117,13 +117,13 @@ const isDirect = ({ reader, facts, applied }: Shared, { description }: TenantCop
   reader.isExempt && facts.mayBeQuiet && applied.length === description.migrations.length
 
 /** The columns that say whose the rows are have that by default. */
-function takeDirectly(
+function loadDirectly(
   client: pg.ClientBase,
   shared: Shared,
   copy: TenantCopy,
   { onPhase }: LoadOptions,
 ): Promise<Taken> {
-  const { schema, searchPath, tenant, scratch, stored, facts } = shared
+  const { schema, searchPath, tenant, stagingSchema, stored, facts } = shared
   assertCompatible(copy.description, stored)
   const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...QUIET }
   return withSettings(client, settings, async () => {
@@ -131,16 +131,18 @@ function takeDirectly(
     const others = stored.tables
       .filter((table) => names.includes(table.name) && !isTenants(table))
       .map(({ name }) => name)
-    if (others.length > 0) await client.query(`create schema ${pg.escapeIdentifier(scratch)}`)
+    if (others.length > 0) await client.query(`create schema ${pg.escapeIdentifier(stagingSchema)}`)
     for (const name of others) {
-      await client.query(`create table ${qualified(scratch, name)} as table ${qualified(schema, name)} with no data`)
+      await client.query(
+        `create table ${qualified(stagingSchema, name)} as table ${qualified(schema, name)} with no data`,
+      )
     }
     onPhase?.('loading')
     const rows = await takeTables(copy, ({ table, csv }) => {
       const { name } = table
       return copyTableIn(
         client,
-        { name: qualified(others.includes(name) ? scratch : schema, name), isFreezing: false },
+        { name: qualified(others.includes(name) ? stagingSchema : schema, name), isFreezing: false },
         table,
         csv,
       )

@@ -2,7 +2,7 @@
  * Enters a location: its rows get the tenant's id, and those of the location that was entered get a label of their own, in one
  * transaction. What is killed in the middle has changed nothing. The fence of the tenant stands before and after it.
  *
- * An owner who may keep triggers quiet updates the rows. Else they are deleted, and inserted again by way of a scratch schema, as an
+ * An owner who may keep triggers quiet updates the rows. Else they are deleted, and inserted again by way of a staging schema, as an
  * import inserts them (staging-schema.ts).
  */
 import pg from 'pg'
@@ -18,7 +18,7 @@ import type { PostgresServer } from '../server/postgres-server.ts'
 import { type Holding, LOADING, QUIET, withSettings } from '../transactions/copy-session.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { withRows } from './compatibility.ts'
-import { type RowStorage, scratchOf } from './copy-in-shared.ts'
+import { type RowStorage, stagingSchemaOf } from './copy-in-shared.ts'
 import { from, insertAll, writable } from './staging-schema.ts'
 
 /** False where a newer location of the tenant is in use. @param storage with the tenant's id as the label */
@@ -28,7 +28,7 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
   const reader = await server.owned((client) => hold(client, () => rowReader(client, schema, storage)))
   const enter = async (client: pg.ClientBase) => {
     await client.query(
-      `select pg_advisory_xact_lock(${lockOf(scratchOf(aside))}); -- of an import into it
+      `select pg_advisory_xact_lock(${lockOf(stagingSchemaOf(aside))}); -- of an import into it
        select pg_advisory_xact_lock_shared(${lockOf(schema)}) -- of migrations`,
     )
     const entered = await enteredOf(client, location, 'for update')
@@ -52,7 +52,7 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
     await unfence(client, aside)
     return true
   }
-  return server.administer(scratchOf(tenant), (client) => hold(client, () => enter(client)))
+  return server.administer(stagingSchemaOf(tenant), (client) => hold(client, () => enter(client)))
 }
 
 /** A late process may come here when the tenant is open again: what it then writes would get the label of what is left. */
@@ -66,13 +66,17 @@ interface Label {
   readonly to: string
 }
 
-async function relabel(client: pg.ClientBase, shared: Omit<Shared, 'scratch'>, label: Label): Promise<void> {
+async function relabel(client: pg.ClientBase, shared: Omit<Shared, 'stagingSchema'>, label: Label): Promise<void> {
   if (shared.facts.mayBeQuiet) await update(client, shared, label)
   else await deleteAndInsert(client, shared, label)
 }
 
 /** Without triggers of the host's and of foreign keys: rows that refer to each other get the same label. */
-async function update(client: pg.ClientBase, { schema, stored }: Omit<Shared, 'scratch'>, label: Label): Promise<void> {
+async function update(
+  client: pg.ClientBase,
+  { schema, stored }: Omit<Shared, 'stagingSchema'>,
+  label: Label,
+): Promise<void> {
   await withSettings(client, { ...LOADING, ...QUIET }, () =>
     withoutForce(client, schema, async () => {
       for (const table of stored.tables.filter(isTenants)) {
@@ -86,17 +90,21 @@ async function update(client: pg.ClientBase, { schema, stored }: Omit<Shared, 's
 }
 
 /** Triggers of the host's for updates would change what was copied; what those for inserts change is noticed. */
-async function deleteAndInsert(client: pg.ClientBase, shared: Omit<Shared, 'scratch'>, label: Label): Promise<void> {
+async function deleteAndInsert(
+  client: pg.ClientBase,
+  shared: Omit<Shared, 'stagingSchema'>,
+  label: Label,
+): Promise<void> {
   const { schema, searchPath, scopeRole, stored } = shared
-  const scratch = scratchOf(label.from)
-  const name = pg.escapeIdentifier(scratch)
+  const stagingSchema = stagingSchemaOf(label.from)
+  const name = pg.escapeIdentifier(stagingSchema)
   const tables = stored.tables.filter(isTenants)
   await client.query(`create schema ${name}; ${rightsIn(name, pg.escapeIdentifier(scopeRole))}`)
   await withRowsOf(client, schema, label.from, async () => {
     for (const table of tables) {
       const columns = writable(table).map((column) => pg.escapeIdentifier(column.name))
       await client.query(
-        `create table ${qualified(scratch, table.name)} as
+        `create table ${qualified(stagingSchema, table.name)} as
          select ${[`${pg.escapeLiteral(label.to)} as tenant_id`, ...columns].join(', ')} from ${from(table, schema)}
          where tenant_id = ${pg.escapeLiteral(label.from)}`,
       )
@@ -105,7 +113,7 @@ async function deleteAndInsert(client: pg.ClientBase, shared: Omit<Shared, 'scra
   const rows = { tenant: label.from, searchPath, scopeRole }
   await deleteTenantRows(client, schema, rows)
   await client.query(`select set_config('${ONE_TENANT}', $1, true)`, [label.to])
-  await insertAll(client, { ...shared, tenant: label.to, scratch }, { tables })
+  await insertAll(client, { ...shared, tenant: label.to, stagingSchema }, { tables })
   await withRows(() => client.query('set constraints all immediate'))
   await client.query(`drop schema ${name} cascade`)
 }

@@ -32,34 +32,36 @@ import { type LoadOptions, loadCopy } from './copy-load.ts'
 import { readSequences, sequencesOf } from './sequences.ts'
 
 /** In the transaction that removes the schema again. */
-export async function takeByScratch(
+export async function loadViaStaging(
   client: pg.ClientBase,
   shared: Shared,
   copy: TenantCopy,
   { onPhase, log }: LoadOptions,
 ): Promise<Taken> {
-  const { scratch, searchPathOf, tenant, scopeRole, migrator, applied } = shared
-  const searchPath = searchPathOf(scratch)
+  const { stagingSchema, searchPathOf, tenant, scopeRole, migrator, applied } = shared
+  const searchPath = searchPathOf(stagingSchema)
   const copied = copy.description.migrations.map(({ name }) => name)
   const pending = applied.filter((name) => !copied.includes(name))
-  const name = pg.escapeIdentifier(scratch)
+  const name = pg.escapeIdentifier(stagingSchema)
   await client.query(`create schema ${name}; ${rightsIn(name, pg.escapeIdentifier(scopeRole))}`)
-  await migrator.installOnly(client, scratch, searchPath, copied)
-  const target = { schema: scratch, searchPath, tenantId: tenant }
+  await migrator.installOnly(client, stagingSchema, searchPath, copied)
+  const target = { schema: stagingSchema, searchPath, tenantId: tenant }
   const isPassing = pending.length === 0
   const known = isPassing ? [] : await othersOf(client, shared, copy)
-  const { foreignKeys } = await sharedFacts(client, scratch)
+  const { foreignKeys } = await sharedFacts(client, stagingSchema)
   const others = (name: string) => (known.some((table) => table.name === name) ? 'trusted' : 'gone')
   const rows = await loadCopy(client, target, copy, { onPhase, log, isPassing, others })
   for (const table of known) await fillReferred(client, shared, table, foreignKeys)
   onPhase?.('migrating')
-  await migrator.installOnly(client, scratch, searchPath, pending)
-  const made = await existingIn(client, scratch, searchPath)
+  await migrator.installOnly(client, stagingSchema, searchPath, pending)
+  const made = await existingIn(client, stagingSchema, searchPath)
   assertCompatible(describing(made), shared.stored)
   await insertAll(client, shared, made)
   await refuseOtherRows(client, shared, isPassing ? copy.description.tables : sameOf(made, copy))
   // Migrations may have taken values.
-  const sequences = await (isPassing ? sequencesOf(client, scratch, copy, made) : readSequences(client, scratch, made))
+  const sequences = await (isPassing
+    ? sequencesOf(client, stagingSchema, copy, made)
+    : readSequences(client, stagingSchema, made))
   return { rows, sequences }
 }
 
@@ -68,8 +70,8 @@ export async function takeByScratch(
  * refers to it until the rows are where they belong.
  */
 async function othersOf(client: pg.ClientBase, shared: Shared, { description }: TenantCopy): Promise<StoredTable[]> {
-  const { scratch, searchPathOf, stored } = shared
-  const { tables } = await existingIn(client, scratch, searchPathOf(scratch))
+  const { stagingSchema, searchPathOf, stored } = shared
+  const { tables } = await existingIn(client, stagingSchema, searchPathOf(stagingSchema))
   return tables.filter((table) => {
     const now = stored.tables.find(({ name }) => name === table.name)
     const isSame = writable(table).every(({ name, type }) =>
@@ -82,13 +84,13 @@ async function othersOf(client: pg.ClientBase, shared: Shared, { description }: 
 /** Migrations may touch rows that refer to what somebody has added there by hand. All else is there by migrations, or will be. */
 async function fillReferred(
   client: pg.ClientBase,
-  { scratch, schema }: Shared,
+  { stagingSchema, schema }: Shared,
   table: StoredTable,
   foreignKeys: readonly ForeignKey[],
 ): Promise<void> {
   const referring = foreignKeys.filter(({ to }) => to === table.name)
   if (referring.length === 0) return
-  const name = qualified(scratch, table.name)
+  const name = qualified(stagingSchema, table.name)
   const { rows } = await client.query(
     `select conname from pg_constraint where contype = 'f' and conrelid = $1::regclass`,
     [name],
@@ -96,7 +98,7 @@ async function fillReferred(
   for (const { conname } of rows)
     await client.query(`alter table ${name} drop constraint ${pg.escapeIdentifier(conname)}`)
   const columns = writable(table)
-  const values = columns.map((column) => valueFor(column, scratch))
+  const values = columns.map((column) => valueFor(column, stagingSchema))
   const referred = referring.map((key) => `exists (select from ${key.table} f where ${key.match})`)
   await client.query(`insert into ${name} (${columns.map((column) => pg.escapeIdentifier(column.name)).join(', ')}) overriding system value
     select ${values.join(', ')} from ${qualified(schema, table.name)} p where ${referred.join(' or ')} on conflict do nothing`)
@@ -114,7 +116,7 @@ const describing = ({ tables, sequences }: StoredSchema): CopyDescription => ({
   sequences: sequences.map(({ name }) => ({ name, lastValue: '0', isCalled: false })),
 })
 
-/** Inserts the rows of all tables of the scratch schema as the tenant's. */
+/** Inserts the rows of all tables of the staging schema as the tenant's. */
 export async function insertAll(
   client: pg.ClientBase,
   shared: Shared,
@@ -141,11 +143,11 @@ export async function insertAll(
 
 const takes = (role: string): string => `select set_config('role', ${pg.escapeLiteral(role)}, true)`
 
-function insertOf(table: StoredTable, { schema, scratch, tenant }: Shared): string {
+function insertOf(table: StoredTable, { schema, stagingSchema, tenant }: Shared): string {
   const names = writable(table).map(({ name }) => pg.escapeIdentifier(name))
   const values = writable(table).map((column) => valueFor(column, schema))
   return `insert into ${qualified(schema, table.name)} (${['tenant_id', ...names].join(', ')}) overriding system value
-    select ${[pg.escapeLiteral(tenant), ...values].join(', ')} from ${from(table, scratch)}`
+    select ${[pg.escapeLiteral(tenant), ...values].join(', ')} from ${from(table, stagingSchema)}`
 }
 
 export const writable = ({ columns }: StoredTable): StoredColumn[] =>
@@ -161,10 +163,10 @@ export const from = ({ name, isPartitioned }: StoredTable, schema: string): stri
   `${isPartitioned ? '' : 'only '}${qualified(schema, name)}`
 
 /** A migration may have made rows of whomever. */
-async function refuseOthers(client: pg.ClientBase, { scratch, tenant }: Shared, tables: readonly StoredTable[]) {
+async function refuseOthers(client: pg.ClientBase, { stagingSchema, tenant }: Shared, tables: readonly StoredTable[]) {
   const each = tables
     .filter(isTenants)
-    .map((table) => `exists (select from ${from(table, scratch)} where tenant_id <> $1)`)
+    .map((table) => `exists (select from ${from(table, stagingSchema)} where tenant_id <> $1)`)
   const { rows } = await client.query(`select ${['$1::text is null', ...each].join(' or ')} as any`, [tenant])
   if (rows[0].any)
     throw BackupIncompatible('Migrations made rows of another tenant out of the copy; nothing was changed.')
@@ -173,12 +175,12 @@ async function refuseOthers(client: pg.ClientBase, { scratch, tenant }: Shared, 
 /** Throws when what is there now is not what was inserted. */
 async function refuseChanges(
   client: pg.ClientBase,
-  { schema, scratch, tenant }: Shared,
+  { schema, stagingSchema, tenant }: Shared,
   tables: readonly StoredTable[],
 ): Promise<void> {
   for (const table of tables) {
     const columns = copiedColumns(table).map(({ name }) => `${pg.escapeIdentifier(name)}::text`)
-    const copied = `select ${columns.join(', ')} from ${from(table, scratch)}`
+    const copied = `select ${columns.join(', ')} from ${from(table, stagingSchema)}`
     const there = `select ${columns.join(', ')} from ${from(table, schema)} where tenant_id = $1`
     const { rows } = await client.query(
       `select exists (${copied} except all ${there}) or exists (${there} except all ${copied}) as changed`,

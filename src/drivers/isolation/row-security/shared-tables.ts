@@ -32,7 +32,7 @@ export interface Shared extends SharedStorage {
   /** What has been run, in order. */
   readonly applied: readonly string[]
   /** The name of a schema that nobody else has, and that is gone at the end. */
-  readonly scratch: string
+  readonly stagingSchema: string
 }
 
 /** What an import has put there. */
@@ -136,13 +136,13 @@ export async function checkForeignKeys(
 /** Of tables that all tenants read, a copy may have no row that is not there already. Throws `E_BACKUP_INCOMPATIBLE`, naming the table. */
 export async function refuseOtherRows(
   client: pg.ClientBase,
-  { schema, scratch, stored }: Shared,
+  { schema, stagingSchema, stored }: Shared,
   copied: readonly CopiedTable[],
 ): Promise<void> {
   const shared = stored.tables.filter((table) => !isTenants(table)).map(({ name }) => name)
   for (const { name, columns } of copied.filter((table) => shared.includes(table.name))) {
     const texts = columns.map((column) => `${pg.escapeIdentifier(column.name)}::text`).join(', ')
-    const [incoming, there] = [scratch, schema].map((one) => `select ${texts} from ${qualified(one, name)}`)
+    const [incoming, there] = [stagingSchema, schema].map((one) => `select ${texts} from ${qualified(one, name)}`)
     const { rows } = await client.query(`select exists (${incoming} except ${there}) as other`)
     if (rows[0].other) {
       throw BackupIncompatible(

@@ -8,7 +8,7 @@ import { WAITING_LOCKS } from '../../../testing/base/database.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { type BufferedCopy, exported, never, replayed } from '../copy/copy.fixture.ts'
-import { scratchOf } from '../copy/copy-in-shared.ts'
+import { stagingSchemaOf } from '../copy/copy-in-shared.ts'
 import { KINDS, type Kind, locationFor, openSide, type Side, withOwner } from '../copy/sides.fixture.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { PostgresServer } from './postgres-server.ts'
@@ -25,7 +25,7 @@ const OWN_STORAGE = ['schema-pg', 'database-pg'] as const
 /** Of what an import or a provision does first. */
 const LOCKS: Readonly<Record<Kind, (locator: string) => string>> = {
   'schema-pg': lockOf,
-  'rowscope-pg': (locator) => lockOf(scratchOf(locator)),
+  'rowscope-pg': (locator) => lockOf(stagingSchemaOf(locator)),
   'database-pg': (locator) => `hashtextextended(${pg.escapeLiteral(locator)}, 3)`,
 }
 
