@@ -17,7 +17,7 @@ import { publicRightsRules } from '../roles/public-rights.ts'
 import { auditRows } from '../row-security/apply.ts'
 import type { Placements } from '../server/placements.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
-import { baitsIn, canary } from './canary.ts'
+import { canary, canaryTargetsIn } from './canary.ts'
 import { DATABASE_RULES } from './database-rules.ts'
 import { ownLoginRules, sharedLogins } from './own-login-rules.ts'
 import { leftoverRules, OWNERSHIP_RULES } from './ownership-rules.ts'
@@ -46,7 +46,7 @@ export const auditSchemas = (
   onEachServer(placements, locations, async function* (server, tenantOf) {
     const rules = [...serverRules(server), ...SCHEMA_RULES]
     yield* await queryCatalog({ server, tenantOf, extensionsSchema }, rules)
-    yield* canary(server, await reading(server, (client) => baitsIn(client, [...tenantOf.keys()])))
+    yield* canary(server, await reading(server, (client) => canaryTargetsIn(client, [...tenantOf.keys()])))
   })
 
 /** @param schema with the tables that all tenants share. */
@@ -58,8 +58,8 @@ export const auditRowTables = (
   onEachServer(placements, locations, async function* (server) {
     yield* await queryCatalog({ server, extensionsSchema }, serverRules(server))
     yield* await server.owned((client) => auditSharedTables(server, client, schema))
-    const baits = await reading(server, (client) => baitsIn(client, [schema], 'tenant_id'))
-    yield* canary(server, baits, { takesRole: true })
+    const targets = await reading(server, (client) => canaryTargetsIn(client, [schema], 'tenant_id'))
+    yield* canary(server, targets, { takesRole: true })
   })
 
 /** @param schema with the tables, in each tenant's database. */

@@ -11,12 +11,12 @@ import { loginOf } from '../roles/own-login-role.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 
 const TIMEOUT_MS = 5_000
-const BAITS = 5
+const MAX_TARGETS = 5
 const REFUSED = '42501'
 /** A table or its schema went meanwhile. */
 const GONE = new Set(['42P01', '3F000'])
 
-export interface Bait {
+export interface CanaryTarget {
   readonly schema: string
   readonly table: string
 }
@@ -30,10 +30,10 @@ export interface CanaryOptions {
 
 export async function* canary(
   server: PostgresServer,
-  baits: readonly Bait[],
+  targets: readonly CanaryTarget[],
   { database, takesRole = false }: CanaryOptions = {},
 ): AsyncIterable<Finding> {
-  if (baits.length === 0) return
+  if (targets.length === 0) return
   const { scopeRole } = server
   const client = new pg.Client({
     connectionString: await server.loginUrl(database),
@@ -43,11 +43,11 @@ export async function* canary(
   client.on('error', () => undefined)
   try {
     await client.connect()
-    for (const bait of baits) {
+    for (const target of targets) {
       for (const role of takesRole ? [undefined, scopeRole] : [undefined]) {
-        if (await isReadable(client, bait, role)) {
+        if (await isReadable(client, target, role)) {
           const by = role ?? (database === undefined ? server.login : await loginOf(server, database))
-          yield unscopedRead(server, bait, { role: by, database })
+          yield unscopedRead(server, target, { role: by, database })
         }
       }
     }
@@ -61,18 +61,26 @@ export async function* canary(
 }
 
 /** A few tables with tenants' rows. */
-export async function baitsIn(client: pg.ClientBase, schemas: readonly string[], column?: string): Promise<Bait[]> {
+export async function canaryTargetsIn(
+  client: pg.ClientBase,
+  schemas: readonly string[],
+  column?: string,
+): Promise<CanaryTarget[]> {
   const { rows } = await client.query(
     `select nspname as schema, relname as table from pg_class join pg_namespace n on n.oid = relnamespace
      where nspname = any($1) and relkind in ('r', 'p')
        and ($2::text is null or exists (select from pg_attribute where attrelid = pg_class.oid and attname = $2))
      order by pg_class.oid limit $3`,
-    [schemas, column ?? null, BAITS],
+    [schemas, column ?? null, MAX_TARGETS],
   )
   return rows
 }
 
-async function isReadable(client: pg.Client, { schema, table }: Bait, role: string | undefined): Promise<boolean> {
+async function isReadable(
+  client: pg.Client,
+  { schema, table }: CanaryTarget,
+  role: string | undefined,
+): Promise<boolean> {
   const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`
   await client.query(`begin read only; set local statement_timeout = ${TIMEOUT_MS}`)
   try {
@@ -90,7 +98,7 @@ async function isReadable(client: pg.Client, { schema, table }: Bait, role: stri
 
 const unscopedRead = (
   { name }: PostgresServer,
-  { schema, table }: Bait,
+  { schema, table }: CanaryTarget,
   { role, database }: { readonly role: string; readonly database: string | undefined },
 ): Finding => ({
   severity: 'error',

@@ -11,7 +11,7 @@ import { sqlState } from '../../../kernel/database/database.ts'
 import { type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
 import { isOpenTo, loginOf } from '../roles/own-login-role.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
-import { baitsIn, canary } from './canary.ts'
+import { canary, canaryTargetsIn } from './canary.ts'
 import { type CatalogSubject, queryCatalog, reading, type TenantDatabase } from './rules.ts'
 import { rulesInside } from './tenant-database-rules.ts'
 
@@ -56,8 +56,8 @@ async function examined(
     const subject = { server, tenantOf, extensionsSchema, database: { ...database, login } }
     const found = await queryCatalog(subject, rulesInside(server, login))
     if (!isOpen) return found // nobody may connect
-    const baits = await reading(server, (client) => baitsIn(client, [schema]), name)
-    const answered = await Array.fromAsync(canary(server, baits, { database: name }))
+    const targets = await reading(server, (client) => canaryTargetsIn(client, [schema]), name)
+    const answered = await Array.fromAsync(canary(server, targets, { database: name }))
     return [...found, ...answered.map((finding) => ({ ...finding, tenantId }))]
   } catch (error) {
     if (sqlState(error) === NO_SUCH_DATABASE) return [missing(server, database)]
