@@ -1,11 +1,11 @@
-/** Takes each table of a copy once, and all of its rows; anything else is no copy of a tenant. */
+/** Iterates the tables of a copy, each once and with all of its rows; anything else is no copy of a tenant. */
 import { BackupIncompatible, type TableCopy, type TenantCopy } from '../../../tenants/isolation/copy.ts'
 
-/** How many rows were taken of each table. */
+/** How many rows were read of each table. */
 export type Rows = ReadonlyMap<string, number>
 
-/** @param take reads the table to its end, and answers how many rows of it there are. It is given the columns that were described. */
-export async function takeTables(copy: TenantCopy, take: (table: TableCopy) => Promise<number>): Promise<Rows> {
+/** @param readTable reads the table to its end, and answers how many rows of it there are. It is given the columns that were described. */
+export async function iterateTables(copy: TenantCopy, readTable: (table: TableCopy) => Promise<number>): Promise<Rows> {
   const { tables } = copy.description
   const rows = new Map<string, number>()
   for await (const { table, csv } of copy.tables()) {
@@ -13,7 +13,7 @@ export async function takeTables(copy: TenantCopy, take: (table: TableCopy) => P
     if (!described || rows.has(table.name)) {
       throw BackupIncompatible(`The copy has the table "${table.name}" twice, or without having said so.`)
     }
-    rows.set(table.name, await take({ table: described, csv }))
+    rows.set(table.name, await readTable({ table: described, csv }))
   }
   const missing = tables.find(({ name }) => !rows.has(name))
   if (missing) throw BackupIncompatible(`The copy ends before the table "${missing.name}".`)

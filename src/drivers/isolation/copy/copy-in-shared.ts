@@ -15,7 +15,7 @@ import pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import { BackupIncompatible, type TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { type Imported, StorageExists, type TransferOptions } from '../../../tenants/isolation/driver.ts'
-import { takeTables } from '../catalog/iterate-tables.ts'
+import { iterateTables } from '../catalog/iterate-tables.ts'
 import { all, existingIn, isTenants, qualified } from '../catalog/tables.ts'
 import { labelOf, type RowLocation } from '../row-security/locations.ts'
 import { type RowReader, rowReader } from '../row-security/row-reader.ts'
@@ -138,7 +138,7 @@ function loadDirectly(
       )
     }
     onPhase?.('loading')
-    const rows = await takeTables(copy, ({ table, csv }) => {
+    const rows = await iterateTables(copy, ({ table, csv }) => {
       const { name } = table
       return copyTableIn(
         client,

@@ -14,7 +14,7 @@ import type { Logger } from '../../../kernel/base/logger.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import type { TransferOptions } from '../../../tenants/isolation/driver.ts'
-import { type Rows, takeTables } from '../catalog/iterate-tables.ts'
+import { iterateTables, type Rows } from '../catalog/iterate-tables.ts'
 import { all, existingIn, qualified, type StoredSchema } from '../catalog/tables.ts'
 import { LOADING, withSettings } from '../transactions/copy-session.ts'
 import { type BulkLoadOptions, planBulkLoad } from './bulk-load.ts'
@@ -46,7 +46,7 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
     const plan = await planBulkLoad(client, schema, names, { ...options, tenantId })
     await all(client, ...plan.off, ...emptied(schema, names, stored))
     options.onPhase?.('loading')
-    const rows = await takeTables(copy, ({ table, csv }) => {
+    const rows = await iterateTables(copy, ({ table, csv }) => {
       const { name } = table
       const isFreezing = mayFreeze && !stored.tables.some((table) => table.name === name && table.isPartitioned)
       return copyTableIn(client, { name: qualified(schema, name), isFreezing }, table, csv)

@@ -13,7 +13,7 @@ import {
   type TenantCopy,
 } from '../../../tenants/isolation/copy.ts'
 import type { TransferOptions } from '../../../tenants/isolation/driver.ts'
-import { type Rows, takeTables } from '../catalog/iterate-tables.ts'
+import { iterateTables, type Rows } from '../catalog/iterate-tables.ts'
 import { assertCompatible } from '../copy/compatibility.ts'
 import { type CsvField, csvRows } from '../copy/csv.ts'
 import { fromPostgresCopy, fromSqliteCopy } from './copied-values.ts'
@@ -62,7 +62,7 @@ function emptied(database: SqliteDatabase, tables: readonly SqliteTable[]): read
 }
 
 const load = (database: SqliteDatabase, copy: TenantCopy, signal: AbortSignal): Promise<Rows> =>
-  takeTables(copy, async (table) => {
+  iterateTables(copy, async (table) => {
     await loadTable(database, table, copy.description.engine, signal)
     return database.own(`select count(*) as count from ${quoted(table.table.name)}`)[0].count
   })
