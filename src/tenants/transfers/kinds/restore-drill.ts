@@ -1,5 +1,5 @@
 /**
- * A rehearsal of a restore: everything that a restore does but for the switch. The rows of the new storage are read again and
+ * A rehearsal (test restore): everything that a restore does but for the switch. The rows of the new storage are read again and
  * compared with those of the archive, whatever order either has them in; then the storage is dropped.
  */
 import { BackupIncompatible, type TenantCopy } from '../../isolation/copy.ts'
