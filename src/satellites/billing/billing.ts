@@ -136,7 +136,7 @@ export class Billing {
       const price = priceId ?? this.#onlyPriceOf(plan ?? '')
       await this.#assertMapped(price)
       const isPlan = (item: ProviderItem) => planOfItems([item], this.part.plans) !== undefined
-      await this.sync.adopt(await this.part.payments.changePrice(id, price, isPlan))
+      await this.sync.apply(await this.part.payments.changePrice(id, price, isPlan))
       await this.#record('billing.changePlan', tenantId, id, { priceId: price })
     })
     return this.views.of(tenantId)
@@ -151,7 +151,7 @@ export class Billing {
     await this.#callProvider('billing.cancel', tenantId, async () => {
       const { id } = await this.#running(tenantId)
       if (!atPeriodEnd) await this.windows.reportNow(tenantId)
-      await this.sync.adopt(await this.part.payments.cancel(id, { atPeriodEnd }))
+      await this.sync.apply(await this.part.payments.cancel(id, { atPeriodEnd }))
       await this.#record('billing.cancel', tenantId, id, { atPeriodEnd })
     })
     return this.views.of(tenantId)

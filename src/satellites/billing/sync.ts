@@ -64,7 +64,7 @@ export class Sync {
   }
 
   /** What the provider has just answered. */
-  async adopt(subscription: ProviderSubscription): Promise<void> {
+  async apply(subscription: ProviderSubscription): Promise<void> {
     const { part, customers } = this.#parts
     const reads = new ProviderReads(part)
     const lock = () => lockCustomer(part, subscription.customerId)

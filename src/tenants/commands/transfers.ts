@@ -99,7 +99,7 @@ export const transferCommands = [
     summary: 'Make a file where the archives are a backup again, as after the backoffice was brought back from a dump',
     arguments: [id, { name: 'file', summary: 'as the doctor names it', required: true }],
     run: async ({ transfers }, { args, terminal }) => {
-      terminal.record({ ...(await transfers.backups.adopt(args.id ?? '', args.file ?? '')) })
+      terminal.record({ ...(await transfers.backups.registerArchive(args.id ?? '', args.file ?? '')) })
     },
   }),
   command<Tenants>({

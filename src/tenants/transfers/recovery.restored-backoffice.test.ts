@@ -15,8 +15,8 @@ describe('a file of no backup', () => {
     await sql('delete from multitenancy.backups where id = $1', [id])
   }
 
-  test.each([false, true])('is adopted, and can be restored; sealed: %s', async (seal) => {
-    const id = seal ? 'adopted-sealed' : 'adopted'
+  test.each([false, true])('is registered again, and can be restored; sealed: %s', async (seal) => {
+    const id = seal ? 'registered-sealed' : 'registered'
     await install(id)
     const { db } = await here.world.tenancy.tenant(id)
     await db.insertInto('notes').values({ text: 'kept' }).execute()
@@ -26,18 +26,21 @@ describe('a file of no backup', () => {
     await tenants.transfers.work(before.id, only)
     const complete = await backups.get(id, before.id)
     const key = (await here.world.files()).find((file) => file.includes(before.id)) ?? ''
-    await expect(backups.adopt(id, key)).rejects.toMatchObject({ code: 'E_BACKUP_EXISTS' })
+    await expect(backups.registerArchive(id, key)).rejects.toMatchObject({ code: 'E_BACKUP_EXISTS' })
     await forget(before.id)
     await db.deleteFrom('notes').execute()
 
     const { completedAt, note, progress, ...same } = complete
-    expect(await backups.adopt(id, key)).toMatchObject({ ...same, progress: { rows: 1, bytes: progress.bytes } })
+    expect(await backups.registerArchive(id, key)).toMatchObject({
+      ...same,
+      progress: { rows: 1, bytes: progress.bytes },
+    })
     const { transfer } = await backups.restore(id, { backupId: before.id })
     await tenants.transfers.work(transfer.id, only)
     expect(await here.world.notes(id)).toEqual(['kept'])
   })
 
-  test('is adopted by its own tenant alone, when it is whole', async () => {
+  test('is registered by its own tenant alone, when it is whole', async () => {
     await install('hers')
     await install('his')
     const { id } = await here.world.transfers.backups.create('hers')
@@ -45,16 +48,20 @@ describe('a file of no backup', () => {
     const key = `hers/${id}.1.tar.gz`
     await forget(id)
     const { backups } = here.world.transfers
-    await expect(backups.adopt('his', key)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
-    await expect(backups.adopt('his', '../hers/x.tar.gz')).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    await expect(backups.registerArchive('his', key)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    await expect(backups.registerArchive('his', '../hers/x.tar.gz')).rejects.toMatchObject({
+      code: 'E_INVALID_REQUEST',
+    })
     const bytes = await readFile(join(here.world.archives, key))
     await mkdir(join(here.world.archives, 'his'), { recursive: true })
     await writeFile(join(here.world.archives, 'his', `${id}.1.tar.gz`), bytes)
-    await expect(backups.adopt('his', `his/${id}.1.tar.gz`)).rejects.toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
+    await expect(backups.registerArchive('his', `his/${id}.1.tar.gz`)).rejects.toMatchObject({
+      code: 'E_BACKUP_INCOMPATIBLE',
+    })
     await writeFile(join(here.world.archives, key), bytes.subarray(0, -100))
-    await expect(backups.adopt('hers', key)).rejects.toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
+    await expect(backups.registerArchive('hers', key)).rejects.toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
     await rm(join(here.world.archives, key))
-    await expect(backups.adopt('hers', key)).rejects.toMatchObject({ code: 'E_ARCHIVE_MISSING' })
+    await expect(backups.registerArchive('hers', key)).rejects.toMatchObject({ code: 'E_ARCHIVE_MISSING' })
     expect((await backups.list('hers', { limit: 9 })).data).toEqual([])
     await rm(join(here.world.archives, 'his'), { recursive: true })
   })

@@ -17,7 +17,7 @@ import type { Transfer } from '../model/transfer.ts'
 import { BackupNotFound, TransferInProgress } from '../requests/errors.ts'
 import { BackupRequest, RestoreRequest } from '../requests/request-schemas.ts'
 import { assertInstalled, request } from '../requests/requests.ts'
-import { adopt } from './adopt.ts'
+import { registerArchive } from './register-archive.ts'
 import { type Backup, type BackupWithTransfer, toBackup } from './resource.ts'
 
 export interface BackupSettings {
@@ -115,9 +115,9 @@ export class Backups {
     return toBackup(row)
   }
 
-  /** Makes a file that is there a backup again, as after the backoffice was brought back from a dump; see adopt.ts. */
-  async adopt(tenantId: string, key: string): Promise<Backup> {
-    return this.get(tenantId, await adopt(this.#parts, tenantId, key))
+  /** Makes a file that is there a backup again, as after the backoffice was brought back from a dump; see register-archive.ts. */
+  async registerArchive(tenantId: string, key: string): Promise<Backup> {
+    return this.get(tenantId, await registerArchive(this.#parts, tenantId, key))
   }
 
   /** Its archive, unsealed; `E_BACKUP_INCOMPATIBLE` at the end of one that is not what was written. */

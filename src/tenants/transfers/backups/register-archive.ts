@@ -22,7 +22,7 @@ const KEY =
  * or sealed under a key that is not here; or a 400.
  * @param key of the file, as the doctor names it
  */
-export async function adopt(parts: TransferParts, tenantId: string, key: string): Promise<string> {
+export async function registerArchive(parts: TransferParts, tenantId: string, key: string): Promise<string> {
   const { database, events, clock } = parts.kernel
   const { id = '', attempt = '', sealed, ...named } = KEY.exec(key)?.groups ?? {}
   if (named.tenantId !== tenantId) {
