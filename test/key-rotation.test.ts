@@ -7,7 +7,7 @@ import { inProcess } from '../src/cli/in-process.fixture.ts'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { createLogger } from '../src/kernel/base/logger.ts'
 import { createSecrets } from '../src/kernel/crypto/crypto.ts'
-import { reseal } from '../src/kernel/database/re-encrypt.ts'
+import { reencryptColumn } from '../src/kernel/database/re-encrypt.ts'
 import { auditLogs } from '../src/satellites/audit-logs/index.ts'
 import { sso } from '../src/satellites/sso/index.ts'
 import { webhooks } from '../src/satellites/webhooks/index.ts'
@@ -34,8 +34,8 @@ test('secrets of webhooks and the key of the audit log outlive the key that they
     secrets = kernel.secrets,
   ) => {
     const all = []
-    for (const column of satellites.flatMap(({ sealed = [] }) => sealed)) {
-      all.push(await reseal(database, secrets, column, AbortSignal.timeout(10_000)))
+    for (const column of satellites.flatMap(({ encryptedColumns = [] }) => encryptedColumns)) {
+      all.push(await reencryptColumn(database, secrets, column, AbortSignal.timeout(10_000)))
     }
     return all.map(({ table, column, resealed, current, failed }) => [`${table}.${column}`, resealed, current, failed])
   }
@@ -117,7 +117,7 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
     const { webhookId } = await first.webhooks.create(id, { url: 'https://example.com/', events: ['*'] })
     await first.webhooks.delete(id, webhookId)
     await first.kernel.database.sql(`insert into multitenancy.tenant_logins values ('main', 't1_acme', $1)`, [
-      first.kernel.secrets.seal('a password', 'tenant_logins main t1_acme'),
+      first.kernel.secrets.encrypt('a password', 'tenant_logins main t1_acme'),
     ])
     await first.stop()
 
@@ -162,7 +162,7 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
 
     const second = await open(keyOf(2))
     const row = await second.sso.records.row(id)
-    expect(row && second.sso.records.openSecret(row)).toBe('a secret of the client')
+    expect(row && second.sso.records.decryptSecret(row)).toBe('a secret of the client')
     await second.stop()
   } finally {
     await tenantry.close()

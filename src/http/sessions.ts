@@ -1,5 +1,5 @@
 /**
- * A person in a browser: a sealed cookie stands for an admin token, so that the token is never in a page, a URL or a script.
+ * A person in a browser: an encrypted cookie stands for an admin token, so that the token is never in a page, a URL or a script.
  *
  * The cookie holds a session id; the session itself is in the store, bound to the token's fingerprint. Signing out deletes
  * it, and removing the token from the configuration ends it. A sign-in code is kept hashed and can be taken once.
@@ -42,7 +42,7 @@ export class Sessions {
   async open(identity: Identity, isSecure: boolean): Promise<string> {
     const id = randomToken()
     await this.#store.set(null, sessionKey(id), identity.fingerprint, SESSION_SECONDS)
-    return this.#cookie(this.#secrets.seal(id, SESSION_COOKIE), SESSION_SECONDS, isSecure)
+    return this.#cookie(this.#secrets.encrypt(id, SESSION_COOKIE), SESSION_SECONDS, isSecure)
   }
 
   async identify(request: Request): Promise<Identity | undefined> {
@@ -61,12 +61,12 @@ export class Sessions {
   #idOf(request: Request): string | undefined {
     const cookies = (request.headers.get('cookie') ?? '').split(/;\s*/)
     const start = `${cookieName(isSecure(request))}=`
-    const sealed = cookies.find((cookie) => cookie.startsWith(start))?.slice(start.length)
-    if (!sealed) return undefined
+    const encrypted = cookies.find((cookie) => cookie.startsWith(start))?.slice(start.length)
+    if (!encrypted) return undefined
     try {
-      return this.#secrets.open(sealed, SESSION_COOKIE)
+      return this.#secrets.decrypt(encrypted, SESSION_COOKIE)
     } catch {
-      return undefined // altered, or sealed under a key that is gone: nobody is signed in
+      return undefined // altered, or encrypted under a key that is gone: nobody is signed in
     }
   }
 

@@ -14,11 +14,11 @@ import { pathOf } from '../http/paths.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/base/logger.ts'
 import { once } from '../kernel/base/once.ts'
-import { sealedDiagnosis } from '../kernel/doctor/encryption.ts'
+import { encryptionDiagnosis } from '../kernel/doctor/encryption.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
 import type { Satellite } from '../tenancy/part.ts'
 import type { Role, Tenancy } from '../tenancy/tenancy.ts'
-import { SEALED_LOGINS } from '../tenants/isolation/own-logins.ts'
+import { ENCRYPTED_LOGINS } from '../tenants/isolation/own-logins.ts'
 import type { ServiceConfig } from './config.ts'
 import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
 
@@ -186,8 +186,8 @@ export async function openTenancy(
       role,
       logger: log,
     })
-    const columns = [SEALED_LOGINS, ...switchedOff.flatMap(({ sealed = [] }) => sealed)]
-    tenancy.doctor.register(sealedDiagnosis, { ...tenancy.kernel, columns })
+    const columns = [ENCRYPTED_LOGINS, ...switchedOff.flatMap(({ encryptedColumns = [] }) => encryptedColumns)]
+    tenancy.doctor.register(encryptionDiagnosis, { ...tenancy.kernel, columns })
     const stop = async (withinMs: number) => {
       try {
         const isDone = await within(tenancy.stop(), withinMs)

@@ -10,7 +10,7 @@ import type { Command } from '../kernel/api/commands.ts'
 import type { Operation } from '../kernel/api/operation.ts'
 import type { ErrorType } from '../kernel/base/errors.ts'
 import type { Migration } from '../kernel/database/migrations.ts'
-import type { SealedColumn } from '../kernel/database/re-encrypt.ts'
+import type { EncryptedColumn } from '../kernel/database/re-encrypt.ts'
 import type { Diagnosis } from '../kernel/doctor/doctor.ts'
 import type { EventType, Listener, WideListener } from '../kernel/events/events.ts'
 import type { Job, QueueCounts, Recurring } from '../kernel/jobs/jobs.ts'
@@ -50,7 +50,7 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly tenantTables?: readonly string[]
   readonly events?: readonly EventType[]
   /** Where it keeps secrets, for when the application key changes. */
-  readonly sealed?: readonly SealedColumn[]
+  readonly encryptedColumns?: readonly EncryptedColumn[]
   /** @param tenants who there is, and which plan each has */
   readonly service: (kernel: Kernel, tenants: Tenants) => Service
   readonly operations?: readonly AnyOperation<Service>[]

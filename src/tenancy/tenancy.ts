@@ -84,9 +84,9 @@ export type Role = 'all' | 'api' | 'worker' | 'command'
 export interface TenancyConfig<Satellites extends readonly Satellite[] = readonly Satellite[]> {
   /** The backoffice database; its role owns the tenants' schemas too. */
   readonly database: DatabaseOptions
-  /** 32 bytes, base64: seals secrets, signs cursors and sessions. Keep it with your backups. */
+  /** 32 bytes, base64: encrypts secrets, signs cursors and sessions. Keep it with your backups. */
   readonly appKey: string
-  /** Former application keys: they open what they sealed, and seal nothing. */
+  /** Former application keys: they decrypt what they encrypted, and encrypt nothing. */
   readonly oldAppKeys?: readonly string[]
   /** Default: `postgresStore()`, in the backoffice database. */
   readonly store?: StoreDriver | undefined
@@ -223,7 +223,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
         archives,
         keep: config.backups?.keep ?? BACKUPS_KEPT,
         everyHours: config.backups?.everyHours,
-        isSealing: config.backups?.seal ?? false,
+        isEncrypting: config.backups?.seal ?? false,
       },
     })
     const services = new Map(satellites.map((satellite) => [satellite.name, satellite.service(kernel, tenants)]))

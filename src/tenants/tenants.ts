@@ -71,7 +71,7 @@ export interface BackupsConfig extends BackupSettings {
   /** Where they are kept; undefined: none can be made. */
   readonly archives: Archives | undefined
   /** Whether they are encrypted under the application key. */
-  readonly isSealing: boolean
+  readonly isEncrypting: boolean
   /** How long what makes one may be silent before another process takes its place; default 15,000. */
   readonly leaseMs?: number | undefined
 }

@@ -135,16 +135,16 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test('a cookie that was altered is none', async () => {
     const cookie = await signIn()
-    const [name = '', sealed = ''] = cookie.split('=')
-    const parts = sealed.split('.')
+    const [name = '', encrypted = ''] = cookie.split('=')
+    const parts = encrypted.split('.')
     const altered = [
       `${name}=`,
-      `${name}=${sealed.slice(0, -1)}`,
-      `${name}=${sealed}A`,
+      `${name}=${encrypted.slice(0, -1)}`,
+      `${name}=${encrypted}A`,
       `${name}=${parts.with(3, [...(parts[3] ?? '')].reverse().join('')).join('.')}`,
       `${name}=${parts.with(2, 'AAAAAAAAAAAAAAAA').join('.')}`,
       `${name}=v1.00000000.${parts.slice(2).join('.')}`,
-      `other_session=${sealed}`,
+      `other_session=${encrypted}`,
     ]
     for (const cookie of altered) expect(await call('GET /tenants', { cookie })).toMatchObject({ status: 401 })
     expect(await call('GET /tenants', { cookie })).toMatchObject({ status: 200 })

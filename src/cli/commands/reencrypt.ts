@@ -1,31 +1,34 @@
 /**
- * `tenantry tenant:secrets:reencrypt`: see kernel/database/re-encrypt.ts. What a satellite keeps that is switched off is sealed anew as well: it
+ * `tenantry tenant:secrets:reencrypt`: see kernel/database/re-encrypt.ts. What a satellite keeps that is switched off is encrypted again as well: it
  * would be lost with the former key, and may be wanted again.
  */
 
 import { number } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
-import { countSealed, existing, type Resealed, reseal } from '../../kernel/database/re-encrypt.ts'
+import { countEncrypted, existing, type ReencryptionResult, reencryptColumn } from '../../kernel/database/re-encrypt.ts'
 import { FindingsStand } from '../../kernel/doctor/doctor.ts'
 import { satellites } from '../../service/main.ts'
-import { SEALED_LOGINS } from '../../tenants/isolation/own-logins.ts'
+import { ENCRYPTED_LOGINS } from '../../tenants/isolation/own-logins.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { withTenancy } from './with-tenancy.ts'
 
 export async function reencrypt(input: OwnInput): Promise<void> {
   const { terminal, signal } = input
   await withTenancy(input, {}, async ({ kernel: { database, secrets } }) => {
-    const columns = await existing(database, [SEALED_LOGINS, ...satellites.flatMap(({ sealed = [] }) => sealed)])
-    const total = await countSealed(database, columns)
+    const columns = await existing(database, [
+      ENCRYPTED_LOGINS,
+      ...satellites.flatMap(({ encryptedColumns = [] }) => encryptedColumns),
+    ])
+    const total = await countEncrypted(database, columns)
     const look = meter()
     let finished = 0
-    const done: Resealed[] = []
+    const done: ReencryptionResult[] = []
     for (const column of columns) {
       const onValue = () => {
         const pace = paceText(look(++finished, total))
         terminal.progress(`${number(finished)} of ${number(total)}${pace}: ${column.table}.${column.column}`)
       }
-      done.push(await reseal(database, secrets, column, signal, onValue))
+      done.push(await reencryptColumn(database, secrets, column, signal, onValue))
     }
     terminal.table(done.map((one) => ({ ...one })))
     const failed = done.reduce((sum, { failed }) => sum + failed, 0)

@@ -3,7 +3,7 @@
  * repeat itself without doing a thing twice.
  *
  * While the first request runs it holds a lease of a minute, renewed; a crash lets it run out and a repeat may begin anew.
- * `keep` inside the request's own transaction makes the change and the kept answer one. Answers are sealed.
+ * `keep` inside the request's own transaction makes the change and the kept answer one. Answers are encrypted.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { defineError } from '../base/errors.ts'
@@ -88,7 +88,7 @@ export class Idempotency {
         retryAfterSeconds: 1,
       })
     }
-    return JSON.parse(this.#secrets.open(kept.response, scope))
+    return JSON.parse(this.#secrets.decrypt(kept.response, scope))
   }
 
   #lease(scope: string, lease: string): Lease {
@@ -104,7 +104,7 @@ export class Idempotency {
     renewal.unref()
     return {
       keep: async (response) => {
-        const { rows } = await update('response = $3', this.#secrets.seal(JSON.stringify(response), scope))
+        const { rows } = await update('response = $3', this.#secrets.encrypt(JSON.stringify(response), scope))
         if (rows.length === 0) throw IdempotencyInProgress('Another request took over this Idempotency-Key.')
       },
       release: async () => {

@@ -12,82 +12,82 @@ const secrets = createSecrets(oldKey)
 const rotated = createSecrets(newKey, [oldKey])
 
 /** Faster than `expect().toThrow()`, for thousands of values. */
-function opens(sealed: string): boolean {
+function canDecrypt(encrypted: string): boolean {
   try {
-    secrets.open(sealed, 'row 1')
+    secrets.decrypt(encrypted, 'row 1')
     return true
   } catch {
     return false
   }
 }
 
-describe('a sealed value', () => {
-  test('opens to what was sealed, whatever it is', () => {
+describe('an encrypted value', () => {
+  test('decrypts to what was encrypted, whatever it is', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (plain, binding) => {
-        expect(secrets.open(secrets.seal(plain, binding), binding)).toBe(plain)
+        expect(secrets.decrypt(secrets.encrypt(plain, binding), binding)).toBe(plain)
       }),
     )
   })
 
   test('shows nothing of it, and is never the same twice', () => {
-    const first = secrets.seal('correct horse', 'webhook 1')
+    const first = secrets.encrypt('correct horse', 'webhook 1')
     expect(first).toMatch(/^v1\.[0-9a-f]{8}\.[\w-]{16}\.[\w-]+$/)
     expect(first).not.toContain(Buffer.from('correct horse').toString('base64url').slice(0, 8))
-    expect(secrets.seal('correct horse', 'webhook 1')).not.toBe(first)
+    expect(secrets.encrypt('correct horse', 'webhook 1')).not.toBe(first)
   })
 
   test('does not open where it does not belong', () => {
-    const sealed = secrets.seal('correct horse', 'webhook 1')
-    expect(() => secrets.open(sealed, 'webhook 2')).toThrow()
-    expect(() => secrets.open(sealed, '')).toThrow()
+    const encrypted = secrets.encrypt('correct horse', 'webhook 1')
+    expect(() => secrets.decrypt(encrypted, 'webhook 2')).toThrow()
+    expect(() => secrets.decrypt(encrypted, '')).toThrow()
   })
 
   test.each(['', 'k', 'ab', 'abc'])('does not open when any one character is another: %j', (plain) => {
-    const sealed = secrets.seal(plain, 'row 1')
-    const altered = [...sealed].flatMap((kept, index) =>
+    const encrypted = secrets.encrypt(plain, 'row 1')
+    const altered = [...encrypted].flatMap((kept, index) =>
       [...BASE64URL, '.', '=', ' ']
         .filter((other) => other !== kept)
-        .map((other) => sealed.slice(0, index) + other + sealed.slice(index + 1)),
+        .map((other) => encrypted.slice(0, index) + other + encrypted.slice(index + 1)),
     )
-    expect(altered.length).toBeGreaterThan(60 * sealed.length)
-    expect(altered.filter(opens)).toEqual([])
-    expect(opens(sealed)).toBe(true)
+    expect(altered.length).toBeGreaterThan(60 * encrypted.length)
+    expect(altered.filter(canDecrypt)).toEqual([])
+    expect(canDecrypt(encrypted)).toBe(true)
   })
 
   test('does not open when it is cut short or longer, so that no short tag is accepted', () => {
-    const sealed = secrets.seal('k', 'row 1')
-    for (let length = 0; length < sealed.length; length++) {
-      expect(() => secrets.open(sealed.slice(0, length), 'row 1'), sealed.slice(0, length)).toThrow()
+    const encrypted = secrets.encrypt('k', 'row 1')
+    for (let length = 0; length < encrypted.length; length++) {
+      expect(() => secrets.decrypt(encrypted.slice(0, length), 'row 1'), encrypted.slice(0, length)).toThrow()
     }
-    const [version, keyId, iv, body = ''] = sealed.split('.')
+    const [version, keyId, iv, body = ''] = encrypted.split('.')
     const tag = Buffer.from(body, 'base64url').subarray(-16)
     for (const bytes of [4, 8, 12, 13, 14, 15]) {
       const shortTag = tag.subarray(0, bytes).toString('base64url')
-      expect(() => secrets.open([version, keyId, iv, shortTag].join('.'), 'row 1')).toThrow('altered')
+      expect(() => secrets.decrypt([version, keyId, iv, shortTag].join('.'), 'row 1')).toThrow('altered')
     }
-    for (const more of ['A', '.', '.A', '\n']) expect(() => secrets.open(sealed + more, 'row 1')).toThrow()
+    for (const more of ['A', '.', '.A', '\n']) expect(() => secrets.decrypt(encrypted + more, 'row 1')).toThrow()
   })
 })
 
 describe('after a rotation', () => {
-  const before = secrets.seal('correct horse', 'row 1')
+  const before = secrets.encrypt('correct horse', 'row 1')
 
   test('old values open, and are told from new ones', () => {
-    expect(rotated.open(before, 'row 1')).toBe('correct horse')
+    expect(rotated.decrypt(before, 'row 1')).toBe('correct horse')
     expect(rotated.isCurrent(before)).toBe(false)
     expect(secrets.isCurrent(before)).toBe(true)
   })
 
   test('new values are under the new key alone', () => {
-    const after = rotated.seal('correct horse', 'row 1')
+    const after = rotated.encrypt('correct horse', 'row 1')
     expect(rotated.isCurrent(after)).toBe(true)
-    expect(createSecrets(newKey).open(after, 'row 1')).toBe('correct horse')
-    expect(() => secrets.open(after, 'row 1')).toThrow('not configured')
+    expect(createSecrets(newKey).decrypt(after, 'row 1')).toBe('correct horse')
+    expect(() => secrets.decrypt(after, 'row 1')).toThrow('not configured')
   })
 
   test('once the old key is gone, old values say why they do not open', () => {
-    expect(() => createSecrets(newKey).open(before, 'row 1')).toThrow('not configured')
+    expect(() => createSecrets(newKey).decrypt(before, 'row 1')).toThrow('not configured')
   })
 
   test('old signatures hold, new ones are under the new key', () => {
@@ -104,19 +104,21 @@ describe('a sealed stream', () => {
   }
   const bytesOf = async (chunks: AsyncIterable<Buffer>) => Buffer.concat(await Array.fromAsync(chunks))
   const plain = randomBytes(100_000)
-  const sealedByOld = () => bytesOf(secrets.sealStream(one(plain), 'backup 1'))
+  const encryptedByOld = () => bytesOf(secrets.encryptStream(one(plain), 'backup 1'))
 
   test('opens under the key that it was sealed with, old or new', async () => {
-    expect(await bytesOf(secrets.openStream(one(await sealedByOld()), 'backup 1'))).toEqual(plain)
-    expect(await bytesOf(rotated.openStream(one(await sealedByOld()), 'backup 1'))).toEqual(plain)
-    const after = await bytesOf(rotated.sealStream(one(plain), 'backup 1'))
-    expect(await bytesOf(createSecrets(newKey).openStream(one(after), 'backup 1'))).toEqual(plain)
+    expect(await bytesOf(secrets.decryptStream(one(await encryptedByOld()), 'backup 1'))).toEqual(plain)
+    expect(await bytesOf(rotated.decryptStream(one(await encryptedByOld()), 'backup 1'))).toEqual(plain)
+    const after = await bytesOf(rotated.encryptStream(one(plain), 'backup 1'))
+    expect(await bytesOf(createSecrets(newKey).decryptStream(one(after), 'backup 1'))).toEqual(plain)
   })
 
   test('does not open under others, nor where it does not belong', async () => {
-    const sealed = await sealedByOld()
-    await expect(bytesOf(createSecrets(newKey).openStream(one(sealed), 'backup 1'))).rejects.toThrow('not configured')
-    await expect(bytesOf(secrets.openStream(one(sealed), 'backup 2'))).rejects.toThrow('altered')
+    const encrypted = await encryptedByOld()
+    await expect(bytesOf(createSecrets(newKey).decryptStream(one(encrypted), 'backup 1'))).rejects.toThrow(
+      'not configured',
+    )
+    await expect(bytesOf(secrets.decryptStream(one(encrypted), 'backup 2'))).rejects.toThrow('altered')
   })
 })
 

@@ -28,18 +28,18 @@ export interface StreamKey {
   readonly secret: Buffer
 }
 
-/** How many bytes `isSealed` looks at. */
+/** How many bytes `isEncrypted` looks at. */
 export const MAGIC_BYTES = MAGIC.length
 
-/** Whether bytes that begin so are a sealed stream. */
-export const isSealed = (first: Uint8Array): boolean => MAGIC.equals(first.subarray(0, MAGIC.length))
+/** Whether bytes that begin so are an encrypted stream. */
+export const isEncrypted = (first: Uint8Array): boolean => MAGIC.equals(first.subarray(0, MAGIC.length))
 
 /** A stream that is not sealed, was altered or cut, is bound to something else, or is under a key that nobody has. */
-export class NotOpened extends Error {
-  override readonly name = 'NotOpened'
+export class DecryptionError extends Error {
+  override readonly name = 'DecryptionError'
 }
 
-export async function* sealed(
+export async function* encryptStream(
   chunks: AsyncIterable<Uint8Array>,
   binding: string,
   key: StreamKey,
@@ -47,12 +47,14 @@ export async function* sealed(
   const plain = new ByteSource(chunks)
   try {
     const header = Buffer.concat([MAGIC, Buffer.from(key.id, 'latin1'), randomBytes(SALT_BYTES)])
-    const seal = chunkCipher(header, binding, key.secret)
+    const streamCipher = chunkCipher(header, binding, key.secret)
     yield header
     for (let number = 0, isLast = false; !isLast; number++) {
       const pieces = await plain.pieces(CHUNK_BYTES)
       isLast = !(await plain.hasMore())
-      const cipher = createCipheriv('aes-256-gcm', seal.key, nonce(number, isLast)).setAAD(seal.authenticated)
+      const cipher = createCipheriv('aes-256-gcm', streamCipher.key, nonce(number, isLast)).setAAD(
+        streamCipher.authenticated,
+      )
       yield Buffer.concat([...pieces.map((piece) => cipher.update(piece)), cipher.final(), cipher.getAuthTag()])
     }
   } finally {
@@ -60,8 +62,8 @@ export async function* sealed(
   }
 }
 
-/** Throws `NotOpened`; what `chunks` throws passes as it is. */
-export async function* unsealed(
+/** Throws `DecryptionError`; what `chunks` throws passes as it is. */
+export async function* decryptStream(
   chunks: AsyncIterable<Uint8Array>,
   binding: string,
   keys: readonly StreamKey[],
@@ -69,15 +71,16 @@ export async function* unsealed(
   const source = new ByteSource(chunks)
   try {
     const header = await source.exactly(HEADER_BYTES)
-    if (!isSealed(header) || header.length < HEADER_BYTES) throw new NotOpened('not a sealed stream, or altered')
+    if (!isEncrypted(header) || header.length < HEADER_BYTES)
+      throw new DecryptionError('not a sealed stream, or altered')
     const id = header.toString('latin1', MAGIC.length, MAGIC.length + KEY_ID_BYTES)
     const key = keys.find((one) => one.id === id)
-    if (!key) throw new NotOpened('sealed under an application key that is not configured')
-    const seal = chunkCipher(header, binding, key.secret)
+    if (!key) throw new DecryptionError('sealed under an application key that is not configured')
+    const streamCipher = chunkCipher(header, binding, key.secret)
     for (let number = 0, isLast = false; !isLast; number++) {
       const chunk = await source.exactly(CHUNK_BYTES + TAG_BYTES)
       isLast = !(await source.hasMore())
-      const plain = opened(chunk, seal, nonce(number, isLast))
+      const plain = decryptChunk(chunk, streamCipher, nonce(number, isLast))
       if (plain.length > 0) yield plain
     }
   } finally {
@@ -99,9 +102,9 @@ function chunkCipher(header: Buffer, binding: string, secret: Buffer): ChunkCiph
   }
 }
 
-function opened(chunk: Buffer, { key, authenticated }: ChunkCipher, iv: Buffer): Buffer {
+function decryptChunk(chunk: Buffer, { key, authenticated }: ChunkCipher, iv: Buffer): Buffer {
   // Node would take a tag of 4 bytes for a whole one.
-  if (chunk.length < TAG_BYTES) throw new NotOpened('not a sealed stream, or altered')
+  if (chunk.length < TAG_BYTES) throw new DecryptionError('not a sealed stream, or altered')
   const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: TAG_BYTES })
     .setAAD(authenticated)
     .setAuthTag(chunk.subarray(-TAG_BYTES))
@@ -109,7 +112,7 @@ function opened(chunk: Buffer, { key, authenticated }: ChunkCipher, iv: Buffer):
   try {
     decipher.final() // in this mode it checks the tag and answers no bytes
   } catch (cause) {
-    throw new NotOpened('not a sealed stream, or altered', { cause })
+    throw new DecryptionError('not a sealed stream, or altered', { cause })
   }
   return plain
 }

@@ -1,6 +1,6 @@
 /**
- * After a change of the application key: what was sealed under a former one is sealed anew, so that the former one can go. Row by row,
- * and only where the row still holds what was opened: what somebody writes meanwhile is sealed under the present key anyhow. Safe to
+ * After a change of the application key: what was encrypted under a former one is encrypted again, so that the former one can go. Row by row,
+ * and only where the row still holds what was decrypted: what somebody writes meanwhile is encrypted under the present key anyhow. Safe to
  * repeat, and to run beside everything else.
  */
 import type { Secrets } from '../crypto/crypto.ts'
@@ -8,8 +8,8 @@ import type { Database } from './database.ts'
 
 const READ_AT_ONCE = 500
 
-/** Where a part keeps sealed values. An empty one was erased, as of a deleted webhook. */
-export interface SealedColumn {
+/** Where a part keeps encrypted values. An empty one was erased, as of a deleted webhook. */
+export interface EncryptedColumn {
   readonly table: string
   /** Of the row, unique; what it is compared as text. */
   readonly key: string
@@ -20,18 +20,18 @@ export interface SealedColumn {
   readonly about?: { readonly whose: string; readonly lost: string }
 }
 
-export interface Resealed {
+export interface ReencryptionResult {
   readonly table: string
   readonly column: string
   readonly resealed: number
-  /** Sealed under the present key already. */
+  /** Encrypted under the present key already. */
   readonly current: number
   /** Under a key that is not configured, or altered. */
   readonly failed: number
 }
 
 /** Those that the database has: what was never switched on has no table, and what has been off for long may lack a column. */
-export async function existing(database: Database, columns: readonly SealedColumn[]): Promise<SealedColumn[]> {
+export async function existing(database: Database, columns: readonly EncryptedColumn[]): Promise<EncryptedColumn[]> {
   const { rows } = await database.sql(
     `select table_name as table, column_name as column from information_schema.columns where table_schema = 'multitenancy'`,
   )
@@ -39,10 +39,10 @@ export async function existing(database: Database, columns: readonly SealedColum
   return columns.filter(({ table, column }) => there.has(`${table}.${column}`))
 }
 
-/** Whether the key is there that it was sealed under, and it was not altered. */
-export function canBeOpened(open: () => unknown): boolean {
+/** Whether the key is there that it was encrypted under, and it was not altered. */
+export function canDecrypt(decrypt: () => unknown): boolean {
   try {
-    open()
+    decrypt()
     return true
   } catch {
     return false
@@ -50,7 +50,7 @@ export function canBeOpened(open: () => unknown): boolean {
 }
 
 /** How many values they hold. */
-export async function countSealed(database: Database, columns: readonly SealedColumn[]): Promise<number> {
+export async function countEncrypted(database: Database, columns: readonly EncryptedColumn[]): Promise<number> {
   let sum = 0
   for (const { table, column } of columns) {
     const { rows } = await database.sql(
@@ -62,13 +62,13 @@ export async function countSealed(database: Database, columns: readonly SealedCo
 }
 
 /** @param onValue told after each. */
-export async function reseal(
+export async function reencryptColumn(
   database: Database,
   secrets: Secrets,
-  { table, key, column, binding }: SealedColumn,
+  { table, key, column, binding }: EncryptedColumn,
   signal: AbortSignal,
   onValue: () => void = () => undefined,
-): Promise<Resealed> {
+): Promise<ReencryptionResult> {
   const count = { resealed: 0, current: 0, failed: 0 }
   for (let after: string | null = null; ; ) {
     signal.throwIfAborted()
@@ -90,13 +90,13 @@ export async function reseal(
   async function one(row: { key: string; sealed: string }): Promise<'resealed' | 'current' | 'failed'> {
     let plain: string
     try {
-      plain = secrets.open(row.sealed, binding(row.key))
+      plain = secrets.decrypt(row.sealed, binding(row.key))
     } catch {
       return 'failed'
     }
     const { rows } = await database.sql(
       `update multitenancy.${table} set ${column} = $1 where ${key}::text = $2 and ${column} = $3 returning 1`,
-      [secrets.seal(plain, binding(row.key)), row.key, row.sealed],
+      [secrets.encrypt(plain, binding(row.key)), row.key, row.sealed],
     )
     return rows.length > 0 ? 'resealed' : 'current'
   }

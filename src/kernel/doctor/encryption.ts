@@ -1,14 +1,14 @@
 /**
- * What the doctor examines of logins of tenants, and of parts that are switched off: what these keep sealed is theirs again when they
- * are switched on, if it can be opened then. Parts that are on tell of theirs themselves.
+ * What the doctor examines of logins of tenants, and of parts that are switched off: what these keep encrypted is theirs again when they
+ * are switched on, if it can be decrypted then. Parts that are on tell of theirs themselves.
  */
 
-import { canBeOpened, existing, type SealedColumn } from '../database/re-encrypt.ts'
+import { canDecrypt, type EncryptedColumn, existing } from '../database/re-encrypt.ts'
 import type { Kernel } from '../kernel.ts'
 import type { Diagnosis } from './doctor.ts'
 
 interface SwitchedOff extends Pick<Kernel, 'database' | 'secrets'> {
-  readonly columns: readonly SealedColumn[]
+  readonly columns: readonly EncryptedColumn[]
 }
 
 const SWITCHED_OFF = {
@@ -16,7 +16,7 @@ const SWITCHED_OFF = {
   lost: 'they have to be set again once the satellite is on',
 }
 
-export const sealedDiagnosis: Diagnosis<SwitchedOff> = {
+export const encryptionDiagnosis: Diagnosis<SwitchedOff> = {
   name: 'secrets',
   summary: 'Secrets of logins and of satellites that are switched off, under application keys that are former or gone',
   async *examine({ database, secrets, columns }) {
@@ -32,7 +32,7 @@ export const sealedDiagnosis: Diagnosis<SwitchedOff> = {
         if (secrets.isCurrent(row.sealed)) continue
         const which = `${row.count} in ${table}.${column}, ${about.whose},`
         const verb = row.count === 1 ? 'is' : 'are'
-        yield canBeOpened(() => secrets.open(row.sealed, binding(row.key)))
+        yield canDecrypt(() => secrets.decrypt(row.sealed, binding(row.key)))
           ? {
               severity: 'info',
               code: 'secrets.old-key',

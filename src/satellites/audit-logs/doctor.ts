@@ -21,7 +21,7 @@ export const diagnoses: readonly Diagnosis<AuditLogs>[] = [
 ]
 
 async function* examineSeals(auditLogs: AuditLogs): AsyncIterable<Finding> {
-  const { waiting, since, isCurrent, canBeOpened } = await auditLogs.sealing(LATE_MINUTES)
+  const { waiting, since, isCurrent, canDecrypt } = await auditLogs.sealing(LATE_MINUTES)
   if (waiting > 0) {
     yield {
       severity: 'warn',
@@ -31,7 +31,7 @@ async function* examineSeals(auditLogs: AuditLogs): AsyncIterable<Finding> {
         'See whether a process with the role all or worker runs; what is gone meanwhile tenantry tenant:audit:verify names.',
     }
   }
-  if (!canBeOpened) {
+  if (!canDecrypt) {
     yield {
       severity: 'error',
       code: 'auditLogs.no-key',

@@ -22,7 +22,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
     name: 'auditLogs',
     summary: 'Who changed what, when, and in which request; append-only, with exports',
     tables,
-    sealed: [{ table: 'audit_state', key: 'is_only', column: 'secret', binding: () => BINDING }],
+    encryptedColumns: [{ table: 'audit_state', key: 'is_only', column: 'secret', binding: () => BINDING }],
     service: (kernel) => new AuditLogs(kernel, retentionDays),
     operations,
     commands,

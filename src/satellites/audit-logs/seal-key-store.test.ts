@@ -26,12 +26,12 @@ afterEach(async () => {
 const keyStoreWith = (secrets: typeof FORMER) => new SealKeyStore({ ...audited.tenancy.kernel, secrets })
 const secret = async (): Promise<string> =>
   (await audited.tenancy.kernel.database.sql('select secret from multitenancy.audit_state')).rows[0].secret
-const kept = async () => JSON.parse(createSecrets(keyOf(2)).open(await secret(), BINDING))
+const kept = async () => JSON.parse(createSecrets(keyOf(2)).decrypt(await secret(), BINDING))
 
 async function resealed(): Promise<void> {
   await other.query('begin')
   await other.query('update multitenancy.audit_state set secret = $1', [
-    PRESENT.seal(PRESENT.open(await secret(), BINDING), BINDING),
+    PRESENT.encrypt(PRESENT.decrypt(await secret(), BINDING), BINDING),
   ])
 }
 
@@ -45,7 +45,7 @@ async function committed(): Promise<void> {
 
 test('that all is adopted is kept under the key that it is sealed under meanwhile', async () => {
   await keyStoreWith(FORMER).key()
-  const { key } = JSON.parse(FORMER.open(await secret(), BINDING))
+  const { key } = JSON.parse(FORMER.decrypt(await secret(), BINDING))
   await resealed()
   const adopted = keyStoreWith(PRESENT).completeBackfill()
   await committed()

@@ -60,7 +60,7 @@ export class SealKeyStore {
     const secret = await this.#secret()
     if (secret === undefined) return { isCurrent: true, canBeOpened: this.#key === undefined } // else it was there
     try {
-      secrets.open(secret, BINDING)
+      secrets.decrypt(secret, BINDING)
       return { isCurrent: secrets.isCurrent(secret), canBeOpened: true }
     } catch {
       return { isCurrent: false, canBeOpened: false }
@@ -84,7 +84,7 @@ export class SealKeyStore {
   async #read(): Promise<z.output<typeof Kept> & { secret: string }> {
     const secret = await this.#secret()
     if (secret === undefined) throw new Error('the key of the seals is gone')
-    return { secret, ...Kept.parse(JSON.parse(this.#kernel.secrets.open(secret, BINDING))) }
+    return { secret, ...Kept.parse(JSON.parse(this.#kernel.secrets.decrypt(secret, BINDING))) }
   }
 
   async #secret(): Promise<string | undefined> {
@@ -93,7 +93,7 @@ export class SealKeyStore {
   }
 
   #sealed(kept: z.output<typeof Kept>): string {
-    return this.#kernel.secrets.seal(JSON.stringify(kept), BINDING)
+    return this.#kernel.secrets.encrypt(JSON.stringify(kept), BINDING)
   }
 }
 

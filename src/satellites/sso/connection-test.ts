@@ -109,7 +109,7 @@ async function* lookAtProvider(
 
 function secretOf(records: SsoRecords, row: SsoRow): Check {
   try {
-    return records.openSecret(row) === undefined
+    return records.decryptSecret(row) === undefined
       ? good('secret', 'none is set: a public client, by PKCE alone')
       : good('secret', 'it is set; whether it is the right one shows a login alone')
   } catch {

@@ -1,6 +1,6 @@
 /** What the doctor says of single sign-on, on a real tenancy in which exactly that is wrong. */
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
-import { reseal } from '../../kernel/database/re-encrypt.ts'
+import { reencryptColumn } from '../../kernel/database/re-encrypt.ts'
 import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
 import { diagnoses } from './doctor.ts'
 import { sso } from './index.ts'
@@ -89,14 +89,14 @@ test('a secret under a former key; when it is sealed anew, a login under way goe
   expect(await checks(rotated)).toMatchObject([{ severity: 'info', code: 'sso.old-key', tenantId: id }])
   const back = await opened.comeBack(id, provider)
   const { database, secrets } = rotated.kernel
-  for (const column of sso().sealed ?? []) {
-    const done = await reseal(database, secrets, column, new AbortController().signal)
+  for (const column of sso().encryptedColumns ?? []) {
+    const done = await reencryptColumn(database, secrets, column, new AbortController().signal)
     expect(done).toMatchObject({ resealed: 1, failed: 0 })
   }
   expect(await checks(rotated)).toEqual([])
   expect(await rotated.sso.finish(back)).toMatchObject({ tenantId: id })
   const row = await rotated.sso.records.row(id)
-  expect(row && rotated.sso.records.openSecret(row)).toBe(CLIENT.clientSecret)
+  expect(row && rotated.sso.records.decryptSecret(row)).toBe(CLIENT.clientSecret)
 })
 
 test('a secret under a key that is lost', async () => {

@@ -3,7 +3,7 @@
  * remembered of them. If there are too many, each hour asks other ones.
  */
 
-import { canBeOpened } from '../../kernel/database/re-encrypt.ts'
+import { canDecrypt } from '../../kernel/database/re-encrypt.ts'
 import type { Diagnosis, Examination, Finding } from '../../kernel/doctor/doctor.ts'
 import { ProviderFault, wordsOf } from './provider-failure.ts'
 import { isShared } from './shared-issuers.ts'
@@ -99,7 +99,7 @@ async function* examineSecrets({ records }: Sso): AsyncIterable<Finding> {
   for (const row of await records.all()) {
     if (row.clientSecret === null) continue
     const { tenantId } = row
-    if (!canBeOpened(() => records.openSecret(row))) {
+    if (!canDecrypt(() => records.decryptSecret(row))) {
       yield {
         severity: row.enabled ? 'error' : 'warn',
         code: 'sso.lost-key',

@@ -35,7 +35,7 @@ export const sso = (options: SsoOptions = {}) => {
     summary: "Single sign-on by OpenID Connect, at each tenant's own identity provider",
     tables,
     tenantTables: ['sso'],
-    sealed: [{ table: 'sso', key: 'tenant_id', column: 'client_secret', binding: bindingOf }],
+    encryptedColumns: [{ table: 'sso', key: 'tenant_id', column: 'client_secret', binding: bindingOf }],
     service: (kernel, tenants) => new Sso(kernel, tenants, settings),
     operations,
     errors: [SsoFailed, SsoNotEnabled, SsoRedirectUriTaken, SsoDomainNotAllowed, SsoProviderUnavailable],

@@ -7,7 +7,7 @@
  * 2. The state names its tenant, whose key it is: that of another tenant finds nothing.
  * 3. A login is finished in the browser that began it. A cookie there has the binding; kept is its fingerprint. So nobody can bring
  *    somebody else to finish a login of theirs.
- * 4. What is kept is sealed with the key that it is kept under.
+ * 4. What is kept is encrypted with the key that it is kept under.
  */
 import { z } from 'zod'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -56,7 +56,7 @@ export class Logins {
     const kept: z.output<typeof Kept> = { ...login, binding: fingerprint(binding), startedAt: clock.now().getTime() }
     const key = keyOf(state)
     await this.#stored(
-      store.set(tenantId, key, secrets.seal(JSON.stringify(kept), `${tenantId} ${key}`), LOGIN_SECONDS),
+      store.set(tenantId, key, secrets.encrypt(JSON.stringify(kept), `${tenantId} ${key}`), LOGIN_SECONDS),
     )
     return { state, setCookie: cookie(state, login.isSecure, binding, LOGIN_SECONDS) }
   }
@@ -67,8 +67,8 @@ export class Logins {
     if (state === undefined || tenantId === undefined || !TENANT_ID.test(tenantId)) throw failed('state')
     if (expectedTenant !== undefined && expectedTenant !== tenantId) throw failed('state')
     const key = keyOf(state)
-    const sealed = await this.#stored(this.#kernel.store.take(tenantId, key))
-    const kept = sealed === null ? undefined : this.#opened(sealed, `${tenantId} ${key}`)
+    const encrypted = await this.#stored(this.#kernel.store.take(tenantId, key))
+    const kept = encrypted === null ? undefined : this.#decrypt(encrypted, `${tenantId} ${key}`)
     if (!kept) throw failed('state')
     const ageMs = this.#kernel.clock.now().getTime() - kept.startedAt
     if (ageMs >= LOGIN_SECONDS * 1_000) throw failed('state')
@@ -79,9 +79,9 @@ export class Logins {
     return { tenantId, state, nonce, verifier, returnTo, version, clearCookie: cookie(state, kept.isSecure, '', 0) }
   }
 
-  #opened(sealed: string, binding: string): z.output<typeof Kept> | undefined {
+  #decrypt(encrypted: string, binding: string): z.output<typeof Kept> | undefined {
     try {
-      return Kept.parse(JSON.parse(this.#kernel.secrets.open(sealed, binding)))
+      return Kept.parse(JSON.parse(this.#kernel.secrets.decrypt(encrypted, binding)))
     } catch (error) {
       this.#kernel.log.warn({ err: error }, 'a login under way could not be opened')
       return undefined

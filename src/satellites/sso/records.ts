@@ -1,6 +1,6 @@
 /**
  * Settings as rows, one per tenant, made by the first write. A write locks the tenant first: it cannot be deleted meanwhile, and
- * of two writes one comes after the other. The secret is sealed with the tenant's id, and leaves only towards the provider.
+ * of two writes one comes after the other. The secret is encrypted with the tenant's id, and leaves only towards the provider.
  *
  * A secret belongs to one client at one issuer. It does not stay when either changes: who may write settings and not read the
  * secret could otherwise have it sent to an issuer of their own.
@@ -97,7 +97,7 @@ export class SsoRecords {
       const kept = isSameClient ? before.clientSecret : null
       return {
         ...desired,
-        clientSecret: clientSecret === undefined ? kept : this.#sealed(tenantId, clientSecret, kept),
+        clientSecret: clientSecret === undefined ? kept : this.#encrypted(tenantId, clientSecret, kept),
       }
     })
   }
@@ -127,12 +127,12 @@ export class SsoRecords {
     return found && found.row?.enabled === true && found.row.enforced
   }
 
-  /** Throws when it was sealed under an application key that is not configured. */
-  openSecret({ tenantId, clientSecret }: Pick<SsoRow, 'tenantId' | 'clientSecret'>): string | undefined {
-    return clientSecret === null ? undefined : this.#kernel.secrets.open(clientSecret, bindingOf(tenantId))
+  /** Throws when it was encrypted under an application key that is not configured. */
+  decryptSecret({ tenantId, clientSecret }: Pick<SsoRow, 'tenantId' | 'clientSecret'>): string | undefined {
+    return clientSecret === null ? undefined : this.#kernel.secrets.decrypt(clientSecret, bindingOf(tenantId))
   }
 
-  /** Whether there is no secret that waits to be sealed under the current application key. */
+  /** Whether there is no secret that waits to be encrypted under the current application key. */
   isCurrent({ clientSecret }: Pick<SsoRow, 'clientSecret'>): boolean {
     return clientSecret === null || this.#kernel.secrets.isCurrent(clientSecret)
   }
@@ -209,17 +209,17 @@ export class SsoRecords {
     )
   }
 
-  /** The same secret stays as it is sealed, so that giving it again changes nothing. */
-  #sealed(tenantId: string, secret: string | null, kept: string | null): string | null {
+  /** The same secret stays as it is encrypted, so that giving it again changes nothing. */
+  #encrypted(tenantId: string, secret: string | null, kept: string | null): string | null {
     if (secret === null) return null
     return kept !== null && this.#opens(tenantId, kept, secret)
       ? kept
-      : this.#kernel.secrets.seal(secret, bindingOf(tenantId))
+      : this.#kernel.secrets.encrypt(secret, bindingOf(tenantId))
   }
 
   #opens(tenantId: string, clientSecret: string, secret: string): boolean {
     try {
-      return this.openSecret({ tenantId, clientSecret }) === secret
+      return this.decryptSecret({ tenantId, clientSecret }) === secret
     } catch {
       return false // under a key that is lost: the one that is given takes its place
     }
@@ -233,7 +233,7 @@ export class SsoRecords {
 /** Of a callback. */
 export const pathOf = (redirectUri: string): string => new URL(redirectUri).pathname
 
-/** What a sealed secret is bound to. */
+/** What an encrypted secret is bound to. */
 export const bindingOf = (tenantId: string): string => `sso ${tenantId}`
 
 const shown = ({

@@ -53,14 +53,15 @@ const changes = () =>
   opened.changes
     .filter(({ tenantId, action }) => tenantId === id && action.startsWith('sso.'))
     .map(({ action, target, before, after }) => ({ action, target, before, after }))
-const sealed = async (): Promise<string | null> => {
+const encryptedSecret = async (): Promise<string | null> => {
   const { rows } = await tenancy.kernel.database.sql(
     'select client_secret as secret from multitenancy.sso where tenant_id = $1',
     [id],
   )
   return rows[0]?.secret ?? null
 }
-const secretKept = async () => tenancy.sso.records.openSecret({ tenantId: id, clientSecret: await sealed() })
+const secretKept = async () =>
+  tenancy.sso.records.decryptSecret({ tenantId: id, clientSecret: await encryptedSecret() })
 
 describe('the settings', () => {
   test('are null and off while nothing is set', async () => {
@@ -81,7 +82,7 @@ describe('the settings', () => {
     expect((await put({ ...CLIENT, clientSecret: null })).json).toMatchObject({ clientSecretSet: false })
     await put(EVERYTHING)
     expect(await put({})).toEqual({ status: 200, json: NOTHING })
-    expect(await sealed()).toBeNull()
+    expect(await encryptedSecret()).toBeNull()
   })
 
   test('keep no secret for another client or another issuer: it would be told to them', async () => {
@@ -123,7 +124,7 @@ describe('the settings', () => {
       },
     ])
     const logged = JSON.stringify([opened.changes, opened.log])
-    for (const secret of [SECRET, 'the-next-secret', await sealed()]) expect(logged).not.toContain(secret)
+    for (const secret of [SECRET, 'the-next-secret', await encryptedSecret()]) expect(logged).not.toContain(secret)
   })
 
   test('are disabled as often as one likes, also where there are none', async () => {
@@ -157,7 +158,7 @@ describe('the settings', () => {
     opened.clock.advance(31 * 86_400_000)
     await tenancy.tenants.installation.purge(id)
     expect(await opened.call('GET', path)).toMatchObject({ status: 404, json: { code: 'E_TENANT_NOT_FOUND' } })
-    expect(await sealed()).toBeNull()
+    expect(await encryptedSecret()).toBeNull()
   })
 })
 
@@ -165,16 +166,16 @@ describe('a secret', () => {
   test('does not open in the row of another tenant', async () => {
     await put(EVERYTHING)
     const other = await opened.tenant()
-    const clientSecret = await sealed()
-    expect(() => tenancy.sso.records.openSecret({ tenantId: other, clientSecret })).toThrow()
+    const clientSecret = await encryptedSecret()
+    expect(() => tenancy.sso.records.decryptSecret({ tenantId: other, clientSecret })).toThrow()
   })
 
   test('is sealed, and not anew when it is given again', async () => {
     await put(EVERYTHING)
-    const before = await sealed()
+    const before = await encryptedSecret()
     expect(before).toMatch(/^v1\./)
     await put({ ...EVERYTHING, allowedDomains: [] })
-    expect(await sealed()).toBe(before)
+    expect(await encryptedSecret()).toBe(before)
   })
 })
 

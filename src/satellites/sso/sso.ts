@@ -263,7 +263,7 @@ export class Sso {
   /** A secret that cannot be opened is no fault of the provider. */
   #clientOf({ tenantId, issuer, clientId, clientSecret }: Enabled): Client {
     try {
-      return { issuer, clientId, clientSecret: this.records.openSecret({ tenantId, clientSecret }) }
+      return { issuer, clientId, clientSecret: this.records.decryptSecret({ tenantId, clientSecret }) }
     } catch (error) {
       this.#kernel.log.error({ err: error, tenantId }, 'the client secret of single sign-on cannot be opened')
       throw error

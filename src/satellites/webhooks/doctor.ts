@@ -71,9 +71,9 @@ async function* examineSubscriptions({ inspection }: Webhooks): AsyncIterable<Fi
           ...whose(tenantId),
         }
   }
-  for (const { count, isCurrent, canBeOpened } of await inspection.sealings()) {
-    if (isCurrent && canBeOpened) continue
-    yield canBeOpened
+  for (const { count, isCurrent, canDecrypt } of await inspection.keyUsage()) {
+    if (isCurrent && canDecrypt) continue
+    yield canDecrypt
       ? {
           severity: 'info',
           code: 'webhooks.old-key',

@@ -26,7 +26,7 @@ export const webhooks = (options: WebhooksOptions = {}) => {
     tables,
     tenantTables: ['webhook_counters'],
     events: [WebhookSubscriptionDisabled, WebhookDeliveryFailed],
-    sealed: ['secret', 'previous_secret'].map((column) => ({
+    encryptedColumns: ['secret', 'previous_secret'].map((column) => ({
       table: 'webhook_subscriptions',
       key: 'id',
       column,

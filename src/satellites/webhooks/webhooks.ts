@@ -59,7 +59,7 @@ export class Webhooks {
   readonly #own: Database
   readonly #worker: DeliveryWorker
   readonly #permanentFailures: PermanentFailureHandler
-  readonly #opened = new LRUCache<string, readonly string[]>({ max: SECRETS_KEPT })
+  readonly #decryptedSecrets = new LRUCache<string, readonly string[]>({ max: SECRETS_KEPT })
   /** Told of each request that this process has settled. */
   readonly #watching = new Set<() => void>()
 
@@ -268,12 +268,12 @@ export class Webhooks {
   #secretsOf({ webhookId, secret, previousSecret, previousUntil }: Claimed): readonly string[] {
     const isRotating = previousUntil !== null && previousUntil > this.#kernel.clock.now()
     const key = isRotating ? `${secret} ${previousSecret}` : secret
-    let opened = this.#opened.get(key)
-    if (!opened) {
-      opened = this.#subscriptions.openSecrets({ id: webhookId, secret, previousSecret, previousUntil })
-      this.#opened.set(key, opened)
+    let decrypted = this.#decryptedSecrets.get(key)
+    if (!decrypted) {
+      decrypted = this.#subscriptions.decryptSecrets({ id: webhookId, secret, previousSecret, previousUntil })
+      this.#decryptedSecrets.set(key, decrypted)
     }
-    return opened
+    return decrypted
   }
 
   async #settle(settlement: Settlement, together: () => Promise<Settled>): Promise<void> {

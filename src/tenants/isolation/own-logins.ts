@@ -1,12 +1,12 @@
-import type { SealedColumn } from '../../kernel/database/re-encrypt.ts'
+import type { EncryptedColumn } from '../../kernel/database/re-encrypt.ts'
 
 const TABLE = 'tenant_logins'
 
-/** What the password of a login is sealed for. */
+/** What the password of a login is bound to. */
 export const bindingOfOwn = (placement: string, database: string): string => `${TABLE} ${placement} ${database}`
 
-/** What is sealed anew after a change of the application key. */
-export const SEALED_LOGINS: SealedColumn = {
+/** What is encrypted again after a change of the application key. */
+export const ENCRYPTED_LOGINS: EncryptedColumn = {
   table: TABLE,
   key: `(placement || ' ' || locator)`,
   column: 'password',
@@ -18,7 +18,7 @@ export const SEALED_LOGINS: SealedColumn = {
 }
 
 /**
- * Logins that belong to one tenant's database each, on one placement. A login has the name of its database; its password is kept sealed
+ * Logins that belong to one tenant's database each, on one placement. A login has the name of its database; its password is kept encrypted
  * in the backoffice.
  */
 export interface OwnLogins {

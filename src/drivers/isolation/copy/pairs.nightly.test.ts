@@ -79,11 +79,11 @@ const sequencesOf = (side: Side, location: StorageLocation) =>
 async function throughArchive(copy: TenantCopy): Promise<TenantCopy> {
   const subject = { tenantId: 'source', backupId: '0198f0a4-0000-7000-8000-000000000001', createdAt: new Date() }
   const secrets = createSecrets(TEST_APP_KEY)
-  const sealed = await Array.fromAsync(secrets.sealStream(archived(copy, subject), subject.backupId))
+  const encrypted = await Array.fromAsync(secrets.encryptStream(archived(copy, subject), subject.backupId))
   async function* kept() {
-    yield* sealed
+    yield* encrypted
   }
-  return readArchive(secrets.openStream(kept(), subject.backupId), subject)
+  return readArchive(secrets.decryptStream(kept(), subject.backupId), subject)
 }
 
 async function holds(

@@ -1,5 +1,5 @@
 /**
- * Where the passwords of tenants' own logins are kept: sealed, in the backoffice. A process reads all of them with the first, so that the
+ * Where the passwords of tenants' own logins are kept: encrypted, in the backoffice. A process reads all of them with the first, so that the
  * first query of a tenant asks for none; those of tenants that came later it reads one by one.
  */
 
@@ -18,7 +18,7 @@ export class KeptLogins implements OwnLogins {
   readonly #database: Database
   readonly #secrets: Secrets
   readonly #known = new Map<string, Promise<string | undefined>>()
-  #sealed: Promise<Map<string, string>> | undefined
+  #encrypted: Promise<Map<string, string>> | undefined
 
   constructor(placement: string, database: Database, secrets: Secrets, areMade: boolean) {
     this.#placement = placement
@@ -39,7 +39,7 @@ export class KeptLogins implements OwnLogins {
   }
 
   async keep(locator: string): Promise<string> {
-    const row = { placement: this.#placement, locator, password: this.#seal(locator) }
+    const row = { placement: this.#placement, locator, password: this.#newPassword(locator) }
     await this.#database.outside(() =>
       this.#query()
         .insertInto('tenantLogins')
@@ -65,8 +65,8 @@ export class KeptLogins implements OwnLogins {
 
   forget(locator: string): void {
     this.#known.delete(locator)
-    this.#sealed?.then(
-      (sealed) => sealed.delete(locator),
+    this.#encrypted?.then(
+      (encrypted) => encrypted.delete(locator),
       () => undefined,
     )
   }
@@ -86,23 +86,23 @@ export class KeptLogins implements OwnLogins {
     return this.#database.query<TenantTables>()
   }
 
-  #seal(locator: string): string {
-    return this.#secrets.seal(randomToken(), bindingOfOwn(this.#placement, locator))
+  #newPassword(locator: string): string {
+    return this.#secrets.encrypt(randomToken(), bindingOfOwn(this.#placement, locator))
   }
 
   async #read(locator: string): Promise<string | undefined> {
-    const sealed = await this.#sealedOf(locator).catch((error) => {
+    const encrypted = await this.#encryptedOf(locator).catch((error) => {
       throw isDatabaseUnavailable(error) ? DependencyUnavailable('The backoffice database does not answer.') : error
     })
-    return sealed && this.#secrets.open(sealed, bindingOfOwn(this.#placement, locator))
+    return encrypted && this.#secrets.decrypt(encrypted, bindingOfOwn(this.#placement, locator))
   }
 
-  async #sealedOf(locator: string): Promise<string | undefined> {
-    this.#sealed ??= this.#readAll().catch((error) => {
-      this.#sealed = undefined
+  async #encryptedOf(locator: string): Promise<string | undefined> {
+    this.#encrypted ??= this.#readAll().catch((error) => {
+      this.#encrypted = undefined
       throw error
     })
-    return (await this.#sealed).get(locator) ?? (await this.#rows(locator))[0]?.password
+    return (await this.#encrypted).get(locator) ?? (await this.#rows(locator))[0]?.password
   }
 
   async #readAll(): Promise<Map<string, string>> {

@@ -166,7 +166,7 @@ export class LoginRepair {
       .where('placement', '=', placement)
       .executeTakeFirst()
     if (!row || row.password === null) return undefined
-    return { login: row.login, password: secrets.open(row.password, bindingOf(placement)) }
+    return { login: row.login, password: secrets.decrypt(row.password, bindingOf(placement)) }
   }
 
   async #keptOwn(placement: string, database: string): Promise<KeptLogin | undefined> {
@@ -179,7 +179,7 @@ export class LoginRepair {
       .where('locator', '=', database)
       .executeTakeFirst()
     if (!row) return undefined
-    const password = this.#parts.secrets.open(row.password, bindingOfOwn(placement, database))
+    const password = this.#parts.secrets.decrypt(row.password, bindingOfOwn(placement, database))
     return { login: database, password, scopeRole: row.scopeRole }
   }
 }

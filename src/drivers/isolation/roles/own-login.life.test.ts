@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import { createSecrets } from '../../../kernel/crypto/crypto.ts'
-import { reseal } from '../../../kernel/database/re-encrypt.ts'
+import { reencryptColumn } from '../../../kernel/database/re-encrypt.ts'
 import {
   type IsolationDriver,
   type Placement,
@@ -11,7 +11,7 @@ import {
   StorageFenced,
   type StorageLocation,
 } from '../../../tenants/isolation/driver.ts'
-import { SEALED_LOGINS } from '../../../tenants/isolation/own-logins.ts'
+import { ENCRYPTED_LOGINS } from '../../../tenants/isolation/own-logins.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
 import { databasePg } from '../database-pg.ts'
@@ -187,15 +187,20 @@ test('a password is sealed anew after a change of the application key', async ()
   await provisioned(driver, 'resealed')
   const password = await placement.ownLogins?.passwordOf(locator)
   const next = createSecrets(Buffer.alloc(32, 9).toString('base64'), [TEST_APP_KEY])
-  const { failed, current } = await reseal(installation.database, next, SEALED_LOGINS, AbortSignal.timeout(10_000))
+  const { failed, current } = await reencryptColumn(
+    installation.database,
+    next,
+    ENCRYPTED_LOGINS,
+    AbortSignal.timeout(10_000),
+  )
   expect([failed, current]).toEqual([0, 0])
   const nextOnly = createSecrets(Buffer.alloc(32, 9).toString('base64'))
   const kept = new KeptLogins('main', installation.database, nextOnly, true)
   expect(await kept.passwordOf(locator)).toBe(password)
-  await reseal(
+  await reencryptColumn(
     installation.database,
     createSecrets(TEST_APP_KEY, [Buffer.alloc(32, 9).toString('base64')]),
-    SEALED_LOGINS,
+    ENCRYPTED_LOGINS,
     AbortSignal.timeout(10_000),
   )
 })

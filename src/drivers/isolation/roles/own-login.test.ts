@@ -106,9 +106,9 @@ test('a password is sealed in the backoffice, and in no log', async () => {
   const [{ password }] = await sql('select password from multitenancy.tenant_logins where locator = $1', [locator])
   expect(password).toMatch(/^v1\./)
   const { secrets } = here.opened.tenancy.kernel
-  const plain = secrets.open(password, `tenant_logins main ${locator}`)
+  const plain = secrets.decrypt(password, `tenant_logins main ${locator}`)
   const url = withDatabase(withLogin(here.opened.url, locator, plain), locator)
   await connected(url, (client) => client.query('select 1'))
   expect(lines.join()).not.toContain(plain)
-  expect(() => secrets.open(password, `tenant_logins main ${locator}_2`)).toThrow()
+  expect(() => secrets.decrypt(password, `tenant_logins main ${locator}_2`)).toThrow()
 })

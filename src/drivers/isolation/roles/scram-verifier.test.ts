@@ -44,13 +44,14 @@ test('no statement contains the password of a login that is created and restored
   const opened = await testTenancy(inject('postgresUrl'), { isolation: [schemaPg()] })
   try {
     const { database } = opened.tenancy.kernel
-    const { login, password: sealed } = (await database.sql('select * from multitenancy.placement_logins')).rows[0] as {
+    const { login, password: encrypted } = (await database.sql('select * from multitenancy.placement_logins'))
+      .rows[0] as {
       login: string
       password: string
     }
     await database.sql(`alter role ${login} password 'another'`)
     await opened.open({ isolation: [schemaPg()] })
-    const password = createSecrets(TEST_APP_KEY).open(sealed, bindingOf('main'))
+    const password = createSecrets(TEST_APP_KEY).decrypt(encrypted, bindingOf('main'))
     await withServer(withLogin(opened.url, login, password), (own) => own.query('select'))
     const sent = query.mock.calls.map((call) => JSON.stringify(call.filter((part) => typeof part !== 'function')))
     expect(sent.filter((text) => text.includes(password))).toEqual([])

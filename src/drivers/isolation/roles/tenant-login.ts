@@ -3,7 +3,7 @@
  * bypass row security and inherits nothing. Its rights are those of a scope role, which it takes for the length of a tenant's
  * scope; outside of one it may not read a single row.
  *
- * Unless the host gives `tenantUrl`, both roles are made at the first start and the password is kept sealed in the backoffice
+ * Unless the host gives `tenantUrl`, both roles are made at the first start and the password is kept encrypted in the backoffice
  * database. Roles belong to a whole server: when the name is taken there by another installation, ours gets a suffix.
  *
  * A placement that is down does not keep the others from being served: once its login is known, a start goes on without having
@@ -119,12 +119,12 @@ function knownOrMade(
     const given = config.tenantUrl ? decodeURIComponent(new URL(config.tenantUrl).username) : undefined
     const isSame = kept && (given === undefined ? kept.password !== null : kept.login === given)
     if (isSame) {
-      const password = kept.password === null ? '' : secrets.open(kept.password, bindingOf(name))
+      const password = kept.password === null ? '' : secrets.decrypt(kept.password, bindingOf(name))
       if (kept.password !== null && !secrets.isCurrent(kept.password)) {
         await database
           .query<TenantTables>()
           .updateTable('placementLogins')
-          .set({ password: secrets.seal(password, bindingOf(name)) })
+          .set({ password: secrets.encrypt(password, bindingOf(name)) })
           .where('placement', '=', name)
           .execute()
       }
@@ -139,7 +139,7 @@ function knownOrMade(
     ).catch((error) => {
       throw isDatabaseUnavailable(error) || sqlState(error) === QUERY_CANCELED ? unprepared(name, error) : error
     })
-    const row = { placement: name, login, scopeRole, password: password && secrets.seal(password, bindingOf(name)) }
+    const row = { placement: name, login, scopeRole, password: password && secrets.encrypt(password, bindingOf(name)) }
     await database
       .query<TenantTables>()
       .insertInto('placementLogins')
@@ -150,7 +150,7 @@ function knownOrMade(
   })
 }
 
-/** What the password of a placement's login is sealed for. */
+/** What the password of a placement's login is bound to. */
 export const bindingOf = (placement: string): string => `placement_logins ${placement}`
 
 const unprepared = (placement: string, cause: unknown) =>

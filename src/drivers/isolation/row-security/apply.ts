@@ -24,12 +24,12 @@ import { exposuresOf } from './exposure.ts'
 import { type Finding, faultsOf, ownerRepairsOf, type Repair, repairsOf } from './rules.ts'
 import {
   ALL_TENANTS,
+  hardenPolicies,
   ONE_TENANT,
   policyDefinition,
   queryPinned,
   readSchema,
   type SchemaFacts,
-  sealPolicies,
 } from './sql.ts'
 
 export type { Finding } from './rules.ts'
@@ -156,7 +156,7 @@ async function repair(
     client,
     'set constraints all immediate', // rows that wait for their check keep a table from being altered
     ...repairs.map(({ statement }) => statement),
-    sealPolicies(name, [...prefixes, policyDefinition('owner', owner).prefix]),
+    hardenPolicies(name, [...prefixes, policyDefinition('owner', owner).prefix]),
   )
 }
 

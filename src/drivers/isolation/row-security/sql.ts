@@ -101,7 +101,7 @@ const KEPT = `left(md5(concat_ws('|', polcmd, polpermissive,
   pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))), ${HASH_LENGTH})`
 
 /** Gives policies that have just been made the hash of what the catalog has of them. */
-export const sealPolicies = (schema: string, prefixes: readonly string[]): string => `do $do$
+export const hardenPolicies = (schema: string, prefixes: readonly string[]): string => `do $do$
   declare made record;
   begin
     for made in select polname, polrelid::regclass as relation, ${KEPT} as kept

@@ -4,7 +4,7 @@
  */
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { shiftMs } from '../model/database-time.ts'
-import type { SealedSecrets, Subscriptions } from '../subscriptions/subscriptions.ts'
+import type { EncryptedSecrets, Subscriptions } from '../subscriptions/subscriptions.ts'
 import type { Partition, Partitions } from './partitions.ts'
 
 const DAY_MS = 86_400_000
@@ -30,10 +30,10 @@ export interface Troubled {
   readonly failingSince: Date | null
 }
 
-export interface Sealings {
+export interface KeyUsage {
   readonly count: number
   readonly isCurrent: boolean
-  readonly canBeOpened: boolean
+  readonly canDecrypt: boolean
 }
 
 /** Ready ones, and those that should have been made so by whoever claims. $1 is the shift of the clock. */
@@ -102,8 +102,8 @@ export class Inspection {
     return rows
   }
 
-  /** Under which application keys secrets are sealed: of each key, whether it still opens one of them. */
-  async sealings(): Promise<readonly Sealings[]> {
+  /** Under which application keys secrets are encrypted: of each key, whether it still decrypts one of them. */
+  async keyUsage(): Promise<readonly KeyUsage[]> {
     const { database, secrets } = this.#kernel
     const { rows } = await database.sql(
       `select count(*) as count, (array_agg(id))[1] as id, (array_agg(secret))[1] as secret
@@ -112,7 +112,7 @@ export class Inspection {
     return rows.map(({ count, id, secret }) => ({
       count,
       isCurrent: secrets.isCurrent(secret),
-      canBeOpened: this.#canBeOpened({ id, secret, previousSecret: null, previousUntil: null }),
+      canDecrypt: this.#canDecrypt({ id, secret, previousSecret: null, previousUntil: null }),
     }))
   }
 
@@ -129,9 +129,9 @@ export class Inspection {
     }
   }
 
-  #canBeOpened(sealed: SealedSecrets): boolean {
+  #canDecrypt(encrypted: EncryptedSecrets): boolean {
     try {
-      this.#subscriptions.openSecrets(sealed)
+      this.#subscriptions.decryptSecrets(encrypted)
       return true
     } catch {
       return false

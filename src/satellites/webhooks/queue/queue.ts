@@ -30,7 +30,7 @@ export interface Claimed {
   readonly url: string
   /** Whether its subscription knows nothing but failures at present. */
   readonly isFailing: boolean
-  /** Sealed. */
+  /** Encrypted. */
   readonly secret: string
   readonly previousSecret: string | null
   readonly previousUntil: Date | null

@@ -211,7 +211,7 @@ describe('with every satellite, every line of the log and every row of the datab
       for (const secret of secrets) expect(detail.text).not.toContain(secret)
       // As after the loss of the application key.
       await core.kernel.database.sql('update multitenancy.webhook_subscriptions set secret = $1 where id = $2', [
-        core.kernel.secrets.seal(OWN_SECRET, 'something else'),
+        core.kernel.secrets.encrypt(OWN_SECRET, 'something else'),
         webhookId,
       ])
       await send('POST', `${one}/test`)

@@ -1,6 +1,6 @@
 /**
  * Subscriptions as rows. A tenant's are written with the tenant locked, so that none is left behind by a purge; the host's own have
- * no tenant. A secret is sealed with its row's id, and leaves in the answer that makes it, never again.
+ * no tenant. A secret is encrypted with its row's id, and leaves in the answer that makes it, never again.
  *
  * One that is deleted keeps its row, without its secret, until its deliveries are gone too: they say whose they were.
  */
@@ -118,7 +118,7 @@ export class Subscriptions {
       const secret = newSecret()
       const previousUntil = new Date(clock.now().getTime() + graceSeconds * 1_000)
       const after = await this.#write(webhookId, {
-        secret: secrets.seal(secret, bindingOf(webhookId)),
+        secret: secrets.encrypt(secret, bindingOf(webhookId)),
         previousSecret: graceSeconds > 0 ? before.secret : null,
         previousUntil: graceSeconds > 0 ? previousUntil : null,
       })
@@ -172,11 +172,11 @@ export class Subscriptions {
   }
 
   /** What the row holds, opened; nothing of a rotation that is over. */
-  openSecrets({ id, secret, previousSecret, previousUntil }: SealedSecrets): string[] {
+  decryptSecrets({ id, secret, previousSecret, previousUntil }: EncryptedSecrets): string[] {
     const { secrets, clock } = this.#kernel
-    const current = secrets.open(secret, bindingOf(id))
+    const current = secrets.decrypt(secret, bindingOf(id))
     const isRotating = previousSecret !== null && previousUntil !== null && previousUntil > clock.now()
-    return isRotating ? [current, secrets.open(previousSecret, bindingOf(id))] : [current]
+    return isRotating ? [current, secrets.decrypt(previousSecret, bindingOf(id))] : [current]
   }
 
   async #insert(
@@ -194,7 +194,7 @@ export class Subscriptions {
         tenantId: owner,
         ...settings,
         disabledReason: null,
-        secret: secrets.seal(secret, bindingOf(id)),
+        secret: secrets.encrypt(secret, bindingOf(id)),
         previousSecret: null,
         previousUntil: null,
         failingSince: null,
@@ -268,7 +268,7 @@ export class Subscriptions {
 }
 
 type Image = Record<string, unknown> | null
-export type SealedSecrets = Pick<SubscriptionRow, 'id' | 'secret' | 'previousSecret' | 'previousUntil'>
+export type EncryptedSecrets = Pick<SubscriptionRow, 'id' | 'secret' | 'previousSecret' | 'previousUntil'>
 
 /** Of a change, as its operation is called: `webhooks.create`, of the host's own `hostWebhooks.create`. */
 export const actionOf = (owner: Owner, action: string): string =>

@@ -191,22 +191,24 @@ describe('refused is an archive', () => {
     await expect(read({ backupId: 'another' })).rejects.toMatchObject(refused('The file is that of another backup.'))
   })
 
-  test('that is sealed and was not opened, or could not be', async () => {
+  test('that is encrypted and was not decrypted, or could not be', async () => {
     const [secrets, others] = [appSecrets(), appSecrets()]
-    const seal = async () => secrets.sealStream(inPieces(await archiveOf(SMALL)), SUBJECT.backupId)
-    await expect(readAll(await seal())).rejects.toMatchObject(refused('is sealed, and was not opened'))
-    await expect(readAll(others.openStream(await seal(), SUBJECT.backupId))).rejects.toMatchObject(
+    const encrypt = async () => secrets.encryptStream(inPieces(await archiveOf(SMALL)), SUBJECT.backupId)
+    await expect(readAll(await encrypt())).rejects.toMatchObject(refused('is sealed, and was not opened'))
+    await expect(readAll(others.decryptStream(await encrypt(), SUBJECT.backupId))).rejects.toMatchObject(
       refused('cannot be opened: sealed under an application key that is not configured.'),
     )
-    await expect(readAll(secrets.openStream(await seal(), 'another'))).rejects.toMatchObject(
+    await expect(readAll(secrets.decryptStream(await encrypt(), 'another'))).rejects.toMatchObject(
       refused('cannot be opened: not a sealed stream, or altered.'),
     )
-    const sealed = await bytesOf(await seal())
-    for (const length of [10, 60, sealed.length - 1]) {
-      const cut = secrets.openStream(inPieces(sealed.subarray(0, length)), SUBJECT.backupId)
+    const encrypted = await bytesOf(await encrypt())
+    for (const length of [10, 60, encrypted.length - 1]) {
+      const cut = secrets.decryptStream(inPieces(encrypted.subarray(0, length)), SUBJECT.backupId)
       await expect(readAll(cut)).rejects.toMatchObject(refused('cannot be opened: not a sealed stream, or altered.'))
     }
-    expect((await readAll(secrets.openStream(inPieces(sealed), SUBJECT.backupId))).totals).toEqual(totalsOf(SMALL))
+    expect((await readAll(secrets.decryptStream(inPieces(encrypted), SUBJECT.backupId))).totals).toEqual(
+      totalsOf(SMALL),
+    )
   })
 })
 

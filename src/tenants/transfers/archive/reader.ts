@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto'
 import { ByteSource, joined } from '../../../kernel/base/byte-source.ts'
 import { once } from '../../../kernel/base/once.ts'
-import { isSealed, MAGIC_BYTES, NotOpened } from '../../../kernel/crypto/encrypted-stream.ts'
+import { DecryptionError, isEncrypted, MAGIC_BYTES } from '../../../kernel/crypto/encrypted-stream.ts'
 import {
   BackupIncompatible,
   type CopyDescription,
@@ -139,12 +139,13 @@ async function* compressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Bu
   const source = new ByteSource(chunks)
   try {
     const first = await source.peek(Math.max(MAGIC_BYTES, GZIP_MAGIC_BYTES))
-    if (isSealed(first)) throw BackupIncompatible('The backup is sealed, and was not opened with an application key.')
+    if (isEncrypted(first))
+      throw BackupIncompatible('The backup is sealed, and was not opened with an application key.')
     if (first.length < GZIP_MAGIC_BYTES) throw truncated()
     if (!isGzip(first)) throw foreign('it is not compressed with gzip')
     yield* source.rest()
   } catch (error) {
-    throw error instanceof NotOpened
+    throw error instanceof DecryptionError
       ? BackupIncompatible(`The backup cannot be opened: ${error.message}.`, { cause: error })
       : error
   } finally {

@@ -58,7 +58,7 @@ export class Backups {
           note,
           isScheduled,
           isolation,
-          isSealed: this.#parts.isSealing,
+          isSealed: this.#parts.isEncrypting,
           createdAt: clock.now(),
         } as never)
         .execute()
@@ -120,7 +120,7 @@ export class Backups {
     return this.get(tenantId, await registerArchive(this.#parts, tenantId, key))
   }
 
-  /** Its archive, unsealed; `E_BACKUP_INCOMPATIBLE` at the end of one that is not what was written. */
+  /** Its archive, decrypted; `E_BACKUP_INCOMPATIBLE` at the end of one that is not what was written. */
   download(tenantId: string, id: string): Promise<AsyncIterable<Uint8Array>> {
     return archiveBytes(this.#parts, tenantId, id)
   }

@@ -36,7 +36,7 @@ export async function downloaded(
   }
 }
 
-/** @param total of the archive where it is kept: a sealed one is a little larger than what is written */
+/** @param total of the archive where it is kept: an encrypted one is a little larger than what is written */
 export function downloadText(bytes: number, total: number | null, look: ReturnType<typeof meter>): string {
   if (total === null) return `${size(bytes)}${paceText(look(bytes), size)}`
   return `${size(bytes)} of ${size(total)}${paceText(look(bytes, total), size)}`

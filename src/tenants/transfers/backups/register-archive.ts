@@ -88,7 +88,7 @@ async function readToItsEnd(parts: TransferParts, { key, id, tenantId, isSealed 
       yield chunk
     }
   }
-  const chunks = isSealed ? parts.kernel.secrets.openStream(measured(), id) : measured()
+  const chunks = isSealed ? parts.kernel.secrets.decryptStream(measured(), id) : measured()
   const copy = await readArchive(chunks, { tenantId, backupId: id })
   try {
     for await (const { csv } of copy.tables()) for await (const _ of csv);

@@ -31,7 +31,7 @@ export const backup: TransferHandler = {
         extras: { from: row.status },
       })
     }
-    const key = archiveKey(attempt, parts.isSealing)
+    const key = archiveKey(attempt, parts.isEncrypting)
     const written = { bytes: 0, hash: createHash('sha256') }
     const wholly = await storage.driver(row.isolation).export(
       toLocation(row),
@@ -39,7 +39,7 @@ export const backup: TransferHandler = {
         await attempt.phase('writing')
         const watched = attempt.meter.watch(copy)
         const plain = archived(watched, { backupId: id, tenantId, createdAt: attempt.transfer.createdAt })
-        const chunks = parts.isSealing ? kernel.secrets.sealStream(plain, id) : plain
+        const chunks = parts.isEncrypting ? kernel.secrets.encryptStream(plain, id) : plain
         await archives.write(key, measured(chunks, written), {
           signal: attempt.signal,
           estimatedBytes: (copy.estimatedRows ?? 0) * BYTES_PER_ROW,
@@ -58,7 +58,7 @@ export const backup: TransferHandler = {
         .updateTable('backups')
         .set({
           archive: key,
-          isSealed: parts.isSealing,
+          isSealed: parts.isEncrypting,
           isolation: wholly.description.isolation,
           sizeBytes: written.bytes,
           sha256: written.hash.digest('hex'),
@@ -98,8 +98,8 @@ type Attempted = Pick<TransferRow, 'id' | 'tenantId' | 'attempts'>
 const keyOf = ({ tenantId, id }: Attempted, attempt: number, suffix: (typeof SUFFIXES)[number]): string =>
   `${tenantId}/${id}.${attempt}${suffix}`
 
-const archiveKey = ({ transfer }: Attempt, isSealed: boolean): string =>
-  keyOf(transfer, transfer.attempts, SUFFIXES[isSealed ? 1 : 0])
+const archiveKey = ({ transfer }: Attempt, isEncrypted: boolean): string =>
+  keyOf(transfer, transfer.attempts, SUFFIXES[isEncrypted ? 1 : 0])
 
 /** Whatever attempts at a backup may have written. @param from the first attempt */
 export async function removeArchives(archives: Archives, backup: Attempted, from = 1, to = backup.attempts) {

@@ -10,8 +10,8 @@ import type { SwitchParts } from './cutover.ts'
 export interface TransferParts extends SwitchParts {
   readonly transitions: Transitions
   readonly archives: Archives | undefined
-  /** Whether archives are sealed under the application key. */
-  readonly isSealing: boolean
+  /** Whether archives are encrypted under the application key. */
+  readonly isEncrypting: boolean
 }
 
 /** How one kind of transfer is carried out. Each may run twice. */

@@ -1,7 +1,7 @@
 /** An archive as it is read for a restore: what its row says of it must be true of every byte. */
 import { createHash } from 'node:crypto'
 import { isUuid } from '../../../kernel/base/ids.ts'
-import { NotOpened } from '../../../kernel/crypto/encrypted-stream.ts'
+import { DecryptionError } from '../../../kernel/crypto/encrypted-stream.ts'
 import { BackupIncompatible, type TenantCopy } from '../../isolation/copy.ts'
 import type { TenantTables } from '../../tenant/tables.ts'
 import { readArchive } from '../archive/reader.ts'
@@ -34,7 +34,7 @@ export async function withCopy<T>(
   }
 }
 
-/** The archive of a backup as anybody can open it, unsealed. What it yields is true only once it has ended well. */
+/** The archive of a backup as anybody can open it, decrypted. What it yields is true only once it has ended well. */
 export async function archiveBytes(
   parts: TransferParts,
   tenantId: string,
@@ -60,7 +60,7 @@ async function archiveOf({ kernel }: TransferParts, tenantId: string, backupId: 
 
 function plain(parts: TransferParts, row: Archived): AsyncIterable<Uint8Array> {
   const stored = unaltered(archivesOf(parts).read(row.archive), row)
-  return row.isSealed ? parts.kernel.secrets.openStream(stored, row.id) : stored
+  return row.isSealed ? parts.kernel.secrets.decryptStream(stored, row.id) : stored
 }
 
 /** Fails at its end when it is not what was written. */
@@ -78,12 +78,12 @@ async function* unaltered(chunks: AsyncIterable<Uint8Array>, row: BackupRow): As
   if (hash.digest('hex') !== row.sha256) throw BackupIncompatible('The archive has been altered since it was made.')
 }
 
-/** What cannot be unsealed was altered, or its key is not here. */
+/** What cannot be decrypted was altered, or its key is not here. */
 async function* opened(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
     yield* chunks
   } catch (error) {
-    if (!(error instanceof NotOpened)) throw error
+    if (!(error instanceof DecryptionError)) throw error
     throw BackupIncompatible(`The backup cannot be opened: ${error.message}.`, { cause: error })
   }
 }

@@ -1,4 +1,4 @@
-/** Archives that are sealed: a restore and a download open them by their key. */
+/** Encrypted archives: a restore and a download decrypt them by their key. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,34 +8,34 @@ import { directory } from '../../../drivers/archives/directory.ts'
 import { bytesOf, unpacked } from './archive.fixture.ts'
 import { backedUp, believed, refused } from './refused-archives.fixture.ts'
 
-describe('a sealed archive', () => {
-  test('is opened by its key and by nobody else, and downloads as it was before it was sealed', async () => {
+describe('an encrypted archive', () => {
+  test('is decrypted by its key and by nobody else, and downloads as it was before it was encrypted', async () => {
     const path = await mkdtemp(join(tmpdir(), 'tenantry-sealed-'))
-    const sealing = await openWorld(inject('postgresUrl'), {
+    const world = await openWorld(inject('postgresUrl'), {
       migrations: NOTES,
       backups: { archives: directory({ path }), seal: true },
     })
-    onTestFinished(sealing.end)
-    await sealing.tenant('acme')
-    const backup = { ...(await backedUp(sealing, 'acme')) }
+    onTestFinished(world.end)
+    await world.tenant('acme')
+    const backup = { ...(await backedUp(world, 'acme')) }
     const file = join(path, backup.key)
-    expect(await sealing.transfers.backups.get('acme', backup.id)).toMatchObject({ isSealed: true })
+    expect(await world.transfers.backups.get('acme', backup.id)).toMatchObject({ isSealed: true })
     const bytes = await readFile(file)
     expect(bytes.includes('first')).toBe(false)
     expect(bytes.subarray(0, 2)).not.toEqual(Buffer.from([0x1f, 0x8b]))
 
-    const plain = await bytesOf(await sealing.transfers.backups.download('acme', backup.id))
+    const plain = await bytesOf(await world.transfers.backups.download('acme', backup.id))
     const notes = unpacked(plain).find(({ name }) => name === 'data/notes.csv')
     expect(String(notes?.content)).toBe('id,text\n1,first\n2,second\n')
 
-    await (await sealing.tenancy.tenant('acme')).db.deleteFrom('notes').execute()
-    await sealing.done(await sealing.transfers.backups.restore('acme', { backupId: backup.id }))
-    expect(await sealing.notes('acme')).toEqual(['first', 'second'])
+    await (await world.tenancy.tenant('acme')).db.deleteFrom('notes').execute()
+    await world.done(await world.transfers.backups.restore('acme', { backupId: backup.id }))
+    expect(await world.notes('acme')).toEqual(['first', 'second'])
 
     bytes[bytes.length - 30] = (bytes[bytes.length - 30] ?? 0) ^ 1
     await writeFile(file, bytes)
-    await believed(sealing, { ...backup, file })
-    expect(await refused(sealing, 'acme', { ...backup, file })).toMatch(/^E_BACKUP_INCOMPATIBLE: .*cannot be opened/)
+    await believed(world, { ...backup, file })
+    expect(await refused(world, 'acme', { ...backup, file })).toMatch(/^E_BACKUP_INCOMPATIBLE: .*cannot be opened/)
     await rm(path, { recursive: true })
   })
 })
