@@ -41,7 +41,13 @@ export { DependencyDegraded, type ResilienceConfig } from './kernel/resilience/r
 export type { Counted, Counters, Reading, Readings, Take, Taken } from './kernel/store/counters.ts'
 export type { Owner, Store, StoreDriver } from './kernel/store/store.ts'
 export { type ConfigFile, defineConfig } from './service/config.ts'
-export { type AnyOperation, defineSatellite, type Received, type Receiver, type Satellite } from './tenancy/part.ts'
+export {
+  type AnyOperation,
+  defineSatellite,
+  type Received,
+  type Receiver,
+  type Satellite,
+} from './tenancy/satellite.ts'
 export { type BackupsConfig, createTenancy, type Tenancy, type TenancyConfig } from './tenancy/tenancy.ts'
 export type { Guard, GuardDecision, GuardedTenant, GuardOptions } from './tenants/guard/guard.ts'
 export type { QuotaEnforcing, QuotaOptions, RouteCheck } from './tenants/guard/quota-hook.ts'

@@ -4,7 +4,7 @@ import type { Input } from '../kernel/api/operation.ts'
 import { type InputFault, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/base/errors.ts'
 import { isStorable } from '../kernel/base/postgres-text.ts'
 import { faultsOf } from '../kernel/base/validate.ts'
-import type { AnyOperation } from '../tenancy/part.ts'
+import type { AnyOperation } from '../tenancy/satellite.ts'
 import { parseJson } from './json.ts'
 import { InvalidJson, PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
 

@@ -10,7 +10,7 @@ import {
 } from 'zod-openapi'
 import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/api/idempotency.ts'
 import { DependencyUnavailable, type ErrorType, InvalidRequest, NotFound } from '../kernel/base/errors.ts'
-import type { AnyOperation } from '../tenancy/part.ts'
+import type { AnyOperation } from '../tenancy/satellite.ts'
 import { VERSION } from '../tenancy/version.ts'
 import { TooManyAttempts } from './failed-sign-ins.ts'
 import { HAS_BODY } from './input.ts'

@@ -12,7 +12,7 @@ import type { Idempotency, Lease, StoredResponse } from '../kernel/api/idempoten
 import { type Input, JobFailure, Reply, StreamReply } from '../kernel/api/operation.ts'
 import { currentContext } from '../kernel/base/context.ts'
 import { DependencyUnavailable, invalid, TenancyError } from '../kernel/base/errors.ts'
-import type { AnyOperation } from '../tenancy/part.ts'
+import type { AnyOperation } from '../tenancy/satellite.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
 import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'

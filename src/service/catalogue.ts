@@ -9,7 +9,7 @@ import type { Migration } from '../kernel/database/migrations.ts'
 import type { EventType } from '../kernel/events/events.ts'
 import type { JobType } from '../kernel/jobs/jobs.ts'
 import { eventsOf, partsOf } from '../tenancy/composition.ts'
-import type { AnyOperation, Satellite } from '../tenancy/part.ts'
+import type { AnyOperation, Satellite } from '../tenancy/satellite.ts'
 import { jobs } from '../tenants/jobs.ts'
 import { operations as tenantOperations } from '../tenants/operations/tenants.ts'
 

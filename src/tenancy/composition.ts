@@ -14,7 +14,7 @@ import { type Traffic, trafficTo } from '../tenants/guard/traffic-listener.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
 import { TenantLoginRestored } from '../tenants/tenant/login-events.ts'
 import { tables } from '../tenants/tenant/tables.ts'
-import type { Satellite } from './part.ts'
+import type { Satellite } from './satellite.ts'
 
 /** A satellite with its service; the tenants are one of these, too. */
 export interface WiredPart {

@@ -68,7 +68,7 @@ import {
   type WiredPart,
   wire,
 } from './composition.ts'
-import type { AnyOperation, Receiver, Satellite, ServicesOf } from './part.ts'
+import type { AnyOperation, Receiver, Satellite, ServicesOf } from './satellite.ts'
 
 export type { Wired } from './composition.ts'
 

@@ -113,7 +113,7 @@ export class Tenants {
     const versions = new SchemaVersions(kernel.database, config.migrations)
     this.migrations = new MigrationRuns(kernel, storage, versions, config.changes)
     const { registry, fences } = this
-    const parts = {
+    const dependencies = {
       kernel,
       registry,
       storage,
@@ -124,11 +124,11 @@ export class Tenants {
     }
     const stagedStorage = new StagedStorage(kernel, storage, this.lostPlacements)
     this.transfers = new Transfers(
-      { ...parts, stagedStorage, circuits, keptForMs: this.#retentionMs, ...config.backups },
+      { ...dependencies, stagedStorage, circuits, keptForMs: this.#retentionMs, ...config.backups },
       { plans: this.plans, ...config.backups },
     )
     this.installation = new Installation({
-      ...parts,
+      ...dependencies,
       lost: this.lostPlacements,
       transfers: this.transfers,
       autoPurge: config.autoPurge,
@@ -143,7 +143,7 @@ export class Tenants {
     const { database, events } = this.#kernel
     return database.transaction(async () => {
       const isolation = driver.name
-      const row = await register(this.#parts, { id, name, metadata, domains, isolation, placement })
+      const row = await register(this.#dependencies, { id, name, metadata, domains, isolation, placement })
       await this.#updates.claimDomains(id, domains, false)
       await this.#sendInstallation(row)
       const tenant = toTenant(row)
@@ -294,7 +294,7 @@ export class Tenants {
     else await this.#kernel.jobs.send(InstallTenant, { tenantId: row.id }, { tenantId: row.id, key: row.id })
   }
 
-  get #parts() {
+  get #dependencies() {
     return { kernel: this.#kernel, registry: this.registry, storage: this.storage }
   }
 }

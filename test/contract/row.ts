@@ -7,7 +7,7 @@
  * and `{receiver}/410` what its path says. A satellite's part is `coverage.fixture.ts` in its folder, so that
  * it comes and goes with it.
  */
-import type { Satellite } from '../../src/tenancy/part.ts'
+import type { Satellite } from '../../src/tenancy/satellite.ts'
 import type { Api } from './calls.ts'
 
 /** A request, whose path has the names of its case where `params` has none. */

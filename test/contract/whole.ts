@@ -1,7 +1,7 @@
 /** All satellites, those as well that say nothing without a configuration: their coverage.fixture.ts has one. */
 
 import { satellites } from '../../src/service/main.ts'
-import type { Satellite } from '../../src/tenancy/part.ts'
+import type { Satellite } from '../../src/tenancy/satellite.ts'
 import { parts } from './parts.ts'
 
 export interface Whole {

@@ -11,7 +11,7 @@ import { fastifyHandler } from '../../src/http/hosts/fastify.ts'
 import { honoHandler } from '../../src/http/hosts/hono.ts'
 import { operation } from '../../src/kernel/api/operation.ts'
 import { currentContext } from '../../src/kernel/base/context.ts'
-import { defineSatellite } from '../../src/tenancy/part.ts'
+import { defineSatellite } from '../../src/tenancy/satellite.ts'
 import { type Host, hosts, listening } from './hosts.ts'
 import { ADMIN, PREFIX, type Sent, type Served, send, served } from './served.ts'
 

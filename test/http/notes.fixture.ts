@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { operation } from '../../src/kernel/api/operation.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
-import { defineSatellite } from '../../src/tenancy/part.ts'
+import { defineSatellite } from '../../src/tenancy/satellite.ts'
 
 export class Notes {
   readonly #kernel: Kernel

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { z } from 'zod'
 import { type NodeServer, serveNode } from '../../src/http/hosts/node.ts'
 import { operation } from '../../src/kernel/api/operation.ts'
-import { defineSatellite } from '../../src/tenancy/part.ts'
+import { defineSatellite } from '../../src/tenancy/satellite.ts'
 import { ADMIN, PREFIX, type Served, send, served } from './served.ts'
 
 /** Answers when the test says so. */

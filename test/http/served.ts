@@ -4,7 +4,7 @@ import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'nod
 import { text } from 'node:stream/consumers'
 import { createHttp, type Http, type HttpOptions } from '../../src/http/app.ts'
 import type { AdminToken } from '../../src/http/tokens.ts'
-import type { Satellite } from '../../src/tenancy/part.ts'
+import type { Satellite } from '../../src/tenancy/satellite.ts'
 import type { Role, Tenancy } from '../../src/tenancy/tenancy.ts'
 import { testTenancy } from '../../src/testing/base/tenancy.ts'
 

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 import { z } from 'zod'
 import { operation, StreamReply } from '../../src/kernel/api/operation.ts'
 import { currentContext } from '../../src/kernel/base/context.ts'
-import { defineSatellite } from '../../src/tenancy/part.ts'
+import { defineSatellite } from '../../src/tenancy/satellite.ts'
 import { type Host, hosts } from './hosts.ts'
 import { ADMIN, PREFIX, type Served, send, served } from './served.ts'
 

@@ -35,7 +35,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
     name: 'what a tenant leaves stays open',
     story: 'A process with a stale cache goes on writing to the storage of before a restore.',
     file: SWITCH,
-    replace: '    await close(parts, attempt, row)\n',
+    replace: '    await close(dependencies, attempt, row)\n',
     by: '',
     ...MOVES,
   },

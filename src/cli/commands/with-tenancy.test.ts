@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { handles, jobType } from '../../kernel/jobs/jobs.ts'
-import type { Satellite } from '../../tenancy/part.ts'
+import type { Satellite } from '../../tenancy/satellite.ts'
 import { TEST_APP_KEY, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type InProcess, inProcess } from '../in-process.fixture.ts'
 

@@ -83,7 +83,7 @@ export interface Degradation {
   readonly errorCode: string
 }
 
-export interface ResilienceParts {
+export interface ResilienceDependencies {
   readonly events: Events
   readonly log: Logger
   readonly tracing: Tracing
@@ -92,11 +92,11 @@ export interface ResilienceParts {
 export class Resilience {
   readonly retryAfterSeconds: number
   readonly #policies: Readonly<Record<Use, Policy>>
-  readonly #parts: ResilienceParts
+  readonly #dependencies: ResilienceDependencies
   readonly #counts = new Map<string, { readonly labels: { dependency: string; policy: string }; value: number }>()
   readonly #loggedAt = new Map<string, number>()
 
-  constructor(config: ResilienceConfig, parts: ResilienceParts) {
+  constructor(config: ResilienceConfig, dependencies: ResilienceDependencies) {
     const { redis, database, provider, retryAfterSeconds } = ResilienceSettings.parse(config)
     this.retryAfterSeconds = retryAfterSeconds
     this.#policies = {
@@ -106,7 +106,7 @@ export class Resilience {
       'database.flags': database.flags,
       'provider.checkout': provider.checkout,
     }
-    this.#parts = parts
+    this.#dependencies = dependencies
     for (const [use, policy] of Object.entries(this.#policies)) this.#count(dependencyOf(use as Use), policy, 0)
   }
 
@@ -137,7 +137,7 @@ export class Resilience {
 
   /** Says that something was decided in the place of a dependency. Waits for nobody. */
   report(degradation: Degradation, error?: unknown): void {
-    const { events, log, tracing } = this.#parts
+    const { events, log, tracing } = this.#dependencies
     const { dependency, operation, tenantId, policy, errorCode } = degradation
     tracing.event(DependencyDegraded.name, {
       'tenantry.dependency': dependency,
@@ -176,7 +176,7 @@ export class Resilience {
     const now = performance.now()
     if (now - (this.#loggedAt.get(operation) ?? Number.NEGATIVE_INFINITY) < LOGGED_EVERY_MS) return
     this.#loggedAt.set(operation, now)
-    this.#parts.log.warn({ err: error, operation, policy, tenantId }, 'a dependency is away; its policy decides')
+    this.#dependencies.log.warn({ err: error, operation, policy, tenantId }, 'a dependency is away; its policy decides')
   }
 }
 

@@ -1,7 +1,7 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import { on } from '../../kernel/events/events.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { AuditLogs } from './audit-logs.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'

@@ -23,7 +23,7 @@ describe('what is held', () => {
     const from = open.provider.requests.length
     let taken = 0
     const ids: string[] = []
-    for await (const { id } of open.tenancy.billing.part.payments.events(LONG_AGO)) {
+    for await (const { id } of open.tenancy.billing.dependencies.payments.events(LONG_AGO)) {
       ids.push(id)
       taken += 1
       expect(pagesAsked(from)).toBe(Math.ceil(taken / PAGE))
@@ -36,16 +36,16 @@ describe('what is held', () => {
     const since = open.provider.now()
     happened(PAGE + 1)
     const from = open.provider.requests.length
-    expect(await Array.fromAsync(open.tenancy.billing.part.payments.events(since))).toHaveLength(PAGE + 1)
+    expect(await Array.fromAsync(open.tenancy.billing.dependencies.payments.events(since))).toHaveLength(PAGE + 1)
     expect(pagesAsked(from)).toBe(2)
   })
 
   test('is not asked for any more by whoever stops, and what was taken by then stays', async () => {
     happened(3 * PAGE)
     const from = open.provider.requests.length
-    const { inbox, part } = open.tenancy.billing
+    const { inbox, dependencies } = open.tenancy.billing
     const before = (await open.inbox()).length
-    for await (const event of part.payments.events(LONG_AGO)) {
+    for await (const event of dependencies.payments.events(LONG_AGO)) {
       await inbox.take(event)
       if (open.provider.events.at(-5)?.id === event.id) break
     }
@@ -56,7 +56,7 @@ describe('what is held', () => {
   test('while events go on happening it misses none that there were, and has none twice', async () => {
     const there = open.provider.events.map(({ id }) => id)
     const ids: string[] = []
-    for await (const { id } of open.tenancy.billing.part.payments.events(LONG_AGO)) {
+    for await (const { id } of open.tenancy.billing.dependencies.payments.events(LONG_AGO)) {
       ids.push(id)
       if (ids.length % PAGE === 0) happened(3)
     }

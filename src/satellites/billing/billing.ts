@@ -12,15 +12,15 @@ import type { Tenants } from '../../tenants/tenants.ts'
 import { DunningCases } from './dunning/cases.ts'
 import { Inbox } from './inbox/inbox.ts'
 import { Receiver } from './inbox/receiver.ts'
-import type { BillingPart } from './model/dependencies.ts'
+import type { BillingDependencies } from './model/dependencies.ts'
 import { planOfItems } from './model/entitlement.ts'
 import { PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
 import { BillingMisconfigured } from './model/events.ts'
 import { faultOf, type Payments, type ProviderItem } from './model/provider.ts'
 import { EventCounts } from './model/series.ts'
 import type { Settings } from './model/settings.ts'
-import type { BillingParts } from './processing/dependencies.ts'
 import { Processing } from './processing/processing.ts'
+import type { BillingServices } from './processing/services.ts'
 import { TenantDeletion } from './processing/tenant-deletion.ts'
 import { callProvider } from './provider/provider-call.ts'
 import { ProviderHealth } from './provider/provider-health.ts'
@@ -53,7 +53,7 @@ export class Billing {
   readonly tenantDeletion: TenantDeletion
   readonly counts = new EventCounts()
   readonly customers: Customers
-  readonly part: BillingPart
+  readonly dependencies: BillingDependencies
   readonly #subscriptions: Subscriptions
 
   /** @param verify throws when billing must not be used as it is configured */
@@ -61,22 +61,35 @@ export class Billing {
     verify()
     this.verify = verify
     const { products, defaultPlan = tenants.plans.describe().defaultPlan } = settings
-    const part: BillingPart = { kernel, tenants, payments, settings, plans: { products, defaultPlan } }
-    this.part = part
-    this.inbox = new Inbox(part)
-    this.customers = new Customers(part)
-    this.#subscriptions = new Subscriptions(part)
-    this.dunning = new DunningCases(part, this.#subscriptions)
-    this.usage = new Usage(part, this.customers)
-    this.windows = new UsageWindows(part, this.customers, this.usage)
-    this.tenantDeletion = new TenantDeletion(part, this.customers, this.#subscriptions, this.windows, this.dunning)
+    const dependencies: BillingDependencies = { kernel, tenants, payments, settings, plans: { products, defaultPlan } }
+    this.dependencies = dependencies
+    this.inbox = new Inbox(dependencies)
+    this.customers = new Customers(dependencies)
+    this.#subscriptions = new Subscriptions(dependencies)
+    this.dunning = new DunningCases(dependencies, this.#subscriptions)
+    this.usage = new Usage(dependencies, this.customers)
+    this.windows = new UsageWindows(dependencies, this.customers, this.usage)
+    this.tenantDeletion = new TenantDeletion(
+      dependencies,
+      this.customers,
+      this.#subscriptions,
+      this.windows,
+      this.dunning,
+    )
     const { inbox, customers, dunning, tenantDeletion } = this
-    const parts: BillingParts = { part, inbox, customers, subscriptions: this.#subscriptions, dunning, tenantDeletion }
-    this.receiver = new Receiver(part, inbox)
-    this.processing = new Processing(parts, this.counts)
-    this.health = new ProviderHealth(part)
-    this.sync = new Sync(parts)
-    this.views = new Views(parts, this.windows)
+    const services: BillingServices = {
+      dependencies,
+      inbox,
+      customers,
+      subscriptions: this.#subscriptions,
+      dunning,
+      tenantDeletion,
+    }
+    this.receiver = new Receiver(dependencies, inbox)
+    this.processing = new Processing(services, this.counts)
+    this.health = new ProviderHealth(dependencies)
+    this.sync = new Sync(services)
+    this.views = new Views(services, this.windows)
     if (Object.keys(settings.usage).length > 0 && !kernel.store.sums.outliveProcess) {
       kernel.log.warn('the store ends with the process: usage that was not reported by then is lost')
     }
@@ -87,7 +100,7 @@ export class Billing {
 
   /** What is known of a tenant's billing. `E_TENANT_NOT_FOUND`. */
   async of(tenantId: string): Promise<BillingOfTenant> {
-    await assertTenantExists(this.part.kernel.database, tenantId)
+    await assertTenantExists(this.dependencies.kernel.database, tenantId)
     return this.views.of(tenantId)
   }
 
@@ -104,16 +117,16 @@ export class Billing {
     const { priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes } = parsed(CheckoutRequest, options)
     try {
       return await this.#callProvider('billing.checkout', tenantId, async () => {
-        await assertTenantOpen(this.part.kernel.database, tenantId)
+        await assertTenantOpen(this.dependencies.kernel.database, tenantId)
         await this.#assertMapped(priceId)
-        const meteredPriceIds = Object.values(this.part.settings.usage).flatMap(({ priceId }) => priceId ?? [])
+        const meteredPriceIds = Object.values(this.dependencies.settings.usage).flatMap(({ priceId }) => priceId ?? [])
         const request = { tenantId, priceId, meteredPriceIds, successUrl, cancelUrl, trialDays, allowPromotionCodes }
         return this.#withCustomer(tenantId, 'billing.checkout', (customerId) =>
-          this.part.payments.checkout({ ...request, customerId }),
+          this.dependencies.payments.checkout({ ...request, customerId }),
         )
       })
     } catch (error) {
-      this.part.kernel.resilience.degrade('provider.checkout', 'billing.checkout', tenantId, error)
+      this.dependencies.kernel.resilience.degrade('provider.checkout', 'billing.checkout', tenantId, error)
       return { url: cancelUrl, id: null }
     }
   }
@@ -123,7 +136,7 @@ export class Billing {
     const { returnUrl } = parsed(PortalRequest, options)
     return this.#callProvider('billing.portal', tenantId, async () => ({
       url: await this.#withCustomer(tenantId, 'billing.portal', (customerId) =>
-        this.part.payments.portal(customerId, returnUrl),
+        this.dependencies.payments.portal(customerId, returnUrl),
       ),
     }))
   }
@@ -135,8 +148,8 @@ export class Billing {
       const { id } = await this.#running(tenantId)
       const price = priceId ?? this.#onlyPriceOf(plan ?? '')
       await this.#assertMapped(price)
-      const isPlan = (item: ProviderItem) => planOfItems([item], this.part.plans) !== undefined
-      await this.sync.apply(await this.part.payments.changePrice(id, price, isPlan))
+      const isPlan = (item: ProviderItem) => planOfItems([item], this.dependencies.plans) !== undefined
+      await this.sync.apply(await this.dependencies.payments.changePrice(id, price, isPlan))
       await this.#record('billing.changePlan', tenantId, id, { priceId: price })
     })
     return this.views.of(tenantId)
@@ -151,7 +164,7 @@ export class Billing {
     await this.#callProvider('billing.cancel', tenantId, async () => {
       const { id } = await this.#running(tenantId)
       if (!atPeriodEnd) await this.windows.reportNow(tenantId)
-      await this.sync.apply(await this.part.payments.cancel(id, { atPeriodEnd }))
+      await this.sync.apply(await this.dependencies.payments.cancel(id, { atPeriodEnd }))
       await this.#record('billing.cancel', tenantId, id, { atPeriodEnd })
     })
     return this.views.of(tenantId)
@@ -170,7 +183,7 @@ export class Billing {
     }
     parsed(z.string().min(1).max(200), id, 'id')
     parsed(z.string().min(1).max(100), meter, 'meter')
-    const used = { meter, quantity, at: this.part.kernel.clock.now() }
+    const used = { meter, quantity, at: this.dependencies.kernel.clock.now() }
     return this.usage.report(tenantId, used, usageIdOf(tenantId, meter, id))
   }
 
@@ -181,7 +194,7 @@ export class Billing {
 
   /** Closes windows of usage by itself, in a worker. */
   async work(): Promise<void> {
-    const { kernel, tenants } = this.part
+    const { kernel, tenants } = this.dependencies
     if (tenants.plans.isDecidedByHost) {
       const payload = {
         tenantId: null,
@@ -206,7 +219,7 @@ export class Billing {
   }
 
   async #running(tenantId: string) {
-    await assertTenantExists(this.part.kernel.database, tenantId)
+    await assertTenantExists(this.dependencies.kernel.database, tenantId)
     const running = (await this.#subscriptions.ofTenant(tenantId)).find((one) => !hasEnded(one))
     if (!running) throw SubscriptionNotFound(`The tenant "${tenantId}" has no subscription that runs.`)
     return running
@@ -214,11 +227,11 @@ export class Billing {
 
   async #record(action: string, tenantId: string, subscriptionId: string, after: Record<string, unknown>) {
     const target = `subscription:${subscriptionId}`
-    await recordChange(this.part.kernel.events, { action, tenantId, target, after })
+    await recordChange(this.dependencies.kernel.events, { action, tenantId, target, after })
   }
 
   async #assertMapped(priceId: string): Promise<void> {
-    const { payments, plans } = this.part
+    const { payments, plans } = this.dependencies
     if (Object.hasOwn(plans.products, priceId)) return
     const productId = (await payments.productOf(priceId)) ?? null
     if (planOfItems([{ priceId, productId }], plans) === undefined) {
@@ -227,7 +240,7 @@ export class Billing {
   }
 
   #onlyPriceOf(plan: string): string {
-    const prices = Object.entries(this.part.plans.products)
+    const prices = Object.entries(this.dependencies.plans.products)
       .filter(([id, name]) => name === plan && id.startsWith('price_'))
       .map(([id]) => id)
     const [only] = prices
@@ -245,13 +258,14 @@ export class Billing {
     try {
       return await call(customerId)
     } catch (error) {
-      if (faultOf(error).code !== 'provider_rejected' || (await this.part.payments.hasCustomer(customerId))) throw error
+      if (faultOf(error).code !== 'provider_rejected' || (await this.dependencies.payments.hasCustomer(customerId)))
+        throw error
       await this.customers.closeGone(customerId)
       return call(await this.customers.ensure(tenantId, action))
     }
   }
 
   #callProvider<T>(operation: string, tenantId: string, call: () => Promise<T>): Promise<T> {
-    return callProvider(this.part, operation, tenantId, call)
+    return callProvider(this.dependencies, operation, tenantId, call)
   }
 }

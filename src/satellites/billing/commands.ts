@@ -18,9 +18,9 @@ export const commands = [
     name: 'billing:sync',
     summary: 'Bring subscriptions, plans and dunning up to what the provider has now',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
-    run: async ({ sync, part }, { args, terminal, signal }) => {
+    run: async ({ sync, dependencies }, { args, terminal, signal }) => {
       const done: (Synced | Unsynced)[] = []
-      await callProvider(part, 'billing.sync', args.id ?? null, async () => {
+      await callProvider(dependencies, 'billing.sync', args.id ?? null, async () => {
         const total = args.id === undefined ? await sync.count() : 1
         const look = meter()
         for await (const one of args.id === undefined ? sync.all() : sync.run(args.id)) {
@@ -43,11 +43,11 @@ export const commands = [
     name: 'billing:backfill',
     summary: 'Fetch events that were lost on the way; the provider has those of the last 30 days',
     options: [{ flags: '--since <moment>', summary: 'RFC 3339 or a date', required: true, parse: since }],
-    run: async ({ inbox, part }, { options, terminal, signal }) => {
+    run: async ({ inbox, dependencies }, { options, terminal, signal }) => {
       const look = meter()
       let [seen, taken] = [0, 0]
-      await callProvider(part, 'billing.backfill', null, async () => {
-        for await (const event of part.payments.events(options.since)) {
+      await callProvider(dependencies, 'billing.backfill', null, async () => {
+        for await (const event of dependencies.payments.events(options.since)) {
           signal.throwIfAborted()
           seen += 1
           if (await inbox.take(event, { isFetched: true })) taken += 1
@@ -99,7 +99,7 @@ export const commands = [
     summary: 'Say whether billing works: the provider is asked now',
     run: async (billing, { terminal, signal }) => {
       await billing.health.measure()
-      const doctor = new Doctor(billing.part.kernel.log)
+      const doctor = new Doctor(billing.dependencies.kernel.log)
       for (const diagnosis of diagnoses) doctor.register(diagnosis, billing)
       const report = await doctor.examine({ signal })
       terminal.table(

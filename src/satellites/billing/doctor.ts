@@ -52,8 +52,8 @@ function findingOf({ status, code, message }: Exclude<HealthAssessment, { status
   return { severity: status === 'fail' ? 'error' : 'warn', message, ...template }
 }
 
-async function* examineEvents({ part }: Billing): AsyncIterable<Finding> {
-  const { rows } = await part.kernel.database.sql(
+async function* examineEvents({ dependencies }: Billing): AsyncIterable<Finding> {
+  const { rows } = await dependencies.kernel.database.sql(
     `select error_code as code, count(*)::int as count, max(created_at) as last
      from multitenancy.billing_inbox where status = 'failed' group by 1 order by 1`,
   )
@@ -67,15 +67,16 @@ async function* examineEvents({ part }: Billing): AsyncIterable<Finding> {
   }
 }
 
-async function* examineUsage({ part }: Billing): AsyncIterable<Finding> {
-  const { rows } = await part.kernel.database.sql(
+async function* examineUsage({ dependencies }: Billing): AsyncIterable<Finding> {
+  const { rows } = await dependencies.kernel.database.sql(
     `select tenant_id as "tenantId", meter, sum(quantity)::float8 as quantity, min(used_at) as since,
        case when held_at is not null then 'unclear' when next_attempt_at is null then 'expired' else 'unreported' end as state,
        (array_agg(error_code) filter (where error_code is not null))[1] as code
      from multitenancy.billing_usage where sent_at is null and used_at < $1 group by tenant_id, meter, state order by since`,
-    [new Date(part.kernel.clock.now().getTime() - LATE_MINUTES * 60_000)],
+    [new Date(dependencies.kernel.clock.now().getTime() - LATE_MINUTES * 60_000)],
   )
-  for (const row of rows) yield { ...usageFinding(row, part.settings.webhook.retentionDays), tenantId: row.tenantId }
+  for (const row of rows)
+    yield { ...usageFinding(row, dependencies.settings.webhook.retentionDays), tenantId: row.tenantId }
 }
 
 interface Usage {

@@ -1,6 +1,6 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { on } from '../../kernel/events/events.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { BackofficeRestored } from '../../tenants/backoffice-recovery.ts'
 import {
   TenantActivated,

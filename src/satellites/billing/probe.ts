@@ -40,7 +40,7 @@ export async function probe(billing: Billing, url: string): Promise<Probed> {
 
 /** As from an address that may send, through as many proxies as there are said to be. */
 export async function probeHere(billing: Billing): Promise<Probed> {
-  const { allowedIps, trustProxy } = billing.part.settings.webhook
+  const { allowedIps, trustProxy } = billing.dependencies.settings.webhook
   const { eventId, body, signature } = await event(billing)
   const started = performance.now()
   const ip = allowedIps?.[0]?.split('/')[0] ?? '127.0.0.1'
@@ -53,21 +53,21 @@ export async function probeHere(billing: Billing): Promise<Probed> {
   return { eventId, status: null, ...(await outcome(billing, eventId, started)) }
 }
 
-async function event({ part }: Billing) {
+async function event({ dependencies }: Billing) {
   const eventId = `evt_test_${randomUUID().replaceAll('-', '')}`
-  const signed = await part.payments.signed({
+  const signed = await dependencies.payments.signed({
     id: eventId,
     object: 'event',
     type: TEST_TYPE,
-    created: Math.floor(part.kernel.clock.now().getTime() / 1000),
-    livemode: part.payments.isLive,
+    created: Math.floor(dependencies.kernel.clock.now().getTime() / 1000),
+    livemode: dependencies.payments.isLive,
     data: { object: {} },
   })
   return { eventId, ...signed }
 }
 
-async function outcome({ part }: Billing, eventId: string, started: number) {
-  const row = await queryOf(part)
+async function outcome({ dependencies }: Billing, eventId: string, started: number) {
+  const row = await queryOf(dependencies)
     .selectFrom('billingInbox')
     .select('eventId')
     .where('eventId', '=', eventId)

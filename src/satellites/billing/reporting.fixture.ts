@@ -79,8 +79,8 @@ function shuffled<T>(random: Random, all: readonly T[]): T[] {
 
 /** All since then, each processed as soon as it is taken; then those that waited for another. */
 async function backfill({ other }: World, since: Date): Promise<void> {
-  const { inbox, part, processing } = other.tenancy.billing
-  for await (const event of part.payments.events(since)) {
+  const { inbox, dependencies, processing } = other.tenancy.billing
+  for await (const event of dependencies.payments.events(since)) {
     if (await inbox.take(event)) await processing.process(event.id, true)
   }
   for (let waiting = await other.waiting(); waiting.length > 0; waiting = await other.waiting()) {

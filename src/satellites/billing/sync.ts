@@ -5,8 +5,8 @@
 
 import { lockCustomer } from './model/dependencies.ts'
 import { type BillingErrorCode, isDone, PaymentsFault, type ProviderSubscription } from './model/provider.ts'
-import type { BillingParts } from './processing/dependencies.ts'
 import { publishUnmapped } from './processing/publishing.ts'
+import type { BillingServices } from './processing/services.ts'
 import { ProviderReads } from './provider/provider-reads.ts'
 import { hasEnded, lockPayer } from './subscriptions/subscriptions.ts'
 
@@ -31,20 +31,20 @@ const OF_ONE: ReadonlySet<BillingErrorCode> = new Set([
 ])
 
 export class Sync {
-  readonly #parts: BillingParts
+  readonly #services: BillingServices
 
-  constructor(parts: BillingParts) {
-    this.#parts = parts
+  constructor(services: BillingServices) {
+    this.#services = services
   }
 
   /** How many customers are looked at. */
   async count(): Promise<number> {
-    return (await this.#parts.customers.all()).length
+    return (await this.#services.customers.all()).length
   }
 
   /** All tenants that have a customer. Throws what concerns them all. */
   async *all(): AsyncIterable<Synced | Unsynced> {
-    for (const one of await this.#parts.customers.all()) {
+    for (const one of await this.#services.customers.all()) {
       try {
         const synced = await this.#tenant(one)
         if (synced) yield synced
@@ -57,7 +57,7 @@ export class Sync {
 
   /** One of them; nothing where it has no customer. */
   async *run(tenantId: string): AsyncIterable<Synced> {
-    for (const one of await this.#parts.customers.all()) {
+    for (const one of await this.#services.customers.all()) {
       const synced = one.tenantId === tenantId ? await this.#tenant(one) : undefined
       if (synced) yield synced
     }
@@ -65,61 +65,61 @@ export class Sync {
 
   /** What the provider has just answered. */
   async apply(subscription: ProviderSubscription): Promise<void> {
-    const { part, customers } = this.#parts
-    const reads = new ProviderReads(part)
-    const lock = () => lockCustomer(part, subscription.customerId)
+    const { dependencies, customers } = this.#services
+    const reads = new ProviderReads(dependencies)
+    const lock = () => lockCustomer(dependencies, subscription.customerId)
     await reads.transaction(lock, async () => {
       // By the time of the answer somebody may have changed it again: what the provider has now is what counts.
       const current = reads.subscription(subscription.id) ?? subscription
       const tenantId = await customers.tenantOf(subscription.customerId)
       if (tenantId === undefined) throw new PaymentsFault('customer_not_found')
-      await lockPayer(part, tenantId)
+      await lockPayer(dependencies, tenantId)
       await this.#write(tenantId, [current])
     })
   }
 
   /** Undefined when it was purged meanwhile. */
   async #tenant({ tenantId, customerId }: { tenantId: string; customerId: string }): Promise<Synced | undefined> {
-    const { part, customers, tenantDeletion } = this.#parts
-    const isThere = await part.payments.hasCustomer(customerId)
+    const { dependencies, customers, tenantDeletion } = this.#services
+    const isThere = await dependencies.payments.hasCustomer(customerId)
     const ids = isThere ? await this.#listed(customerId) : await this.#leftOf(tenantId, customerId)
-    const reads = new ProviderReads(part)
-    const lock = () => lockCustomer(part, customerId)
+    const reads = new ProviderReads(dependencies)
+    const lock = () => lockCustomer(dependencies, customerId)
     return reads.transaction(lock, async () => {
       const found = ids.flatMap((id) => reads.subscription(id) ?? [])
-      await lockPayer(part, tenantId)
+      await lockPayer(dependencies, tenantId)
       if ((await customers.tenantOf(customerId)) !== tenantId) return undefined
       await this.#write(tenantId, found)
       if (!isThere) await customers.close(customerId)
       await this.#settle(tenantId, reads)
-      for (const subscription of found) await publishUnmapped(part, tenantId, subscription)
+      for (const subscription of found) await publishUnmapped(dependencies, tenantId, subscription)
       if (found.some((one) => !hasEnded(one))) await tenantDeletion.followed(tenantId)
-      const { plan } = await part.tenants.plans.resolve(await part.tenants.get(tenantId))
+      const { plan } = await dependencies.tenants.plans.resolve(await dependencies.tenants.get(tenantId))
       return { tenantId, customerId, subscriptions: found.length, plan }
     })
   }
 
   async #listed(customerId: string): Promise<string[]> {
-    return Array.fromAsync(this.#parts.part.payments.subscriptions(customerId), ({ id }) => id)
+    return Array.fromAsync(this.#services.dependencies.payments.subscriptions(customerId), ({ id }) => id)
   }
 
   /** What is known of a customer that was deleted: the provider lists none of it, and answers for each. */
   async #leftOf(tenantId: string, customerId: string): Promise<string[]> {
-    const known = await this.#parts.subscriptions.ofTenant(tenantId)
+    const known = await this.#services.subscriptions.ofTenant(tenantId)
     return known.filter((row) => row.customerId === customerId).map(({ id }) => id)
   }
 
   /** The plan comes of all of them together. */
   async #write(tenantId: string, found: readonly ProviderSubscription[]): Promise<void> {
-    const { part, subscriptions, dunning } = this.#parts
-    const seen = { asOf: part.kernel.clock.now(), isCurrent: true }
+    const { dependencies, subscriptions, dunning } = this.#services
+    const seen = { asOf: dependencies.kernel.clock.now(), isCurrent: true }
     for (const subscription of found) await subscriptions.write(tenantId, subscription, seen)
     for (const subscription of found) if (hasEnded(subscription)) await dunning.end(subscription.id)
     if (found.length > 0) await subscriptions.writePlan(tenantId)
   }
 
   async #settle(tenantId: string, reads: ProviderReads): Promise<void> {
-    const { dunning } = this.#parts
+    const { dunning } = this.#services
     for (const { subscriptionId, invoices } of await dunning.open(tenantId)) {
       const paid = reads.lastPaid(subscriptionId)
       if (paid) await dunning.settled(paid)

@@ -1,23 +1,23 @@
 /** What is told of a tenant's billing, and of billing as a whole. */
 import { planOfItems } from './model/entitlement.ts'
 import type { DunningRow, SubscriptionRow } from './model/tables.ts'
-import type { BillingParts } from './processing/dependencies.ts'
+import type { BillingServices } from './processing/services.ts'
 import type { BillingOfTenant } from './resource.ts'
 import { hasEnded } from './subscriptions/subscriptions.ts'
 import type { UsageWindows } from './usage/windows.ts'
 
 export class Views {
-  readonly #parts: BillingParts
+  readonly #services: BillingServices
   readonly #windows: UsageWindows
 
-  constructor(parts: BillingParts, windows: UsageWindows) {
-    this.#parts = parts
+  constructor(services: BillingServices, windows: UsageWindows) {
+    this.#services = services
     this.#windows = windows
   }
 
   async of(tenantId: string): Promise<BillingOfTenant> {
-    const { part, customers, subscriptions, dunning } = this.#parts
-    const { tenants } = part
+    const { dependencies, customers, subscriptions, dunning } = this.#services
+    const { tenants } = dependencies
     const all = await subscriptions.ofTenant(tenantId)
     const [owed] = await dunning.open(tenantId)
     return {
@@ -38,7 +38,7 @@ export class Views {
     return {
       id: row.id,
       status: row.status,
-      plan: planOfItems(row.items, this.#parts.part.plans) ?? null,
+      plan: planOfItems(row.items, this.#services.dependencies.plans) ?? null,
       items: row.items.map(({ priceId, productId, quantity }) => ({ priceId, productId, quantity })),
       isCollectionPaused: row.isCollectionPaused,
       periodStart: textOf(row.periodStart),

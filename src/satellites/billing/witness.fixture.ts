@@ -4,7 +4,7 @@
  */
 import { onAny } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { events } from './model/events.ts'
 
 const NAMES: ReadonlySet<string> = new Set(events.map(({ name }) => name))

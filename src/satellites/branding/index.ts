@@ -1,5 +1,5 @@
 import { on } from '../../kernel/events/events.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantCloned } from '../../tenants/tenant/events.ts'
 import { Branding } from './branding.ts'
 import { operations } from './operations.ts'

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
 import { on } from '../../kernel/events/events.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantCloned, TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
 import { FeatureFlags } from './feature-flags.ts'

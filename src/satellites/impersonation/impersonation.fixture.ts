@@ -3,7 +3,7 @@
 import { type Actor, currentContext } from '../../kernel/base/context.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import { on } from '../../kernel/events/events.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
 import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'

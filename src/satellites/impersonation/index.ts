@@ -1,6 +1,6 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { on } from '../../kernel/events/events.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantDeleted } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
 import { Forbidden, ImpersonationInvalid } from './errors.ts'

@@ -1,5 +1,5 @@
 import { parsed } from '../../kernel/base/validate.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { commands } from './commands.ts'
 import { jobs, schedule } from './jobs.ts'
 import { type MetricsOptions, TenantMetrics } from './metrics.ts'

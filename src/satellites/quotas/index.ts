@@ -1,4 +1,4 @@
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { commands } from './commands.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'

@@ -5,7 +5,7 @@ const ANY_ORIGIN = 'http://localhost'
 /** The request that the provider sent the browser to: a web `Request`, or its URL (a path will do) and its `Cookie` header. */
 export type SsoCallback = Request | { readonly url: string; readonly cookie?: string | null | undefined }
 
-export interface CallbackParts {
+export interface ParsedCallback {
   readonly path: string
   readonly search: string
   /** Undefined when there is none, or more than one. */
@@ -13,7 +13,7 @@ export interface CallbackParts {
   readonly cookies: string | null
 }
 
-export function partsOf(callback: SsoCallback): CallbackParts {
+export function parseCallback(callback: SsoCallback): ParsedCallback {
   const cookies = callback instanceof Request ? callback.headers.get('cookie') : (callback.cookie ?? null)
   const { pathname: path = '', search = '' } = URL.parse(callback.url, ANY_ORIGIN) ?? {}
   const states = new URLSearchParams(search).getAll('state')

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { diagnoses } from './doctor.ts'
 import { SsoDomainNotAllowed, SsoFailed, SsoNotEnabled, SsoProviderUnavailable, SsoRedirectUriTaken } from './errors.ts'
 import { operations } from './operations.ts'

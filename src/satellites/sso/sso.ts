@@ -32,7 +32,7 @@ import { assertUsable } from '../../tenants/registry/assert-usable.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
-import { partsOf, type SsoCallback } from './callback.ts'
+import { parseCallback, type SsoCallback } from './callback.ts'
 import { claimsOf, isShort, type SsoClaims } from './claims.ts'
 import { type ConnectionReport, testConnection } from './connection-test.ts'
 import { isAllowedEmail } from './domains.ts'
@@ -172,7 +172,7 @@ export class Sso {
    * `E_DEPENDENCY_UNAVAILABLE`, or what a guarded route answers for the tenant. Whatever comes of it, the login has been used.
    */
   async finish(callback: SsoCallback, { tenantId: expected }: SsoFinishOptions = {}): Promise<SsoLogin> {
-    const { path, search, state, cookies } = partsOf(callback)
+    const { path, search, state, cookies } = parseCallback(callback)
     const login = await this.#logins.take(state, cookies, expected)
     const { tenantId, returnTo, clearCookie } = login
     const settings = await this.#unchanged(login)
@@ -188,7 +188,7 @@ export class Sso {
 
   /** A `Set-Cookie` header that removes the cookie of a login that was refused; undefined where the browser has none. */
   clearCookie(callback: SsoCallback): string | undefined {
-    const { state, cookies } = partsOf(callback)
+    const { state, cookies } = parseCallback(callback)
     return state === undefined ? undefined : clearedCookie(state, cookies)
   }
 

@@ -1,6 +1,6 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { on, onAny } from '../../kernel/events/events.ts'
-import { defineSatellite } from '../../tenancy/part.ts'
+import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'

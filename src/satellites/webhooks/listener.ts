@@ -16,7 +16,7 @@ import type { DeliveryWorker } from './worker/delivery-worker.ts'
 
 const RENEW_MS = 15_000
 
-export interface ListenerParts {
+export interface ListenerDependencies {
   readonly kernel: Kernel
   readonly subscriptions: Subscriptions
   readonly worker: (
@@ -42,29 +42,29 @@ export class Listener {
   readonly secret: string
   /** Where to, as it is called. */
   readonly url: string
-  readonly #parts: ListenerParts
+  readonly #dependencies: ListenerDependencies
   readonly #egress: Egress
   readonly #worker: DeliveryWorker
   readonly #renewal: NodeJS.Timeout
   readonly #gone = Promise.withResolvers<void>()
 
   private constructor(
-    parts: ListenerParts,
+    dependencies: ListenerDependencies,
     { webhookId, secret }: { webhookId: string; secret: string },
     { egress, url, onSettled }: { egress: Egress; url: string; onSettled: ListenOptions['onSettled'] },
   ) {
-    this.#parts = parts
+    this.#dependencies = dependencies
     this.webhookId = webhookId
     this.secret = secret
     this.url = url
     this.#egress = egress
-    this.#worker = parts.worker(egress, { webhookId, url, onSettled })
+    this.#worker = dependencies.worker(egress, { webhookId, url, onSettled })
     this.#renewal = setInterval(() => void this.#renew(), RENEW_MS)
   }
 
   /** `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, or a 400. */
   static async open(
-    parts: ListenerParts,
+    dependencies: ListenerDependencies,
     { tenantId, url, events = ['*'], secret, onSettled }: ListenOptions,
   ): Promise<Listener> {
     const patterns = parsed(EventPatterns, events, 'events')
@@ -74,8 +74,8 @@ export class Listener {
     try {
       const { href, origin } = egress.check(url)
       const options = { events: patterns, secret: own, to: origin }
-      const made = await parts.subscriptions.beginListening(tenantId, options)
-      listener = new Listener(parts, made, { egress, url: href, onSettled })
+      const made = await dependencies.subscriptions.beginListening(tenantId, options)
+      listener = new Listener(dependencies, made, { egress, url: href, onSettled })
       await listener.#worker.start()
       return listener
     } catch (error) {
@@ -99,7 +99,7 @@ export class Listener {
   async close(): Promise<void> {
     clearInterval(this.#renewal)
     try {
-      await this.#parts.subscriptions.endListening(this.webhookId)
+      await this.#dependencies.subscriptions.endListening(this.webhookId)
     } finally {
       await Promise.all([this.#worker.stop(), this.#egress.close()])
     }
@@ -107,9 +107,9 @@ export class Listener {
 
   async #renew(): Promise<void> {
     try {
-      if (!(await this.#parts.subscriptions.goOnListening(this.webhookId))) this.#gone.resolve()
+      if (!(await this.#dependencies.subscriptions.goOnListening(this.webhookId))) this.#gone.resolve()
     } catch (error) {
-      this.#parts.kernel.log.warn({ err: error }, 'it could not be said that somebody still listens')
+      this.#dependencies.kernel.log.warn({ err: error }, 'it could not be said that somebody still listens')
     }
   }
 }

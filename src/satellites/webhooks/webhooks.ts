@@ -11,7 +11,7 @@ import { recordChange } from '../../kernel/events/changes.ts'
 import type { EventType } from '../../kernel/events/events.ts'
 import type { QueueCounts } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { Listener, type ListenerParts, type ListenOptions } from './listener.ts'
+import { Listener, type ListenerDependencies, type ListenOptions } from './listener.ts'
 import type { Delivery, DeliveryDetail } from './model/delivery.ts'
 import { WebhookDisabled } from './model/errors.ts'
 import { EventName, TEST_EVENT } from './model/event-names.ts'
@@ -216,7 +216,7 @@ export class Webhooks {
    * when it is deleted, `E_URL_NOT_ALLOWED`, or a 400.
    */
   listen(options: ListenOptions): Promise<Listener> {
-    const worker: ListenerParts['worker'] = (egress, only) => this.deliveryWorker(egress, only)
+    const worker: ListenerDependencies['worker'] = (egress, only) => this.deliveryWorker(egress, only)
     return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, worker }, options)
   }
 

@@ -8,28 +8,28 @@ import { tenantDialect } from './kysely.ts'
 import { type TenantPg, tenantPg } from './pg-module.ts'
 import { tenantPool } from './pg-pool.ts'
 import { refuseSettings } from './refused-settings.ts'
-import { type ImportSource, type SourceParts, type TenantSource, tenantSource } from './router.ts'
+import { type ImportSource, type SourceDependencies, type TenantSource, tenantSource } from './router.ts'
 
 const KEPT_HANDLES = 10_000
 
 export class Handles {
-  readonly #parts: SourceParts
+  readonly #dependencies: SourceDependencies
   readonly #kept = new LRUCache<string, { handle: TenantHandle; locator: string }>({ max: KEPT_HANDLES })
 
-  constructor(parts: SourceParts) {
-    this.#parts = parts
+  constructor(dependencies: SourceDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Where the statements of a tenant go, whether it may be used or not: that is asked with each. */
   source(id: string): ImportSource {
-    return tenantSource(id, this.#parts)
+    return tenantSource(id, this.#dependencies)
   }
 
   of({ tenant, location }: Located): TenantHandle {
     const kept = this.#kept.get(tenant.id)
     if (kept?.locator === location.locator) return kept.handle
-    const driver = this.#parts.storage.driver(location.isolation)
-    const handle = handleOver(tenantSource(tenant.id, this.#parts), driver, location)
+    const driver = this.#dependencies.storage.driver(location.isolation)
+    const handle = handleOver(tenantSource(tenant.id, this.#dependencies), driver, location)
     this.#kept.set(tenant.id, { handle, locator: location.locator })
     return handle
   }

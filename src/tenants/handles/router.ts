@@ -45,7 +45,7 @@ export interface ImportSource extends TenantSource {
   advanceSequences(wanted: readonly CopiedSequence[], signal: AbortSignal): Promise<void>
 }
 
-export interface SourceParts {
+export interface SourceDependencies {
   readonly registry: Registry
   readonly storage: Storage
   readonly circuits: Circuits
@@ -60,13 +60,13 @@ const MENDED_WITHIN_MS = 10_000
 const CONNECTING = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|57P03|53300)$/
 const CONNECTING_MESSAGES = /^(timeout expired|timeout exceeded when trying to connect)/
 
-export function tenantSource(id: string, parts: SourceParts): ImportSource {
-  const at = <T>(work: Work<T>): Promise<T> => run(id, parts, work)
+export function tenantSource(id: string, dependencies: SourceDependencies): ImportSource {
+  const at = <T>(work: Work<T>): Promise<T> => run(id, dependencies, work)
   const held = async (
     driver: IsolationDriver,
     location: StorageLocation,
     connecting: Promise<TenantConnection>,
-  ): Promise<TenantConnection> => new WatchedConnection(await connecting, parts.circuits, driver, location)
+  ): Promise<TenantConnection> => new WatchedConnection(await connecting, dependencies.circuits, driver, location)
   return {
     id,
     execute: (statement) => at((driver, location) => driver.execute(location, statement)),
@@ -76,9 +76,9 @@ export function tenantSource(id: string, parts: SourceParts): ImportSource {
   }
 }
 
-async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T> {
+async function run<T>(id: string, dependencies: SourceDependencies, work: Work<T>): Promise<T> {
   assertAgrees(id)
-  const { registry, storage, circuits } = parts
+  const { registry, storage, circuits } = dependencies
   const located = usable(id, registry.peek(id) ?? (await registry.find(id)))
   const driver = storage.driver(located.location.isolation)
   try {
@@ -86,7 +86,7 @@ async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T>
   } catch (failure) {
     const error = await closedMeanwhile(failure, driver, located.location)
     if (!driver.mayBeFence(error)) throw toTenantError(error)
-    const location = await currentLocation(id, parts, located.location, error)
+    const location = await currentLocation(id, dependencies, located.location, error)
     try {
       return await circuits.run(location, () => work(storage.driver(location.isolation), location))
     } catch (again) {
@@ -98,7 +98,7 @@ async function run<T>(id: string, parts: SourceParts, work: Work<T>): Promise<T>
 /** Where the work is to be tried once more. Throws when it is not, for the best reason there is. */
 async function currentLocation(
   id: string,
-  { registry, storage, fences }: SourceParts,
+  { registry, storage, fences }: SourceDependencies,
   before: StorageLocation,
   error: unknown,
 ): Promise<StorageLocation> {

@@ -33,7 +33,7 @@ interface TransfersOfTenant {
   forget(tenantId: string): Promise<void>
 }
 
-export interface InstallationParts {
+export interface InstallationDependencies {
   readonly kernel: Kernel
   readonly registry: Registry
   readonly storage: Storage
@@ -58,8 +58,8 @@ export class Installation {
   readonly #transfers: TransfersOfTenant
   readonly #autoPurge: boolean
 
-  constructor({ transfers, autoPurge, ...parts }: InstallationParts) {
-    const { kernel, registry, storage, versions, changes, transitions, fences, lost } = parts
+  constructor({ transfers, autoPurge, ...dependencies }: InstallationDependencies) {
+    const { kernel, registry, storage, versions, changes, transitions, fences, lost } = dependencies
     this.#kernel = kernel
     this.#registry = registry
     this.#storage = storage

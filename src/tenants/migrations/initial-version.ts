@@ -13,7 +13,7 @@ import { isVerified, type MigrationRun } from './model/run.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, versionsOf, writeVersions } from './shared-storage.ts'
 
-interface Parts {
+interface InitialVersionDependencies {
   readonly kernel: Pick<Kernel, 'database'>
   readonly versions: SchemaVersions
   readonly run: MigrationRun
@@ -28,7 +28,7 @@ export interface StartingVersion {
 
 /** @param version that stands in the row of the tenant, or of one that shares the storage. */
 export async function startingVersion(
-  { kernel, versions, run, items }: Parts,
+  { kernel, versions, run, items }: InitialVersionDependencies,
   driver: IsolationDriver,
   item: Claimed,
   location: StorageLocation,

@@ -102,9 +102,13 @@ export class MigrationRuns {
     if (!run)
       return { runId: null, direction: selection.direction, state: 'completed', total: 0, ...NO_COUNTS, items: [] }
     const items = this.#itemsOf(run, options.leaseMs)
-    const parts = { kernel: this.#kernel, storage: this.#storage, versions: this.#versions, run, items }
+    const dependencies = { kernel: this.#kernel, storage: this.#storage, versions: this.#versions, run, items }
     const worker = new MigrationWorker(
-      { ...parts, migration: new StorageMigration(parts), results: new MigrationResultWriter(parts) },
+      {
+        ...dependencies,
+        migration: new StorageMigration(dependencies),
+        results: new MigrationResultWriter(dependencies),
+      },
       {
         concurrency: run.direction === 'up' ? options.concurrency : Math.min(options.concurrency, ROLLBACKS_AT_ONCE),
         leaseMs: options.leaseMs,

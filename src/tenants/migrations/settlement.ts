@@ -26,10 +26,10 @@ export interface MigrationResultWriterParts {
 }
 
 export class MigrationResultWriter {
-  readonly #parts: MigrationResultWriterParts
+  readonly #dependencies: MigrationResultWriterParts
 
-  constructor(parts: MigrationResultWriterParts) {
-    this.#parts = parts
+  constructor(dependencies: MigrationResultWriterParts) {
+    this.#dependencies = dependencies
   }
 
   async record(outcomes: readonly Outcome[]): Promise<void> {
@@ -43,7 +43,7 @@ export class MigrationResultWriter {
 
   /** What cannot be told of is failed: its version stays as it was, so that the next run looks at it again. */
   async #alone(outcome: Outcome): Promise<void> {
-    const { kernel, run, items } = this.#parts
+    const { kernel, run, items } = this.#dependencies
     try {
       await this.#together([outcome])
     } catch (error) {
@@ -59,7 +59,7 @@ export class MigrationResultWriter {
   }
 
   #together(outcomes: readonly Outcome[]): Promise<void> {
-    const { kernel, items } = this.#parts
+    const { kernel, items } = this.#dependencies
     return kernel.database.transaction(async () => {
       const sorted = [...outcomes].sort((one, other) => (one.item.storage < other.item.storage ? -1 : 1))
       const withNews = await Promise.all(sorted.map(async (outcome) => ({ outcome, news: await this.#news(outcome) })))
@@ -79,7 +79,7 @@ export class MigrationResultWriter {
   }
 
   async #since(reportedVersion: string, version: string, ran: readonly string[]): Promise<readonly string[]> {
-    const { versions } = this.#parts
+    const { versions } = this.#dependencies
     const [before, after] = [await versions.of(reportedVersion), await versions.of(version)]
     if (!before || !after) return ran
     const isOld = new Set(before.map(({ name }) => name))
@@ -87,7 +87,7 @@ export class MigrationResultWriter {
   }
 
   async #recordSharing(item: Claimed, ran: readonly string[]): Promise<void> {
-    const { kernel, storage, versions, run } = this.#parts
+    const { kernel, storage, versions, run } = this.#dependencies
     await lockVersions(kernel.database, item, 'all')
     const tenants = await sharingTenants(kernel.database, item)
     const [any] = tenants
@@ -105,7 +105,7 @@ export class MigrationResultWriter {
 
   async #announce(tenantId: string, migrations: readonly string[]): Promise<void> {
     if (migrations.length === 0) return
-    const { kernel, run } = this.#parts
+    const { kernel, run } = this.#dependencies
     await recordChange(kernel.events, {
       action: run.direction === 'up' ? 'tenants.migrate' : 'tenants.rollback',
       tenantId,

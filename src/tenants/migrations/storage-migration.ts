@@ -38,7 +38,7 @@ interface Change {
   readonly version?: string
 }
 
-export interface StorageMigrationParts {
+export interface StorageMigrationDependencies {
   readonly kernel: Kernel
   readonly storage: Storage
   readonly versions: SchemaVersions
@@ -47,10 +47,10 @@ export interface StorageMigrationParts {
 }
 
 export class StorageMigration {
-  readonly #parts: StorageMigrationParts
+  readonly #dependencies: StorageMigrationDependencies
 
-  constructor(parts: StorageMigrationParts) {
-    this.#parts = parts
+  constructor(dependencies: StorageMigrationDependencies) {
+    this.#dependencies = dependencies
   }
 
   async run(item: Claimed): Promise<Outcome> {
@@ -61,7 +61,7 @@ export class StorageMigration {
       durationMs: Math.round(performance.now() - startedAt),
       ...outcome,
     })
-    const { kernel, run } = this.#parts
+    const { kernel, run } = this.#dependencies
     const tenant = item.tenantId === null ? (await sharingTenants(kernel.database, item, 1))[0] : item.tenant
     if (!tenant) return settled({ state: 'skipped', ran: [] })
     const location = toLocation({ ...item, ...tenant })
@@ -83,17 +83,17 @@ export class StorageMigration {
   }
 
   async #up(item: Claimed, location: StorageLocation, version: string): Promise<Change> {
-    const { storage, versions, run } = this.#parts
+    const { storage, versions, run } = this.#dependencies
     const driver = storage.driver(item.isolation)
     const options = { lockTimeoutMs: run.lockTimeoutMs }
     if (!driver.capabilities.durable) return { ran: await driver.migrate(location, options) }
-    const { reportedVersion, has } = await startingVersion(this.#parts, driver, item, location, version)
+    const { reportedVersion, has } = await startingVersion(this.#dependencies, driver, item, location, version)
     const ran = await driver.migrate(location, options)
     return { ran, reportedVersion, version: await versions.keep(upToDate(versions.folder, has)) }
   }
 
   async #down(item: Claimed, location: StorageLocation): Promise<Change> {
-    const { kernel, storage, versions, run, items } = this.#parts
+    const { kernel, storage, versions, run, items } = this.#dependencies
     const driver = storage.driver(item.isolation)
     if (!item.tenant) await this.#unversion(item)
     const atFirst = withChecksums(await driver.applied(location), versions.folder)
@@ -123,7 +123,7 @@ export class StorageMigration {
 
   /** Until it is known how the rollback ended, nobody must take the storage for up to date. */
   async #unversion(item: Claimed): Promise<void> {
-    const { kernel, items } = this.#parts
+    const { kernel, items } = this.#dependencies
     await kernel.database.transaction(async () => {
       if (!(await items.hold(item.storage))) throw new StartOver()
       await lockVersions(kernel.database, item, 'all')
@@ -133,12 +133,12 @@ export class StorageMigration {
 
   /** A tenant that was installed meanwhile has a version; from here on none is, until the transaction ends. */
   async #assertUnversioned(item: Claimed): Promise<void> {
-    const { database } = this.#parts.kernel
+    const { database } = this.#dependencies.kernel
     await lockVersions(database, item, 'all')
     if ((await versionsOf(database, item)).some((version) => version !== UNKNOWN_VERSION)) throw new StartOver()
   }
 
   async #versionOf({ capabilities }: IsolationDriver, applied: readonly AppliedMigration[]): Promise<string> {
-    return capabilities.durable ? this.#parts.versions.keep(applied) : UNKNOWN_VERSION
+    return capabilities.durable ? this.#dependencies.versions.keep(applied) : UNKNOWN_VERSION
   }
 }

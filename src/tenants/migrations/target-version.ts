@@ -5,7 +5,7 @@ import type { TableChanges } from '../isolation/schema-generation.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import { isVersionOfAny, lockVersions } from './shared-storage.ts'
 
-export interface ArrivalParts {
+export interface TargetVersionDependencies {
   readonly database: Database
   readonly versions: SchemaVersions
   readonly changes: TableChanges
@@ -18,7 +18,7 @@ export interface ArrivalParts {
  * @param migrations as the storage was found to have them, where nobody else can change it.
  */
 export async function versionOnArrival(
-  { database, versions, changes }: ArrivalParts,
+  { database, versions, changes }: TargetVersionDependencies,
   { capabilities, ...driver }: Pick<IsolationDriver, 'capabilities' | 'applied'>,
   location: StorageLocation,
   migrations: readonly string[],

@@ -31,7 +31,7 @@ export interface WorkerOptions {
   readonly onProgress: ((progress: Progress) => void) | undefined
 }
 
-export interface WorkerParts {
+export interface WorkerDependencies {
   readonly kernel: Kernel
   readonly run: MigrationRun
   readonly items: MigrationItems
@@ -40,7 +40,7 @@ export interface WorkerParts {
 }
 
 export class MigrationWorker {
-  readonly #parts: WorkerParts
+  readonly #dependencies: WorkerDependencies
   readonly #options: WorkerOptions
   readonly #claimed: Claimed[] = []
   readonly #outcomes: Outcome[] = []
@@ -50,14 +50,14 @@ export class MigrationWorker {
   #failures = 0
   #hasFailed = false
 
-  constructor(parts: WorkerParts, options: WorkerOptions) {
-    this.#parts = parts
+  constructor(dependencies: WorkerDependencies, options: WorkerOptions) {
+    this.#dependencies = dependencies
     this.#options = options
   }
 
   /** Resolves when the run has ended, whoever has done its last item, or when the signal has aborted and all is given back. */
   async work(): Promise<void> {
-    const { items, kernel } = this.#parts
+    const { items, kernel } = this.#dependencies
     const done = new AbortController()
     const upkeep = this.#upkeep(done.signal)
     try {
@@ -92,7 +92,7 @@ export class MigrationWorker {
     const together = this.#options.concurrency * SETTLED_PER_WORKER
     try {
       for (let item = await this.#take(); item; item = await this.#take()) {
-        const outcome = await this.#parts.migration.run(item)
+        const outcome = await this.#dependencies.migration.run(item)
         this.#outcomes.push(outcome)
         if (outcome.state === 'failed') await this.#countFailure()
         if (this.#outcomes.length >= together * MOST_UNSETTLED) await this.#record()
@@ -106,12 +106,14 @@ export class MigrationWorker {
 
   /** Its failure is not lost: what is not settled is tried again with the next, and in the end thrown. */
   #recordMeanwhile(): void {
-    this.#record().catch((error) => this.#parts.kernel.log.warn({ err: error }, 'migrations are yet to be recorded'))
+    this.#record().catch((error) =>
+      this.#dependencies.kernel.log.warn({ err: error }, 'migrations are yet to be recorded'),
+    )
   }
 
   /** Where failures are counted, each is recorded at once, and when they are enough, what is claimed must not add to them. */
   async #countFailure(): Promise<void> {
-    const { stopAfterFailures } = this.#parts.run
+    const { stopAfterFailures } = this.#dependencies.run
     this.#failures++
     if (stopAfterFailures === null) return
     await this.#recordAll()
@@ -130,7 +132,7 @@ export class MigrationWorker {
   }
 
   async #claim(): Promise<void> {
-    this.#claimed.push(...(await this.#parts.items.claim(this.#options.concurrency * CLAIMED_PER_LANE)))
+    this.#claimed.push(...(await this.#dependencies.items.claim(this.#options.concurrency * CLAIMED_PER_LANE)))
   }
 
   async #recordAll(): Promise<void> {
@@ -149,7 +151,7 @@ export class MigrationWorker {
   async #recordReady(): Promise<void> {
     const ready = this.#outcomes.splice(0)
     try {
-      await this.#parts.results.record(ready)
+      await this.#dependencies.results.record(ready)
     } catch (error) {
       this.#outcomes.unshift(...ready)
       throw error
@@ -158,11 +160,11 @@ export class MigrationWorker {
 
   async #giveBack(): Promise<void> {
     const storages = this.#claimed.splice(0).map(({ storage }) => storage)
-    if (storages.length > 0) await this.#parts.items.giveBack(storages)
+    if (storages.length > 0) await this.#dependencies.items.giveBack(storages)
   }
 
   async #leave(): Promise<void> {
-    const { items, kernel } = this.#parts
+    const { items, kernel } = this.#dependencies
     try {
       await this.#giveBack()
       await items.leave()
@@ -180,13 +182,13 @@ export class MigrationWorker {
       if (done.aborted) return
       try {
         if (performance.now() - renewedAt >= leaseMs / 3 - everyMs) {
-          await this.#parts.items.renew()
+          await this.#dependencies.items.renew()
           renewedAt = performance.now()
         }
         this.#recordMeanwhile()
         await this.#reportProgress()
       } catch (error) {
-        this.#parts.kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed')
+        this.#dependencies.kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed')
       }
     }
   }
@@ -194,7 +196,7 @@ export class MigrationWorker {
   async #reportProgress(): Promise<void> {
     const { onProgress } = this.#options
     if (!onProgress) return
-    const { items, kernel } = this.#parts
+    const { items, kernel } = this.#dependencies
     const counts = await items.counts()
     this.#samples = recentOf([...this.#samples, { atMs: kernel.clock.now().getTime(), finished: finishedOf(counts) }])
     onProgress(progressOf(counts, this.#samples))

@@ -7,7 +7,7 @@ import type { Registry } from './registry.ts'
 
 const FIRST_EPOCH = 1
 
-export interface RegistrationParts {
+export interface RegistrationDependencies {
   readonly kernel: Pick<Kernel, 'database' | 'clock'>
   readonly registry: Registry
   readonly storage: Storage
@@ -18,7 +18,7 @@ export type NewTenantRow = Pick<TenantRow, 'id' | 'name' | 'metadata' | 'domains
 
 /** In the transaction that also sends the job which installs it. `E_TENANT_EXISTS`. */
 export async function register(
-  { kernel, registry, storage }: RegistrationParts,
+  { kernel, registry, storage }: RegistrationDependencies,
   row: NewTenantRow,
 ): Promise<TenantRow> {
   const { database, clock } = kernel

@@ -9,7 +9,7 @@ import { TenantState } from '../tenant/errors.ts'
 import type { Failure } from '../tenant/failure.ts'
 import type { TenantTables } from '../tenant/tables.ts'
 import { lockedRow } from './kinds/cutover.ts'
-import type { TransferParts } from './kinds/dependencies.ts'
+import type { TransferDependencies } from './kinds/dependencies.ts'
 import { HANDLERS } from './kinds/index.ts'
 import type { TransferRow } from './model/tables.ts'
 import { TransferCancelled, TransferEnded, TransferNotFound } from './requests/errors.ts'
@@ -23,39 +23,44 @@ const DELETED: Failure = { code: TenantState.code, message: 'The tenant was dele
 
 /** A clone that is cancelled leaves its tenant failed: activated, it is begun again. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
 export async function cancel(
-  parts: TransferParts,
+  dependencies: TransferDependencies,
   tenantId: string,
   id: string,
   failure: Failure = CANCELLED,
 ): Promise<void> {
-  const { database, events } = parts.kernel
-  await parts.registry.get(tenantId)
+  const { database, events } = dependencies.kernel
+  await dependencies.registry.get(tenantId)
   await database.transaction(async () => {
-    await lockedRow(parts, tenantId) // first, as whoever switches does
-    const [transfer] = isUuid(id) ? await end(parts, tenantId, failure, id) : []
-    if (!transfer) throw await refusal(parts, tenantId, id)
-    await HANDLERS[transfer.kind].giveUp?.(parts, transfer, failure)
-    await parts.registry.changed(tenantId)
+    await lockedRow(dependencies, tenantId) // first, as whoever switches does
+    const [transfer] = isUuid(id) ? await end(dependencies, tenantId, failure, id) : []
+    if (!transfer) throw await refusal(dependencies, tenantId, id)
+    await HANDLERS[transfer.kind].giveUp?.(dependencies, transfer, failure)
+    await dependencies.registry.changed(tenantId)
     await recordChange(events, { action: 'transfers.cancel', tenantId, target: `transfer:${id}` })
   })
 }
 
 /** Whatever is under way. Returns how many that were. */
-export async function cancelUnderWay(parts: TransferParts): Promise<number> {
-  const { rows } = await parts.kernel.database.sql(
+export async function cancelUnderWay(dependencies: TransferDependencies): Promise<number> {
+  const { rows } = await dependencies.kernel.database.sql(
     `select id, tenant_id as "tenantId" from multitenancy.transfers where state in ('pending', 'running')`,
   )
-  for (const { id, tenantId } of rows) await cancel(parts, tenantId, id, BROUGHT_BACK)
+  for (const { id, tenantId } of rows) await cancel(dependencies, tenantId, id, BROUGHT_BACK)
   return rows.length
 }
 
 /** All of a tenant that is deleted, in the transaction of its deletion. */
-export async function cancelAll(parts: TransferParts, tenantId: string): Promise<void> {
-  await end(parts, tenantId, DELETED)
+export async function cancelAll(dependencies: TransferDependencies, tenantId: string): Promise<void> {
+  await end(dependencies, tenantId, DELETED)
 }
 
-async function end(parts: TransferParts, tenantId: string, failure: Failure, id?: string): Promise<TransferRow[]> {
-  let update = parts.kernel.database
+async function end(
+  dependencies: TransferDependencies,
+  tenantId: string,
+  failure: Failure,
+  id?: string,
+): Promise<TransferRow[]> {
+  let update = dependencies.kernel.database
     .query<TenantTables>()
     .updateTable('transfers')
     .set(({ fn }) => ({ state: 'cancelled', failure, finishedAt: fn<Date>('now'), worker: null }))
@@ -63,11 +68,11 @@ async function end(parts: TransferParts, tenantId: string, failure: Failure, id?
     .where('state', 'in', ['pending', 'running'])
   if (id) update = update.where('id', '=', id)
   const ended = await update.returningAll().execute()
-  for (const transfer of ended) await HANDLERS[transfer.kind].release?.(parts, transfer)
+  for (const transfer of ended) await HANDLERS[transfer.kind].release?.(dependencies, transfer)
   return ended
 }
 
-async function refusal({ kernel }: TransferParts, tenantId: string, id: string): Promise<Error> {
+async function refusal({ kernel }: TransferDependencies, tenantId: string, id: string): Promise<Error> {
   const query = kernel.database
     .query<TenantTables>()
     .selectFrom('transfers')

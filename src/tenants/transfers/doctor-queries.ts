@@ -1,9 +1,9 @@
 /** What is wrong with transfers and backups, for the doctor. */
 import { installedTenants } from '../registry/installed.ts'
 import { toTenant } from '../tenant/tenant.ts'
-import { type BackupRunParts, retentionOf } from './backups/scheduler.ts'
+import { type BackupRunDependencies, retentionOf } from './backups/scheduler.ts'
 import { archivesOf } from './kinds/backup.ts'
-import type { TransferParts } from './kinds/dependencies.ts'
+import type { TransferDependencies } from './kinds/dependencies.ts'
 
 const HOUR_MS = 3_600_000
 /** Nobody has been at work on it for longer. */
@@ -47,16 +47,16 @@ export interface MissingArchive {
 }
 
 export class TransferState {
-  readonly #parts: TransferParts
-  readonly #run: BackupRunParts
+  readonly #dependencies: TransferDependencies
+  readonly #run: BackupRunDependencies
 
-  constructor(parts: TransferParts, run: BackupRunParts) {
-    this.#parts = parts
+  constructor(dependencies: TransferDependencies, run: BackupRunDependencies) {
+    this.#dependencies = dependencies
     this.#run = run
   }
 
   async stuck(): Promise<StuckTransfer[]> {
-    const { rows } = await this.#parts.kernel.database.sql(
+    const { rows } = await this.#dependencies.kernel.database.sql(
       `select id, tenant_id as "tenantId", kind, coalesce(started_at, created_at) as since from multitenancy.transfers
        where state = 'running' and lease_until < now() - $1 * interval '1 millisecond' order by id`,
       [STUCK_MS],
@@ -66,7 +66,7 @@ export class TransferState {
 
   /** Tenants whose last complete backup is older than it should be, or whose last attempts at one have failed. */
   async *troubled(): AsyncIterable<TroubledBackups> {
-    const { kernel } = this.#parts
+    const { kernel } = this.#dependencies
     const { plans, settings } = this.#run
     const byTenant = async <Row>(text: string, ids: readonly string[]) =>
       new Map((await kernel.database.sql(text, [ids])).rows.map(({ id, ...row }) => [id as string, row as Row]))
@@ -88,8 +88,8 @@ export class TransferState {
 
   /** Backups whose archives cannot be reached, as no place for them is configured in this process. */
   async unreachable(): Promise<number> {
-    if (this.#parts.archives) return 0
-    const { rows } = await this.#parts.kernel.database.sql(
+    if (this.#dependencies.archives) return 0
+    const { rows } = await this.#dependencies.kernel.database.sql(
       'select count(*) as count from multitenancy.backups where archive is not null',
     )
     return rows[0].count
@@ -98,7 +98,7 @@ export class TransferState {
   /** Undefined when the archives can be read and written. */
   async archivesFailure(): Promise<unknown> {
     try {
-      await this.#parts.archives?.check()
+      await this.#dependencies.archives?.check()
       return undefined
     } catch (error) {
       return error
@@ -110,7 +110,7 @@ export class TransferState {
    * backup whose file is not there. The keys of all files are kept meanwhile.
    */
   async *disagreements(): AsyncIterable<OrphanedFile | MissingArchive> {
-    const { archives, kernel } = this.#parts
+    const { archives, kernel } = this.#dependencies
     if (!archives) return
     const { rows: begun } = await kernel.database.sql('select now() as at')
     const seen = new Set<string>()
@@ -135,7 +135,7 @@ export class TransferState {
   async removeOrphan(key: string): Promise<boolean> {
     const [orphan] = await this.#orphansAmong([key])
     if (!orphan?.isOurs) return false
-    await archivesOf(this.#parts).delete(key)
+    await archivesOf(this.#dependencies).delete(key)
     return true
   }
 
@@ -145,7 +145,7 @@ export class TransferState {
       const [backupId = '', attempt = ''] = file.split('.')
       return { key, tenantId, backupId, attempt }
     })
-    return (await this.#parts.kernel.database.sql(ORPHANED, [JSON.stringify(parsed)])).rows
+    return (await this.#dependencies.kernel.database.sql(ORPHANED, [JSON.stringify(parsed)])).rows
   }
 }
 

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import type { TenantTables } from '../tenant/tables.ts'
 import type { Backups } from './backups/backups.ts'
-import type { TransferParts } from './kinds/dependencies.ts'
+import type { TransferDependencies } from './kinds/dependencies.ts'
 import type { TransferRow } from './model/tables.ts'
 import { JOBS } from './requests/job-types.ts'
 import { giveUpLost } from './runner.ts'
@@ -20,7 +20,10 @@ const KEPT_FOR_DAYS = 90
 const FORGOTTEN_AT_ONCE = 1_000
 
 /** The job of every minute. What fails does not keep the rest from being done; the first failure is thrown afterwards. */
-export async function recover(parts: TransferParts, backups: Pick<Backups, 'removeDeleted'>): Promise<void> {
+export async function recover(
+  dependencies: TransferDependencies,
+  backups: Pick<Backups, 'removeDeleted'>,
+): Promise<void> {
   const failures: unknown[] = []
   const tried = async (what: () => Promise<unknown>) => {
     try {
@@ -29,15 +32,15 @@ export async function recover(parts: TransferParts, backups: Pick<Backups, 'remo
       failures.push(error)
     }
   }
-  for (const transfer of await lost(parts)) await tried(() => takeUp(parts, transfer))
-  await tried(() => parts.stagedStorage.abandonExpired())
-  await tried(() => parts.stagedStorage.drop())
+  for (const transfer of await lost(dependencies)) await tried(() => takeUp(dependencies, transfer))
+  await tried(() => dependencies.stagedStorage.abandonExpired())
+  await tried(() => dependencies.stagedStorage.drop())
   await tried(() => backups.removeDeleted())
-  await tried(() => forgetOld(parts))
+  await tried(() => forgetOld(dependencies))
   if (failures.length > 0) throw failures[0]
 }
 
-function lost({ kernel }: TransferParts): Promise<TransferRow[]> {
+function lost({ kernel }: TransferDependencies): Promise<TransferRow[]> {
   return kernel.database
     .query<TenantTables>()
     .selectFrom('transfers')
@@ -51,7 +54,7 @@ function lost({ kernel }: TransferParts): Promise<TransferRow[]> {
 }
 
 /** What nothing depends on any more. Kept longer: transfers of backups that are there, and what a clone began with that has no storage yet. */
-function forgetOld({ kernel }: TransferParts): Promise<unknown> {
+function forgetOld({ kernel }: TransferDependencies): Promise<unknown> {
   return kernel.database.sql(
     `delete from multitenancy.transfers where id in (
        select old.id from multitenancy.transfers old
@@ -63,8 +66,11 @@ function forgetOld({ kernel }: TransferParts): Promise<unknown> {
   )
 }
 
-async function takeUp(parts: TransferParts, { id, kind, tenantId, attempts }: TransferRow): Promise<void> {
-  const { jobs, log, database } = parts.kernel
+async function takeUp(
+  dependencies: TransferDependencies,
+  { id, kind, tenantId, attempts }: TransferRow,
+): Promise<void> {
+  const { jobs, log, database } = dependencies.kernel
   if (await jobs.isPending(JOBS[kind], id)) {
     await database.sql(
       `update multitenancy.transfers set lease_until = now() where id = $1 and lease_until < now() and state in ('pending', 'running')`,
@@ -72,7 +78,7 @@ async function takeUp(parts: TransferParts, { id, kind, tenantId, attempts }: Tr
     )
     return
   }
-  if (attempts >= MOST_ATTEMPTS) return giveUpLost(parts, id)
+  if (attempts >= MOST_ATTEMPTS) return giveUpLost(dependencies, id)
   log.warn({ transferId: id, tenantId, kind }, 'a transfer was lost; it is begun again')
   await jobs.send(JOBS[kind], { transferId: id }, { tenantId, key: id })
 }

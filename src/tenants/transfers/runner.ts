@@ -10,7 +10,7 @@ import type { Attempt as JobAttempt } from '../../kernel/jobs/jobs.ts'
 import { type Failure, failureOf, mayPass } from '../tenant/failure.ts'
 import { Attempt, AttemptLost } from './execution/lease.ts'
 import { lockedRow } from './kinds/cutover.ts'
-import type { TransferParts } from './kinds/dependencies.ts'
+import type { TransferDependencies } from './kinds/dependencies.ts'
 import { ACTIONS, HANDLERS } from './kinds/index.ts'
 
 const FAILED: Failure = { code: 'E_TRANSFER_FAILED', message: 'The transfer failed; the log says why.' }
@@ -22,21 +22,21 @@ export interface WorkOptions extends Pick<JobAttempt, 'isLast' | 'signal'> {
 
 /** Nothing when it has ended, or somebody else is at work on it; throws what may pass. */
 export async function work(
-  parts: TransferParts,
+  dependencies: TransferDependencies,
   transferId: string,
   { isLast, signal, leaseMs }: WorkOptions,
 ): Promise<void> {
-  const attempt = await Attempt.claim(parts.kernel, transferId, { leaseMs, signal })
+  const attempt = await Attempt.claim(dependencies.kernel, transferId, { leaseMs, signal })
   if (!attempt) return
   try {
-    await discard(parts, attempt)
-    await HANDLERS[attempt.transfer.kind].run(parts, attempt)
+    await discard(dependencies, attempt)
+    await HANDLERS[attempt.transfer.kind].run(dependencies, attempt)
   } catch (error) {
     try {
-      if (await ended(parts, attempt, error, { isLast, signal })) return
+      if (await ended(dependencies, attempt, error, { isLast, signal })) return
       throw error
     } finally {
-      await discard(parts, attempt, attempt.epochs) // after the tenant was let go of: drops may take their time
+      await discard(dependencies, attempt, attempt.epochs) // after the tenant was let go of: drops may take their time
     }
   } finally {
     attempt.close()
@@ -45,40 +45,43 @@ export async function work(
 
 /** Whether nobody has to try it again. */
 async function ended(
-  parts: TransferParts,
+  dependencies: TransferDependencies,
   attempt: Attempt,
   error: unknown,
   { isLast, signal }: WorkOptions,
 ): Promise<boolean> {
   const { id, kind, tenantId } = attempt.transfer
   if (error instanceof AttemptLost || attempt.signal.reason instanceof AttemptLost) {
-    await HANDLERS[kind].lost?.(parts, attempt.transfer)
+    await HANDLERS[kind].lost?.(dependencies, attempt.transfer)
     return true
   }
   if (signal.aborted || (!isLast && mayPass(error))) {
-    await giveBack(parts, attempt)
+    await giveBack(dependencies, attempt)
     return false
   }
-  parts.kernel.log.error({ err: error, tenantId, transferId: id, kind }, 'a transfer was given up')
-  await giveUp(parts, attempt, failureOf(error, FAILED))
+  dependencies.kernel.log.error({ err: error, tenantId, transferId: id, kind }, 'a transfer was given up')
+  await giveUp(dependencies, attempt, failureOf(error, FAILED))
   return true
 }
 
 /** Whoever was told to stop, or met what may pass, leaves the rest to the next attempt. */
-async function giveBack(parts: TransferParts, attempt: Attempt): Promise<void> {
-  await heldOrLost(parts, attempt, async () => {
-    await HANDLERS[attempt.transfer.kind].release?.(parts, attempt.transfer)
+async function giveBack(dependencies: TransferDependencies, attempt: Attempt): Promise<void> {
+  await heldOrLost(dependencies, attempt, async () => {
+    await HANDLERS[attempt.transfer.kind].release?.(dependencies, attempt.transfer)
     await attempt.giveBack()
   })
 }
 
 /** Ends one that no attempt has brought to an end, however often. */
-export async function giveUpLost(parts: TransferParts, transferId: string): Promise<void> {
-  const attempt = await Attempt.claim(parts.kernel, transferId, { signal: new AbortController().signal })
+export async function giveUpLost(dependencies: TransferDependencies, transferId: string): Promise<void> {
+  const attempt = await Attempt.claim(dependencies.kernel, transferId, { signal: new AbortController().signal })
   if (!attempt) return
   try {
-    await discard(parts, attempt)
-    await giveUp(parts, attempt, { code: 'E_TRANSFER_LOST', message: 'The transfer was interrupted at every attempt.' })
+    await discard(dependencies, attempt)
+    await giveUp(dependencies, attempt, {
+      code: 'E_TRANSFER_LOST',
+      message: 'The transfer was interrupted at every attempt.',
+    })
   } finally {
     attempt.close()
   }
@@ -86,7 +89,7 @@ export async function giveUpLost(parts: TransferParts, transferId: string): Prom
 
 /** What this transfer has made so far, and has no use for; what cannot be dropped now is dropped by RecoverTransfers. */
 async function discard(
-  { stagedStorage, kernel }: TransferParts,
+  { stagedStorage, kernel }: TransferDependencies,
   { transfer }: Attempt,
   epochs?: readonly number[],
 ): Promise<void> {
@@ -98,13 +101,13 @@ async function discard(
   }
 }
 
-async function giveUp(parts: TransferParts, attempt: Attempt, failure: Failure): Promise<void> {
-  const { kernel, registry } = parts
+async function giveUp(dependencies: TransferDependencies, attempt: Attempt, failure: Failure): Promise<void> {
+  const { kernel, registry } = dependencies
   const { id, kind, tenantId } = attempt.transfer
-  await heldOrLost(parts, attempt, async () => {
-    await HANDLERS[kind].release?.(parts, attempt.transfer)
+  await heldOrLost(dependencies, attempt, async () => {
+    await HANDLERS[kind].release?.(dependencies, attempt.transfer)
     await attempt.end('failed', failure)
-    await HANDLERS[kind].giveUp?.(parts, attempt.transfer, failure)
+    await HANDLERS[kind].giveUp?.(dependencies, attempt.transfer, failure)
     await registry.changed(tenantId)
     await recordChange(kernel.events, {
       action: ACTIONS[kind],
@@ -117,10 +120,14 @@ async function giveUp(parts: TransferParts, attempt: Attempt, failure: Failure):
 }
 
 /** In a transaction with the tenant's row and the transfer; nothing, when that is another attempt's by now. */
-async function heldOrLost(parts: TransferParts, attempt: Attempt, change: () => Promise<void>): Promise<void> {
+async function heldOrLost(
+  dependencies: TransferDependencies,
+  attempt: Attempt,
+  change: () => Promise<void>,
+): Promise<void> {
   try {
-    await parts.kernel.database.transaction(async () => {
-      await lockedRow(parts, attempt.transfer.tenantId)
+    await dependencies.kernel.database.transaction(async () => {
+      await lockedRow(dependencies, attempt.transfer.tenantId)
       await attempt.hold()
       await change()
     })

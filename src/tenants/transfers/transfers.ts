@@ -16,7 +16,7 @@ import { type DueStep, due, runDueStep } from './backups/scheduler.ts'
 import { cancel, cancelAll, cancelUnderWay } from './cancel.ts'
 import { TransferState } from './doctor-queries.ts'
 import { sourceOf } from './kinds/clone.ts'
-import type { TransferParts } from './kinds/dependencies.ts'
+import type { TransferDependencies } from './kinds/dependencies.ts'
 import { ACTIONS } from './kinds/index.ts'
 import { toTransfer } from './model/tables.ts'
 import { hasEnded, type Transfer } from './model/transfer.ts'
@@ -39,25 +39,25 @@ export interface Begun {
 
 export class Transfers {
   readonly backups: Backups
-  readonly #parts: TransferParts
+  readonly #dependencies: TransferDependencies
   readonly #config: TransfersConfig
 
-  constructor(parts: TransferParts, config: TransfersConfig) {
-    this.#parts = parts
+  constructor(dependencies: TransferDependencies, config: TransfersConfig) {
+    this.#dependencies = dependencies
     this.#config = config
-    this.backups = new Backups(parts)
+    this.backups = new Backups(dependencies)
   }
 
   /** A new tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, or a 400. */
   async clone(sourceId: string, options: z.input<typeof CloneRequest>): Promise<Begun> {
     const { id = uuidv7(), name, metadata, data } = parsed(CloneRequest, options)
     if (metadata) this.#config.plans.check(metadata)
-    const { database, events } = this.#parts.kernel
+    const { database, events } = this.#dependencies.kernel
     return database.transaction(async () => {
       const source = await lockTenant(database, sourceId)
       assertInstalled(source)
       const { isolation, placement } = source
-      const row = await register(this.#parts, {
+      const row = await register(this.#dependencies, {
         id,
         name,
         metadata: metadata ?? source.metadata,
@@ -66,7 +66,7 @@ export class Transfers {
         placement,
         clonedFrom: sourceId,
       })
-      const transfer = await request(this.#parts.kernel, {
+      const transfer = await request(this.#dependencies.kernel, {
         kind: 'clone',
         tenantId: id,
         sourceId,
@@ -88,7 +88,7 @@ export class Transfers {
   /** To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400. */
   async move(id: string, options: z.input<typeof MoveRequest>): Promise<Begun> {
     const { undo, ...where } = parsed(MoveRequest, options)
-    const { kernel, storage, stagedStorage } = this.#parts
+    const { kernel, storage, stagedStorage } = this.#dependencies
     return kernel.database.transaction(async () => {
       const row = await lockTenant(kernel.database, id)
       assertInstalled(row)
@@ -115,7 +115,7 @@ export class Transfers {
 
   /** What a clone that is installed again begins with. In the transaction that makes it provisioning. */
   async cloneAgain({ id, clonedFrom, isolation, placement }: TenantRow): Promise<void> {
-    const { kernel } = this.#parts
+    const { kernel } = this.#dependencies
     const source = await sourceOf(kernel.database, clonedFrom)
     const last = await kernel.database
       .query<TenantTables>()
@@ -138,15 +138,15 @@ export class Transfers {
 
   /** Of one tenant, the newest first. */
   async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Transfer>> {
-    await this.#parts.registry.get(tenantId)
-    const { database, cursors } = this.#parts.kernel
+    await this.#dependencies.registry.get(tenantId)
+    const { database, cursors } = this.#dependencies.kernel
     const query = database.query<TenantTables>().selectFrom('transfers').selectAll().where('tenantId', '=', tenantId)
     return cursors.newestFirst(query, 'transfers', `transfers ${tenantId}`, page, toTransfer)
   }
 
   /** `E_TRANSFER_NOT_FOUND`, also for that of another tenant. */
   async get(tenantId: string, id: string): Promise<Transfer> {
-    const query = this.#parts.kernel.database
+    const query = this.#dependencies.kernel.database
       .query<TenantTables>()
       .selectFrom('transfers')
       .selectAll()
@@ -164,28 +164,28 @@ export class Transfers {
       onProgress?.(transfer)
       return transfer
     }
-    return this.#parts.registry.until(tenantId, look, ({ state }) => hasEnded(state), signal)
+    return this.#dependencies.registry.until(tenantId, look, ({ state }) => hasEnded(state), signal)
   }
 
   /** Ends it, whoever is at work on it; everything is as before. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
   async cancel(tenantId: string, id: string): Promise<Transfer> {
-    await cancel(this.#parts, tenantId, id)
+    await cancel(this.#dependencies, tenantId, id)
     return this.get(tenantId, id)
   }
 
   /** Whatever is under way, of all tenants. Returns how many that were. */
   cancelUnderWay(): Promise<number> {
-    return cancelUnderWay(this.#parts)
+    return cancelUnderWay(this.#dependencies)
   }
 
   /** All of a tenant that is deleted, in the transaction of its deletion. */
   cancelAll(tenantId: string): Promise<void> {
-    return cancelAll(this.#parts, tenantId)
+    return cancelAll(this.#dependencies, tenantId)
   }
 
   /** The job of a transfer: one attempt at it. */
   work(id: string, options: Omit<WorkOptions, 'leaseMs'>): Promise<void> {
-    return work(this.#parts, id, { ...options, leaseMs: this.#config.leaseMs })
+    return work(this.#dependencies, id, { ...options, leaseMs: this.#config.leaseMs })
   }
 
   /** What retention says of all tenants: backups to be made, and to be removed. */
@@ -199,13 +199,16 @@ export class Transfers {
 
   /** The job of every ten minutes. One tenant that fails does not keep the others from their turn. */
   async runDue(): Promise<void> {
-    if (!this.#parts.archives) return
+    if (!this.#dependencies.archives) return
     const failures: unknown[] = []
     for await (const step of this.due()) {
       try {
         await this.runDueStep(step)
       } catch (error) {
-        this.#parts.kernel.log.warn({ err: error, tenantId: step.tenantId }, 'a backup that is due could not be begun')
+        this.#dependencies.kernel.log.warn(
+          { err: error, tenantId: step.tenantId },
+          'a backup that is due could not be begun',
+        )
         failures.push(error)
       }
     }
@@ -213,34 +216,39 @@ export class Transfers {
   }
 
   get #run() {
-    return { parts: this.#parts, plans: this.#config.plans, backups: this.backups, settings: this.#config }
+    return {
+      dependencies: this.#dependencies,
+      plans: this.#config.plans,
+      backups: this.backups,
+      settings: this.#config,
+    }
   }
 
   /** What transfers of a tenant have given up. Safe at any time: nobody can come back to it. */
   dropAbandoned(tenantId: string): Promise<void> {
-    return this.#parts.stagedStorage.drop({ tenantId })
+    return this.#dependencies.stagedStorage.drop({ tenantId })
   }
 
   /** What the doctor looks at. */
   get state(): TransferState {
-    return new TransferState(this.#parts, this.#run)
+    return new TransferState(this.#dependencies, this.#run)
   }
 
   /** Everything that a purged tenant has beside its own storage. */
   async drop(tenantId: string): Promise<void> {
-    await this.#parts.stagedStorage.dropAll(tenantId)
+    await this.#dependencies.stagedStorage.dropAll(tenantId)
     await this.backups.dropAll(tenantId)
   }
 
   /** In the transaction of the purge. */
   async forget(tenantId: string): Promise<void> {
-    const table = this.#parts.kernel.database.query<TenantTables>()
+    const table = this.#dependencies.kernel.database.query<TenantTables>()
     await table.deleteFrom('transfers').where('tenantId', '=', tenantId).execute()
     await table.deleteFrom('backups').where('tenantId', '=', tenantId).execute()
   }
 
   recover(): Promise<void> {
-    return recover(this.#parts, this.backups)
+    return recover(this.#dependencies, this.backups)
   }
 }
 

@@ -32,7 +32,7 @@ const LOCK_TIMEOUT_MS = 4_000
 const ATTEMPTS = 5
 const BEGIN = `begin; set local lock_timeout = ${LOCK_TIMEOUT_MS}`
 
-export interface RepairParts {
+export interface RepairDependencies {
   readonly database: Database
   readonly secrets: Secrets
   readonly events: Events
@@ -42,16 +42,16 @@ export interface RepairParts {
 }
 
 export class LoginRepair {
-  readonly #parts: RepairParts
+  readonly #dependencies: RepairDependencies
   readonly #running = new Map<string, Promise<LoginFaults | undefined>>()
 
-  constructor(parts: RepairParts) {
-    this.#parts = parts
+  constructor(dependencies: RepairDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Names of all placements. */
   get placements(): readonly string[] {
-    return [...this.#parts.urls.keys()]
+    return [...this.#dependencies.urls.keys()]
   }
 
   /**
@@ -69,7 +69,7 @@ export class LoginRepair {
 
   /** Databases of a placement with a login of their own. */
   async owned(placement: string): Promise<readonly string[]> {
-    const rows = await this.#parts.database
+    const rows = await this.#dependencies.database
       .query<TenantTables>()
       .selectFrom('tenantLogins')
       .select('locator')
@@ -96,13 +96,13 @@ export class LoginRepair {
     for (const placement of this.placements) {
       await this.restore(placement).catch((error) => {
         if (isDatabaseUnavailable(error)) return // preparePlacement has logged it
-        this.#parts.log.warn({ err: error, placement }, "the login of tenants' queries could not be examined")
+        this.#dependencies.log.warn({ err: error, placement }, "the login of tenants' queries could not be examined")
       })
     }
   }
 
   async #restore(placement: string, database?: string): Promise<LoginFaults | undefined> {
-    const { log, events } = this.#parts
+    const { log, events } = this.#dependencies
     const faults = await this.#alone(placement, () => this.#restoreNow(placement, database))
     if (!faults || !isFaulty(faults)) return faults
     if (faults.passwordChanged && (await this.examine(placement, database))?.passwordChanged) {
@@ -117,7 +117,7 @@ export class LoginRepair {
 
   /** One process at a time for each placement. The lock is a row of the backoffice: tenants cannot take it, as they can advisory locks. */
   #alone<T>(placement: string, work: () => Promise<T>): Promise<T> {
-    const { database } = this.#parts
+    const { database } = this.#dependencies
     return database.outside(() =>
       database.transaction(async () => {
         await database.sql(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
@@ -152,13 +152,13 @@ export class LoginRepair {
   }
 
   #urlOf(placement: string): string {
-    const url = this.#parts.urls.get(placement)
+    const url = this.#dependencies.urls.get(placement)
     if (url === undefined) throw new Error(`the placement "${placement}" is not configured`)
     return url
   }
 
   async #kept(placement: string): Promise<KeptLogin | undefined> {
-    const { database, secrets } = this.#parts
+    const { database, secrets } = this.#dependencies
     const row = await database
       .query<TenantTables>()
       .selectFrom('placementLogins')
@@ -170,7 +170,7 @@ export class LoginRepair {
   }
 
   async #keptOwn(placement: string, database: string): Promise<KeptLogin | undefined> {
-    const row = await this.#parts.database
+    const row = await this.#dependencies.database
       .query<TenantTables>()
       .selectFrom('tenantLogins')
       .innerJoin('placementLogins', 'placementLogins.placement', 'tenantLogins.placement')
@@ -179,7 +179,7 @@ export class LoginRepair {
       .where('locator', '=', database)
       .executeTakeFirst()
     if (!row) return undefined
-    const password = this.#parts.secrets.decrypt(row.password, bindingOfOwn(placement, database))
+    const password = this.#dependencies.secrets.decrypt(row.password, bindingOfOwn(placement, database))
     return { login: database, password, scopeRole: row.scopeRole }
   }
 }
@@ -189,13 +189,19 @@ type Placements = Readonly<Record<string, PlacementConfig & { readonly url: stri
 /** Prepares all placements, with their logins. */
 export async function preparePlacements(
   placements: Placements,
-  parts: Omit<RepairParts, 'urls'>,
+  dependencies: Omit<RepairDependencies, 'urls'>,
 ): Promise<{ prepared: ReadonlyMap<string, Placement>; logins: LoginRepair }> {
   const urls = new Map(Object.entries(placements).map(([name, { url }]) => [name, url]))
-  const logins = new LoginRepair({ ...parts, urls })
+  const logins = new LoginRepair({ ...dependencies, urls })
   const prepared = new Map<string, Placement>()
   for (const [name, config] of Object.entries(placements)) {
-    const placement = await preparePlacement(name, config, parts.database, parts.secrets, parts.log)
+    const placement = await preparePlacement(
+      name,
+      config,
+      dependencies.database,
+      dependencies.secrets,
+      dependencies.log,
+    )
     const restoreLogin = async (database?: string) => {
       if (database !== undefined) placement.ownLogins?.forget(database) // another process may have replaced it
       return (await logins.restore(name, database)) !== undefined

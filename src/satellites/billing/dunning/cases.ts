@@ -8,7 +8,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../../../kernel/events/changes.ts'
 import { wasReportedPaid } from '../inbox/received-events.ts'
-import { type BillingPart, lockCustomer, queryOf } from '../model/dependencies.ts'
+import { type BillingDependencies, lockCustomer, queryOf } from '../model/dependencies.ts'
 import { isDone, isPayment, PaymentsFault, type ProviderInvoice } from '../model/provider.ts'
 import type { BillingTables, DunningRow, Records } from '../model/tables.ts'
 import { ProviderReads } from '../provider/provider-reads.ts'
@@ -30,19 +30,19 @@ export interface Failure {
 type Due = Pick<DunningRow, 'subscriptionId' | 'periodEnd' | 'tenantId'> & { readonly customerId: string }
 
 export class DunningCases {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
   readonly #subscriptions: Subscriptions
   readonly suspensions: DunningSuspensions
 
-  constructor(part: BillingPart, subscriptions: Subscriptions) {
-    this.#part = part
-    this.suspensions = new DunningSuspensions(part)
+  constructor(dependencies: BillingDependencies, subscriptions: Subscriptions) {
+    this.#dependencies = dependencies
+    this.suspensions = new DunningSuspensions(dependencies)
     this.#subscriptions = subscriptions
   }
 
   /** Those that are not over, the latest first. */
   open(tenantId: string): Promise<DunningRow[]> {
-    return openCases(this.#part, tenantId)
+    return openCases(this.#dependencies, tenantId)
   }
 
   /** An attempt to collect has failed. The first invoice of a subscription has no case: nothing has begun. */
@@ -52,7 +52,7 @@ export class DunningCases {
     const row = (await this.#caseOf(invoice)) ?? (await this.#opened(tenantId, subscriptionId, periodEnd))
     const failed = withFailure(row.invoices, invoice, this.#policy, at)
     if (isSettled) return void (await this.#settle(row, withSettlement(failed, id)))
-    const byNow = this.#part.kernel.clock.now()
+    const byNow = this.#dependencies.kernel.clock.now()
     const isAhead = current !== undefined && current.attempt > invoice.attempt
     await this.#settle(row, isAhead ? withFailure(failed, current, this.#policy, byNow) : failed)
   }
@@ -74,7 +74,7 @@ export class DunningCases {
    * lock of the payer.
    */
   async takeBack(tenantId: string): Promise<void> {
-    const rows = await queryOf(this.#part)
+    const rows = await queryOf(this.#dependencies)
       .selectFrom('billingDunning')
       .selectAll()
       .where('tenantId', '=', tenantId)
@@ -103,7 +103,7 @@ export class DunningCases {
   /** Carries out what is due; returns how many cases that were. Each in a transaction of its own, so that none holds up another. */
   async sweep(signal?: AbortSignal): Promise<number> {
     if (this.#policy.action === 'none') return 0
-    const due = await this.#part.kernel.database
+    const due = await this.#dependencies.kernel.database
       .query<BillingTables & { tenants: { id: string; status: string } }>()
       .selectFrom('billingDunning')
       .innerJoin('billingSubscriptions', 'billingSubscriptions.id', 'billingDunning.subscriptionId')
@@ -111,13 +111,13 @@ export class DunningCases {
       .select(['subscriptionId', 'billingDunning.periodEnd', 'billingDunning.tenantId', 'customerId'])
       .where(({ or, and, eb }) =>
         or([
-          and([eb('state', '=', 'grace'), eb('graceUntil', '<=', this.#part.kernel.clock.now())]),
+          and([eb('state', '=', 'grace'), eb('graceUntil', '<=', this.#dependencies.kernel.clock.now())]),
           and([eb('state', '=', 'suspended'), eb('isSuspensionDue', '=', true), eb('tenants.status', '=', 'active')]),
         ]),
       )
       .orderBy('graceUntil')
       .execute()
-    const { log } = this.#part.kernel
+    const { log } = this.#dependencies.kernel
     let done = 0
     const failures: unknown[] = []
     for (const one of due) {
@@ -134,14 +134,14 @@ export class DunningCases {
   }
 
   get #policy() {
-    return this.#part.settings.dunning
+    return this.#dependencies.settings.dunning
   }
 
   #carryOut({ subscriptionId, periodEnd, tenantId, customerId }: Due): Promise<boolean> {
-    const reads = new ProviderReads(this.#part)
+    const reads = new ProviderReads(this.#dependencies)
     const lock = async () => {
-      await lockCustomer(this.#part, customerId)
-      await lockPayer(this.#part, tenantId)
+      await lockCustomer(this.#dependencies, customerId)
+      await lockPayer(this.#dependencies, tenantId)
     }
     return reads.transaction(lock, async () => {
       const row = await this.#row(subscriptionId, periodEnd)
@@ -164,10 +164,10 @@ export class DunningCases {
       graceUntil: null,
       suspendedAt: null,
       isSuspensionDue: false,
-      openedAt: this.#part.kernel.clock.now(),
+      openedAt: this.#dependencies.kernel.clock.now(),
       closedAt: null,
     }
-    await queryOf(this.#part)
+    await queryOf(this.#dependencies)
       .insertInto('billingDunning')
       .values({ ...row, invoices: '{}' as never })
       .execute()
@@ -185,7 +185,7 @@ export class DunningCases {
   /** Brings a case to what is known. True when something has happened to the tenant. */
   async #settle(row: DunningRow, invoices: Records): Promise<boolean> {
     if (row.closedAt !== null && isDeepStrictEqual(invoices, row.invoices)) return false
-    const now = this.#part.kernel.clock.now()
+    const now = this.#dependencies.kernel.clock.now()
     const endedAt = await this.#subscriptions.endOf(row.subscriptionId)
     const standing = standingOf(invoices, endedAt, this.#policy, now)
     const state = await this.#stateOf(row.tenantId, standing, endedAt)
@@ -210,11 +210,11 @@ export class DunningCases {
     const { action } = this.#policy
     if (endedAt === null) return APPLIED[action]
     if (action !== 'suspend') return 'ended' // there is no plan to be taken away any more
-    return (await wasReportedPaid(this.#part, tenantId, endedAt)) ? 'recovered' : 'suspended'
+    return (await wasReportedPaid(this.#dependencies, tenantId, endedAt)) ? 'recovered' : 'suspended'
   }
 
   async #record({ tenantId, subscriptionId, state }: DunningRow, to: DunningRow['state']): Promise<void> {
-    await recordChange(this.#part.kernel.events, {
+    await recordChange(this.#dependencies.kernel.events, {
       action: 'billing.dunning',
       tenantId,
       target: `subscription:${subscriptionId}`,
@@ -224,7 +224,7 @@ export class DunningCases {
   }
 
   async #write({ subscriptionId, periodEnd }: DunningRow, set: Partial<DunningRow>): Promise<void> {
-    await queryOf(this.#part)
+    await queryOf(this.#dependencies)
       .updateTable('billingDunning')
       .set(set)
       .where('subscriptionId', '=', subscriptionId)
@@ -233,7 +233,7 @@ export class DunningCases {
   }
 
   #rows(subscriptionId: string): Promise<DunningRow[]> {
-    return queryOf(this.#part)
+    return queryOf(this.#dependencies)
       .selectFrom('billingDunning')
       .selectAll()
       .where('subscriptionId', '=', subscriptionId)

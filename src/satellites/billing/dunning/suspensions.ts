@@ -4,12 +4,12 @@
  * is not there to be suspended when it should be, is when it is; not one that somebody has activated since it was.
  */
 import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
-import { type BillingPart, queryOf } from '../model/dependencies.ts'
+import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import type { DunningRow } from '../model/tables.ts'
 
 /** Those that are not over, the latest first. */
-export const openCases = (part: BillingPart, tenantId: string): Promise<DunningRow[]> =>
-  queryOf(part)
+export const openCases = (dependencies: BillingDependencies, tenantId: string): Promise<DunningRow[]> =>
+  queryOf(dependencies)
     .selectFrom('billingDunning')
     .selectAll()
     .where('tenantId', '=', tenantId)
@@ -19,14 +19,14 @@ export const openCases = (part: BillingPart, tenantId: string): Promise<DunningR
     .execute()
 
 export class DunningSuspensions {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
 
-  constructor(part: BillingPart) {
-    this.#part = part
+  constructor(dependencies: BillingDependencies) {
+    this.#dependencies = dependencies
   }
 
   async begin(row: DunningRow): Promise<void> {
-    const { kernel, tenants } = this.#part
+    const { kernel, tenants } = this.#dependencies
     const status = await tenantStatus(kernel.database, row.tenantId)
     if (status !== 'active') return this.#set(row, { isSuspensionDue: status !== 'suspended' })
     const { changed, tenant } = await tenants.suspend(row.tenantId)
@@ -37,10 +37,10 @@ export class DunningSuspensions {
   async end(row: DunningRow): Promise<void> {
     const { suspendedAt: since } = row
     if (since === null) return
-    const { kernel, tenants } = this.#part
+    const { kernel, tenants } = this.#dependencies
     const status = await tenantStatus(kernel.database, row.tenantId)
     if (status === 'deleted' || !(await this.#take(row))) return
-    const others = await openCases(this.#part, row.tenantId)
+    const others = await openCases(this.#dependencies, row.tenantId)
     const stillSuspending = others.find(({ state }) => state === 'suspended')
     if (stillSuspending) return this.#give(stillSuspending, since)
     if (status !== 'suspended') return
@@ -51,7 +51,7 @@ export class DunningSuspensions {
 
   /** Somebody wants a tenant suspended, or active, whatever dunning wants. */
   async yield(tenantId: string): Promise<void> {
-    await queryOf(this.#part)
+    await queryOf(this.#dependencies)
       .updateTable('billingDunning')
       .set({ suspendedAt: null, isSuspensionDue: false })
       .where('tenantId', '=', tenantId)
@@ -64,7 +64,7 @@ export class DunningSuspensions {
   }
 
   async #set({ subscriptionId, periodEnd }: DunningRow, set: Partial<DunningRow>): Promise<void> {
-    await queryOf(this.#part)
+    await queryOf(this.#dependencies)
       .updateTable('billingDunning')
       .set(set)
       .where('subscriptionId', '=', subscriptionId)
@@ -74,7 +74,7 @@ export class DunningSuspensions {
 
   /** False when somebody else wants it suspended by now. */
   async #take({ subscriptionId, periodEnd }: DunningRow): Promise<boolean> {
-    const taken = await queryOf(this.#part)
+    const taken = await queryOf(this.#dependencies)
       .updateTable('billingDunning')
       .set({ suspendedAt: null })
       .where('subscriptionId', '=', subscriptionId)

@@ -7,7 +7,7 @@
 import { Batcher } from '../../../kernel/base/batcher.ts'
 import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../../kernel/database/database.ts'
-import { type BillingPart, queryOf } from '../model/dependencies.ts'
+import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import { ProcessProviderEvent } from '../model/job-types.ts'
 import type { ProviderEvent } from '../model/provider.ts'
 import type { InboxRow } from '../model/tables.ts'
@@ -41,12 +41,12 @@ type Taken = { readonly isNew: boolean } | { readonly error: unknown }
 class InsertTimeout extends Error {}
 
 export class Inbox {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
   readonly #batcher: Batcher<Arrival, Taken>
 
-  constructor(part: BillingPart) {
-    this.#part = part
-    const { database } = part.kernel
+  constructor(dependencies: BillingDependencies) {
+    this.#dependencies = dependencies
+    const { database } = dependencies.kernel
     this.#batcher = new Batcher((all) => database.outside(() => this.#takeAll(all)), { maxItems: TAKEN_AT_ONCE })
   }
 
@@ -58,7 +58,7 @@ export class Inbox {
   }
 
   send(...eventIds: readonly string[]): Promise<void> {
-    return sendEvents(this.#part, eventIds)
+    return sendEvents(this.#dependencies, eventIds)
   }
 
   /** The oldest first. */
@@ -67,7 +67,7 @@ export class Inbox {
     failed,
     since,
   }: ReplayOptions): Promise<Pick<InboxRow, 'eventId' | 'type' | 'createdAt' | 'status'>[]> {
-    let query = queryOf(this.#part)
+    let query = queryOf(this.#dependencies)
       .selectFrom('billingInbox')
       .select(['eventId', 'type', 'createdAt', 'status'])
       .orderBy('createdAt')
@@ -80,7 +80,7 @@ export class Inbox {
 
   /** It is processed again, whatever came of it before; what it said is not said again. */
   async replay(eventId: string): Promise<void> {
-    const { database } = this.#part.kernel
+    const { database } = this.#dependencies.kernel
     await database.transaction(async () => {
       await database.sql(`update multitenancy.billing_inbox set ${AS_NEW}, rejected_for = null where event_id = $1`, [
         eventId,
@@ -94,7 +94,7 @@ export class Inbox {
    * of which nothing is said yet.
    */
   async resendUnresolved(customerId: string): Promise<void> {
-    const { rows } = await this.#part.kernel.database.sql(
+    const { rows } = await this.#dependencies.kernel.database.sql(
       `update multitenancy.billing_inbox set ${AS_NEW}, rejected_for = null,
          published_at = case when rejected_for is null then published_at end
        where customer_id = $1 and (rejected_for is not null
@@ -107,8 +107,8 @@ export class Inbox {
 
   /** Sends those again whose job was lost. */
   async resend(): Promise<number> {
-    const { clock } = this.#part.kernel
-    const rows = await queryOf(this.#part)
+    const { clock } = this.#dependencies.kernel
+    const rows = await queryOf(this.#dependencies)
       .selectFrom('billingInbox')
       .select('eventId')
       .where('status', '=', 'waiting')
@@ -125,7 +125,7 @@ export class Inbox {
    * the other customer is gone.
    */
   async cleanUp(): Promise<number> {
-    const { kernel, settings } = this.#part
+    const { kernel, settings } = this.#dependencies
     const { rows } = await kernel.database.sql(
       `with removed as (
          delete from multitenancy.billing_inbox
@@ -159,7 +159,7 @@ export class Inbox {
    * everywhere, so that nobody waits in a circle.
    */
   #insert(all: readonly Arrival[]): Promise<Set<string>> {
-    const { database, clock } = this.#part.kernel
+    const { database, clock } = this.#dependencies.kernel
     const rows = all.map(({ event, isFetched }) => ({ ...event, isFetched }))
     return database.transaction(async () => {
       const { rows: inserted } = await database.sql(
@@ -182,7 +182,7 @@ export class Inbox {
 }
 
 /** The jobs of events that were received before. */
-async function sendEvents({ kernel }: BillingPart, eventIds: readonly string[]): Promise<void> {
+async function sendEvents({ kernel }: BillingDependencies, eventIds: readonly string[]): Promise<void> {
   const { rows } = await kernel.database.sql(
     `select event_id as "eventId", tenant_id as "tenantId"
      from multitenancy.billing_inbox left join multitenancy.billing_customers using (customer_id)
@@ -198,14 +198,14 @@ async function sendEvents({ kernel }: BillingPart, eventIds: readonly string[]):
 }
 
 /** What was refused for a tenant has its turn, as if nothing had been said of it: the tenant's customer is gone. */
-export async function sendRefused(part: BillingPart, tenantId: string): Promise<void> {
-  const { rows } = await part.kernel.database.sql(
+export async function sendRefused(dependencies: BillingDependencies, tenantId: string): Promise<void> {
+  const { rows } = await dependencies.kernel.database.sql(
     `update multitenancy.billing_inbox set ${AS_NEW}, published_at = null, rejected_for = null where rejected_for = $1
      returning event_id as "eventId"`,
     [tenantId],
   )
   await sendEvents(
-    part,
+    dependencies,
     rows.map(({ eventId }) => eventId),
   )
 }

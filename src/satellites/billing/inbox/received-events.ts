@@ -2,7 +2,7 @@
  * What events have said, whether they are done with or not: it stands in for what the provider no longer has, and it tells what has
  * happened before or after something that is heard late.
  */
-import { type BillingPart, queryOf } from '../model/dependencies.ts'
+import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import {
   isPayment,
   PaymentsFault,
@@ -61,17 +61,17 @@ const keyOf = ({ status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollect
   JSON.stringify([status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollectionPaused])
 
 export async function latestReceived(
-  part: BillingPart,
+  dependencies: BillingDependencies,
   { id, customerId }: ProviderSubscription,
 ): Promise<ReceivedEvent> {
-  const rows = await queryOf(part)
+  const rows = await queryOf(dependencies)
     .selectFrom('billingInbox')
     .select(['type', 'payload', 'createdAt'])
     .where('customerId', '=', customerId)
     .where('type', 'like', 'customer.subscription.%')
     .execute()
   const received = rows.flatMap(({ type, payload, createdAt: at }) => {
-    const subject = readable(() => part.payments.subjectOf({ type, payload }))
+    const subject = readable(() => dependencies.payments.subjectOf({ type, payload }))
     if (subject?.kind !== 'subscription' || subject.subscription.id !== id) return []
     return [{ type, at, subscription: subject.subscription, before: subject.before }]
   })
@@ -91,15 +91,18 @@ function readable(read: () => Subject): Subject | undefined {
 }
 
 /** Whether an invoice was paid, is not owed any more, or a later period of its subscription was paid for. */
-export async function wasReportedSettled(part: BillingPart, invoice: ProviderInvoice): Promise<boolean> {
-  const rows = await queryOf(part)
+export async function wasReportedSettled(
+  dependencies: BillingDependencies,
+  invoice: ProviderInvoice,
+): Promise<boolean> {
+  const rows = await queryOf(dependencies)
     .selectFrom('billingInbox')
     .select(['type', 'payload'])
     .where('customerId', '=', invoice.customerId)
     .where('type', 'in', ['invoice.payment_succeeded', 'invoice.paid', 'invoice.voided'])
     .execute()
   return rows.some((row) => {
-    const subject = readable(() => part.payments.subjectOf(row))
+    const subject = readable(() => dependencies.payments.subjectOf(row))
     if (subject?.kind !== 'invoice') return false
     const reported = subject.invoice
     const isLater = reported.subscriptionId === invoice.subscriptionId && reported.periodEnd > invoice.periodEnd
@@ -108,8 +111,12 @@ export async function wasReportedSettled(part: BillingPart, invoice: ProviderInv
 }
 
 /** Whether anything was paid for a tenant at that time, or later; a trial's invoice of nothing is none. */
-export async function wasReportedPaid(part: BillingPart, tenantId: string, since: Date): Promise<boolean> {
-  const { rows } = await part.kernel.database.sql(
+export async function wasReportedPaid(
+  dependencies: BillingDependencies,
+  tenantId: string,
+  since: Date,
+): Promise<boolean> {
+  const { rows } = await dependencies.kernel.database.sql(
     `select from multitenancy.billing_inbox join multitenancy.billing_customers using (customer_id)
      where tenant_id = $1 and closed_as is distinct from 'detached'
        and type in ('invoice.payment_succeeded', 'invoice.paid') and created_at >= $2
@@ -119,8 +126,8 @@ export async function wasReportedPaid(part: BillingPart, tenantId: string, since
   return rows.length > 0
 }
 
-export async function wasReportedDeleted(part: BillingPart, customerId: string): Promise<boolean> {
-  const { rows } = await part.kernel.database.sql(
+export async function wasReportedDeleted(dependencies: BillingDependencies, customerId: string): Promise<boolean> {
+  const { rows } = await dependencies.kernel.database.sql(
     `select from multitenancy.billing_inbox where customer_id = $1 and type = 'customer.deleted' limit 1`,
     [customerId],
   )

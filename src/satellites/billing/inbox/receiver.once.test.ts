@@ -127,7 +127,7 @@ describe('an event that is not for us', () => {
       satellites: [billing({ ...open.options, stripe: { ...stripe, apiKey: 'sk_live_51Abc', timeoutMs: 100 } })],
     })
     vi.unstubAllEnvs()
-    expect(live.billing.part.payments.isLive).toBe(true)
+    expect(live.billing.dependencies.payments.isLive).toBe(true)
     const from = open.provider.events.length
     open.provider.changePrice(subscriptionId, open.prices.scale)
     open.provider.cancel(subscriptionId)

@@ -5,8 +5,8 @@
 
 import { DependencyUnavailable, invalid, SignatureInvalid } from '../../../kernel/base/errors.ts'
 import { isAddressAmong } from '../../../kernel/egress/addresses.ts'
-import type { Received } from '../../../tenancy/part.ts'
-import type { BillingPart } from '../model/dependencies.ts'
+import type { Received } from '../../../tenancy/satellite.ts'
+import type { BillingDependencies } from '../model/dependencies.ts'
 import { AddressNotAllowed } from '../model/errors.ts'
 import { faultOf, type ProviderEvent } from '../model/provider.ts'
 import type { Inbox } from './inbox.ts'
@@ -18,17 +18,17 @@ export interface Receipt {
 }
 
 export class Receiver {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
   readonly #inbox: Inbox
 
-  constructor(part: BillingPart, inbox: Inbox) {
-    this.#part = part
+  constructor(dependencies: BillingDependencies, inbox: Inbox) {
+    this.#dependencies = dependencies
     this.#inbox = inbox
   }
 
   /** `E_ADDRESS_NOT_ALLOWED`, a 413 of `body()`, `E_SIGNATURE_INVALID`, a 400, or `E_DEPENDENCY_UNAVAILABLE`: then it is sent again. */
   async receive({ headers, ip, body }: Received): Promise<Receipt> {
-    const { allowedIps, trustProxy } = this.#part.settings.webhook
+    const { allowedIps, trustProxy } = this.#dependencies.settings.webhook
     if (allowedIps && !isAddressAmong(senderOf(headers, ip, trustProxy), allowedIps)) {
       throw AddressNotAllowed('The address of the sender is not among billing.webhook.allowedIps.')
     }
@@ -39,7 +39,7 @@ export class Receiver {
   async #verified(bytes: Uint8Array, signature: string): Promise<ProviderEvent> {
     let event: ProviderEvent | undefined
     try {
-      event = await this.#part.payments.verified(bytes, signature)
+      event = await this.#dependencies.payments.verified(bytes, signature)
     } catch (error) {
       if (faultOf(error).code !== 'payload_invalid') throw error
       throw invalid([{ path: '', message: 'signed, but no event of the payment provider' }])
@@ -52,7 +52,7 @@ export class Receiver {
     try {
       return await this.#inbox.take(event)
     } catch (cause) {
-      const { retryAfterSeconds } = this.#part.kernel.resilience
+      const { retryAfterSeconds } = this.#dependencies.kernel.resilience
       throw DependencyUnavailable('The event could not be written down. Send it again.', { retryAfterSeconds, cause })
     }
   }

@@ -6,7 +6,7 @@ import type { Payments } from './provider.ts'
 import type { Settings } from './settings.ts'
 import type { BillingTables } from './tables.ts'
 
-export interface BillingPart {
+export interface BillingDependencies {
   readonly kernel: Kernel
   readonly tenants: Tenants
   readonly payments: Payments
@@ -14,10 +14,10 @@ export interface BillingPart {
   readonly plans: PlanMap
 }
 
-export const queryOf = ({ kernel }: BillingPart) => kernel.database.query<BillingTables>()
+export const queryOf = ({ kernel }: BillingDependencies) => kernel.database.query<BillingTables>()
 
 /** Until the transaction ends: whatever concerns a customer is done by one at a time. */
-export async function lockCustomer({ kernel }: BillingPart, customerId: string): Promise<void> {
+export async function lockCustomer({ kernel }: BillingDependencies, customerId: string): Promise<void> {
   await kernel.database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry billing ' || $1, 0))`, [
     customerId,
   ])

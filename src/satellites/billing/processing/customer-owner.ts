@@ -10,7 +10,7 @@ import { PaymentsFault } from '../model/provider.ts'
 import type { InboxRow } from '../model/tables.ts'
 import type { ProviderReads } from '../provider/provider-reads.ts'
 import type { Mapped } from '../subscriptions/customers.ts'
-import type { BillingParts } from './dependencies.ts'
+import type { BillingServices } from './services.ts'
 
 /** An event that is at work, in its transaction. */
 export interface EventContext {
@@ -25,16 +25,16 @@ interface Customer {
 }
 
 export class CustomerOwnerResolver {
-  readonly #parts: BillingParts
+  readonly #services: BillingServices
 
-  constructor(parts: BillingParts) {
-    this.#parts = parts
+  constructor(services: BillingServices) {
+    this.#services = services
   }
 
   /** Undefined when the tenant is gone, or has another customer, which is said then. Throws where nobody knows whose it is. */
   async of({ customerId, tenantId }: Customer, context: EventContext): Promise<string | undefined> {
     if (customerId === null) throw new PaymentsFault('customer_not_found')
-    const known = await this.#parts.customers.tenantOf(customerId)
+    const known = await this.#services.customers.tenantOf(customerId)
     if (known !== undefined) return known
     const named = tenantId ?? context.reads.tenantOf(customerId)
     if (named === undefined) throw new PaymentsFault('tenant_not_resolvable')
@@ -43,28 +43,34 @@ export class CustomerOwnerResolver {
 
   /** Whatever was heard of the customer before it was known whose it is, is done now; that it is gone by now counts at once. */
   async map(tenantId: string, customerId: string, context: EventContext): Promise<Mapped> {
-    const { part, customers, inbox, tenantDeletion } = this.#parts
+    const { dependencies, customers, inbox, tenantDeletion } = this.#services
     if ((await customers.tenantOf(customerId)) === tenantId) return 'mapped' // or was, and is closed
     const mapped = await customers.map(tenantId, customerId)
     if (mapped === 'taken') await this.#refuse(tenantId, customerId, context)
-    if (mapped === 'foreign') part.kernel.log.warn({ tenantId, customerId }, 'a customer of another tenant was refused')
+    if (mapped === 'foreign')
+      dependencies.kernel.log.warn({ tenantId, customerId }, 'a customer of another tenant was refused')
     if (mapped === 'gone') await tenantDeletion.orphaned(customerId)
     if (mapped !== 'mapped') return mapped
     await inbox.resendUnresolved(customerId)
-    if (await wasReportedDeleted(part, customerId)) await customers.close(customerId)
+    if (await wasReportedDeleted(dependencies, customerId)) await customers.close(customerId)
     return mapped
   }
 
   async #refuse(tenantId: string, customerId: string, { row: { eventId, publishedAt } }: EventContext): Promise<void> {
-    const { part } = this.#parts
-    await queryOf(part)
+    const { dependencies } = this.#services
+    await queryOf(dependencies)
       .updateTable('billingInbox')
       .set({ rejectedFor: tenantId })
       .where('eventId', '=', eventId)
       .execute()
     if (publishedAt !== null) return
-    part.kernel.log.warn({ tenantId, customerId }, 'a second customer for a tenant was refused')
+    dependencies.kernel.log.warn({ tenantId, customerId }, 'a second customer for a tenant was refused')
     const reason = 'second_customer'
-    await part.kernel.events.publish(BillingMisconfigured, { tenantId, reason, subscriptionId: null, customerId })
+    await dependencies.kernel.events.publish(BillingMisconfigured, {
+      tenantId,
+      reason,
+      subscriptionId: null,
+      customerId,
+    })
   }
 }

@@ -25,9 +25,9 @@ import type { InboxRow } from '../model/tables.ts'
 import { ProviderReads } from '../provider/provider-reads.ts'
 import { hasEnded, lockPayer, type Seen } from '../subscriptions/subscriptions.ts'
 import { CustomerOwnerResolver, type EventContext } from './customer-owner.ts'
-import type { BillingParts } from './dependencies.ts'
 import { deriveEvents } from './derived-events.ts'
 import { publishDerived, publishFailed, publishPaid, publishUnmapped } from './publishing.ts'
+import type { BillingServices } from './services.ts'
 
 type SubscriptionSubject = Extract<Subject, { kind: 'subscription' }>
 
@@ -41,20 +41,20 @@ interface Failed {
 const isSession = ({ type }: InboxRow): boolean => type === 'checkout.session.completed'
 
 export class Processing {
-  readonly #parts: BillingParts
+  readonly #services: BillingServices
   readonly #counts: EventCounts
   readonly #customerOwner: CustomerOwnerResolver
 
-  constructor(parts: BillingParts, counts: EventCounts) {
-    this.#parts = parts
+  constructor(services: BillingServices, counts: EventCounts) {
+    this.#services = services
     this.#counts = counts
-    this.#customerOwner = new CustomerOwnerResolver(parts)
+    this.#customerOwner = new CustomerOwnerResolver(services)
   }
 
   /** Does nothing when the event is done with. Throws what is to be tried again. @param isLast whether nobody would */
   async process(eventId: string, isLast: boolean): Promise<void> {
-    const { part } = this.#parts
-    const reads = new ProviderReads(part)
+    const { dependencies } = this.#services
+    const reads = new ProviderReads(dependencies)
     const lock = () => this.#lockCustomerOf(eventId)
     try {
       await reads.transaction(lock, async () => {
@@ -63,7 +63,7 @@ export class Processing {
       })
     } catch (error) {
       const fault = faultOf(error)
-      const { log } = part.kernel
+      const { log } = dependencies.kernel
       log.warn({ eventId, code: fault.code, err: fault.code === 'unhandled' ? error : undefined }, 'an event failed')
       const isOver = isLast || !fault.isPassing
       await this.#failed(eventId, fault, isOver)
@@ -72,18 +72,18 @@ export class Processing {
   }
 
   async #lockCustomerOf(eventId: string): Promise<void> {
-    const { part } = this.#parts
-    const event = await queryOf(part)
+    const { dependencies } = this.#services
+    const event = await queryOf(dependencies)
       .selectFrom('billingInbox')
       .select('customerId')
       .where('eventId', '=', eventId)
       .executeTakeFirst()
-    if (event?.customerId) await lockCustomer(part, event.customerId)
+    if (event?.customerId) await lockCustomer(dependencies, event.customerId)
   }
 
   /** Locked until the transaction ends; undefined when it is done with. */
   #waiting(eventId: string): Promise<InboxRow | undefined> {
-    return queryOf(this.#parts.part)
+    return queryOf(this.#services.dependencies)
       .selectFrom('billingInbox')
       .selectAll()
       .where('eventId', '=', eventId)
@@ -93,15 +93,15 @@ export class Processing {
   }
 
   async #work(context: EventContext): Promise<void> {
-    const { part } = this.#parts
+    const { dependencies } = this.#services
     const { row } = context
-    const isOurs = row.isLive === part.payments.isLive
+    const isOurs = row.isLive === dependencies.payments.isLive
     if (isOurs) await this.#handle(context)
-    const { clock, database } = part.kernel
+    const { clock, database } = dependencies.kernel
     const now = clock.now()
     const status = isOurs ? 'completed' : 'ignored'
     database.afterCommit(() => this.#counts.add(status))
-    await queryOf(part)
+    await queryOf(dependencies)
       .updateTable('billingInbox')
       .set({ status, errorCode: null, processedAt: now, publishedAt: row.publishedAt ?? now })
       .where('eventId', '=', row.eventId)
@@ -109,9 +109,9 @@ export class Processing {
   }
 
   async #handle(context: EventContext): Promise<void> {
-    const { part, customers } = this.#parts
+    const { dependencies, customers } = this.#services
     const { row } = context
-    const subject = part.payments.subjectOf(row)
+    const subject = dependencies.payments.subjectOf(row)
     if (row.customerId !== null && (await customers.isDetached(row.customerId))) return
     if (subject.kind === 'session') await this.#session(subject.session, context)
     if (subject.kind === 'subscription') await this.#subscription(subject, context)
@@ -128,37 +128,37 @@ export class Processing {
   }
 
   async #subscription({ subscription, before }: SubscriptionSubject, context: EventContext): Promise<void> {
-    const { part } = this.#parts
+    const { dependencies } = this.#services
     const { row, reads } = context
     const current = reads.subscription(subscription.id)
     const tenantId = await this.#customerOwner.of(current ?? subscription, context)
     if (tenantId === undefined) return
     if (current) await this.#reconcile(tenantId, current, { asOf: row.createdAt, isCurrent: true })
     else {
-      const last = await latestReceived(part, subscription)
+      const last = await latestReceived(dependencies, subscription)
       await this.#reconcile(tenantId, last.subscription, { asOf: last.at, isCurrent: false })
     }
     if (row.publishedAt !== null) return
-    if (row.type !== 'customer.subscription.deleted') await publishUnmapped(part, tenantId, subscription)
+    if (row.type !== 'customer.subscription.deleted') await publishUnmapped(dependencies, tenantId, subscription)
     for (const derived of deriveEvents(row.type, subscription, before, row.createdAt)) {
-      await publishDerived(part, tenantId, subscription, derived, row.createdAt)
+      await publishDerived(dependencies, tenantId, subscription, derived, row.createdAt)
     }
   }
 
   async #invoice(invoice: ProviderInvoice, context: EventContext): Promise<void> {
-    const { part, dunning } = this.#parts
+    const { dependencies, dunning } = this.#services
     const { row, reads } = context
     const isFailure = row.type === 'invoice.payment_failed'
     const current = isFailure ? reads.invoice(invoice.id) : undefined
     const tenantId = await this.#payerOf(invoice, context)
     if (tenantId === undefined) return
-    await lockPayer(part, tenantId)
+    await lockPayer(dependencies, tenantId)
     if (isFailure) return this.#failedToPay(tenantId, { reported: invoice, current }, row)
     await dunning.settled(invoice)
     if (row.type === 'invoice.voided') return
     await dunning.paid(tenantId)
     if (row.type === 'invoice.payment_succeeded' && row.publishedAt === null) {
-      await publishPaid(part, tenantId, invoice, row.createdAt)
+      await publishPaid(dependencies, tenantId, invoice, row.createdAt)
     }
   }
 
@@ -167,7 +167,7 @@ export class Processing {
    * well: the provider may have found a time for the next one after it told of this one.
    */
   async #failedToPay(tenantId: string, { reported, current }: Failed, row: InboxRow): Promise<void> {
-    const { part, dunning } = this.#parts
+    const { dependencies, dunning } = this.#services
     const invoice: ProviderInvoice = {
       ...(current ?? reported),
       attempt: reported.attempt,
@@ -175,14 +175,15 @@ export class Processing {
     }
     const at = row.createdAt
     // It may have been paid since the provider was asked, and that be done with.
-    const isSettled = (current !== undefined && isDone(current)) || (await wasReportedSettled(part, reported))
+    const isSettled = (current !== undefined && isDone(current)) || (await wasReportedSettled(dependencies, reported))
     await dunning.failed(tenantId, invoice, { at, current, isSettled })
-    if (row.publishedAt === null) await publishFailed(part, tenantId, invoice, { final: dunning.isFinal(invoice), at })
+    if (row.publishedAt === null)
+      await publishFailed(dependencies, tenantId, invoice, { final: dunning.isFinal(invoice), at })
   }
 
   /** By what is kept of the subscription, or what the provider has where nothing was heard of it yet. */
   async #payerOf({ subscriptionId, customerId }: ProviderInvoice, context: EventContext): Promise<string | undefined> {
-    const { subscriptions } = this.#parts
+    const { subscriptions } = this.#services
     const known = subscriptionId === null ? undefined : await subscriptions.find(subscriptionId)
     if (known) return known.tenantId
     const current = subscriptionId === null ? undefined : context.reads.subscription(subscriptionId)
@@ -194,8 +195,8 @@ export class Processing {
   }
 
   async #reconcile(tenantId: string, subscription: ProviderSubscription, seen: Seen): Promise<void> {
-    const { part, subscriptions, dunning, tenantDeletion } = this.#parts
-    await lockPayer(part, tenantId)
+    const { dependencies, subscriptions, dunning, tenantDeletion } = this.#services
+    await lockPayer(dependencies, tenantId)
     await subscriptions.write(tenantId, subscription, seen)
     const kept = await subscriptions.find(subscription.id)
     if (kept && hasEnded(kept)) await dunning.end(kept.id)
@@ -204,8 +205,8 @@ export class Processing {
   }
 
   async #failed(eventId: string, { code }: PaymentsFault, isOver: boolean): Promise<void> {
-    const { part, customers, inbox } = this.#parts
-    const { database, events, clock } = part.kernel
+    const { dependencies, customers, inbox } = this.#services
+    const { database, events, clock } = dependencies.kernel
     await database.transaction(async () => {
       await this.#lockCustomerOf(eventId)
       const row = await this.#waiting(eventId)
@@ -214,7 +215,7 @@ export class Processing {
       // Whose it is was found out between the attempt and this.
       const isOutdated = code === 'tenant_not_resolvable' && tenantId !== undefined && !isSession(row)
       if (isOutdated) return inbox.send(eventId)
-      await queryOf(part)
+      await queryOf(dependencies)
         .updateTable('billingInbox')
         .set({
           attempts: row.attempts + 1,

@@ -1,6 +1,6 @@
 /** Publishes what events of the provider say, as typed events. */
 
-import type { BillingPart } from '../model/dependencies.ts'
+import type { BillingDependencies } from '../model/dependencies.ts'
 import { planOfItems } from '../model/entitlement.ts'
 import {
   BillingMisconfigured,
@@ -25,7 +25,7 @@ const PLAIN = {
 } as const
 
 export async function publishDerived(
-  { kernel, plans }: BillingPart,
+  { kernel, plans }: BillingDependencies,
   tenantId: string,
   subscription: ProviderSubscription,
   derived: DerivedEvent,
@@ -56,12 +56,17 @@ const ofInvoice = (tenantId: string, { id, subscriptionId, currency }: ProviderI
   at: at.toISOString(),
 })
 
-export async function publishPaid({ kernel }: BillingPart, tenantId: string, invoice: ProviderInvoice, at: Date) {
+export async function publishPaid(
+  { kernel }: BillingDependencies,
+  tenantId: string,
+  invoice: ProviderInvoice,
+  at: Date,
+) {
   await kernel.events.publish(PaymentSucceeded, { ...ofInvoice(tenantId, invoice, at), amount: invoice.amountPaid })
 }
 
 export async function publishFailed(
-  { kernel }: BillingPart,
+  { kernel }: BillingDependencies,
   tenantId: string,
   invoice: ProviderInvoice,
   { final, at }: { final: boolean; at: Date },
@@ -77,7 +82,7 @@ export async function publishFailed(
 
 /** Says so where no price of a subscription stands for a plan, and its tenant is served by the default one. */
 export async function publishUnmapped(
-  { kernel, plans }: BillingPart,
+  { kernel, plans }: BillingDependencies,
   tenantId: string,
   subscription: ProviderSubscription,
 ): Promise<void> {

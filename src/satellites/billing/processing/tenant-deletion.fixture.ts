@@ -19,7 +19,7 @@ export const openWith = async (onTenantDelete: OnTenantDelete): Promise<OpenBill
 export const statusOf = async ({ tenancy }: OpenBilling, { tenantId }: Subscriber) =>
   (await tenancy.billing.of(tenantId)).subscription?.status
 export const atProvider = async ({ tenancy }: OpenBilling, { subscriptionId }: Subscriber) =>
-  (await tenancy.billing.part.payments.subscription(subscriptionId))?.status
+  (await tenancy.billing.dependencies.payments.subscription(subscriptionId))?.status
 export const planOf = async ({ tenancy }: OpenBilling, { tenantId }: Subscriber) =>
   (await tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 export const track = ({ tenancy }: OpenBilling, { tenantId }: Subscriber, amount: number) =>

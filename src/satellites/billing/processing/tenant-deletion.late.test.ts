@@ -36,7 +36,7 @@ async function worked(): Promise<void> {
 }
 
 const atProvider = async ({ subscriptionId }: Subscriber) =>
-  (await open.tenancy.billing.part.payments.subscription(subscriptionId))?.status
+  (await open.tenancy.billing.dependencies.payments.subscription(subscriptionId))?.status
 const planOf = async ({ tenantId }: Subscriber) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 
 describe('where subscriptions end with their tenant', () => {

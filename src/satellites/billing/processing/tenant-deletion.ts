@@ -4,27 +4,27 @@
  */
 import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import type { DunningCases } from '../dunning/cases.ts'
-import { type BillingPart, lockCustomer } from '../model/dependencies.ts'
+import { type BillingDependencies, lockCustomer } from '../model/dependencies.ts'
 import { CancelSubscriptions } from '../model/job-types.ts'
 import type { Customers } from '../subscriptions/customers.ts'
 import { hasEnded, lockPayer, type Subscriptions } from '../subscriptions/subscriptions.ts'
 import { type UsageWindows, usageLock } from '../usage/windows.ts'
 
 export class TenantDeletion {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
   readonly #customers: Customers
   readonly #subscriptions: Subscriptions
   readonly #windows: UsageWindows
   readonly #dunning: DunningCases
 
   constructor(
-    part: BillingPart,
+    dependencies: BillingDependencies,
     customers: Customers,
     subscriptions: Subscriptions,
     windows: UsageWindows,
     dunning: DunningCases,
   ) {
-    this.#part = part
+    this.#dependencies = dependencies
     this.#customers = customers
     this.#subscriptions = subscriptions
     this.#windows = windows
@@ -33,7 +33,7 @@ export class TenantDeletion {
 
   /** In the transaction of the deletion. */
   async begin(tenantId: string): Promise<void> {
-    const { settings } = this.#part
+    const { settings } = this.#dependencies
     const customerId = await this.#customers.of(tenantId)
     if (customerId === undefined) return
     if (settings.onTenantDelete === 'detach') return this.#customers.close(customerId, 'detached')
@@ -42,19 +42,19 @@ export class TenantDeletion {
 
   /** A checkout that was begun before the deletion, and paid after it, is cancelled as well. */
   async followed(tenantId: string): Promise<void> {
-    if ((await tenantStatus(this.#part.kernel.database, tenantId)) === 'deleted') await this.begin(tenantId)
+    if ((await tenantStatus(this.#dependencies.kernel.database, tenantId)) === 'deleted') await this.begin(tenantId)
   }
 
   /** Somebody pays for a tenant that is deleted, or purged by now. */
   async orphaned(customerId: string): Promise<void> {
-    const { settings, kernel } = this.#part
+    const { settings, kernel } = this.#dependencies
     if (settings.onTenantDelete !== 'cancel') return
     await kernel.jobs.send(CancelSubscriptions, { customerId }, { key: customerId })
   }
 
   /** Nothing more is cancelled once the tenant was restored. What it has used until then is on its last invoice. */
   async cancelAll(customerId: string): Promise<void> {
-    const { payments } = this.#part
+    const { payments } = this.#dependencies
     if ((await this.#isBack(customerId)) || !(await payments.hasCustomer(customerId))) return
     for await (const subscription of payments.subscriptions(customerId)) {
       if (hasEnded(subscription)) continue
@@ -70,7 +70,7 @@ export class TenantDeletion {
    * Those that were detached are no longer its own.
    */
   async takeBack(tenantId: string): Promise<void> {
-    await lockPayer(this.#part, tenantId)
+    await lockPayer(this.#dependencies, tenantId)
     const detached = await this.#subscriptions.detachedFrom(tenantId)
     for (const { id } of detached) await this.#dunning.end(id)
     await this.#dunning.takeBack(tenantId)
@@ -80,9 +80,9 @@ export class TenantDeletion {
 
   /** In the transaction of the purge, when whoever is at work for the tenant has ended. */
   async forget(tenantId: string): Promise<void> {
-    const { database } = this.#part.kernel
-    for (const customerId of await this.#customersOf(tenantId)) await lockCustomer(this.#part, customerId)
-    await lockPayer(this.#part, tenantId)
+    const { database } = this.#dependencies.kernel
+    for (const customerId of await this.#customersOf(tenantId)) await lockCustomer(this.#dependencies, customerId)
+    await lockPayer(this.#dependencies, tenantId)
     await database.sql(`select pg_advisory_xact_lock(${usageLock('$1')})`, [tenantId])
     await this.#logUnreported(tenantId)
     await database.sql('delete from multitenancy.billing_inbox where customer_id = any($1) or rejected_for = $2', [
@@ -93,11 +93,11 @@ export class TenantDeletion {
 
   async #isBack(customerId: string): Promise<boolean> {
     const tenantId = await this.#customers.tenantOf(customerId)
-    return tenantId !== undefined && (await tenantStatus(this.#part.kernel.database, tenantId)) !== 'deleted'
+    return tenantId !== undefined && (await tenantStatus(this.#dependencies.kernel.database, tenantId)) !== 'deleted'
   }
 
   async #customersOf(tenantId: string): Promise<string[]> {
-    const { rows } = await this.#part.kernel.database.sql(
+    const { rows } = await this.#dependencies.kernel.database.sql(
       'select customer_id as "customerId" from multitenancy.billing_customers where tenant_id = $1 order by 1',
       [tenantId],
     )
@@ -105,7 +105,7 @@ export class TenantDeletion {
   }
 
   async #logUnreported(tenantId: string): Promise<void> {
-    const { database, log } = this.#part.kernel
+    const { database, log } = this.#dependencies.kernel
     const { rows } = await database.sql(
       `select meter, sum(quantity)::float8 as quantity from multitenancy.billing_usage
        where tenant_id = $1 and sent_at is null group by 1`,

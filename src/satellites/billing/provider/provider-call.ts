@@ -1,6 +1,6 @@
 /** What the provider refuses becomes an error of ours; its own words stay in the log. */
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
-import type { BillingPart } from '../model/dependencies.ts'
+import type { BillingDependencies } from '../model/dependencies.ts'
 import { PaymentRejected, SubscriptionNotFound } from '../model/errors.ts'
 import { type BillingErrorCode, faultOf, PaymentsFault } from '../model/provider.ts'
 
@@ -13,7 +13,7 @@ const DETAILS: Partial<Record<BillingErrorCode, string>> = {
 }
 
 export async function callProvider<T>(
-  { kernel }: BillingPart,
+  { kernel }: BillingDependencies,
   operation: string,
   tenantId: string | null,
   call: () => Promise<T>,

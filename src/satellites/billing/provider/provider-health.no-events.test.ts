@@ -54,9 +54,9 @@ test('what is processed again has not come in again', async () => {
 test('what was fetched has not come in; what is sent after it has', async () => {
   const { subscriptionId } = await open.subscriber()
   await passHourWithoutEvents()
-  const { inbox, part } = open.tenancy.billing
+  const { inbox, dependencies } = open.tenancy.billing
   open.provider.changePrice(subscriptionId, open.prices.scale)
-  for await (const event of part.payments.events(new Date(0))) await inbox.take(event, { isFetched: true })
+  for await (const event of dependencies.payments.events(new Date(0))) await inbox.take(event, { isFetched: true })
   await open.process()
   expect(await codes()).toEqual(['silent'])
   open.provider.emit('product.updated', { id: 'prod_1', object: 'product' })
@@ -67,11 +67,11 @@ test('what was fetched has not come in; what is sent after it has', async () => 
 test('what was fetched and is sent afterwards has come in, and is processed once', async () => {
   const { subscriptionId } = await open.subscriber()
   await passHourWithoutEvents()
-  const { inbox, part } = open.tenancy.billing
+  const { inbox, dependencies } = open.tenancy.billing
   const from = open.provider.events.length
   open.provider.changePrice(subscriptionId, open.prices.scale)
   const late = open.provider.events.slice(from)
-  for await (const event of part.payments.events(new Date(0))) await inbox.take(event, { isFetched: true })
+  for await (const event of dependencies.payments.events(new Date(0))) await inbox.take(event, { isFetched: true })
   await open.process()
   expect(await codes()).toEqual(['silent'])
   const jobs = await jobsOf(late)
@@ -88,15 +88,15 @@ test('what was fetched and is sent afterwards has come in, and is processed once
 test('what was sent and is fetched afterwards, or in the same moment, stays as it came in', async () => {
   await open.subscriber()
   await passHourWithoutEvents()
-  const { inbox, part } = open.tenancy.billing
+  const { inbox, dependencies } = open.tenancy.billing
   const before = await arrivals()
-  for await (const event of part.payments.events(new Date(0))) {
+  for await (const event of dependencies.payments.events(new Date(0))) {
     expect(await inbox.take(event, { isFetched: true })).toBe(false)
   }
   expect(await arrivals()).toEqual(before)
   expect(await codes()).toEqual(['silent'])
   open.provider.emit('product.updated', { id: 'prod_1', object: 'product' })
-  const [event] = await Array.fromAsync(part.payments.events(open.provider.now()))
+  const [event] = await Array.fromAsync(dependencies.payments.events(open.provider.now()))
   if (!event) throw new Error('there is one')
   const taken = await Promise.all([true, false, true].map((isFetched) => inbox.take(event, { isFetched })))
   expect(taken.filter((isNew) => isNew)).toHaveLength(1)

@@ -27,7 +27,7 @@ afterAll(() => open.end())
 /** As a process that has just started, and has measured and processed; nobody pays. */
 beforeEach(async () => {
   open.provider.faults.clear()
-  health = new ProviderHealth(open.tenancy.billing.part)
+  health = new ProviderHealth(open.tenancy.billing.dependencies)
   await measured()
   await standing('canceled')
   await processed(0)
@@ -207,10 +207,10 @@ describe('several at once', () => {
   })
 
   test('a secret that is missing goes before all', async () => {
-    const { part } = open.tenancy.billing
+    const { dependencies } = open.tenancy.billing
     for (const webhookSecret of [undefined, []]) {
-      const settings = { ...part.settings, stripe: { ...part.settings.stripe, webhookSecret } }
-      health = new ProviderHealth({ ...part, settings })
+      const settings = { ...dependencies.settings, stripe: { ...dependencies.settings.stripe, webhookSecret } }
+      health = new ProviderHealth({ ...dependencies, settings })
       await measured({ errorCode: 'provider_unavailable' })
       expect(await checked()).toBe('fail: the webhook secret is missing')
       expect(await found()).toEqual([
@@ -258,7 +258,9 @@ describe('a measurement', () => {
 
   test('is given up when no answer comes', async () => {
     const held = open.provider.faults.hold({ path: '/v1/balance' })
-    await expect(open.tenancy.billing.part.payments.ping(100)).rejects.toMatchObject({ code: 'provider_unavailable' })
+    await expect(open.tenancy.billing.dependencies.payments.ping(100)).rejects.toMatchObject({
+      code: 'provider_unavailable',
+    })
     held.release()
   })
 

@@ -4,7 +4,7 @@
  * fetched. The check reads; it calls nobody.
  */
 import { CheckFailure } from '../../../kernel/resilience/health.ts'
-import { type BillingPart, queryOf } from '../model/dependencies.ts'
+import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import { faultOf, TEST_TYPE } from '../model/provider.ts'
 import { secretsOf } from '../model/settings.ts'
 
@@ -21,16 +21,16 @@ export type HealthAssessment =
   | { readonly status: 'warn' | 'fail'; readonly code: string; readonly message: string }
 
 export class ProviderHealth {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
   readonly #startedAt: Date
 
-  constructor(part: BillingPart) {
-    this.#part = part
-    this.#startedAt = part.kernel.clock.now()
+  constructor(dependencies: BillingDependencies) {
+    this.#dependencies = dependencies
+    this.#startedAt = dependencies.kernel.clock.now()
   }
 
   async measure(): Promise<void> {
-    const { payments, kernel } = this.#part
+    const { payments, kernel } = this.#dependencies
     const started = performance.now()
     let errorCode: string | null = null
     try {
@@ -60,14 +60,14 @@ export class ProviderHealth {
   }
 
   #ofSecret(): HealthAssessment {
-    return secretsOf(this.#part.settings.stripe.webhookSecret).length > 0
+    return secretsOf(this.#dependencies.settings.stripe.webhookSecret).length > 0
       ? { status: 'good' }
       : { status: 'fail', code: 'no-secret', message: 'the webhook secret is missing' }
   }
 
   async #ofProvider(): Promise<HealthAssessment> {
-    const { clock } = this.#part.kernel
-    const row = await queryOf(this.#part).selectFrom('billingHealth').selectAll().executeTakeFirst()
+    const { clock } = this.#dependencies.kernel
+    const row = await queryOf(this.#dependencies).selectFrom('billingHealth').selectAll().executeTakeFirst()
     const now = clock.now().getTime()
     const since = row?.measuredAt ?? this.#startedAt
     if (now - since.getTime() > UNMEASURED_MS) {
@@ -88,7 +88,7 @@ export class ProviderHealth {
   }
 
   async #ofEvents(): Promise<HealthAssessment> {
-    const { database, clock } = this.#part.kernel
+    const { database, clock } = this.#dependencies.kernel
     const { rows } = await database.sql(
       // Of a customer that was detached no event is processed, so what is kept of its subscriptions is not the case.
       `select (select max(received_at) from multitenancy.billing_inbox

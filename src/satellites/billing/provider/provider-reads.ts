@@ -6,7 +6,7 @@
  * asked for again. So what is written is never older than what is there, by whatever clock. What is asked of the others only comes to
  * be: an invoice that is paid stays so, a customer's tenant is noted once.
  */
-import type { BillingPart } from '../model/dependencies.ts'
+import type { BillingDependencies } from '../model/dependencies.ts'
 import type { ProviderInvoice, ProviderSubscription } from '../model/provider.ts'
 
 interface LoadedValue {
@@ -25,11 +25,11 @@ class NotLoaded extends Error {
 }
 
 export class ProviderReads {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
   readonly #known = new Map<string, LoadedValue>()
 
-  constructor(part: BillingPart) {
-    this.#part = part
+  constructor(dependencies: BillingDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
@@ -39,7 +39,7 @@ export class ProviderReads {
   async transaction<T>(lock: () => Promise<void>, work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
-        return await this.#part.kernel.database.transaction(async () => {
+        return await this.#dependencies.kernel.database.transaction(async () => {
           await lock()
           await this.#dropOutdated()
           return await work()
@@ -54,21 +54,21 @@ export class ProviderReads {
   subscription(id: string): ProviderSubscription | undefined {
     return this.#read(`subscription ${id}`, async () => {
       const version = await this.#versionOf(id)
-      const value = await this.#part.payments.subscription(id)
+      const value = await this.#dependencies.payments.subscription(id)
       return { value, isCurrent: async () => (await this.#versionOf(id)) === version }
     })
   }
 
   invoice(id: string): ProviderInvoice | undefined {
     return this.#read(`invoice ${id}`, async () => ({
-      value: await this.#part.payments.invoice(id),
+      value: await this.#dependencies.payments.invoice(id),
       isCurrent: () => true,
     }))
   }
 
   lastPaid(subscriptionId: string): ProviderInvoice | undefined {
     return this.#read(`last payment of ${subscriptionId}`, async () => ({
-      value: await this.#part.payments.lastPaid(subscriptionId),
+      value: await this.#dependencies.payments.lastPaid(subscriptionId),
       isCurrent: () => true,
     }))
   }
@@ -76,7 +76,7 @@ export class ProviderReads {
   /** The tenant that is noted with a customer. */
   tenantOf(customerId: string): string | undefined {
     return this.#read(`tenant of ${customerId}`, async () => ({
-      value: await this.#part.payments.tenantOf(customerId),
+      value: await this.#dependencies.payments.tenantOf(customerId),
       isCurrent: () => true,
     }))
   }
@@ -93,7 +93,7 @@ export class ProviderReads {
 
   /** Another one whenever it was written; undefined while nothing is kept of it. */
   async #versionOf(subscriptionId: string): Promise<string | undefined> {
-    const { rows } = await this.#part.kernel.database.sql(
+    const { rows } = await this.#dependencies.kernel.database.sql(
       'select xmin::text as version from multitenancy.billing_subscriptions where id = $1',
       [subscriptionId],
     )

@@ -3,7 +3,7 @@ import { recordChange } from '../../../kernel/events/changes.ts'
 import { DAY_MS } from '../../../kernel/store/counters.ts'
 import { assertTenantOpen, tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import { sendRefused } from '../inbox/inbox.ts'
-import { type BillingPart, lockCustomer, queryOf } from '../model/dependencies.ts'
+import { type BillingDependencies, lockCustomer, queryOf } from '../model/dependencies.ts'
 import { PaymentsFault } from '../model/provider.ts'
 import type { CustomerRow } from '../model/tables.ts'
 import { meteredSince } from './paid-quotas.ts'
@@ -26,17 +26,17 @@ const PAYERS = `
   group by tenant_id order by tenant_id`
 
 export class Customers {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
   /** Being made by this process. */
   readonly #making = new Map<string, Promise<string>>()
 
-  constructor(part: BillingPart) {
-    this.#part = part
+  constructor(dependencies: BillingDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** The open one. */
   async of(tenantId: string): Promise<string | undefined> {
-    const row = await queryOf(this.#part)
+    const row = await queryOf(this.#dependencies)
       .selectFrom('billingCustomers')
       .select('customerId')
       .where('tenantId', '=', tenantId)
@@ -47,7 +47,7 @@ export class Customers {
 
   /** All that are mapped now, and those deleted at the provider of which a subscription still is kept as one that runs. */
   all(): Promise<Pick<CustomerRow, 'tenantId' | 'customerId'>[]> {
-    return queryOf(this.#part)
+    return queryOf(this.#dependencies)
       .selectFrom('billingCustomers as customer')
       .select(['tenantId', 'customerId'])
       .where(({ or, and, eb, exists, selectFrom }) =>
@@ -81,7 +81,7 @@ export class Customers {
 
   /** Who pays for what the tenant has used: its customer, or the last that it had. */
   async payerOf(tenantId: string): Promise<string | undefined> {
-    const { rows } = await this.#part.kernel.database.sql(
+    const { rows } = await this.#dependencies.kernel.database.sql(
       `select customer_id as "customerId" from multitenancy.billing_customers where tenant_id = $1
        order by closed_at desc nulls first limit 1`,
       [tenantId],
@@ -91,7 +91,7 @@ export class Customers {
 
   /** Of a closed mapping, too: its events may be late. */
   async tenantOf(customerId: string): Promise<string | undefined> {
-    const row = await queryOf(this.#part)
+    const row = await queryOf(this.#dependencies)
       .selectFrom('billingCustomers')
       .select('tenantId')
       .where('customerId', '=', customerId)
@@ -101,12 +101,12 @@ export class Customers {
 
   /** Throws when there never was such a tenant. @param action what it is recorded as */
   async map(tenantId: string, customerId: string, action = 'billing.map'): Promise<Mapped> {
-    const { database, clock, events } = this.#part.kernel
-    await lockPayer(this.#part, tenantId)
+    const { database, clock, events } = this.#dependencies.kernel
+    await lockPayer(this.#dependencies, tenantId)
     const status = await tenantStatus(database, tenantId)
     if (status === undefined) throw new PaymentsFault('tenant_not_resolvable')
     if (status === 'purged') return 'gone'
-    await meteredSince(this.#part) // before it is mapped: it pays for what it uses
+    await meteredSince(this.#dependencies) // before it is mapped: it pays for what it uses
     const { rows } = await database.sql(
       `insert into multitenancy.billing_customers (customer_id, tenant_id, mapped_at) values ($1, $2, $3)
        on conflict do nothing returning customer_id`,
@@ -128,7 +128,7 @@ export class Customers {
 
   /** The tenant's, made at the provider when there is none. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`. */
   async ensure(tenantId: string, action: string): Promise<string> {
-    const { database } = this.#part.kernel
+    const { database } = this.#dependencies.kernel
     await assertTenantOpen(database, tenantId)
     const known = await this.of(tenantId)
     if (known !== undefined) return known
@@ -143,7 +143,7 @@ export class Customers {
 
   /** Whether it goes on at the provider without its tenant: nothing that is heard of it counts. */
   async isDetached(customerId: string): Promise<boolean> {
-    const row = await queryOf(this.#part)
+    const row = await queryOf(this.#dependencies)
       .selectFrom('billingCustomers')
       .select('closedAs')
       .where('customerId', '=', customerId)
@@ -153,9 +153,9 @@ export class Customers {
 
   /** It was deleted at the provider: another that was refused has its turn. Or it is detached from its tenant. */
   async close(customerId: string, closedAs: 'deleted' | 'detached' = 'deleted'): Promise<void> {
-    const { database, clock, events } = this.#part.kernel
+    const { database, clock, events } = this.#dependencies.kernel
     const payer = closedAs === 'deleted' ? await this.tenantOf(customerId) : undefined
-    if (payer !== undefined) await lockPayer(this.#part, payer) // whoever refuses another one for its sake does so before, or not at all
+    if (payer !== undefined) await lockPayer(this.#dependencies, payer) // whoever refuses another one for its sake does so before, or not at all
     const { rows } = await database.sql(
       `update multitenancy.billing_customers set closed_at = $2, closed_as = $3 where customer_id = $1 and closed_at is null
        returning tenant_id as "tenantId"`,
@@ -164,33 +164,33 @@ export class Customers {
     for (const { tenantId } of rows) {
       const target = `tenant:${tenantId}`
       await recordChange(events, { action: 'billing.unmap', tenantId, target, before: { customerId }, after: null })
-      if (closedAs === 'deleted') await sendRefused(this.#part, tenantId)
+      if (closedAs === 'deleted') await sendRefused(this.#dependencies, tenantId)
     }
   }
 
   /** As `close`, by itself: nobody else is at work for the customer. */
   async closeGone(customerId: string): Promise<void> {
-    await this.#part.kernel.database.transaction(async () => {
-      await lockCustomer(this.#part, customerId)
+    await this.#dependencies.kernel.database.transaction(async () => {
+      await lockCustomer(this.#dependencies, customerId)
       await this.close(customerId)
     })
   }
 
   async #payers(tenantId: string | null): Promise<Payer[]> {
-    const { database, clock } = this.#part.kernel
+    const { database, clock } = this.#dependencies.kernel
     const { rows } = await database.sql(PAYERS, [new Date(clock.now().getTime() - DAY_MS), tenantId])
     return rows
   }
 
   async #made(tenantId: string, action: string): Promise<string> {
-    const { database } = this.#part.kernel
+    const { database } = this.#dependencies.kernel
     const { rows } = await database.sql(
       'select count(*)::int as turn from multitenancy.billing_customers where tenant_id = $1',
       [tenantId],
     )
-    const customerId = await this.#part.payments.createCustomer(tenantId, rows[0].turn)
+    const customerId = await this.#dependencies.payments.createCustomer(tenantId, rows[0].turn)
     return database.transaction(async () => {
-      await lockCustomer(this.#part, customerId)
+      await lockCustomer(this.#dependencies, customerId)
       if ((await this.map(tenantId, customerId, action)) === 'mapped') return customerId
       const other = await this.of(tenantId)
       if (other !== undefined) return other // a checkout was quicker

@@ -2,11 +2,11 @@
  * Since when each quota is paid for: noted once, by whoever is the first that is configured so, before it maps or looks at a payer. What
  * was used by payers of before is not billed.
  */
-import type { BillingPart } from '../model/dependencies.ts'
+import type { BillingDependencies } from '../model/dependencies.ts'
 
-export async function meteredSince(part: BillingPart): Promise<ReadonlyMap<string, Date>> {
-  const { database, clock } = part.kernel
-  const quotas = Object.keys(part.settings.usage).sort()
+export async function meteredSince(dependencies: BillingDependencies): Promise<ReadonlyMap<string, Date>> {
+  const { database, clock } = dependencies.kernel
+  const quotas = Object.keys(dependencies.settings.usage).sort()
   const noted = async (): Promise<Map<string, Date>> => {
     const { rows } = await database.sql(
       'select quota, since from multitenancy.billing_metered_quotas where quota = any($1)',

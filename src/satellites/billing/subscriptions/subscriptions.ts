@@ -4,7 +4,7 @@
  */
 import { sql } from 'kysely'
 import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
-import { type BillingPart, queryOf } from '../model/dependencies.ts'
+import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import { type Entitling, entitledPlan } from '../model/entitlement.ts'
 import type { ProviderSubscription } from '../model/provider.ts'
 import type { SubscriptionRow } from '../model/tables.ts'
@@ -18,7 +18,7 @@ export const hasEnded = ({ status }: Pick<SubscriptionRow, 'status'>): boolean =
  * Until the transaction ends: what a tenant's subscriptions come to is decided by one at a time, also where the tenant has had several
  * customers. Taken after the lock of the customer.
  */
-export async function lockPayer({ kernel }: BillingPart, tenantId: string): Promise<void> {
+export async function lockPayer({ kernel }: BillingDependencies, tenantId: string): Promise<void> {
   await kernel.database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry billing tenant ' || $1, 0))`, [
     tenantId,
   ])
@@ -31,14 +31,18 @@ export interface Seen {
 }
 
 export class Subscriptions {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
 
-  constructor(part: BillingPart) {
-    this.#part = part
+  constructor(dependencies: BillingDependencies) {
+    this.#dependencies = dependencies
   }
 
   find(id: string): Promise<SubscriptionRow | undefined> {
-    return queryOf(this.#part).selectFrom('billingSubscriptions').selectAll().where('id', '=', id).executeTakeFirst()
+    return queryOf(this.#dependencies)
+      .selectFrom('billingSubscriptions')
+      .selectAll()
+      .where('id', '=', id)
+      .executeTakeFirst()
   }
 
   /** The tenant's own, the one that was made last first. */
@@ -70,7 +74,7 @@ export class Subscriptions {
     const { tenantId: _, items, ...members } = subscription
     const row = { ...members, items: JSON.stringify(items) as never, tenantId, asOf }
     const { id: __, createdAt: ___, tenantId: ____, asOf: _____, ...changing } = row
-    await queryOf(this.#part)
+    await queryOf(this.#dependencies)
       .insertInto('billingSubscriptions')
       .values(row)
       .onConflict((conflict) =>
@@ -84,7 +88,7 @@ export class Subscriptions {
 
   /** Gives the tenant the plan that it pays for, unless the host decides, or nobody can give it one any more. */
   async writePlan(tenantId: string): Promise<void> {
-    const { kernel, tenants, plans } = this.#part
+    const { kernel, tenants, plans } = this.#dependencies
     if (tenants.plans.isDecidedByHost) return
     const status = await tenantStatus(kernel.database, tenantId)
     if (status === undefined || status === 'purged' || status === 'deleted') return
@@ -99,13 +103,13 @@ export class Subscriptions {
   }
 
   #withCustomers() {
-    return queryOf(this.#part)
+    return queryOf(this.#dependencies)
       .selectFrom('billingSubscriptions')
       .leftJoin('billingCustomers', 'billingCustomers.customerId', 'billingSubscriptions.customerId')
   }
 
   async #entitling(tenantId: string): Promise<Entitling[]> {
-    const cases = await queryOf(this.#part)
+    const cases = await queryOf(this.#dependencies)
       .selectFrom('billingDunning')
       .select(['subscriptionId', 'state'])
       .where('tenantId', '=', tenantId)

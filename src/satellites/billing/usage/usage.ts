@@ -18,7 +18,7 @@ import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { DAY_MS, dateOf, dayOf } from '../../../kernel/store/counters.ts'
 import { lockTenant } from '../../../tenants/registry/tenant-assertions.ts'
-import { type BillingPart, queryOf } from '../model/dependencies.ts'
+import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import { ReportUsageBatch } from '../model/job-types.ts'
 import { faultOf, PaymentsFault } from '../model/provider.ts'
 import type { UsageRow } from '../model/tables.ts'
@@ -48,17 +48,17 @@ export interface Used {
 }
 
 export class Usage {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
   readonly #customers: Customers
 
-  constructor(part: BillingPart, customers: Customers) {
-    this.#part = part
+  constructor(dependencies: BillingDependencies, customers: Customers) {
+    this.#dependencies = dependencies
     this.#customers = customers
   }
 
   /** What a host has counted by itself. Returns false when it was reported before; that id for something else is refused. */
   async report(tenantId: string, used: Used, id: string): Promise<boolean> {
-    const { database } = this.#part.kernel
+    const { database } = this.#dependencies.kernel
     return database.transaction(async () => {
       await lockTenant(database, tenantId)
       if (await this.add(id, tenantId, used)) return true
@@ -72,7 +72,7 @@ export class Usage {
 
   /** False when there is one of that id. */
   async add(id: string, tenantId: string, { meter, quantity, at }: Used): Promise<boolean> {
-    const { database, jobs } = this.#part.kernel
+    const { database, jobs } = this.#dependencies.kernel
     const { rows } = await database.sql(
       `insert into multitenancy.billing_usage (id, tenant_id, meter, quantity, used_at, next_attempt_at)
        values ($1, $2, $3, $4, $5, $6) on conflict do nothing returning id`,
@@ -90,7 +90,7 @@ export class Usage {
 
   /** Sends what is left of a tenant's, until the provider is away. Returns how many batches are not sent then. */
   async sendAll(tenantId: string): Promise<number> {
-    const { database } = this.#part.kernel
+    const { database } = this.#dependencies.kernel
     const { rows } = await database.sql(
       `select id from multitenancy.billing_usage where tenant_id = $1 and sent_at is null and next_attempt_at is not null
        order by used_at limit $2`,
@@ -119,7 +119,7 @@ export class Usage {
 
   /** After the backoffice was brought back from a dump: whatever it has for not sent may have been sent since. */
   async holdAll(): Promise<void> {
-    const { database, log } = this.#part.kernel
+    const { database, log } = this.#dependencies.kernel
     const { rows } = await database.sql(
       `update multitenancy.billing_usage set held_at = $1, next_attempt_at = null
        where sent_at is null and next_attempt_at is not null returning id`,
@@ -129,7 +129,7 @@ export class Usage {
   }
 
   async cleanUp(): Promise<void> {
-    const { kernel, settings } = this.#part
+    const { kernel, settings } = this.#dependencies
     const { retentionDays } = settings.webhook
     await kernel.database.sql('delete from multitenancy.billing_usage_watermarks where day < $1::date', [
       dateOf(dayOf(kernel.clock.now().getTime()) - MARKS_KEPT_DAYS),
@@ -155,7 +155,7 @@ export class Usage {
     if (!(await this.#note(id))) return undefined
     try {
       // By the row's spelling of the id: to the provider another one is another report.
-      await this.#part.payments.reportUsage({ id: row.id, customerId, meter, quantity, at })
+      await this.#dependencies.payments.reportUsage({ id: row.id, customerId, meter, quantity, at })
     } catch (error) {
       if (error instanceof UsageNotTaken) await this.#takeBack(id)
       return this.#failed(row, faultOf(error))
@@ -165,7 +165,7 @@ export class Usage {
   }
 
   #resendSome(): Promise<number> {
-    const { database, jobs } = this.#part.kernel
+    const { database, jobs } = this.#dependencies.kernel
     return database.transaction(async () => {
       const { rows } = await database.sql(
         `update multitenancy.billing_usage set next_attempt_at = $1 where id in (
@@ -184,7 +184,7 @@ export class Usage {
 
   /** Before a report leaves. False when it must not: it was sent meanwhile, or may have counted too long ago. */
   async #note(id: string): Promise<boolean> {
-    const { rows } = await this.#part.kernel.database.sql(
+    const { rows } = await this.#dependencies.kernel.database.sql(
       `update multitenancy.billing_usage set first_sent_at = coalesce(first_sent_at, $2), unanswered = unanswered + 1
        where id = $1 and sent_at is null and next_attempt_at is not null and (first_sent_at is null or first_sent_at > $3)
        returning id`,
@@ -195,7 +195,7 @@ export class Usage {
 
   /** This report has not counted; another one may have. */
   async #takeBack(id: string): Promise<void> {
-    await this.#part.kernel.database.sql(
+    await this.#dependencies.kernel.database.sql(
       `update multitenancy.billing_usage set unanswered = unanswered - 1,
          first_sent_at = case when unanswered > 1 then first_sent_at end
        where id = $1 and sent_at is null and unanswered > 0`,
@@ -208,14 +208,14 @@ export class Usage {
     const waitMs = isPassing ? Math.min(MINUTE_MS * 2 ** attempts, LONGEST_WAIT_MS) : REFUSED_WAIT_MS
     const set = { errorCode: code, attempts: attempts + 1, nextAttemptAt: this.#in(waitMs) }
     await this.#set(id, set).where('nextAttemptAt', 'is not', null).execute()
-    this.#part.kernel.log.warn({ id, tenantId, meter, code }, 'usage could not be reported; it is tried again')
+    this.#dependencies.kernel.log.warn({ id, tenantId, meter, code }, 'usage could not be reported; it is tried again')
     return fault
   }
 
   async #hold(row: UsageRow): Promise<undefined> {
     if (!(await this.#stopped(row, { heldAt: this.#in(0) }))) return
     const { id, tenantId, meter, quantity, usedAt, firstSentAt } = row
-    this.#part.kernel.log.error(
+    this.#dependencies.kernel.log.error(
       { id, tenantId, meter, quantity, usedAt, firstSentAt },
       'usage was sent, and the provider of payments has not said whether it counts: it is not sent again before somebody has looked',
     )
@@ -224,18 +224,22 @@ export class Usage {
   async #expire(row: UsageRow): Promise<undefined> {
     if (!(await this.#stopped(row, {}))) return
     const { id, tenantId, meter, quantity, usedAt } = row
-    this.#part.kernel.log.error(
+    this.#dependencies.kernel.log.error(
       { id, tenantId, meter, quantity, usedAt },
       `usage was not reported within ${REPORTABLE_DAYS} days: the provider of payments does not take it any more`,
     )
   }
 
   #row(id: string): Promise<UsageRow | undefined> {
-    return queryOf(this.#part).selectFrom('billingUsage').selectAll().where('id', '=', id).executeTakeFirst()
+    return queryOf(this.#dependencies).selectFrom('billingUsage').selectAll().where('id', '=', id).executeTakeFirst()
   }
 
   #set(id: string, set: Partial<UsageRow>) {
-    return queryOf(this.#part).updateTable('billingUsage').set(set).where('id', '=', id).where('sentAt', 'is', null)
+    return queryOf(this.#dependencies)
+      .updateTable('billingUsage')
+      .set(set)
+      .where('id', '=', id)
+      .where('sentAt', 'is', null)
   }
 
   /** It is not sent any more. False when somebody else has stopped it, or when something was heard of it meanwhile. */
@@ -248,6 +252,6 @@ export class Usage {
   }
 
   #in(ms: number): Date {
-    return new Date(this.#part.kernel.clock.now().getTime() + ms)
+    return new Date(this.#dependencies.kernel.clock.now().getTime() + ms)
   }
 }

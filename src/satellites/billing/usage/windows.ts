@@ -13,7 +13,7 @@
 import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
 import { uuidv7 } from '../../../kernel/base/ids.ts'
 import { DAY_MS, dateOf, dayOf } from '../../../kernel/store/counters.ts'
-import type { BillingPart } from '../model/dependencies.ts'
+import type { BillingDependencies } from '../model/dependencies.ts'
 import type { Customers, Payer } from '../subscriptions/customers.ts'
 import { meteredSince } from '../subscriptions/paid-quotas.ts'
 import type { Usage } from './usage.ts'
@@ -42,7 +42,7 @@ export interface Unreported {
 }
 
 export class UsageWindows {
-  readonly #part: BillingPart
+  readonly #dependencies: BillingDependencies
   readonly #customers: Customers
   readonly #usage: Usage
   readonly #store: string
@@ -50,17 +50,17 @@ export class UsageWindows {
   readonly #closing = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
 
-  constructor(part: BillingPart, customers: Customers, usage: Usage) {
-    this.#part = part
+  constructor(dependencies: BillingDependencies, customers: Customers, usage: Usage) {
+    this.#dependencies = dependencies
     this.#customers = customers
     this.#usage = usage
-    const { name, sums } = part.kernel.store
+    const { name, sums } = dependencies.kernel.store
     this.#store = sums.outliveProcess ? name : `${name} ${uuidv7()}`
   }
 
   /** From now on each quota's are closed as often as it is configured, one at a time. Of quotas that are new, the first look is now. */
   async start(): Promise<void> {
-    const { usage } = this.#part.settings
+    const { usage } = this.#dependencies.settings
     await this.#safely(() => this.#close(Object.keys(usage), 'new'))
     for (const [flushMs, group] of Map.groupBy(Object.entries(usage), ([, { flushMs }]) => flushMs)) {
       const quotas = group.map(([quota]) => quota)
@@ -86,7 +86,7 @@ export class UsageWindows {
   }
 
   /** Flushes what all tenants have used of these quotas; default all. Returns how many batches that came to. */
-  close(quotas: readonly string[] = Object.keys(this.#part.settings.usage)): Promise<number> {
+  close(quotas: readonly string[] = Object.keys(this.#dependencies.settings.usage)): Promise<number> {
     return this.#close(quotas, 'changed')
   }
 
@@ -95,7 +95,7 @@ export class UsageWindows {
    * far as it is in batches.
    */
   async unreported(tenantId: string): Promise<Unreported[]> {
-    const { database, log } = this.#part.kernel
+    const { database, log } = this.#dependencies.kernel
     // At one moment, so that what becomes a batch meanwhile is told once.
     const { rows } = await database.sql(
       `select meter, null as quota, null as day, sum(quantity)::float8 as quantity, min(used_at) as since
@@ -128,8 +128,8 @@ export class UsageWindows {
    * tenants that have no customer, for they may have had one.
    */
   async markAll(): Promise<void> {
-    const { database } = this.#part.kernel
-    const since = await meteredSince(this.#part)
+    const { database } = this.#dependencies.kernel
+    const since = await meteredSince(this.#dependencies)
     if (since.size === 0) return
     const { rows } = await database.sql('select id from multitenancy.tenants where purged_at is null order by id')
     await database.transaction(async () => {
@@ -164,8 +164,8 @@ export class UsageWindows {
    * who wants to end something has to wait for it.
    */
   async reportNow(tenantId: string): Promise<void> {
-    const { database, log } = this.#part.kernel
-    const quotas = Object.keys(this.#part.settings.usage)
+    const { database, log } = this.#dependencies.kernel
+    const quotas = Object.keys(this.#dependencies.settings.usage)
     // What was reported stays reported, whatever becomes of the transaction in which something is ended.
     await database.outside(async () => {
       try {
@@ -183,7 +183,7 @@ export class UsageWindows {
     try {
       await close()
     } catch (error) {
-      this.#part.kernel.log.warn({ err: error }, 'usage could not be closed; it is in the next window')
+      this.#dependencies.kernel.log.warn({ err: error }, 'usage could not be closed; it is in the next window')
     }
   }
 
@@ -202,7 +202,7 @@ export class UsageWindows {
   }
 
   #closeOne(tenantId: string, since: Since, orElse: 'leave' | 'wait' = 'leave'): Promise<number> {
-    return this.#part.kernel.database.transaction(async () => {
+    return this.#dependencies.kernel.database.transaction(async () => {
       if (!(await this.#isOurs(tenantId, orElse))) return 0
       const payer = await this.#customers.payer(tenantId)
       if (!payer) return 0 // purged by now
@@ -218,7 +218,7 @@ export class UsageWindows {
           await this.#addBatch(tenantId, one, one.count - mark)
           batches += 1
         } else if (one.count < mark) {
-          const { log, store } = this.#part.kernel
+          const { log, store } = this.#dependencies.kernel
           log.warn({ tenantId, quota: one.quota, store: store.name }, 'the store has lost what it had counted')
         }
       }
@@ -227,24 +227,24 @@ export class UsageWindows {
   }
 
   async #open(tenantId: string, marks: ReadonlyMap<string, number>): Promise<Unreported[]> {
-    const since = await meteredSince(this.#part)
+    const since = await meteredSince(this.#dependencies)
     const payer = since.size > 0 ? await this.#customers.payer(tenantId) : undefined
     if (!payer) return []
     return (await this.#counted(payer, since)).flatMap((one) => {
       const quantity = one.count - markOf(one, marks.get(keyOf(tenantId, one)))
-      const { meter } = this.#part.settings.usage[one.quota] ?? {}
+      const { meter } = this.#dependencies.settings.usage[one.quota] ?? {}
       return meter !== undefined && quantity > 0 ? [{ meter, quantity, since: one.at }] : []
     })
   }
 
   async #since(quotas: readonly string[]): Promise<Since> {
-    const since = await meteredSince(this.#part)
+    const since = await meteredSince(this.#dependencies)
     return new Map([...since].filter(([quota]) => quotas.includes(quota)))
   }
 
   async #counted({ tenantId, mappedAt }: Payer, since: Since): Promise<Counted[]> {
     const quotas = [...since.keys()]
-    const { nowMs, today, yesterday } = await this.#part.kernel.store.counters.counted(tenantId, quotas)
+    const { nowMs, today, yesterday } = await this.#dependencies.kernel.store.counters.counted(tenantId, quotas)
     const day = dayOf(nowMs)
     const on = (counts: ReadonlyMap<string, number>, of: number, at: Date): Counted[] =>
       [...since].map(([quota, from]) => {
@@ -259,7 +259,7 @@ export class UsageWindows {
   }
 
   async #marks(tenantIds: readonly string[]): Promise<Map<string, number>> {
-    const { rows } = await this.#part.kernel.database.sql(
+    const { rows } = await this.#dependencies.kernel.database.sql(
       `select tenant_id as "tenantId", quota, day::text, counted from multitenancy.billing_usage_watermarks
        where tenant_id = any($1) and store = $2`,
       [tenantIds, this.#store],
@@ -268,7 +268,7 @@ export class UsageWindows {
   }
 
   async #mark(tenantId: string, { quota, day, count }: Counted): Promise<void> {
-    await this.#part.kernel.database.sql(
+    await this.#dependencies.kernel.database.sql(
       `insert into multitenancy.billing_usage_watermarks (tenant_id, quota, day, store, counted) values ($1, $2, $3::date, $4, $5)
        on conflict (tenant_id, quota, day, store) do update set counted = excluded.counted`,
       [tenantId, quota, day, this.#store, count],
@@ -276,14 +276,16 @@ export class UsageWindows {
   }
 
   async #addBatch(tenantId: string, { quota, at }: Counted, quantity: number): Promise<void> {
-    const { meter } = this.#part.settings.usage[quota] ?? {}
+    const { meter } = this.#dependencies.settings.usage[quota] ?? {}
     if (meter !== undefined) await this.#usage.add(uuidv7(), tenantId, { meter, quantity, at })
   }
 
   /** Until the transaction ends. @param orElse what to do while somebody else is at it */
   async #isOurs(tenantId: string, orElse: 'leave' | 'wait'): Promise<boolean> {
     const lock = orElse === 'wait' ? 'pg_advisory_xact_lock' : 'pg_try_advisory_xact_lock'
-    const { rows } = await this.#part.kernel.database.sql(`select ${lock}(${usageLock('$1')}) as free`, [tenantId])
+    const { rows } = await this.#dependencies.kernel.database.sql(`select ${lock}(${usageLock('$1')}) as free`, [
+      tenantId,
+    ])
     return rows[0].free !== false
   }
 }

@@ -40,7 +40,7 @@ const TICK_MS = 100
 /** For what is known of no load: any other is better. */
 const NEVER: Begun = { load: 0, at: Number.NEGATIVE_INFINITY, generation: -1, period: -1 }
 
-export interface FlagCacheParts {
+export interface FlagCacheDependencies {
   readonly kernel: Kernel
   readonly reads: FlagReads
   /** When the store is worth asking first. */
@@ -50,7 +50,7 @@ export interface FlagCacheParts {
 }
 
 export class FlagCache {
-  readonly #parts: FlagCacheParts
+  readonly #dependencies: FlagCacheDependencies
   readonly #ttlMs: number
   readonly #tenants = new KnownTenants<TenantFlags>({ tenants: KNOWN_TENANTS, flags: KNOWN_FLAGS })
   readonly #changed = new RecentChanges()
@@ -63,9 +63,9 @@ export class FlagCache {
   /** Of the load that failed last. */
   #failure = unreadable()
 
-  constructor(parts: FlagCacheParts) {
-    this.#parts = parts
-    this.#ttlMs = parts.ttlSeconds * 1_000
+  constructor(dependencies: FlagCacheDependencies) {
+    this.#dependencies = dependencies
+    this.#ttlMs = dependencies.ttlSeconds * 1_000
   }
 
   /** What can be said at once. */
@@ -74,7 +74,7 @@ export class FlagCache {
     if (flags === undefined) return undefined
     const entry = flags.entries.get(key)
     if (entry === undefined || entry.isDoubtful || entry.period !== this.#period) return undefined
-    if (!this.#parts.changes.isHearing) return this.#isRecent(entry) ? entry : undefined
+    if (!this.#dependencies.changes.isHearing) return this.#isRecent(entry) ? entry : undefined
     if (this.#now < 0) this.#tick()
     if (this.#now < entry.dueAt) return entry
     if (this.#outage.isActive) return undefined
@@ -149,7 +149,7 @@ export class FlagCache {
   #loadBeside(tenantId: string, key: string, flags: TenantFlags): void {
     if (flags.loading.has(key)) return
     this.#load(tenantId, key, flags).catch((error) =>
-      this.#parts.kernel.log.debug({ err: error, tenantId, key }, 'a flag could not be loaded again'),
+      this.#dependencies.kernel.log.debug({ err: error, tenantId, key }, 'a flag could not be loaded again'),
     )
   }
 
@@ -164,7 +164,7 @@ export class FlagCache {
   }
 
   async #loaded(tenantId: string, key: string, flags: TenantFlags): Promise<Found> {
-    const { reads, shared } = this.#parts
+    const { reads, shared } = this.#dependencies
     const begun = this.#begin(flags)
     const before = flags.entries.get(key)
     const believedMs = this.#believedMs(tenantId, before)
@@ -183,7 +183,7 @@ export class FlagCache {
 
   /** For how long what the store has of a flag may be believed; 0: it is not worth asking. */
   #believedMs(tenantId: string, entry: Entry | undefined): number {
-    const { shared, changes } = this.#parts
+    const { shared, changes } = this.#dependencies
     if (!shared || !changes.isHearing || (entry && !this.#isUndoubted(entry))) return 0
     const outdatedAt = performance.now() - shared.outdatedMs
     if (this.#changed.at(tenantId) > outdatedAt) return 0
@@ -194,7 +194,7 @@ export class FlagCache {
   /** That the store is away is nothing to a flag that is known already. */
   async #readShared(tenantId: string, key: string, entry: Entry | undefined): Promise<Shared | undefined> {
     try {
-      return await this.#parts.shared?.get(tenantId, key)
+      return await this.#dependencies.shared?.get(tenantId, key)
     } catch (error) {
       if (!entry) throw error
       return undefined
@@ -204,7 +204,7 @@ export class FlagCache {
   /** While the database is away: what is known here, else in the store, else nothing. */
   async #better(tenantId: string, key: string, flags: TenantFlags, failure: TenancyError): Promise<Found> {
     const known = flags.entries.get(key)
-    const kept = known ? undefined : await this.#parts.shared?.get(tenantId, key)
+    const kept = known ? undefined : await this.#dependencies.shared?.get(tenantId, key)
     if (!kept) return lastKnown(known, failure)
     return lastKnown(this.#keep(tenantId, flags, key, this.#entryOf(kept.rule, NEVER, flags)), failure)
   }
@@ -212,7 +212,7 @@ export class FlagCache {
   async #loadWhole(tenantId: string, flags: TenantFlags): Promise<Whole> {
     const begun = this.#begin(flags)
     try {
-      const rules = await this.#read(this.#parts.reads.all(tenantId))
+      const rules = await this.#read(this.#dependencies.reads.all(tenantId))
       const entryOf = (rule?: FlagRule) => this.#entryOf(rule, begun, flags)
       const found = rules.map((rule) => [rule.key, entryOf(rule)] as const)
       this.#tenants.grown(tenantId, flags, flags.putAll(begun, found, entryOf))
@@ -226,7 +226,7 @@ export class FlagCache {
 
   #isCurrent({ at, generation, period }: Begun, flags: TenantFlags): boolean {
     if (generation !== flags.generation || period !== this.#period) return false
-    const heldMs = this.#parts.changes.isHearing ? this.#ttlMs : Math.min(DEAF_TTL_MS, this.#ttlMs)
+    const heldMs = this.#dependencies.changes.isHearing ? this.#ttlMs : Math.min(DEAF_TTL_MS, this.#ttlMs)
     return performance.now() - at < heldMs
   }
 
@@ -247,7 +247,7 @@ export class FlagCache {
 
   #failed(error: unknown): TenancyError {
     if (this.#outage.failed()) {
-      this.#parts.kernel.log.warn({ err: error }, 'flags cannot be read; what is known is served')
+      this.#dependencies.kernel.log.warn({ err: error }, 'flags cannot be read; what is known is served')
     }
     this.#failure = unreadable(error)
     return this.#failure

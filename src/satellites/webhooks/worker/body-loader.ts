@@ -13,7 +13,7 @@ const MOST_BYTES_HELD = 64 * 1024 * 1024
 const SMALL_BYTES = 16 * 1024
 const SHORTLY_MS = 20
 
-export interface LoaderParts {
+export interface LoaderDependencies {
   readonly queue: DeliveryQueue
   readonly log: Logger
   readonly inFlight: InFlight
@@ -25,16 +25,16 @@ export interface LoaderParts {
 }
 
 export class BodyLoader {
-  readonly #parts: LoaderParts
+  readonly #dependencies: LoaderDependencies
   readonly #waiting = new Set<Promise<void>>()
 
-  constructor(parts: LoaderParts) {
-    this.#parts = parts
+  constructor(dependencies: LoaderDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** Resolves when what is small has come. @param requestedAt when it was claimed, as `performance.now()` tells time */
   async load(heads: readonly Head[], requestedAt: number): Promise<void> {
-    const { inFlight, log, done } = this.#parts
+    const { inFlight, log, done } = this.#dependencies
     inFlight.places += heads.length
     const { small = [], large = [] } = Object.groupBy(heads, ({ bytes }) => (bytes > SMALL_BYTES ? 'large' : 'small'))
     if (large.length > 0) {
@@ -57,7 +57,7 @@ export class BodyLoader {
   }
 
   async #load(heads: readonly Head[], requestedAt: number, mustHaveRoom: boolean): Promise<void> {
-    const { queue, inFlight, isRunning, admit, giveBack } = this.#parts
+    const { queue, inFlight, isRunning, admit, giveBack } = this.#dependencies
     let left = heads
     try {
       while (left.length > 0) {

@@ -34,7 +34,7 @@ const STOP_MARGIN_MS = 2_000
 const LOCKED_MS = 250
 
 export class DeliveryWorker {
-  readonly #part: WorkerDependencies
+  readonly #dependencies: WorkerDependencies
   readonly #options: WorkerOptions
   readonly #queue: DeliveryQueue
   readonly #timing: WorkerTiming
@@ -60,19 +60,19 @@ export class DeliveryWorker {
   #failure: unknown
   #quiet: (() => void)[] = []
 
-  constructor(part: WorkerDependencies, options: WorkerOptions) {
-    this.#part = part
+  constructor(dependencies: WorkerDependencies, options: WorkerOptions) {
+    this.#dependencies = dependencies
     this.#options = options
-    this.#queue = part.queue
+    this.#queue = dependencies.queue
     this.#timing = { ...DEFAULT_TIMING, ...options.timing }
     this.#slow = new SlowReceivers(this.#timing.slowMs)
     this.#inFlight = new InFlight(options)
     const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
     this.#leaseMs = withinMs + MARGIN_MS
-    this.#settler = new Settler(this.#queue, { log: part.kernel.log, withinMs, signal: this.#giveUp.signal })
+    this.#settler = new Settler(this.#queue, { log: dependencies.kernel.log, withinMs, signal: this.#giveUp.signal })
     this.#loader = new BodyLoader({
-      queue: part.queue,
-      log: part.kernel.log,
+      queue: dependencies.queue,
+      log: dependencies.kernel.log,
       inFlight: this.#inFlight,
       isRunning: () => this.#isRunning,
       admit: (deliveries, requestedAt) => this.#admit(deliveries, requestedAt),
@@ -85,7 +85,7 @@ export class DeliveryWorker {
     this.#reasons += 1
     this.#look = setInterval(() => this.wake(), this.#timing.idleLookMs).unref()
     const hear = (changed?: string) => asSystem(() => this.#hear(changed))
-    this.#ear = await this.#part.kernel.database.listen(CHANNEL, hear, hear)
+    this.#ear = await this.#dependencies.kernel.database.listen(CHANNEL, hear, hear)
     this.wake()
   }
 
@@ -178,7 +178,7 @@ export class DeliveryWorker {
         this.#wakeIn(claimed.nextDueMs)
         await this.#loader.load(claimed.deliveries, requestedAt)
       } catch (error) {
-        this.#part.kernel.log.warn({ err: error }, 'deliveries could not be claimed; trying again')
+        this.#dependencies.kernel.log.warn({ err: error }, 'deliveries could not be claimed; trying again')
         this.#wakeIn(AFTER_FAILURE_MS)
         this.#failure = error
         return
@@ -249,22 +249,23 @@ export class DeliveryWorker {
   }
 
   async #deliver(delivery: Claimed): Promise<void> {
-    const { kernel } = this.#part
+    const { kernel } = this.#dependencies
     try {
       const startedMs = kernel.clock.now().getTime()
       const { timeoutMs, listener, maxAttempts } = this.#options
       const options = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
-      const exchange = await send(this.#part, delivery, options).finally(() => this.#inFlight.ended(delivery))
+      const exchange = await send(this.#dependencies, delivery, options).finally(() => this.#inFlight.ended(delivery))
       const isSlow = exchange && this.#slow.note(delivery.webhookId, exchange)
       if (isSlow) void this.#letGo(this.#inFlight.setApart(delivery.webhookId))
       this.#begin()
       if (!exchange) return
-      if (exchange.isGivenUp) return await this.#part.releasedClaims.breakOff({ delivery, startedMs, ...exchange })
+      if (exchange.isGivenUp)
+        return await this.#dependencies.releasedClaims.breakOff({ delivery, startedMs, ...exchange })
       this.#count += 1
       const used = delivery.attemptCount - delivery.budgetStart + 1
       const verdict = verdictOn(exchange, { used, maxAttempts }, kernel.clock.now(), Math.random())
       const settlement = { delivery, verdict, startedMs, ...exchange }
-      await this.#part.settle(settlement, () => this.#settler.settle(settlement))
+      await this.#dependencies.settle(settlement, () => this.#settler.settle(settlement))
     } catch (error) {
       // Its lease lapses, and somebody sends it again.
       kernel.log.error({ err: error, deliveryId: delivery.id }, 'a delivery could not be settled')
@@ -282,8 +283,8 @@ export class DeliveryWorker {
   }
 
   async #giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
-    await this.#part.releasedClaims.giveBack(deliveries).catch((error) => {
-      this.#part.kernel.log.warn({ err: error }, 'deliveries could not be given back; their lease will lapse')
+    await this.#dependencies.releasedClaims.giveBack(deliveries).catch((error) => {
+      this.#dependencies.kernel.log.warn({ err: error }, 'deliveries could not be given back; their lease will lapse')
     })
   }
 

@@ -9,7 +9,7 @@ import { lockTenant } from '../../registry/tenant-assertions.ts'
 import type { TenantTables } from '../../tenant/tables.ts'
 import { archivesOf, removeArchives } from '../kinds/backup.ts'
 import { lockedRow } from '../kinds/cutover.ts'
-import type { TransferParts } from '../kinds/dependencies.ts'
+import type { TransferDependencies } from '../kinds/dependencies.ts'
 import { ACTIONS } from '../kinds/index.ts'
 import { archiveBytes } from '../kinds/source.ts'
 import { toTransfer } from '../model/tables.ts'
@@ -33,17 +33,17 @@ export interface RestoreBegun {
 }
 
 export class Backups {
-  readonly #parts: TransferParts
+  readonly #dependencies: TransferDependencies
 
-  constructor(parts: TransferParts) {
-    this.#parts = parts
+  constructor(dependencies: TransferDependencies) {
+    this.#dependencies = dependencies
   }
 
   /** `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` while another one is made, `E_BACKUPS_NOT_CONFIGURED`. */
   async create(tenantId: string, options: z.input<typeof BackupRequest> = {}, isScheduled = false): Promise<Backup> {
     const { note = null } = parsed(BackupRequest, options)
-    archivesOf(this.#parts)
-    const { database, events, clock } = this.#parts.kernel
+    archivesOf(this.#dependencies)
+    const { database, events, clock } = this.#dependencies.kernel
     return database.transaction(async () => {
       const row = await lockTenant(database, tenantId)
       assertInstalled(row)
@@ -58,11 +58,11 @@ export class Backups {
           note,
           isScheduled,
           isolation,
-          isSealed: this.#parts.isEncrypting,
+          isSealed: this.#dependencies.isEncrypting,
           createdAt: clock.now(),
         } as never)
         .execute()
-      await request(this.#parts.kernel, { id, kind: 'backup', tenantId, backupId: id, isolation, placement })
+      await request(this.#dependencies.kernel, { id, kind: 'backup', tenantId, backupId: id, isolation, placement })
       await recordChange(events, {
         action: ACTIONS.backup,
         tenantId,
@@ -79,8 +79,8 @@ export class Backups {
    */
   async restore(tenantId: string, options: z.input<typeof RestoreRequest>): Promise<RestoreBegun> {
     const { backupId, rehearse, ...where } = parsed(RestoreRequest, options)
-    const { kernel, storage } = this.#parts
-    archivesOf(this.#parts)
+    const { kernel, storage } = this.#dependencies
+    archivesOf(this.#dependencies)
     return kernel.database.transaction(async () => {
       const row = await lockTenant(kernel.database, tenantId)
       assertInstalled(row)
@@ -103,8 +103,8 @@ export class Backups {
 
   /** The newest first. */
   async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Backup>> {
-    await this.#parts.registry.get(tenantId)
-    const { cursors } = this.#parts.kernel
+    await this.#dependencies.registry.get(tenantId)
+    const { cursors } = this.#dependencies.kernel
     return cursors.newestFirst(this.#of(tenantId), 'backups', `backups ${tenantId}`, page, toBackup)
   }
 
@@ -117,21 +117,21 @@ export class Backups {
 
   /** Makes a file that is there a backup again, as after the backoffice was brought back from a dump; see register-archive.ts. */
   async registerArchive(tenantId: string, key: string): Promise<Backup> {
-    return this.get(tenantId, await registerArchive(this.#parts, tenantId, key))
+    return this.get(tenantId, await registerArchive(this.#dependencies, tenantId, key))
   }
 
   /** Its archive, decrypted; `E_BACKUP_INCOMPATIBLE` at the end of one that is not what was written. */
   download(tenantId: string, id: string): Promise<AsyncIterable<Uint8Array>> {
-    return archiveBytes(this.#parts, tenantId, id)
+    return archiveBytes(this.#dependencies, tenantId, id)
   }
 
   /** Removes the archive, too. `E_BACKUP_NOT_FOUND`, or `E_TRANSFER_IN_PROGRESS` while it is made or restored. */
   async delete(tenantId: string, id: string): Promise<void> {
-    const { database, events, clock, log } = this.#parts.kernel
-    await this.#parts.registry.get(tenantId)
+    const { database, events, clock, log } = this.#dependencies.kernel
+    await this.#dependencies.registry.get(tenantId)
     if (!isUuid(id)) throw notThere(tenantId, id)
     await database.transaction(async () => {
-      await lockedRow(this.#parts, tenantId) // so that nobody asks for a restore of it meanwhile
+      await lockedRow(this.#dependencies, tenantId) // so that nobody asks for a restore of it meanwhile
       const row = await database
         .query<TenantTables>()
         .selectFrom('backups')
@@ -167,13 +167,13 @@ export class Backups {
 
   /** Those that were deleted: their archives, then their rows. One that cannot be removed keeps none of the others. @param id only this one */
   async removeDeleted(id?: string): Promise<void> {
-    const { database } = this.#parts.kernel
+    const { database } = this.#dependencies.kernel
     let query = this.#withAttempts().where('backups.deletedAt', 'is not', null)
     if (id) query = query.where('backups.id', '=', id)
     const failures: unknown[] = []
     for (const backup of await query.execute()) {
       try {
-        await removeArchives(archivesOf(this.#parts), backup)
+        await removeArchives(archivesOf(this.#dependencies), backup)
         await database.query<TenantTables>().deleteFrom('backups').where('id', '=', backup.id).execute()
       } catch (error) {
         failures.push(error)
@@ -185,11 +185,11 @@ export class Backups {
   /** The archives of a tenant that is purged; their rows go with it. */
   async dropAll(tenantId: string): Promise<void> {
     const backups = await this.#withAttempts().where('backups.tenantId', '=', tenantId).execute()
-    for (const backup of backups) await removeArchives(archivesOf(this.#parts), backup)
+    for (const backup of backups) await removeArchives(archivesOf(this.#dependencies), backup)
   }
 
   #withAttempts() {
-    return this.#parts.kernel.database
+    return this.#dependencies.kernel.database
       .query<TenantTables>()
       .selectFrom('backups')
       .innerJoin('transfers', 'transfers.id', 'backups.id')
@@ -198,7 +198,7 @@ export class Backups {
   }
 
   #of(tenantId: string) {
-    return this.#parts.kernel.database
+    return this.#dependencies.kernel.database
       .query<TenantTables>()
       .selectFrom('backups')
       .innerJoin('transfers', 'transfers.id', 'backups.id')

@@ -9,7 +9,7 @@ import { lockTenant } from '../../registry/tenant-assertions.ts'
 import type { TenantTables } from '../../tenant/tables.ts'
 import { readArchive } from '../archive/reader.ts'
 import { archivesOf } from '../kinds/backup.ts'
-import type { TransferParts } from '../kinds/dependencies.ts'
+import type { TransferDependencies } from '../kinds/dependencies.ts'
 import type { BackupRow, TransferRow } from '../model/tables.ts'
 import { BackupExists } from '../requests/errors.ts'
 
@@ -22,7 +22,7 @@ const KEY =
  * or sealed under a key that is not here; or a 400.
  * @param key of the file, as the doctor names it
  */
-export async function registerArchive(parts: TransferParts, tenantId: string, key: string): Promise<string> {
+export async function registerArchive(parts: TransferDependencies, tenantId: string, key: string): Promise<string> {
   const { database, events, clock } = parts.kernel
   const { id = '', attempt = '', sealed, ...named } = KEY.exec(key)?.groups ?? {}
   if (named.tenantId !== tenantId) {
@@ -78,7 +78,7 @@ interface File {
   readonly isSealed: boolean
 }
 
-async function readToItsEnd(parts: TransferParts, { key, id, tenantId, isSealed }: File) {
+async function readToItsEnd(parts: TransferDependencies, { key, id, tenantId, isSealed }: File) {
   const hash = createHash('sha256')
   let sizeBytes = 0
   async function* measured() {
@@ -110,7 +110,7 @@ async function readToItsEnd(parts: TransferParts, { key, id, tenantId, isSealed 
   }
 }
 
-async function isKnown({ kernel }: TransferParts, id: string): Promise<boolean> {
+async function isKnown({ kernel }: TransferDependencies, id: string): Promise<boolean> {
   const { rows } = await kernel.database.sql(
     'select from multitenancy.backups where id = $1 union all select from multitenancy.transfers where id = $1',
     [id],

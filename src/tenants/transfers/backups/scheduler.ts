@@ -9,7 +9,7 @@ import { lockTenant } from '../../registry/tenant-assertions.ts'
 import { TenantNotFound, TenantState } from '../../tenant/errors.ts'
 import type { TenantTables } from '../../tenant/tables.ts'
 import { toTenant } from '../../tenant/tenant.ts'
-import type { TransferParts } from '../kinds/dependencies.ts'
+import type { TransferDependencies } from '../kinds/dependencies.ts'
 import { BackupNotFound, TransferInProgress } from '../requests/errors.ts'
 import type { BackupSettings, Backups } from './backups.ts'
 import { expired, isDue, type Retention, type ScheduledBackup } from './retention.ts'
@@ -23,19 +23,19 @@ export interface DueStep {
   readonly retention: Retention
 }
 
-export interface BackupRunParts {
-  readonly parts: TransferParts
+export interface BackupRunDependencies {
+  readonly dependencies: TransferDependencies
   readonly plans: Plans
   readonly backups: Backups
   readonly settings: BackupSettings
 }
 
 /** What is due now, tenant by tenant. */
-export async function* due({ parts, plans, settings }: BackupRunParts): AsyncIterable<DueStep> {
-  const { clock, database } = parts.kernel
+export async function* due({ dependencies, plans, settings }: BackupRunDependencies): AsyncIterable<DueStep> {
+  const { clock, database } = dependencies.kernel
   for await (const rows of installedTenants(database)) {
     const scheduled = await scheduledOf(
-      parts,
+      dependencies,
       rows.map(({ id }) => id),
     )
     for (const row of rows) {
@@ -50,7 +50,7 @@ export async function* due({ parts, plans, settings }: BackupRunParts): AsyncIte
 }
 
 /** Undefined when somebody else has done it, or the tenant is not what it was. */
-export async function runDueStep(run: BackupRunParts, step: DueStep): Promise<string | undefined> {
+export async function runDueStep(run: BackupRunDependencies, step: DueStep): Promise<string | undefined> {
   const { tenantId, what, backupId } = step
   try {
     if (what === 'make') return await make(run, step)
@@ -64,11 +64,14 @@ export async function runDueStep(run: BackupRunParts, step: DueStep): Promise<st
 }
 
 /** Others have seen that it is due, too: with the tenant's row locked it still is, or one of them was faster. */
-async function make({ parts, backups }: BackupRunParts, { tenantId, retention }: DueStep): Promise<string | undefined> {
-  const { database, clock } = parts.kernel
+async function make(
+  { dependencies, backups }: BackupRunDependencies,
+  { tenantId, retention }: DueStep,
+): Promise<string | undefined> {
+  const { database, clock } = dependencies.kernel
   return database.transaction(async () => {
     await lockTenant(database, tenantId)
-    const of = await scheduledOf(parts, [tenantId])
+    const of = await scheduledOf(dependencies, [tenantId])
     if (!isDue(retention, of.get(tenantId) ?? [], clock.now())) return undefined
     return (await backups.create(tenantId, {}, true)).id
   })
@@ -81,7 +84,7 @@ export const retentionOf = (settings: BackupSettings, ofPlan: ResolvedPlan['back
 })
 
 async function scheduledOf(
-  { kernel }: TransferParts,
+  { kernel }: TransferDependencies,
   tenantIds: readonly string[],
 ): Promise<Map<string, ScheduledBackup[]>> {
   if (tenantIds.length === 0) return new Map()

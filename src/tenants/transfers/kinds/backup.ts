@@ -14,16 +14,16 @@ import type { Attempt } from '../execution/lease.ts'
 import type { TransferRow } from '../model/tables.ts'
 import { BackupsNotConfigured } from '../requests/errors.ts'
 import { lockedRow } from './cutover.ts'
-import type { TransferHandler, TransferParts } from './dependencies.ts'
+import type { TransferDependencies, TransferHandler } from './dependencies.ts'
 
 /** A row as CSV, compressed; only to choose how large the parts of an upload are. */
 const BYTES_PER_ROW = 100
 
 export const backup: TransferHandler = {
-  async run(parts, attempt) {
-    const { kernel, registry, storage } = parts
+  async run(dependencies, attempt) {
+    const { kernel, registry, storage } = dependencies
     const { id, tenantId } = attempt.transfer
-    const archives = archivesOf(parts)
+    const archives = archivesOf(dependencies)
     await removeArchives(archives, attempt.transfer, 1, attempt.transfer.attempts - 1) // of what was killed
     const row = await registry.row(tenantId)
     if (row.status !== 'active' && row.status !== 'suspended') {
@@ -31,7 +31,7 @@ export const backup: TransferHandler = {
         extras: { from: row.status },
       })
     }
-    const key = archiveKey(attempt, parts.isEncrypting)
+    const key = archiveKey(attempt, dependencies.isEncrypting)
     const written = { bytes: 0, hash: createHash('sha256') }
     const wholly = await storage.driver(row.isolation).export(
       toLocation(row),
@@ -39,7 +39,7 @@ export const backup: TransferHandler = {
         await attempt.phase('writing')
         const watched = attempt.meter.watch(copy)
         const plain = archived(watched, { backupId: id, tenantId, createdAt: attempt.transfer.createdAt })
-        const chunks = parts.isEncrypting ? kernel.secrets.encryptStream(plain, id) : plain
+        const chunks = dependencies.isEncrypting ? kernel.secrets.encryptStream(plain, id) : plain
         await archives.write(key, measured(chunks, written), {
           signal: attempt.signal,
           estimatedBytes: (copy.estimatedRows ?? 0) * BYTES_PER_ROW,
@@ -51,14 +51,14 @@ export const backup: TransferHandler = {
     await attempt.phase('switching')
     const { database, events, clock } = kernel
     await database.transaction(async () => {
-      const tenant = await lockedRow(parts, tenantId)
+      const tenant = await lockedRow(dependencies, tenantId)
       await attempt.hold()
       await database
         .query<TenantTables>()
         .updateTable('backups')
         .set({
           archive: key,
-          isSealed: parts.isEncrypting,
+          isSealed: dependencies.isEncrypting,
           isolation: wholly.description.isolation,
           sizeBytes: written.bytes,
           sha256: written.hash.digest('hex'),
@@ -85,7 +85,7 @@ export const backup: TransferHandler = {
   },
 }
 
-export function archivesOf({ archives }: Pick<TransferParts, 'archives'>): Archives {
+export function archivesOf({ archives }: Pick<TransferDependencies, 'archives'>): Archives {
   if (archives) return archives
   throw BackupsNotConfigured('No place for backups is configured: set `backups.directory` or `backups.s3`.')
 }

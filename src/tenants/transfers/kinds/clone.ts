@@ -10,12 +10,12 @@ import { TenantNotFound, TenantState } from '../../tenant/errors.ts'
 import { TenantCloned, TenantMigrated } from '../../tenant/events.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
 import type { Attempt } from '../execution/lease.ts'
-import type { TransferHandler, TransferParts } from './dependencies.ts'
+import type { TransferDependencies, TransferHandler } from './dependencies.ts'
 import { fill } from './fill.ts'
 
 export const clone: TransferHandler = {
-  async run(parts, attempt) {
-    const { storage, stagedStorage, kernel } = parts
+  async run(dependencies, attempt) {
+    const { storage, stagedStorage, kernel } = dependencies
     const { sourceId, withData } = attempt.transfer
     const source = await sourceOf(kernel.database, sourceId)
     if (!withData) {
@@ -23,7 +23,7 @@ export const clone: TransferHandler = {
       await attempt.phase('making')
       const refuseGivenUp = () => stagedStorage.assertMaking(location)
       return activate(
-        parts,
+        dependencies,
         attempt,
         location,
         await storage.driver(location.isolation).provision(location, { refuseGivenUp }),
@@ -31,8 +31,8 @@ export const clone: TransferHandler = {
     }
     const filled = await storage
       .driver(source.isolation)
-      .export(toLocation(source), (copy) => fill(parts, attempt, copy), attempt.options)
-    await activate(parts, attempt, filled.location, filled.migrations)
+      .export(toLocation(source), (copy) => fill(dependencies, attempt, copy), attempt.options)
+    await activate(dependencies, attempt, filled.location, filled.migrations)
   },
 
   async giveUp({ transitions }, transfer, failure) {
@@ -64,7 +64,7 @@ export async function sourceOf(database: Database, id: string | null): Promise<T
 }
 
 async function activate(
-  { kernel, transitions, storage, versions, changes, stagedStorage }: TransferParts,
+  { kernel, transitions, storage, versions, changes, stagedStorage }: TransferDependencies,
   attempt: Attempt,
   location: StorageLocation,
   migrations: readonly string[],

@@ -25,7 +25,7 @@ import type { StagedStorage } from '../execution/staged-storage.ts'
 
 const PROBE_ATTEMPTS = 3
 
-export interface SwitchParts {
+export interface SwitchDependencies {
   readonly kernel: Kernel
   readonly registry: Registry
   readonly storage: Storage
@@ -54,23 +54,23 @@ export interface SwitchOptions {
 }
 
 export async function switchTo(
-  parts: SwitchParts,
+  dependencies: SwitchDependencies,
   attempt: Attempt,
   { location, was, migrations }: Destination,
   { from, action, also }: SwitchOptions,
 ): Promise<void> {
-  const { kernel, registry, storage, versions, changes, fences, circuits, stagedStorage, keptForMs } = parts
+  const { kernel, registry, storage, versions, changes, fences, circuits, stagedStorage, keptForMs } = dependencies
   const { database, events, clock } = kernel
   const driver = storage.driver(location.isolation)
   await database.transaction(async () => {
     await database.sql('set local idle_in_transaction_session_timeout = 0') // while rows change places at their server
     const version = await versionOnArrival({ database, versions, changes }, driver, location, migrations)
-    const row = await lockedRow(parts, from.id)
+    const row = await lockedRow(dependencies, from.id)
     await attempt.hold()
     if (row.status !== 'active' && row.status !== 'suspended') throw refusal(row)
     if (row.epoch !== from.epoch) throw new Error('the tenant has got other storage meanwhile')
     if (row.status === 'suspended') await driver.fence(location)
-    await close(parts, attempt, row)
+    await close(dependencies, attempt, row)
     const lastEpoch = row.lastEpoch ?? row.epoch
     const epoch = was === 'making' ? location.epoch : lastEpoch + 1 // what it had before is another time
     await driver.enter?.({ ...location, epoch }, { signal: attempt.signal })
@@ -112,7 +112,10 @@ export async function switchTo(
 }
 
 /** The row that all changes of a tenant wait for, whatever its status. */
-export async function lockedRow({ kernel: { database } }: Pick<SwitchParts, 'kernel'>, id: string): Promise<TenantRow> {
+export async function lockedRow(
+  { kernel: { database } }: Pick<SwitchDependencies, 'kernel'>,
+  id: string,
+): Promise<TenantRow> {
   return database
     .query<TenantTables>()
     .selectFrom('tenants')
@@ -123,7 +126,7 @@ export async function lockedRow({ kernel: { database } }: Pick<SwitchParts, 'ker
 }
 
 /** A server that is gone for good must not keep its tenants from being restored on another one. */
-async function close({ kernel, storage }: SwitchParts, attempt: Attempt, row: TenantRow): Promise<void> {
+async function close({ kernel, storage }: SwitchDependencies, attempt: Attempt, row: TenantRow): Promise<void> {
   const location = toLocation(row)
   const mayBeAway = attempt.transfer.kind === 'restore'
   const isAway = mayBeAway && (!storage.placements.includes(row.placement) || (await isUnresponsive(storage, location)))

@@ -5,9 +5,9 @@ import type { Failure } from '../../tenant/failure.ts'
 import type { Archives } from '../archive/port.ts'
 import type { Attempt } from '../execution/lease.ts'
 import type { TransferRow } from '../model/tables.ts'
-import type { SwitchParts } from './cutover.ts'
+import type { SwitchDependencies } from './cutover.ts'
 
-export interface TransferParts extends SwitchParts {
+export interface TransferDependencies extends SwitchDependencies {
   readonly transitions: Transitions
   readonly archives: Archives | undefined
   /** Whether archives are encrypted under the application key. */
@@ -16,14 +16,14 @@ export interface TransferParts extends SwitchParts {
 
 /** How one kind of transfer is carried out. Each may run twice. */
 export interface TransferHandler {
-  readonly run: (parts: TransferParts, attempt: Attempt) => Promise<void>
+  readonly run: (dependencies: TransferDependencies, attempt: Attempt) => Promise<void>
   /**
    * When an attempt ends that has not succeeded, in a transaction that holds the tenant's row and the transfer: puts back what it had
    * changed. Another attempt may follow.
    */
-  readonly release?: (parts: TransferParts, transfer: TransferRow) => Promise<void>
+  readonly release?: (dependencies: TransferDependencies, transfer: TransferRow) => Promise<void>
   /** When it is another's by now, or cancelled. */
-  readonly lost?: (parts: TransferParts, transfer: TransferRow) => Promise<void>
+  readonly lost?: (dependencies: TransferDependencies, transfer: TransferRow) => Promise<void>
   /** After `release`, when no attempt will follow. */
-  readonly giveUp?: (parts: TransferParts, transfer: TransferRow, failure: Failure) => Promise<void>
+  readonly giveUp?: (dependencies: TransferDependencies, transfer: TransferRow, failure: Failure) => Promise<void>
 }

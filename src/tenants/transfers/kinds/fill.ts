@@ -2,7 +2,7 @@
 import { BackupIncompatible, type TableTotals, type TenantCopy } from '../../isolation/copy.ts'
 import { type Imported, StorageExists, type StorageLocation } from '../../isolation/driver.ts'
 import type { Attempt } from '../execution/lease.ts'
-import type { TransferParts } from './dependencies.ts'
+import type { TransferDependencies } from './dependencies.ts'
 
 export interface Filled {
   readonly location: StorageLocation
@@ -14,19 +14,19 @@ export interface Filled {
 /** A backoffice that was brought back from a dump does not know of places that were filled since. */
 const TAKEN_AT_MOST = 100
 
-export async function fill(parts: FillingParts, attempt: Attempt, copy: TenantCopy): Promise<Filled> {
+export async function fill(dependencies: FillDependencies, attempt: Attempt, copy: TenantCopy): Promise<Filled> {
   const watched = attempt.meter.watch(copy)
-  const { location, imported } = await imports(parts, attempt, watched)
+  const { location, imported } = await imports(dependencies, attempt, watched)
   await attempt.phase('verifying')
   const totals = await watched.totals()
   compareRows(totals, imported)
   return { location, migrations: imported.migrations, totals }
 }
 
-type FillingParts = Pick<TransferParts, 'storage' | 'stagedStorage' | 'changes'>
+type FillDependencies = Pick<TransferDependencies, 'storage' | 'stagedStorage' | 'changes'>
 
 /** Into the first place where nothing is. */
-async function imports({ storage, stagedStorage, changes }: FillingParts, attempt: Attempt, copy: TenantCopy) {
+async function imports({ storage, stagedStorage, changes }: FillDependencies, attempt: Attempt, copy: TenantCopy) {
   for (let taken = 0; ; taken++) {
     const location = await stagedStorage.begin(attempt)
     await attempt.phase('making')

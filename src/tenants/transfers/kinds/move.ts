@@ -17,29 +17,34 @@ import type { Attempt } from '../execution/lease.ts'
 import type { TransferRow } from '../model/tables.ts'
 import { NothingToUndo } from '../requests/requests.ts'
 import { lockedRow, switchTo } from './cutover.ts'
-import type { TransferHandler, TransferParts } from './dependencies.ts'
+import type { TransferDependencies, TransferHandler } from './dependencies.ts'
 import { fill } from './fill.ts'
 
 const MESSAGE = 'The tenant is being moved.'
 const RETRY_AFTER_SECONDS = 5
 
 export const move: TransferHandler = {
-  async run(parts, attempt) {
-    const from = await close(parts, attempt)
-    const filled = await parts.storage
+  async run(dependencies, attempt) {
+    const from = await close(dependencies, attempt)
+    const filled = await dependencies.storage
       .driver(from.isolation)
-      .export(toLocation(from), (copy) => fill(parts, attempt, copy), attempt.options)
+      .export(toLocation(from), (copy) => fill(dependencies, attempt, copy), attempt.options)
     await attempt.phase('switching')
-    await switchTo(parts, attempt, { ...filled, was: 'making' }, arrival(parts, from, attempt, 'tenants.move'))
+    await switchTo(
+      dependencies,
+      attempt,
+      { ...filled, was: 'making' },
+      arrival(dependencies, from, attempt, 'tenants.move'),
+    )
   },
   release,
 }
 
 /** What was written since is left behind, in storage that can be returned to in the same way. */
 export const undo: TransferHandler = {
-  async run(parts, attempt) {
-    const { storage, stagedStorage } = parts
-    const from = await close(parts, attempt)
+  async run(dependencies, attempt) {
+    const { storage, stagedStorage } = dependencies
+    const from = await close(dependencies, attempt)
     const former = await stagedStorage.former(from.id)
     if (!former) throw NothingToUndo(from.id)
     const driver = storage.driver(former.isolation)
@@ -48,16 +53,16 @@ export const undo: TransferHandler = {
     const migrations = await driver.applied(former)
     await attempt.phase('switching')
     await switchTo(
-      parts,
+      dependencies,
       attempt,
       { location: former, was: 'former', migrations },
-      arrival(parts, from, attempt, 'tenants.move'),
+      arrival(dependencies, from, attempt, 'tenants.move'),
     )
   },
   release,
 }
 
-function arrival({ kernel, registry }: TransferParts, from: TenantRow, attempt: Attempt, action: string) {
+function arrival({ kernel, registry }: TransferDependencies, from: TenantRow, attempt: Attempt, action: string) {
   const also = async () => {
     const { isolation, placement } = await registry.row(from.id)
     await kernel.events.publish(TenantMoved, {
@@ -71,13 +76,13 @@ function arrival({ kernel, registry }: TransferParts, from: TenantRow, attempt: 
 }
 
 /** Nobody else writes to the tenant's storage any more. */
-async function close(parts: TransferParts, attempt: Attempt): Promise<TenantRow> {
-  const { kernel, registry, storage } = parts
+async function close(dependencies: TransferDependencies, attempt: Attempt): Promise<TenantRow> {
+  const { kernel, registry, storage } = dependencies
   const { database, events, clock } = kernel
   const { tenantId, id } = attempt.transfer
   await attempt.phase('closing')
   const closed = await database.transaction(async () => {
-    const row = await lockedRow(parts, tenantId)
+    const row = await lockedRow(dependencies, tenantId)
     await attempt.hold()
     const enters = row.maintenance === null && row.status === 'active'
     await database
@@ -118,8 +123,8 @@ async function close(parts: TransferParts, attempt: Attempt): Promise<TenantRow>
   return closed
 }
 
-async function release(parts: TransferParts, transfer: TransferRow): Promise<void> {
-  const { kernel, registry, fences } = parts
+async function release(dependencies: TransferDependencies, transfer: TransferRow): Promise<void> {
+  const { kernel, registry, fences } = dependencies
   const { database, events } = kernel
   const row = await registry.row(transfer.tenantId)
   if (row.heldBy !== transfer.id) return

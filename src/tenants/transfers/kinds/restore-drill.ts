@@ -11,13 +11,13 @@ import { fill } from './fill.ts'
 import { withCopy } from './source.ts'
 
 export const rehearsal: TransferHandler = {
-  async run(parts, attempt) {
-    const { kernel, storage, stagedStorage } = parts
+  async run(dependencies, attempt) {
+    const { kernel, storage, stagedStorage } = dependencies
     const { transfer } = attempt
     const archived = new Map<string, RowDigest>()
-    const { before, ...filled } = await withCopy(parts, attempt, async (copy) => ({
+    const { before, ...filled } = await withCopy(dependencies, attempt, async (copy) => ({
       before: copy.description.migrations.map(({ name }) => name),
-      ...(await fill(parts, attempt, digested(copy, archived))),
+      ...(await fill(dependencies, attempt, digested(copy, archived))),
     }))
     const isSameVersion = JSON.stringify(before) === JSON.stringify(filled.migrations)
     if (isSameVersion) {
@@ -42,7 +42,7 @@ export const rehearsal: TransferHandler = {
         .where('id', '=', transfer.id)
         .execute()
       await attempt.end('completed')
-      await parts.registry.changed(transfer.tenantId)
+      await dependencies.registry.changed(transfer.tenantId)
     })
   },
 }

@@ -9,19 +9,19 @@ import { fill } from './fill.ts'
 import { withCopy } from './source.ts'
 
 export const restore: TransferHandler = {
-  async run(parts, attempt) {
+  async run(dependencies, attempt) {
     const { tenantId } = attempt.transfer
-    const from = await parts.registry.row(tenantId)
-    const filled = await withCopy(parts, attempt, (copy) => fill(parts, attempt, copy))
+    const from = await dependencies.registry.row(tenantId)
+    const filled = await withCopy(dependencies, attempt, (copy) => fill(dependencies, attempt, copy))
     await attempt.phase('switching')
     await switchTo(
-      parts,
+      dependencies,
       attempt,
       { ...filled, was: 'making' },
       {
         from,
         action: 'backups.restore',
-        also: () => parts.kernel.events.publish(TenantRestored, { tenantId, from: 'backup' }),
+        also: () => dependencies.kernel.events.publish(TenantRestored, { tenantId, from: 'backup' }),
       },
     )
   },

@@ -9,17 +9,17 @@ import type { Attempt } from '../execution/lease.ts'
 import type { BackupRow } from '../model/tables.ts'
 import { BackupNotFound } from '../requests/errors.ts'
 import { archivesOf } from './backup.ts'
-import type { TransferParts } from './dependencies.ts'
+import type { TransferDependencies } from './dependencies.ts'
 
 /** Runs `work` with the copy that the backup of this transfer holds. */
 export async function withCopy<T>(
-  parts: TransferParts,
+  dependencies: TransferDependencies,
   { transfer }: Attempt,
   work: (copy: TenantCopy) => Promise<T>,
 ): Promise<T> {
   const { tenantId, backupId } = transfer
-  const row = await archiveOf(parts, tenantId, backupId ?? '')
-  const copy = await readArchive(plain(parts, row), { tenantId, backupId: row.id })
+  const row = await archiveOf(dependencies, tenantId, backupId ?? '')
+  const copy = await readArchive(plain(dependencies, row), { tenantId, backupId: row.id })
   const { description } = copy
   const known = {
     description,
@@ -36,16 +36,16 @@ export async function withCopy<T>(
 
 /** The archive of a backup as anybody can open it, decrypted. What it yields is true only once it has ended well. */
 export async function archiveBytes(
-  parts: TransferParts,
+  dependencies: TransferDependencies,
   tenantId: string,
   backupId: string,
 ): Promise<AsyncIterable<Uint8Array>> {
-  return opened(plain(parts, await archiveOf(parts, tenantId, backupId)))
+  return opened(plain(dependencies, await archiveOf(dependencies, tenantId, backupId)))
 }
 
 type Archived = BackupRow & { readonly archive: string }
 
-async function archiveOf({ kernel }: TransferParts, tenantId: string, backupId: string): Promise<Archived> {
+async function archiveOf({ kernel }: TransferDependencies, tenantId: string, backupId: string): Promise<Archived> {
   const query = kernel.database
     .query<TenantTables>()
     .selectFrom('backups')
@@ -58,9 +58,9 @@ async function archiveOf({ kernel }: TransferParts, tenantId: string, backupId: 
   return { ...row, archive: row.archive }
 }
 
-function plain(parts: TransferParts, row: Archived): AsyncIterable<Uint8Array> {
-  const stored = unaltered(archivesOf(parts).read(row.archive), row)
-  return row.isSealed ? parts.kernel.secrets.decryptStream(stored, row.id) : stored
+function plain(dependencies: TransferDependencies, row: Archived): AsyncIterable<Uint8Array> {
+  const stored = unaltered(archivesOf(dependencies).read(row.archive), row)
+  return row.isSealed ? dependencies.kernel.secrets.decryptStream(stored, row.id) : stored
 }
 
 /** Fails at its end when it is not what was written. */

@@ -11,7 +11,7 @@ import type { Kind } from '../model/transfer.ts'
 import { TransferInProgress } from './errors.ts'
 import { JOBS } from './job-types.ts'
 
-export type RequestParts = Pick<Kernel, 'database' | 'jobs' | 'clock'>
+export type RequestDependencies = Pick<Kernel, 'database' | 'jobs' | 'clock'>
 
 export interface Requested {
   readonly kind: Kind
@@ -26,7 +26,7 @@ export interface Requested {
 
 /** In the transaction that holds the tenant's row. `E_TRANSFER_IN_PROGRESS`. */
 export async function request(
-  { database, jobs, clock }: RequestParts,
+  { database, jobs, clock }: RequestDependencies,
   { kind, tenantId, isolation, placement, id = uuidv7(), ...details }: Requested,
 ): Promise<TransferRow> {
   const { backupId = null, sourceId = null, withData = true } = details
@@ -64,7 +64,7 @@ export const NothingToUndo = (id: string) =>
   TenantState(`The tenant "${id}" has left no storage that it could go back to, or not any more.`)
 
 /** What an operator says during a move stays when that ends. In the transaction that holds the tenant's row. */
-export async function keepMaintenance(database: RequestParts['database'], tenantId: string): Promise<void> {
+export async function keepMaintenance(database: RequestDependencies['database'], tenantId: string): Promise<void> {
   await database
     .query<TenantTables>()
     .updateTable('transfers')

@@ -1,12 +1,12 @@
 import type { DunningCases } from '../dunning/cases.ts'
 import type { Inbox } from '../inbox/inbox.ts'
-import type { BillingPart } from '../model/dependencies.ts'
+import type { BillingDependencies } from '../model/dependencies.ts'
 import type { Customers } from '../subscriptions/customers.ts'
 import type { Subscriptions } from '../subscriptions/subscriptions.ts'
 import type { TenantDeletion } from './tenant-deletion.ts'
 
-export interface BillingParts {
-  readonly part: BillingPart
+export interface BillingServices {
+  readonly dependencies: BillingDependencies
   readonly inbox: Inbox
   readonly customers: Customers
   readonly subscriptions: Subscriptions
