@@ -28,7 +28,7 @@ export const guardAlone = {
           admitted: () => {
             if (currentContext().tenantId) admitted++
           },
-          refused: (error) => {
+          rejected: (error) => {
             throw error
           },
         })

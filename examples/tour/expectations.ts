@@ -25,7 +25,7 @@ export async function eventually<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /** Does `work` until it is refused with `type`, and prints how. */
-export async function expectRefusal(what: string, type: ErrorType, work: () => Promise<unknown>): Promise<void> {
+export async function expectRejection(what: string, type: ErrorType, work: () => Promise<unknown>): Promise<void> {
   const deadline = Date.now() + DELIVERED_WITHIN_MS
   for (;;) {
     const error = await failureOf(work)

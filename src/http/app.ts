@@ -114,8 +114,8 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     })
   }
   pages.mount(app)
-  const refusals = refusalsOf(app.routes, options.switchedOff ?? [], prefix)
-  app.notFound((c) => refusals.fetch(c.req.raw))
+  const rejections = rejectionsOf(app.routes, options.switchedOff ?? [], prefix)
+  app.notFound((c) => rejections.fetch(c.req.raw))
   app.onError((error) => problemResponse(asTenancyError(error, log)))
 
   const withProblemResponse = async (work: () => Promise<Response>): Promise<Response> => {
@@ -185,21 +185,21 @@ const isBelow = (pathname: string, prefix: string): boolean =>
  * What is answered where `routes` have nothing: 405 on a path they know, `E_SATELLITE_DISABLED`, or 404. Apart from them,
  * because Hono calls the handler of a request at once only where nothing else matches it.
  */
-function refusalsOf(routes: readonly Route[], switchedOff: readonly Satellite[], prefix: string): Hono {
+function rejectionsOf(routes: readonly Route[], switchedOff: readonly Satellite[], prefix: string): Hono {
   const open = [
     { method: 'GET', path: `${prefix}/sign-in` },
     { method: 'POST', path: `${prefix}/session` },
   ]
-  const refusals = new Hono({ strict: false })
+  const rejections = new Hono({ strict: false })
   for (const [path, methods] of Map.groupBy([...routes, ...open], (route) => route.path)) {
     const known = methods.map(({ method }) => method)
     const allow = [...known, ...(known.includes('GET') ? ['HEAD'] : [])].join(', ')
-    refusals.all(path, () => problemResponse(MethodNotAllowed(`This path takes ${allow}.`), { allow }))
+    rejections.all(path, () => problemResponse(MethodNotAllowed(`This path takes ${allow}.`), { allow }))
   }
   for (const { name, operations = [] } of switchedOff) {
     const off = () => problemResponse(SatelliteDisabled(`The satellite "${name}" is switched off.`))
-    for (const { path } of operations) refusals.all(prefix + routeOf(path), off)
+    for (const { path } of operations) rejections.all(prefix + routeOf(path), off)
   }
-  refusals.notFound(() => problemResponse(NotFound('There is nothing at this path.')))
-  return refusals
+  rejections.notFound(() => problemResponse(NotFound('There is nothing at this path.')))
+  return rejections
 }

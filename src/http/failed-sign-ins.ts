@@ -28,7 +28,7 @@ export const failedSignInsKey = (ip: string | null): string => `failed-sign-ins:
 export class FailedSignIns {
   readonly #kernel: Pick<Kernel, 'store' | 'clock' | 'resilience'>
   /** When the refusal of a key ends, in ms. */
-  readonly #refusedUntil = new LRUCache<string, number>({ max: MAX_REMEMBERED })
+  readonly #rejectedUntil = new LRUCache<string, number>({ max: MAX_REMEMBERED })
 
   constructor(kernel: Pick<Kernel, 'store' | 'clock' | 'resilience'>) {
     this.#kernel = kernel
@@ -37,11 +37,11 @@ export class FailedSignIns {
   /** Counts a failure of the request's client. Throws `E_TOO_MANY_ATTEMPTS` */
   async count(): Promise<void> {
     const key = failedSignInsKey(currentContext().ip)
-    const leftMs = (this.#refusedUntil.get(key) ?? 0) - this.#nowMs()
+    const leftMs = (this.#rejectedUntil.get(key) ?? 0) - this.#nowMs()
     if (leftMs > 0) throw tooMany(leftMs / 1_000)
     if ((await this.#increment(key)) <= MAX_FAILED_SIGN_INS) return
     // Asked for after the store, so that the refusal does not end before the counter expires.
-    this.#refusedUntil.set(key, this.#nowMs() + WINDOW_SECONDS * 1_000)
+    this.#rejectedUntil.set(key, this.#nowMs() + WINDOW_SECONDS * 1_000)
     throw tooMany(WINDOW_SECONDS)
   }
 

@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url'
 import type { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
-import { refusedInProduction } from '../kernel/egress/production.ts'
+import { rejectedInProduction } from '../kernel/egress/production.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import { billingFaults, billingOf } from './billing-settings.ts'
 import { placementFaults } from './isolation-settings.ts'
@@ -80,7 +80,7 @@ export async function loadConfig({
     ...faultsBetween(valid, env.TENANTRY_ADMIN_TOKEN, migrations, satellites).map((words) => `${where}${words}`),
     ...(valid.billing && valid.satellites?.billing !== false ? billingFaults(valid.billing, env, plansOf(valid)) : []),
     ...(env.NODE_ENV === 'production' ? missingInProduction(env, fault === undefined ? content : undefined) : []),
-    ...(env.NODE_ENV === 'production' ? refusedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
+    ...(env.NODE_ENV === 'production' ? rejectedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
   ]
   if (faults.length > 0 || !environment.success || !parsed.success) throw new ConfigurationError(faults)
 

@@ -177,7 +177,7 @@ async function isResponding(start: Start, postmaster: Postmaster): Promise<boole
   try {
     return (await dataDirectoryOf(start, postmaster.port)) === start.directory
   } catch (error) {
-    if (isPasswordRefused(error)) throw wrongPassword(start)
+    if (isPasswordRejected(error)) throw wrongPassword(start)
     return false
   }
 }
@@ -219,7 +219,7 @@ async function openFirst(start: Start, { pid, port }: Postmaster): Promise<void>
     await dataDirectoryOf(start, port)
   } catch (error) {
     await stopPostmaster(start.directory, pid, start.log)
-    throw isPasswordRefused(error) ? wrongPassword(start) : error
+    throw isPasswordRejected(error) ? wrongPassword(start) : error
   }
 }
 
@@ -260,7 +260,7 @@ async function query({ password }: Start, port: number, database: string, sql: s
   }
 }
 
-const isPasswordRefused = (error: unknown): boolean => (error as pg.DatabaseError).code === PASSWORD_REFUSED
+const isPasswordRejected = (error: unknown): boolean => (error as pg.DatabaseError).code === PASSWORD_REFUSED
 
 const wrongPassword = ({ directory }: Start) =>
   DependencyUnavailable(

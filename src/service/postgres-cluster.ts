@@ -44,7 +44,7 @@ export function canonicalPath(directory: string): string {
 export async function ensureCluster(directory: string, password: string, programs: PostgresPrograms): Promise<boolean> {
   removeLeftovers(directory)
   // First of all: to the questions after it, a stranger's directory looks empty.
-  if (!programs.user) refuseStrangers(directory)
+  if (!programs.user) assertOwnDirectory(directory)
   if (existsSync(join(directory, 'PG_VERSION'))) {
     restoreAccess(directory, programs)
     return false
@@ -104,7 +104,7 @@ async function initdb(programs: PostgresPrograms, args: readonly string[]): Prom
   if (code !== 0) throw DependencyUnavailable(`initdb failed (${code ?? signal}): ${output.trim()}`)
 }
 
-function refuseStrangers(directory: string): void {
+function assertOwnDirectory(directory: string): void {
   const uid = statSync(directory, { throwIfNoEntry: false })?.uid
   if (uid === undefined || uid === process.getuid?.()) return
   throw DependencyUnavailable(`${directory} belongs to user ${uid}: start as that user, or as root`)

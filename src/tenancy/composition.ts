@@ -122,7 +122,7 @@ const TAKEN = [
 ]
 
 /** Throws when two have one name, or one has that of a part of every tenancy. */
-export function refuseRepeats(satellites: readonly Satellite[]): void {
+export function assertUniqueNames(satellites: readonly Satellite[]): void {
   const names = satellites.map(({ name }) => name)
   const taken = names.find((name) => TAKEN.includes(name))
   if (taken) throw new Error(`a satellite cannot be named "${taken}": that is a part of every tenancy`)

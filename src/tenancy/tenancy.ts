@@ -24,7 +24,7 @@ import { migrate } from '../kernel/database/migrations.ts'
 import { diagnoses as kernelDiagnoses } from '../kernel/doctor/diagnoses.ts'
 import { Doctor } from '../kernel/doctor/doctor.ts'
 import { Egress, type EgressSettings } from '../kernel/egress/egress.ts'
-import { refusedInProduction } from '../kernel/egress/production.ts'
+import { rejectedInProduction } from '../kernel/egress/production.ts'
 import { type EventOf, Events, type EventType } from '../kernel/events/events.ts'
 import { jobSeries } from '../kernel/jobs/job-metrics.ts'
 import type { Kernel } from '../kernel/kernel.ts'
@@ -57,10 +57,10 @@ import { Tenants } from '../tenants/tenants.ts'
 import { onDemand } from '../tenants/transfers/archive/lazy.ts'
 import type { Archives } from '../tenants/transfers/archive/port.ts'
 import {
+  assertUniqueNames,
   checksOf,
   eventsOf,
   partsOf,
-  refuseRepeats,
   registeredJobs,
   subscribe,
   trafficOf,
@@ -164,9 +164,9 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   config: TenancyConfig<Satellites>,
 ): Promise<Tenancy<Satellites>> {
   const satellites: readonly Satellite[] = config.satellites ?? []
-  refuseRepeats(satellites)
-  const [refused] = process.env.NODE_ENV === 'production' ? refusedInProduction(config.egress) : []
-  if (refused) throw new Error(refused)
+  assertUniqueNames(satellites)
+  const [rejected] = process.env.NODE_ENV === 'production' ? rejectedInProduction(config.egress) : []
+  if (rejected) throw new Error(rejected)
   const log = config.logger ?? createLogger({ level: process.env.LOG_LEVEL ?? 'warn' })
   const clock = config.clock ?? systemClock
   const storeDriver = config.store ?? postgresStore()

@@ -37,7 +37,7 @@ interface Subject {
   readonly row: Row
 }
 
-const refusal = (status: number, code: string) => ({ status, json: { code } })
+const rejection = (status: number, code: string) => ({ status, json: { code } })
 const typeOf = ({ name }: Described) => catalogue.operations.find((one) => one.name === name) ?? expect.fail(name)
 /** Whether the operation starts a job that a request may wait for. */
 function isJob(operation: Described): boolean {
@@ -85,32 +85,32 @@ export function coverPart(part: Part): void {
       const [parameter] = operation.parameters.filter((one) => one.in === 'path')
 
       test('rejects invalid input', async () => {
-        expect(await send(subject, row.wrong, namesOf(subject))).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
+        expect(await send(subject, row.wrong, namesOf(subject))).toMatchObject(rejection(400, 'E_INVALID_REQUEST'))
       })
 
       if (parameter)
         test('returns 404 for an impossible path parameter', async () => {
           const params = { ...success.params, [parameter.name]: 'a\0b' }
           const response = await send(subject, { ...success, params }, namesOf(subject))
-          expect(response).toMatchObject(refusal(404, 'E_NOT_FOUND'))
+          expect(response).toMatchObject(rejection(404, 'E_NOT_FOUND'))
         })
 
       if (TAKES_BODY.includes(operation.method))
         test('rejects a body that is not JSON, too large, or of another media type', async () => {
           const names = namesOf(subject)
           const headers = { 'content-type': 'application/json' }
-          expect(await send(subject, success, names, { body: '{' })).toMatchObject(refusal(400, 'E_INVALID_JSON'))
+          expect(await send(subject, success, names, { body: '{' })).toMatchObject(rejection(400, 'E_INVALID_JSON'))
           const large = await send(subject, success, names, { body: 'x'.repeat(MEBIBYTE + 1), headers })
-          expect(large).toMatchObject(refusal(413, 'E_PAYLOAD_TOO_LARGE'))
+          expect(large).toMatchObject(rejection(413, 'E_PAYLOAD_TOO_LARGE'))
           const text = await send(subject, success, names, { body: '{}', headers: { 'content-type': 'text/plain' } })
-          expect(text).toMatchObject(refusal(415, 'E_UNSUPPORTED_MEDIA_TYPE'))
+          expect(text).toMatchObject(rejection(415, 'E_UNSUPPORTED_MEDIA_TYPE'))
         })
 
       test('rejects a request without a token, or with a token of a smaller scope', async () => {
         const { scope } = typeOf(operation)
         const isRead = operation.method === 'GET'
         const names = namesOf(subject)
-        expect(await send(subject, success, names, { who: 'nobody' })).toMatchObject(refusal(401, 'E_UNAUTHORIZED'))
+        expect(await send(subject, success, names, { who: 'nobody' })).toMatchObject(rejection(401, 'E_UNAUTHORIZED'))
         if (!isRead) expect(await send(subject, success, names, { who: 'read' })).toMatchObject({ status: 403 })
         if (scope !== 'runtime')
           expect(await send(subject, success, names, { who: 'runtime' })).toMatchObject({ status: 403 })
@@ -122,7 +122,7 @@ export function coverPart(part: Part): void {
         await store.increment(null, failedSignInsKey(from), MAX_FAILED_SIGN_INS, 60)
         const wrong = { who: 'nobody', from, headers: { 'x-admin-token': 'wrong-token-0123456789' } } as const
         const response = await send(subject, success, namesOf(subject), wrong)
-        expect(response).toMatchObject(refusal(429, 'E_TOO_MANY_ATTEMPTS'))
+        expect(response).toMatchObject(rejection(429, 'E_TOO_MANY_ATTEMPTS'))
         expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
       })
 
@@ -164,10 +164,10 @@ export function coverPart(part: Part): void {
           const names = await stage.prepare(success)
           const sendIf = (ifMatch: string) => send(subject, success, names, { headers: { 'if-match': ifMatch } })
           const refused = await sendIf('"of another state"')
-          expect(refused).toMatchObject(refusal(412, 'E_CHANGED_MEANWHILE'))
+          expect(refused).toMatchObject(rejection(412, 'E_CHANGED_MEANWHILE'))
           const tag = refused.headers.get('etag') ?? expect.fail('no ETag')
           expect(entityTag(JSON.stringify(refused.json.current))).toBe(tag)
-          expect(await sendIf(`W/${tag}`)).toMatchObject(refusal(412, 'E_CHANGED_MEANWHILE'))
+          expect(await sendIf(`W/${tag}`)).toMatchObject(rejection(412, 'E_CHANGED_MEANWHILE'))
 
           const all = await Promise.all(Array.from({ length: 3 }, () => sendIf(`"another", ${tag}`)))
           const [done, ...others] = all.toSorted((one, other) => one.status - other.status)
@@ -181,7 +181,7 @@ export function coverPart(part: Part): void {
         test('rejects If-Match, having nothing to compare it with', async () => {
           const response = await send(subject, success, namesOf(subject), { headers: { 'if-match': '*' } })
           expect(response).toMatchObject({
-            ...refusal(400, 'E_INVALID_REQUEST'),
+            ...rejection(400, 'E_INVALID_REQUEST'),
             json: { errors: [{ path: 'If-Match' }] },
           })
         })
@@ -200,14 +200,14 @@ export function coverPart(part: Part): void {
           if (operation.shownOnce.length === 0) expect(repeated.text).toBe(first.text)
           const shown = Object.entries(first.json ?? {}).filter(([name]) => !operation.shownOnce.includes(name))
           expect(repeated.json ?? {}).toEqual(Object.fromEntries(shown))
-          expect(await sendKeyed('one', `${body} `)).toMatchObject(refusal(409, 'E_IDEMPOTENCY_MISMATCH'))
+          expect(await sendKeyed('one', `${body} `)).toMatchObject(rejection(409, 'E_IDEMPOTENCY_MISMATCH'))
 
           // Another process holds the key while it runs the same request.
           const { database, secrets } = stage.api.tenancy.kernel
           const path = DEFAULT_PREFIX + pathOf(operation, success, names)
           const scope = [fingerprint(TOKENS.admin), 'POST', path, `${names.id}-two`]
           const lease = await new Idempotency(database, secrets).begin(scope, body)
-          expect(await sendKeyed('two', body)).toMatchObject(refusal(409, 'E_IDEMPOTENCY_IN_PROGRESS'))
+          expect(await sendKeyed('two', body)).toMatchObject(rejection(409, 'E_IDEMPOTENCY_IN_PROGRESS'))
           if ('keep' in lease) lease.end()
         })
     })

@@ -58,7 +58,7 @@ const NOT_FOUND = 'E_TENANT_NOT_FOUND'
 const WRONG_STATE = 'E_TENANT_STATE'
 
 /** What a guarded route answers; null while the tenant may be used. */
-export function refusalOf({ status, isMaintained }: State): string | null {
+export function rejectionOf({ status, isMaintained }: State): string | null {
   if (status === 'suspended') return 'E_TENANT_SUSPENDED'
   if (status === 'provisioning' || status === 'failed') return 'E_TENANT_NOT_READY'
   if (status !== 'active') return NOT_FOUND
@@ -72,7 +72,7 @@ export const mustBeClosed = ({ status, before, isPurging }: State): boolean =>
 export interface Explanation {
   readonly states: State[]
   /** How it was refused on the way there, whichever way that was. */
-  readonly refusals: ReadonlySet<string | null>
+  readonly rejections: ReadonlySet<string | null>
 }
 
 /** Whether a row of the registry, or none, is how it must look then. */
@@ -98,17 +98,17 @@ export function explained(
   { recent, ...circumstances }: Circumstances,
 ): Explanation {
   const isPurged = observations.some(({ act }) => act === 'purge')
-  const refusals = new Set(recent)
+  const rejections = new Set(recent)
   const orders = (from: readonly State[], left: readonly Observation[]): State[] => {
     const possible = withJobs(from, isPurged)
-    for (const state of possible) refusals.add(refusalOf(state))
+    for (const state of possible) rejections.add(rejectionOf(state))
     if (left.length === 0) return possible
     return left.flatMap((one, index) => {
-      const next = possible.flatMap((state) => after(state, one, { recent: refusals, ...circumstances }))
+      const next = possible.flatMap((state) => after(state, one, { recent: rejections, ...circumstances }))
       return next.length > 0 ? orders(unique(next), left.toSpliced(index, 1)) : []
     })
   }
-  return { states: unique(orders(states, observations)), refusals }
+  return { states: unique(orders(states, observations)), rejections }
 }
 
 /** With what jobs may have made of them. @param isPurged whether somebody else may be purging it at the moment */
@@ -161,9 +161,9 @@ function after(state: State, { act, result }: Observation, circumstances: Circum
 
 /** Nobody may use a tenant that is closed, whatever a process believes; maintenance is what a process knows of it. */
 function isUsed(state: State, result: TaskResult, { recent }: Circumstances): boolean {
-  const refusal = refusalOf(state)
-  if (result.kind === 'done') return refusal === null || (refusal === 'E_TENANT_MAINTENANCE' && recent.has(null))
-  return result.kind !== 'refused' || result.code === refusal || recent.has(result.code)
+  const rejection = rejectionOf(state)
+  if (result.kind === 'done') return rejection === null || (rejection === 'E_TENANT_MAINTENANCE' && recent.has(null))
+  return result.kind !== 'refused' || result.code === rejection || recent.has(result.code)
 }
 
 function isMigrated(

@@ -26,7 +26,7 @@ export async function registered(database: Database, ids: readonly string[]): Pr
 }
 
 /** Asked straight of the driver, as a process would that has heard of nothing. */
-export async function refusesEverybody({ tenants }: Tenancy, row: Registered): Promise<void> {
+export async function rejectsEverybody({ tenants }: Tenancy, row: Registered): Promise<void> {
   const driver = tenants.storage.driver(row.isolation)
   const location = toLocation(row)
   await eventually(async () => {

@@ -14,7 +14,7 @@ import {
   isShown,
   mustBeClosed,
   type Observation,
-  refusalOf,
+  rejectionOf,
   type State,
   settled,
   withJobs,
@@ -37,7 +37,7 @@ import {
   WRITES,
   wordsOf as wordsOfRound,
 } from './steps.ts'
-import { claimsNoMore, isOpen, nothingIsLeft, type Registered, refusesEverybody, registered } from './storage.ts'
+import { claimsNoMore, isOpen, nothingIsLeft, type Registered, registered, rejectsEverybody } from './storage.ts'
 
 const SETTLES_WITHIN_MS = 90_000
 
@@ -83,7 +83,7 @@ class Walker {
       isolation,
       notes: new Notes(`${this.#walk}-${name}`),
       states: [ABSENT],
-      recent: new Set([refusalOf(ABSENT)]),
+      recent: new Set([rejectionOf(ABSENT)]),
       hasClosed: false,
     }))
   }
@@ -135,7 +135,7 @@ class Walker {
       expect(tenant.states, `${tenant.id}, which was ${wordsOf(before)}, has no job left`).not.toEqual([])
       const row = rows.get(tenant.id)
       await this.#everybodyKnows(tenant)
-      tenant.recent = new Set(tenant.states.map(refusalOf))
+      tenant.recent = new Set(tenant.states.map(rejectionOf))
       if (row) await this.#examine(tenant, row)
       tenant.hasClosed = false
     }
@@ -199,7 +199,7 @@ class Walker {
 
   #narrow(tenant: Walked, observations: readonly Observation[]): void {
     const { states: before, recent } = tenant
-    const { states, refusals } = explained(before, observations, {
+    const { states, rejections } = explained(before, observations, {
       recent,
       mayBeMigrating: this.#mayBeMigrating,
       isShared: tenant.isolation === 'rowscope-pg',
@@ -207,7 +207,7 @@ class Walker {
     const words = observations.map(({ act, result }) => `${act}: ${JSON.stringify(result)}`).join(', ')
     expect(states, `${tenant.id}, which was ${wordsOf(before)}, explains ${words}`).not.toEqual([])
     tenant.states = states
-    tenant.recent = refusals
+    tenant.recent = rejections
   }
 
   /** Holds the registry against the model. */
@@ -257,7 +257,7 @@ class Walker {
     const [state] = tenant.states
     if (!state) return
     const tenancy = tenant.isolation === 'sqlite-memory' ? here : beside
-    if (mustBeClosed(state)) await refusesEverybody(tenancy, row)
+    if (mustBeClosed(state)) await rejectsEverybody(tenancy, row)
     if (state.status === 'purged') await nothingIsLeft(database, row)
     if (state.status !== 'active') return
     if (!state.isMaintained) {

@@ -57,7 +57,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'handles without refused settings',
     story: 'A library that reads the settings of a handle connects as the owner, by PGHOST and PGUSER.',
-    file: 'tenants/handles/refused-settings.ts',
+    file: 'tenants/handles/rejected-settings.ts',
     replace: `  host: 'use-the-handle.tenantry.invalid',\n  port: 1,\n  user: 'use-the-handle',\n  database: 'use-the-handle',\n`,
     by: '',
     tests: CLIENT_TESTS,
@@ -66,9 +66,9 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
     name: 'a client without refused settings',
     story: 'A library that takes a client for its configuration connects as the owner.',
     file: CLIENT,
-    replace: '    refuseSettings(this)\n',
+    replace: '    rejectSettings(this)\n',
     by: '',
-    tests: ['src/tenants/handles/refused-settings.test.ts'],
+    tests: ['src/tenants/handles/rejected-settings.test.ts'],
   },
   {
     name: 'a pool makes clients of the module',
@@ -76,7 +76,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
     file: 'tenants/handles/pg-module.ts',
     replace: `if (typeof config === 'object' && 'Client' in config) {`,
     by: 'if (false) {',
-    tests: ['src/tenants/handles/refused-settings.test.ts'],
+    tests: ['src/tenants/handles/rejected-settings.test.ts'],
   },
   {
     name: 'failed begin forgotten',

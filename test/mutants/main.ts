@@ -57,7 +57,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 }
 try {
   const trees = Array.from({ length: Number(values.lanes) }, (_, worker) => copyTree(join(directory, `tree-${worker}`)))
-  if (!values.trust) await forEachTree(proofs(), trees, refuseBrokenProof)
+  if (!values.trust) await forEachTree(proofs(), trees, assertProofPasses)
   await forEachTree(attempts, trees, async ({ mutant, kind }, tree) => {
     const outcome = await tryMutant(mutant, kind, { tree, postgresUrl: server.url })
     outcomes.push(outcome)
@@ -116,7 +116,7 @@ function proofs(): Proof[] {
 }
 
 /** A proof that fails by itself would kill everything. */
-async function refuseBrokenProof(proof: Proof, tree: string): Promise<void> {
+async function assertProofPasses(proof: Proof, tree: string): Promise<void> {
   const started = performance.now()
   const { verdict, by, message } = await runProof(proof, { tree, postgresUrl: server.url })
   if (verdict !== 'survived') throw new Error(`the proof fails without a mutant: ${verdict} ${by}`, { cause: message })

@@ -104,8 +104,8 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
     name: 'own login: its refusal counts for the server',
     story: 'A tenant that is kept out opens the circuit of all tenants of the server.',
     file: 'tenants/circuits/classify.ts',
-    replace: '  if (error instanceof OwnLoginRefused) return TENANT_FAILED\n',
-    by: '  if (error instanceof OwnLoginRefused) return SERVER_FAILED\n',
+    replace: '  if (error instanceof OwnLoginRejected) return TENANT_FAILED\n',
+    by: '  if (error instanceof OwnLoginRejected) return SERVER_FAILED\n',
     ...byAttacks,
   },
   {

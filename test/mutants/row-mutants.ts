@@ -159,7 +159,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: the rest of the database not checked',
     story: 'A migration puts a view of all rows into public, and all tenants may read it.',
     file: DRIVER,
-    replace: '        await refuseExposure(client, ROWS_SCHEMA, server.scopeRole)\n',
+    replace: '        await assertNoExposure(client, ROWS_SCHEMA, server.scopeRole)\n',
     by: '',
     ...byExposure,
   },

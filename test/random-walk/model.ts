@@ -66,7 +66,7 @@ export class Model {
       this.#states.set(id, refused)
       return refused.length > 0 ? { changed: false } : { fault: description }
     }
-    if (response.status >= 300) return refusedOtherwise(id, response)
+    if (response.status >= 300) return rejectedOtherwise(id, response)
     const shows = ({ status }: State) => status === response.json.status
     const explained = outcomes.filter(
       ({ decided, next }) => decided !== 'refused' && this.#withJobs(id, [next]).some(shows),
@@ -96,7 +96,7 @@ export class Model {
     if (possible.length === 0) return expectAbsent(id, response)
     if (response.status < 300 && response.json.status === 'deleted')
       return { fault: `${id} is deleted, and is changed` }
-    if (response.json?.code !== 'E_TENANT_STATE') return refusedOtherwise(id, response)
+    if (response.json?.code !== 'E_TENANT_STATE') return rejectedOtherwise(id, response)
     const fault = this.#narrow(id, possible, 'deleted', `${id} is refused a change, and was ${wordsOf(possible)}`)
     return { fault, changed: false }
   }
@@ -135,7 +135,7 @@ function expectAbsent(id: string, { status, json }: HttpResponse): StepOutcome {
   return wasLookedFor ? { fault: `${id} does not exist, and is answered ${status} ${json?.code}` } : { changed: false }
 }
 
-function refusedOtherwise(id: string, { status, json }: HttpResponse): StepOutcome {
+function rejectedOtherwise(id: string, { status, json }: HttpResponse): StepOutcome {
   if (json?.code === 'E_TENANT_NOT_FOUND') return { fault: `${id} exists, and is not found` }
   return status < 300 ? {} : { changed: false }
 }

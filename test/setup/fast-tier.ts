@@ -7,15 +7,15 @@ import { tierOf } from './tiers.ts'
 
 const file = expect.getState().testPath ?? ''
 
-function refuse(): never {
+function reject(): never {
   throw new Error(`${file} starts a process or a thread: that is for the slow tier, *.slow.test.ts`)
 }
 
 if (tierOf(file) === 'fast') {
   const { spawn, spawnSync, exec, execSync, execFile, execFileSync, fork } = childProcess
   for (const { name } of [spawn, spawnSync, exec, execSync, execFile, execFileSync, fork]) {
-    Object.assign(childProcess, { [name]: refuse })
+    Object.assign(childProcess, { [name]: reject })
   }
-  Object.assign(workerThreads, { Worker: refuse })
+  Object.assign(workerThreads, { Worker: reject })
   syncBuiltinESMExports()
 }

@@ -1,5 +1,5 @@
 import { TenantInMaintenance, TenantIsSuspended, TenantNotFound } from 'tenantry'
-import { eventually, expectRefusal, expectThat } from '../expectations.ts'
+import { eventually, expectRejection, expectThat } from '../expectations.ts'
 import { act, heading, say } from '../print.ts'
 import type { Tour } from './chapter.ts'
 
@@ -12,19 +12,19 @@ export async function lifecycle(tour: Tour): Promise<void> {
   heading('Live with one: suspend, maintain, delete, restore, change its plan')
 
   await api.call('PUT', `${PATH}/suspend`, { expect: '200 suspended' })
-  await expectRefusal(HANDLE, TenantIsSuspended, () => tenancy.tenant(ID))
+  await expectRejection(HANDLE, TenantIsSuspended, () => tenancy.tenant(ID))
   await api.call('PUT', `${PATH}/activate`, { expect: '200 active' })
   await expectItsNotes(tour)
 
   const words = { message: 'We move your data to a faster server.', retryAfterSeconds: 120 }
   await api.call('PUT', `${PATH}/maintenance`, { body: words, expect: '200 active' })
-  await expectRefusal(HANDLE, TenantInMaintenance, () => tenancy.tenant(ID))
+  await expectRejection(HANDLE, TenantInMaintenance, () => tenancy.tenant(ID))
   await api.call('DELETE', `${PATH}/maintenance`, { expect: '200 active' })
   await expectItsNotes(tour)
 
   const until = ({ body }: { body: any }) => `kept until ${body.purgeAt.slice(0, 10)}`
   await api.call('DELETE', PATH, { expect: '200 deleted', also: until })
-  await expectRefusal(HANDLE, TenantNotFound, () => tenancy.tenant(ID))
+  await expectRejection(HANDLE, TenantNotFound, () => tenancy.tenant(ID))
   await api.call('PUT', `${PATH}/activate`, { expect: '409 E_TENANT_STATE', also: ({ body }) => body.detail })
   await api.call('PUT', `${PATH}/restore`, { expect: '200 active' })
   await expectItsNotes(tour)

@@ -138,7 +138,7 @@ export function databasePg({
 
     migrate: (location, options) =>
       migrating(location, (client, read) => migrator.up(client, TENANT_SCHEMA, searchPath, read), options).catch(
-        refuseMissing,
+        rejectMissing,
       ),
 
     rollback: (location, steps, options) =>
@@ -146,7 +146,7 @@ export function databasePg({
         location,
         (client, read) => migrator.down(client, TENANT_SCHEMA, searchPath, steps, read),
         options,
-      ).catch(refuseMissing),
+      ).catch(rejectMissing),
 
     execute(location, statement) {
       const server = placements.server(location.placement)
@@ -184,12 +184,12 @@ export function databasePg({
       })
     },
 
-    async import(location, copy, { signal, onPhase, refuseGivenUp }) {
+    async import(location, copy, { signal, onPhase, assertNotAbandoned }) {
       const server = placements.server(location.placement)
-      migrator.refuseForeign(copy.description.migrations)
+      migrator.assertKnownMigrations(copy.description.migrations)
       return copying(server.imports, signal, async (hold) => {
         onPhase?.('making')
-        await make(server, location.locator, { refuseGivenUp })
+        await make(server, location.locator, { assertNotAbandoned })
         signal.throwIfAborted()
         const storage = { schema: TENANT_SCHEMA, searchPath, tenantId: location.tenantId, migrator }
         const take = (client: pg.ClientBase, read: StorageRead) =>
@@ -212,7 +212,7 @@ export function databasePg({
     },
     audit: (locations) => auditDatabases(placements, locations, { schema: TENANT_SCHEMA, extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
-    refusedLogins: () => placements.refusedLogins(),
+    rejectedLogins: () => placements.rejectedLogins(),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }
@@ -223,7 +223,7 @@ const madeText = ({ scopeRole }: PostgresServer): string =>
 
 const isMissing = (error: unknown): boolean => MISSING.has(sqlState(error) ?? '')
 
-function refuseMissing(error: unknown): never {
+function rejectMissing(error: unknown): never {
   if (isMissing(error))
     throw MigrationFailed('The storage of the tenant is not there; nothing was run.', { cause: error })
   throw error

@@ -16,13 +16,13 @@ import {
 import { auditRowTables } from './audit/audit.ts'
 import { orphanedRows } from './audit/orphaned-rows.ts'
 import { RESPONSE_TIMEOUT_MS, timeoutError } from './connections/timeouts.ts'
-import { copyInRows, type RowStorage, refuseOtherLabel, stagingSchemaOf } from './copy/copy-in-shared.ts'
+import { assertSameLabel, copyInRows, type RowStorage, stagingSchemaOf } from './copy/copy-in-shared.ts'
 import { copyOut } from './copy/copy-out.ts'
 import { enterRows } from './copy/enter-rows.ts'
 import { advanceForImport } from './copy/sequences.ts'
 import type { StorageRead } from './migrations/migration-records.ts'
 import { PostgresMigrator } from './migrations/postgres-migrator.ts'
-import { fence, protectRows, refuseExposure, rowObjects, unfence, withoutForce } from './row-security/apply.ts'
+import { assertNoExposure, fence, protectRows, rowObjects, unfence, withoutForce } from './row-security/apply.ts'
 import { deleteTenantRows } from './row-security/delete-rows.ts'
 import { claim, FENCED_LOCATORS, isClosed, labelOf, leave, settle } from './row-security/locations.ts'
 import { readingRows } from './row-security/row-reader.ts'
@@ -113,7 +113,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       async (client, read) => {
         const names = await withoutForce(client, ROWS_SCHEMA, () => work(client, read))
         await protectRows(client, ROWS_SCHEMA, server.scopeRole)
-        await refuseExposure(client, ROWS_SCHEMA, server.scopeRole)
+        await assertNoExposure(client, ROWS_SCHEMA, server.scopeRole)
         return names
       },
       migratingOptions,
@@ -224,7 +224,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       return copying(server.exports, signal, (hold) =>
         server.owned(async (client) => {
           const tenant = await labelOf(client, location)
-          const confirm = (snapshot: pg.ClientBase) => refuseOtherLabel(snapshot, location, tenant)
+          const confirm = (snapshot: pg.ClientBase) => assertSameLabel(snapshot, location, tenant)
           const source = {
             isolation: 'rowscope-pg',
             schema: ROWS_SCHEMA,
@@ -242,7 +242,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
 
     async import(location, copy, options) {
       const server = placements.server(location.placement)
-      migrator.refuseForeign(copy.description.migrations)
+      migrator.assertKnownMigrations(copy.description.migrations)
       await prepare(server)
       const storage = storageOf(location, server, await server.owned((client) => claim(client, location)))
       return copying(server.imports, options.signal, async (hold) => {
@@ -267,7 +267,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
         server.administer(
           stagingSchemaOf(tenant),
           async (client) => {
-            await refuseOtherLabel(client, location, tenant)
+            await assertSameLabel(client, location, tenant)
             await work(client)
           },
           { partOf: ROWS_SCHEMA },
@@ -291,7 +291,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
     orphanedRows: (placement, registered) => orphanedRows(placements.server(placement), ROWS_SCHEMA, registered),
     audit: (locations) => auditRowTables(placements, locations, { schema: ROWS_SCHEMA, extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
-    refusedLogins: () => placements.refusedLogins(),
+    rejectedLogins: () => placements.rejectedLogins(),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

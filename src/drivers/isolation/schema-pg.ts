@@ -84,7 +84,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
     provision({ placement, locator }, options) {
       const server = placements.server(placement)
       return server.migrating(locator, async (client, read) => {
-        await options?.refuseGivenUp?.()
+        await options?.assertNotAbandoned?.()
         await client.query(madeText(locator, server))
         return migrator.install(client, locator, searchPath(locator), read)
       })
@@ -152,16 +152,16 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
       return copying(server.exports, signal, (hold) => server.owned((client) => copyOut(client, source, work, hold)))
     },
 
-    async import({ tenantId, placement, locator }, copy, { signal, onPhase, refuseGivenUp }) {
+    async import({ tenantId, placement, locator }, copy, { signal, onPhase, assertNotAbandoned }) {
       const server = placements.server(placement)
       const making = madeText(locator, server)
       const storage = { schema: locator, searchPath: searchPath(locator), tenantId, migrator, making }
-      migrator.refuseForeign(copy.description.migrations)
+      migrator.assertKnownMigrations(copy.description.migrations)
       return copying(server.imports, signal, (hold) =>
         server.migrating(
           locator,
           async (client, read) => {
-            await refuseGivenUp?.()
+            await assertNotAbandoned?.()
             return copyIn(client, storage, read, copy, { onPhase, log: server.log })
           },
           { hold },
@@ -184,7 +184,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
 
     audit: (locations) => auditSchemas(placements, locations, { extensionsSchema }),
     activity: (placement, options) => activityOf(placements.server(placement), options),
-    refusedLogins: () => placements.refusedLogins(),
+    rejectedLogins: () => placements.rejectedLogins(),
     connections: () => placements.connections(),
     stop: () => placements.close(),
   }

@@ -144,7 +144,7 @@ function storeOn(
     async increment(owner, key, amount, ttlSeconds) {
       checkEntry({ owner, key, amount, ttlSeconds })
       const { rows } = await runAtTime(INCREMENT, ownerColumn(owner), key, String(amount), ttlSeconds ?? null).catch(
-        refuseWhatIsNoCounter,
+        rejectNonCounter,
       )
       await sweepSometimes()
       return Number(rows[0]?.value)
@@ -181,7 +181,7 @@ function storeOn(
 
 const ownerColumn = (owner: Owner): string => owner ?? ''
 
-function refuseWhatIsNoCounter(error: unknown): never {
+function rejectNonCounter(error: unknown): never {
   const isNoCounter = [NOT_A_NUMBER, NUMBER_TOO_LARGE].includes(sqlState(error) ?? '')
   throw isNoCounter ? InvalidRequest('what is kept under this key is not a counter', { cause: error }) : error
 }

@@ -230,11 +230,11 @@ const isUnknownScript = (error: unknown): boolean => error instanceof Error && e
 /** Whatever fails that is no answer is the absence of the server. */
 function failureOf(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TenancyError || error instanceof TypeError) return error
-  return error.name === 'ReplyError' ? refusalOf(error) : unavailable(error)
+  return error.name === 'ReplyError' ? rejectionOf(error) : unavailable(error)
 }
 
 /** Of what a server answers, most is a fault of ours. */
-export function refusalOf(reply: Error): Error {
+export function rejectionOf(reply: Error): Error {
   if (NOT_KEPT_AS_A_NUMBER.test(reply.message)) {
     return InvalidRequest('what is kept under this key is not a counter', { cause: reply })
   }

@@ -25,7 +25,7 @@ import {
   tooFar,
   withCleared,
 } from '../../kernel/store/counters.ts'
-import { type RedisConnection, refusalOf } from './redis-connection.ts'
+import { type RedisConnection, rejectionOf } from './redis-connection.ts'
 import type { RedisKeys } from './redis-keys.ts'
 import { CLEAR, COUNTED, PUT, READ, READ_ALL, type Script, TAKE, type Timed } from './redis-scripts.ts'
 
@@ -222,7 +222,7 @@ function settle(calls: readonly Call[], reply: Timed<number | string>): void {
     const failure = reply[place]
     place += takes.length
     if (Number.isNaN(counts[0])) {
-      reject(refusalOf(new Error(String(failure))))
+      reject(rejectionOf(new Error(String(failure))))
       continue
     }
     if ((counts[0] as number) >= 0) {
@@ -248,7 +248,7 @@ const numberOf = (kept: string | null | undefined): number | null => (kept ? Num
 /** Of what must not be taken for 0 when it is no count. */
 function countOf(kept: string | null | undefined): number {
   const count = Number(kept ?? 0)
-  if (!Number.isSafeInteger(count)) throw refusalOf(new Error('WRONGTYPE not a count'))
+  if (!Number.isSafeInteger(count)) throw rejectionOf(new Error('WRONGTYPE not a count'))
   return count
 }
 

@@ -58,7 +58,7 @@ export function guard(by: Guard): RequestHandler {
         if (requestId !== null) response.setHeader('x-request-id', requestId)
         next()
       },
-      refused(error) {
+      rejected(error) {
         const problem = toProblemResponse(error)
         if (!problem) next(error)
         else if (!response.headersSent) writeProblem(response, problem)
@@ -88,12 +88,12 @@ export function enforceQuota(
       }
       next()
     }
-    const refused = (error: unknown) => {
+    const rejected = (error: unknown) => {
       const problem = toProblemResponse(error)
       if (!problem) return next(error)
       if (!response.headersSent) writeProblem(response, problem)
     }
-    runRouteCheck(routeCheck, request, request.tenant).then(admitted, refused).catch(next)
+    runRouteCheck(routeCheck, request, request.tenant).then(admitted, rejected).catch(next)
   }
 }
 
@@ -113,7 +113,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
         if (impersonation) request.impersonation = impersonation
         next()
       },
-      refused(error) {
+      rejected(error) {
         const problem = toProblemResponse(error)
         if (!problem) next(error)
         else if (!response.headersSent) writeProblem(response, problem)

@@ -77,7 +77,7 @@ export function guard(by: Guard): FastifyPluginCallback {
           if (requestId !== null) reply.header('x-request-id', requestId)
           next()
         },
-        refused(error) {
+        rejected(error) {
           const problem = toProblemResponse(error)
           if (problem) send(reply, problem)
           else next(error as Error)
@@ -135,7 +135,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
           request.impersonation = impersonation
           next()
         },
-        refused(error) {
+        rejected(error) {
           const problem = toProblemResponse(error)
           if (!problem) next(error as Error)
           else if (!reply.sent) send(reply, problem)

@@ -17,7 +17,7 @@ export interface GuardCallbacks {
   /** Called in the context that the handler is to run in; `requestId` is null on an ignored path. */
   readonly admitted: (decision: GuardDecision, requestId: string | null) => void
   /** Called in the request's context, outside of the tenant that it names. */
-  readonly refused: (error: unknown) => void
+  readonly rejected: (error: unknown) => void
 }
 
 const withoutTenant = new WeakSet<object>()
@@ -41,16 +41,16 @@ export function runGuard(
     if (!inner.tenantId) withoutTenant.add(request.raw)
     enterContext(inner, () => callbacks.admitted(decision, isIgnored ? null : requestId))
   }
-  const refused = (error: unknown): void => enterContext(context, () => callbacks.refused(error))
+  const rejected = (error: unknown): void => enterContext(context, () => callbacks.rejected(error))
   let decision: GuardDecision | Promise<GuardDecision>
   try {
     decision = enterContext(context, () => guard.admit(request))
   } catch (error) {
-    refused(error)
+    rejected(error)
     return
   }
   // What the host's own code throws on the way is its to handle, too.
-  if (decision instanceof Promise) decision.then(admitted).catch(refused)
+  if (decision instanceof Promise) decision.then(admitted).catch(rejected)
   else admitted(decision)
 }
 

@@ -76,7 +76,7 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
             resolve(undefined)
           }, reject)
         },
-        refused(error) {
+        rejected(error) {
           const problem = toProblemResponse(error)
           if (problem) resolve(responseOf(problem))
           else reject(error)
@@ -130,7 +130,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
           if (impersonation) context.set('impersonation', impersonation)
           next().then(() => resolve(undefined), reject)
         },
-        refused(error) {
+        rejected(error) {
           const problem = toProblemResponse(error)
           if (problem) resolve(responseOf(problem))
           else reject(error)

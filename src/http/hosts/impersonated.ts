@@ -25,7 +25,7 @@ export interface ImpersonationOptions {
 export interface ImpersonationCallbacks {
   /** Called in the context that the handler is to run in; undefined when the request is in nobody's name. */
   readonly admitted: (impersonation: ActiveImpersonation | undefined) => void
-  readonly refused: (error: unknown) => void
+  readonly rejected: (error: unknown) => void
 }
 
 export type ImpersonationMiddleware = (
@@ -44,17 +44,17 @@ export function impersonationMiddleware(
 ): ImpersonationMiddleware {
   const authenticator = by.authenticator()
   const tokenOf = tokenReader(options)
-  return (request, tenant, { admitted, refused }) => {
+  return (request, tenant, { admitted, rejected }) => {
     const token = tokenOf(request)
     if (token === undefined) return admitted(undefined)
-    if (!tenant) return isWithoutTenant(request) ? admitted(undefined) : refused(unguarded())
+    if (!tenant) return isWithoutTenant(request) ? admitted(undefined) : rejected(unguarded())
     const { method, path, raw } = request
     authenticator
       .authenticate(tenant.id, token, { method, path, raw })
       .then((impersonation) =>
         enterContext(impersonated(currentContext(), impersonation), () => admitted(impersonation)),
       )
-      .catch(refused)
+      .catch(rejected)
   }
 }
 

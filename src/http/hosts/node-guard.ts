@@ -40,7 +40,7 @@ export function guard<T>(
           measure(by.traffic, tenant, outgoing)
           handle(incoming, outgoing, tenant).then(resolve, reject)
         },
-        refused(error) {
+        rejected(error) {
           const problem = toProblemResponse(error)
           if (!problem) return reject(error)
           if (!outgoing.headersSent) writeProblem(outgoing, problem)
@@ -109,7 +109,7 @@ export function impersonation<T>(
           if (outgoing.headersSent) return resolve(undefined) // a time-out of yours has answered
           handle(incoming, outgoing, tenant, impersonation).then(resolve, reject)
         },
-        refused(error) {
+        rejected(error) {
           const problem = toProblemResponse(error)
           if (!problem) return reject(error)
           if (!outgoing.headersSent) writeProblem(outgoing, problem)

@@ -124,9 +124,9 @@ export class EgressConnection {
       const at = (stage: Stage) => {
         this.#stage = stage
       }
-      const opened = (refused: FailureError | null, socket?: Socket, address = '') => {
+      const opened = (rejected: FailureError | null, socket?: Socket, address = '') => {
         this.#tunnel = undefined
-        if (refused || !socket) return done(refused ?? new FailureError(CONNECTION_RESET), null)
+        if (rejected || !socket) return done(rejected ?? new FailureError(CONNECTION_RESET), null)
         this.#address = address
         this.#stage = 'securing'
         if (isSecure) this.#await(this.#tls({ host, port, socket }), 'secureConnect', done)

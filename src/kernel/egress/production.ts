@@ -2,7 +2,7 @@
 import type { EgressSettings } from './url.ts'
 
 /** Settings that may not be on in production, each in words. */
-export const refusedInProduction = ({
+export const rejectedInProduction = ({
   allowPrivateNetworks = false,
   allowHttp = false,
 }: EgressSettings = {}): string[] => [

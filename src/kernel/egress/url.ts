@@ -25,7 +25,7 @@ export interface Target {
   readonly path: string
 }
 
-export interface Refusal {
+export interface Rejection {
   readonly reason: string
   readonly isForAddress: boolean
 }
@@ -42,7 +42,7 @@ const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/
 const OWN_NETWORK = ['localhost', 'local', 'internal', 'home.arpa', 'onion']
 
 /** The URL as it is called: without a fragment, without a dot at the end of the name. */
-export function judgedUrl(text: string, settings: EgressSettings): { readonly url: URL } | Refusal {
+export function judgedUrl(text: string, settings: EgressSettings): { readonly url: URL } | Rejection {
   if (text.length > MAX_LENGTH) return refused(`it is longer than ${MAX_LENGTH} characters`)
   if (UNCLEAR.test(text)) return refused('it has a space, a control character or a backslash in it')
   const authority = BEGINNING.exec(text)?.[1]
@@ -53,8 +53,8 @@ export function judgedUrl(text: string, settings: EgressSettings): { readonly ur
   if (url.protocol !== 'https:' && !settings.allowHttp) return refused(`it does not begin with ${beginnings(settings)}`)
   if (url.port === '0') return refused('nothing listens on port 0')
   url.hash = ''
-  const refusal = refusalOfHost(url, settings)
-  if (refusal) return refusal
+  const rejection = rejectionOfHost(url, settings)
+  if (rejection) return rejection
   return url.href.length > MAX_LENGTH ? refused(`it is longer than ${MAX_LENGTH} characters`) : { url }
 }
 
@@ -76,7 +76,7 @@ export function isAllowedAddress(address: string, settings: EgressSettings): boo
 const isAllowedKind = ({ kind }: AddressKind, { allowPrivateNetworks = false }: EgressSettings) =>
   kind === 'public' || (kind === 'private' && allowPrivateNetworks)
 
-function refusalOfHost(url: URL, settings: EgressSettings): Refusal | undefined {
+function rejectionOfHost(url: URL, settings: EgressSettings): Rejection | undefined {
   const host = withoutBrackets(url.hostname)
   if (isIP(host) !== 0) {
     const kind = kindOfAddress(host)
@@ -93,7 +93,7 @@ function refusalOfHost(url: URL, settings: EgressSettings): Refusal | undefined 
   return undefined
 }
 
-const refused = (reason: string): Refusal => ({ reason, isForAddress: false })
+const refused = (reason: string): Rejection => ({ reason, isForAddress: false })
 
 const beginnings = ({ allowHttp = false }: EgressSettings) => (allowHttp ? 'https:// or http://' : 'https://')
 

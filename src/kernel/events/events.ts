@@ -68,18 +68,18 @@ export const onAny = <Service>(
 ): WideListener<Service> => ({ when, handleAny })
 
 /** The event whose listener threw an error, for the failure that a caller reads. */
-const refusals = new WeakMap<Error, string>()
+const rejections = new WeakMap<Error, string>()
 
 /** @returns the name of the event whose listener within the transaction threw this error */
-export const refusedEvent = (error: unknown): string | undefined =>
-  error instanceof Error ? refusals.get(error) : undefined
+export const rejectedEvent = (error: unknown): string | undefined =>
+  error instanceof Error ? rejections.get(error) : undefined
 
 async function named({ name }: EventType, handle: () => Awaitable<void>): Promise<void> {
   try {
     await handle()
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown), { cause: thrown })
-    if (!refusals.has(error)) refusals.set(error, name) // the innermost event
+    if (!rejections.has(error)) rejections.set(error, name) // the innermost event
     throw error
   }
 }

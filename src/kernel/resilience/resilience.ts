@@ -124,11 +124,11 @@ export class Resilience {
     const dependency = dependencyOf(use)
     this.report({ dependency, operation, tenantId, policy, errorCode: error.code }, error)
     if (policy === 'fail-open') return
-    throw this.refusal(dependency, error)
+    throw this.rejection(dependency, error)
   }
 
   /** What a use answers that goes by no policy, because it must not be lost: a write. */
-  refusal(dependency: Dependency, cause: unknown): TenancyError {
+  rejection(dependency: Dependency, cause: unknown): TenancyError {
     return DependencyUnavailable(`The ${WORDS[dependency]} cannot be reached at the moment. Try again.`, {
       retryAfterSeconds: this.retryAfterSeconds,
       cause,

@@ -137,10 +137,10 @@ export function checkStanding(name: string, value: number): void {
  */
 export function takenFrom(usages: readonly number[], takes: readonly Take[]): Omit<Taken, 'nowMs'> {
   const after = takes.map(({ amount }, index) => (usages[index] as number) + amount)
-  const isRefused = takes.some(
+  const isRejected = takes.some(
     ({ amount, limit }, index) => amount > 0 && limit !== null && (after[index] as number) > limit,
   )
-  if (isRefused) return { isAllowed: false, usages }
+  if (isRejected) return { isAllowed: false, usages }
   const far = takes.find((_, index) => !Number.isSafeInteger(after[index]))
   if (far) throw tooFar(far.name)
   return { isAllowed: true, usages: after }

@@ -15,7 +15,7 @@ import {
 } from './resource.ts'
 
 const params = z.object({ id: TenantId })
-const refusals = [TenantNotFound, PaymentRejected, DependencyUnavailable]
+const rejections = [TenantNotFound, PaymentRejected, DependencyUnavailable]
 
 export const operations = [
   operation({
@@ -39,7 +39,7 @@ export const operations = [
     body: CheckoutRequest,
     reply: CheckoutSession,
     status: 201,
-    errors: [...refusals, TenantState, PriceNotMapped],
+    errors: [...rejections, TenantState, PriceNotMapped],
     handle: (billing: Billing, { params, body }) => billing.checkout(params.id, body),
   }),
   operation({
@@ -51,7 +51,7 @@ export const operations = [
     body: PortalRequest,
     reply: PortalSession,
     status: 201,
-    errors: [...refusals, TenantState],
+    errors: [...rejections, TenantState],
     handle: (billing: Billing, { params, body }) => billing.portal(params.id, body),
   }),
   operation({
@@ -63,7 +63,7 @@ export const operations = [
     body: CancelRequest,
     bodyOptional: true,
     reply: BillingOfTenant,
-    errors: [...refusals, SubscriptionNotFound],
+    errors: [...rejections, SubscriptionNotFound],
     handle: (billing: Billing, { params, body }) => billing.cancel(params.id, body),
   }),
 ]

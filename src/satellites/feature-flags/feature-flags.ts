@@ -190,7 +190,7 @@ export class FeatureFlags {
     const { inTransaction } = this.#kernel.database
     const { found, failure } = await (inTransaction ? this.#seenWhole(tenantId) : this.#cache.all(tenantId))
     if (failure) this.#degrade(tenantId, failure)
-    if (!found) throw this.#kernel.resilience.refusal('database', failure)
+    if (!found) throw this.#kernel.resilience.rejection('database', failure)
     return found
   }
 

@@ -115,7 +115,7 @@ export class Impersonations {
       const row = tokenHash === undefined ? undefined : await this.#sessions.find(tenantId, tokenHash)
       return active(row)
     } catch (error) {
-      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.refusal('database', error) : error
+      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.rejection('database', error) : error
     }
   }
 
@@ -161,7 +161,7 @@ export class Impersonations {
     } catch (error) {
       if (error instanceof TenancyError) throw error
       this.#kernel.log.warn({ err: error }, 'a request in the name of a user could not be recorded, and was refused')
-      throw this.#kernel.resilience.refusal('database', error)
+      throw this.#kernel.resilience.rejection('database', error)
     }
   }
 

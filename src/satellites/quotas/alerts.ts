@@ -18,7 +18,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { resetAtOf } from './decision.ts'
 import { QuotaThresholdReached, TenantQuotaExceeded } from './events.ts'
-import { type Outcome, type QuotaRequest, refusedOf } from './outcome.ts'
+import { type Outcome, type QuotaRequest, rejectedOf } from './outcome.ts'
 import type { QuotaTables } from './tables.ts'
 
 const REMEMBERED = 100_000
@@ -63,9 +63,9 @@ export class Alerts {
     }
   }
 
-  ofRefusal(tenantId: string, outcome: Outcome): void {
+  ofRejection(tenantId: string, outcome: Outcome): void {
     const { nowMs } = outcome.taken
-    const { request, usage } = refusedOf(outcome)
+    const { request, usage } = rejectedOf(outcome)
     const { quota, limit, amount: requested } = request
     if (limit === null) return
     const payload = { tenantId, quota, usage, limit, requested, plan: outcome.plan.plan, resetAt: resetAtOf(nowMs) }

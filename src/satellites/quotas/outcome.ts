@@ -21,7 +21,7 @@ export interface Outcome {
   readonly isDegraded: boolean
 }
 
-export interface Refused {
+export interface Rejected {
   readonly request: QuotaRequest
   readonly usage: number
 }
@@ -42,16 +42,16 @@ export function decisionOf({ requests, taken, isDegraded }: Outcome, index = 0):
 }
 
 /** The first quota that was not enough. */
-export function refusedOf({ requests, taken: { usages } }: Outcome): Refused {
+export function rejectedOf({ requests, taken: { usages } }: Outcome): Rejected {
   const index = requests.findIndex(({ amount, limit }, index) => !fits(usages[index] ?? 0, amount, limit))
   const request = requests[index]
   if (!request) throw new Error('the store has refused what fits')
   return { request, usage: usages[index] ?? 0 }
 }
 
-export function refusalOf(outcome: Outcome, hasHeaders: boolean): TenancyError {
+export function rejectionOf(outcome: Outcome, hasHeaders: boolean): TenancyError {
   const { plan, taken } = outcome
-  const { request, usage } = refusedOf(outcome)
+  const { request, usage } = rejectedOf(outcome)
   const { quota, limit, amount: requested } = request
   const why = limit !== null && requested > limit ? ': it takes another plan.' : ` (used: ${usage}).`
   return QuotaExceeded(`The plan "${plan.plan}" allows ${limit} of "${quota}" a day${why}`, {

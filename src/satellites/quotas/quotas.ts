@@ -24,7 +24,7 @@ import { Alerts } from './alerts.ts'
 import { type Decision, fits, remainingOf, resetAtOf } from './decision.ts'
 import { QuotaNotFound } from './errors.ts'
 import { QuotaTracked } from './events.ts'
-import { decisionOf, headersOf, type Outcome, type QuotaRequest, refusalOf } from './outcome.ts'
+import { decisionOf, headersOf, type Outcome, type QuotaRequest, rejectionOf } from './outcome.ts'
 import { recorded } from './recorded.ts'
 import { DecisionCounts } from './series.ts'
 
@@ -199,7 +199,7 @@ export class Quotas {
     this.counts.add(mode === 'track' ? 'tracked' : taken.isAllowed ? 'allowed' : 'refused')
     const outcome = { plan, requests, taken, isDegraded: false }
     if (taken.isAllowed) await this.#used(tenant.id, outcome)
-    else this.alerts.ofRefusal(tenant.id, outcome)
+    else this.alerts.ofRejection(tenant.id, outcome)
     return outcome
   }
 
@@ -212,7 +212,7 @@ export class Quotas {
   }
 
   #assertAllowed(outcome: Outcome): void {
-    if (!outcome.taken.isAllowed) throw refusalOf(outcome, this.#hasHeaders)
+    if (!outcome.taken.isAllowed) throw rejectionOf(outcome, this.#hasHeaders)
   }
 
   #withoutStore(
@@ -260,7 +260,7 @@ export class Quotas {
     try {
       return await work
     } catch (error) {
-      throw DependencyUnavailable.matches(error) ? this.#kernel.resilience.refusal('redis', error) : error
+      throw DependencyUnavailable.matches(error) ? this.#kernel.resilience.rejection('redis', error) : error
     }
   }
 

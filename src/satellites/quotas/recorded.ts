@@ -32,7 +32,7 @@ export async function recorded(
       await recordChange(events, change)
     })
   } catch (error) {
-    throw isDatabaseUnavailable(error) ? resilience.refusal('database', error) : error
+    throw isDatabaseUnavailable(error) ? resilience.rejection('database', error) : error
   }
   if (!isNeeded) return
   try {

@@ -92,7 +92,7 @@ export class Logins {
     try {
       return await work
     } catch (error) {
-      throw DependencyUnavailable.matches(error) ? this.#kernel.resilience.refusal('redis', error) : error
+      throw DependencyUnavailable.matches(error) ? this.#kernel.resilience.rejection('redis', error) : error
     }
   }
 }

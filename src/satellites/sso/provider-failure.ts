@@ -59,7 +59,7 @@ export function otherIssuer(error: unknown): string | undefined {
 }
 
 /** What a login ends with. */
-export function refusalOf(error: unknown): TenancyError {
+export function rejectionOf(error: unknown): TenancyError {
   for (const one of chainOf(error)) {
     if (one instanceof ProviderFault) return one.isPassing ? unavailable() : failed('answer')
     if (one instanceof AuthorizationResponseError) return failed(REASON_OF[one.error] ?? 'provider-error')

@@ -191,7 +191,7 @@ export class SsoRecords {
       const [row] = (await this.#kernel.database.sql(FIND, [tenantId])).rows
       return row && { row: row.version === null ? undefined : row }
     } catch (error) {
-      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.refusal('database', error) : error
+      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.rejection('database', error) : error
     }
   }
 

@@ -43,7 +43,7 @@ import {
   isOfAnother,
   isOfProvider,
   ProviderFault,
-  refusalOf,
+  rejectionOf,
   unavailable,
   wordsOf,
 } from './provider-failure.ts'
@@ -243,7 +243,7 @@ export class Sso {
         return { claims: claimsOf(claims, userinfo), idToken }
       })
     } catch (error) {
-      throw this.#logFailure(settings.tenantId, error) ? refusalOf(error) : error
+      throw this.#logFailure(settings.tenantId, error) ? rejectionOf(error) : error
     }
   }
 

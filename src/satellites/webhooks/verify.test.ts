@@ -53,7 +53,7 @@ const verified = ({ body = BODY, headers = headersOf(), secret = SECRET, options
   verifyWebhook(body, headers, secret, { now: NOW, ...options })
 
 /** The reason of a refusal; it names neither the secret nor what would have fit, which is checked for each. */
-function refusal(given: Given): string {
+function rejection(given: Given): string {
   try {
     verified(given)
   } catch (error) {
@@ -136,8 +136,8 @@ describe('a request', () => {
     const bytes = Buffer.from(BODY)
     for (let at = 0; at < bytes.length; at++) {
       const [head, tail] = [bytes.subarray(0, at), bytes.subarray(at)]
-      expect(refusal({ body: Buffer.concat([head, tail.subarray(1)]) })).toMatch(/no signature fits/)
-      expect(refusal({ body: Buffer.concat([head, Buffer.from(' '), tail]) })).toMatch(/no signature fits/)
+      expect(rejection({ body: Buffer.concat([head, tail.subarray(1)]) })).toMatch(/no signature fits/)
+      expect(rejection({ body: Buffer.concat([head, Buffer.from(' '), tail]) })).toMatch(/no signature fits/)
     }
   })
 
@@ -149,7 +149,7 @@ describe('a request', () => {
       for (let at = name === 'webhook-signature' ? value.indexOf(' ') : 0; at < value.length; at++) {
         for (const other of ['0', 'A', 'é', '']) {
           if (other === value[at]) continue
-          refusal({ headers: { ...headers, [name]: value.slice(0, at) + other + value.slice(at + 1) } })
+          rejection({ headers: { ...headers, [name]: value.slice(0, at) + other + value.slice(at + 1) } })
         }
       }
     }
@@ -169,7 +169,7 @@ describe('a request', () => {
     const body = '{ "tenantId": "acme", "amount": 1.0 }'
     const headers = headersOf([SECRET], body)
     expect(verified({ body, headers }).payload).toEqual({ tenantId: 'acme', amount: 1 })
-    expect(refusal({ body: JSON.stringify(JSON.parse(body)), headers })).toMatch(/not byte for byte/)
+    expect(rejection({ body: JSON.stringify(JSON.parse(body)), headers })).toMatch(/not byte for byte/)
   })
 
   test('may have its body as text, as bytes, or as a part of a larger buffer', () => {
@@ -195,7 +195,7 @@ describe('the secrets of a receiver', () => {
     ] as const) {
       expect(verified({ headers: headersOf(signing), secret: trusted }).id).toBe(ID)
     }
-    expect(refusal({ headers: headersOf([SECRET, OWN]), secret: [OTHER] })).toMatch(/no signature fits/)
+    expect(rejection({ headers: headersOf([SECRET, OWN]), secret: [OTHER] })).toMatch(/no signature fits/)
   })
 
   test.each([
@@ -240,7 +240,7 @@ describe('the headers', () => {
       ['empty', { ...headersOf(), [name]: '' }],
       ['left out of fetch headers', without(name)],
     ])('is needed: %s', (_words, headers) => {
-      expect(refusal({ headers })).toBe(`the header ${name} is missing`)
+      expect(rejection({ headers })).toBe(`the header ${name} is missing`)
     })
 
     test.each<[string, WebhookHeaders]>([
@@ -249,24 +249,24 @@ describe('the headers', () => {
       ['as node:http joins them', { ...headersOf(), [name]: `${value}, ${value}` }],
       ['as fetch joins them', appended(name, value)],
     ])('may not be repeated: %s', (_words, headers) => {
-      expect(refusal({ headers })).toBe(`the header ${name} comes more than once`)
+      expect(rejection({ headers })).toBe(`the header ${name} comes more than once`)
     })
   })
 
   test('name one event at most', () => {
-    expect(refusal({ headers: { ...headersOf(), 'x-webhook-event': ['a', 'b'] } })).toMatch(/more than once/)
+    expect(rejection({ headers: { ...headersOf(), 'x-webhook-event': ['a', 'b'] } })).toMatch(/more than once/)
   })
 
   test.each(['evt.1', '../1', 'a b', 'x'.repeat(129), 'é'])('the id %j is none', (id) => {
     const signed = signatureHeaders({ deliveryId: id, timestampSeconds: NOW_SECONDS, body: BODY, secrets: [SECRET] })
-    expect(refusal({ headers: signed })).toBe('the header webhook-id is not that of a delivery')
+    expect(rejection({ headers: signed })).toBe('the header webhook-id is not that of a delivery')
   })
 
   test('cannot be cut in another place: what was the time and the body is no body', () => {
     const body = '1767225600.5'
     const { 'webhook-signature': signature } = headersOf([SECRET], body)
     const shifted = { 'webhook-id': `${ID}.${NOW_SECONDS}`, 'webhook-timestamp': String(NOW_SECONDS) }
-    refusal({ body: '5', headers: { ...shifted, 'webhook-signature': signature } })
+    rejection({ body: '5', headers: { ...shifted, 'webhook-signature': signature } })
   })
 })
 
@@ -306,7 +306,7 @@ describe('the time', () => {
       body: BODY,
       secrets: [SECRET],
     })
-    expect(refusal({ headers: signed })).toBe('the header webhook-timestamp is not in whole seconds')
+    expect(rejection({ headers: signed })).toBe('the header webhook-timestamp is not in whole seconds')
   })
 
   test.each([
@@ -322,7 +322,7 @@ describe('the time', () => {
   ])('with a tolerance of %s s, %s s later', (toleranceSeconds, later, why) => {
     const given = { options: { toleranceSeconds, now: new Date((NOW_SECONDS + later) * 1000) } }
     if (why === undefined) expect(verified(given).timestamp).toEqual(NOW)
-    else expect(refusal(given)).toMatch(why)
+    else expect(rejection(given)).toMatch(why)
   })
 
   test('is that of the machine when none is given', () => {
@@ -332,9 +332,9 @@ describe('the time', () => {
   })
 
   test('lets nothing through when the clock, or the tolerance, is no number', () => {
-    refusal({ options: { now: new Date(Number.NaN) } })
-    refusal({ options: { toleranceSeconds: Number.NaN } })
-    refusal({ options: { toleranceSeconds: -1 } })
+    rejection({ options: { now: new Date(Number.NaN) } })
+    rejection({ options: { toleranceSeconds: Number.NaN } })
+    rejection({ options: { toleranceSeconds: -1 } })
   })
 })
 

@@ -187,7 +187,7 @@ export class Webhooks {
     try {
       return await this.#worker.pass(signal)
     } catch (error) {
-      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.refusal('database', error) : error
+      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.rejection('database', error) : error
     } finally {
       this.#watching.delete(onSent)
     }

@@ -130,9 +130,9 @@ export class Circuits {
 
   /** Throws `E_CIRCUIT_OPEN` with the seconds to wait, unless a call may go now, be it as the probe. */
   assertClosed({ tenantId, placement, isolation }: CircuitLocation): void {
-    this.#refuseUnlessDue(this.#table.find({ kind: 'tenant', name: tenantId }))
+    this.#rejectUnlessDue(this.#table.find({ kind: 'tenant', name: tenantId }))
     if (this.#reach(isolation) !== 'no server') {
-      this.#refuseUnlessDue(this.#table.find({ kind: 'server', name: placement }))
+      this.#rejectUnlessDue(this.#table.find({ kind: 'server', name: placement }))
     }
   }
 
@@ -163,20 +163,20 @@ export class Circuits {
     return this.#kernel.clock.now().getTime()
   }
 
-  #refuseUnlessDue(keyed: KeyedCircuit | undefined): void {
+  #rejectUnlessDue(keyed: KeyedCircuit | undefined): void {
     if (!keyed || keyed.circuit.isClosed) return
     const rejectedForMs = keyed.circuit.rejectedForMs(this.#nowMs)
-    if (rejectedForMs > 0) throw refusal(rejectedForMs)
+    if (rejectedForMs > 0) throw rejection(rejectedForMs)
   }
 
   /** Comes back when the call may go, as the probe of each circuit that is not closed. */
   async #admit(server: KeyedCircuit | undefined, tenant: KeyedCircuit): Promise<void> {
-    this.#refuseUnlessDue(tenant)
-    this.#refuseUnlessDue(server)
+    this.#rejectUnlessDue(tenant)
+    this.#rejectUnlessDue(server)
     if (server && !server.circuit.isClosed) await this.#probe(server)
     const serverEra = server?.circuit.era ?? 0
     try {
-      this.#refuseUnlessDue(tenant)
+      this.#rejectUnlessDue(tenant)
       if (!tenant.circuit.isClosed) await this.#probe(tenant)
     } catch (error) {
       if (server) await this.#settle(server, serverEra, 'neither')
@@ -203,7 +203,7 @@ export class Circuits {
       circuit.waitUntil(this.#nowMs + LEASE_PAUSE_MS)
     }
     // It is no longer ours when that was lost, or when another process has said in the meantime how it is.
-    if (circuit.era !== era && !circuit.isClosed) throw refusal(circuit.rejectedForMs(this.#nowMs))
+    if (circuit.era !== era && !circuit.isClosed) throw rejection(circuit.rejectedForMs(this.#nowMs))
   }
 
   async #settle(keyed: KeyedCircuit, era: number, outcome: Outcome): Promise<void> {
@@ -259,7 +259,7 @@ const knownMs = ({ circuit, receivedMs }: KeyedCircuit): number => Math.max(rece
 const openingOf = ({ circuit, placement }: KeyedCircuit): Opening | null =>
   circuit.openedAtMs === undefined ? null : { openedAt: circuit.openedAtMs, placement }
 
-const refusal = (rejectedForMs: number) =>
+const rejection = (rejectedForMs: number) =>
   CircuitOpen('The storage of this tenant cannot be reached at present.', {
     retryAfterSeconds: Math.max(1, Math.ceil(rejectedForMs / 1_000)),
   })

@@ -23,7 +23,7 @@ import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
 import type { Outcome } from '../../kernel/resilience/circuit.ts'
 import type { Capabilities } from '../isolation/driver.ts'
-import { OwnLoginRefused } from '../isolation/own-logins.ts'
+import { OwnLoginRejected } from '../isolation/own-logins.ts'
 
 export type Reach = Capabilities['reach']
 
@@ -57,7 +57,7 @@ export function outcomesOf(error: unknown, reach: Reach): Outcomes {
     const all = error.errors.map((one) => outcomesOf(one, reach))
     return all.find(({ server }) => server === 'failure') ?? all.find(({ tenant }) => tenant === 'failure') ?? UNKNOWN
   }
-  if (error instanceof OwnLoginRefused) return TENANT_FAILED
+  if (error instanceof OwnLoginRejected) return TENANT_FAILED
   if (!(error instanceof Error)) return UNKNOWN
   const { code = '', routine = '', severity } = error as { code?: string; routine?: string; severity?: string }
   if (LOGIN_REFUSED.has(code) && severity === 'FATAL') return SERVER_FAILED

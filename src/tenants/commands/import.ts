@@ -53,21 +53,21 @@ interface Opened {
 }
 
 async function opened(path: string | undefined, input: Input): Promise<Opened> {
-  if (path === undefined && input.isTTY) throw refused('name a file with --file, or pipe one in')
+  if (path === undefined && input.isTTY) throw rejected('name a file with --file, or pipe one in')
   if (path === undefined || path === '-') return { stream: input, sizeBytes: undefined }
   const file = await open(path).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'ENOENT' ? refused(`${path}: there is no such file`) : error
+    throw error.code === 'ENOENT' ? rejected(`${path}: there is no such file`) : error
   })
   const stats = await file.stat()
   if (stats.isDirectory()) {
     await file.close()
-    throw refused(`${path}: this is a folder`)
+    throw rejected(`${path}: this is a folder`)
   }
   const stream = file.createReadStream({ highWaterMark: READ_AT_ONCE })
   return { stream, sizeBytes: stats.isFile() ? stats.size : undefined }
 }
 
-const refused = (message: string) => invalid([{ path: 'file', message }])
+const rejected = (message: string) => invalid([{ path: 'file', message }])
 
 function words({ bytes, statements }: ImportTotals, sizeBytes: number | undefined, pace: Pace): string {
   const done = sizeBytes ? `${Math.floor((100 * bytes) / sizeBytes)} % of ${size(sizeBytes)}` : size(bytes)

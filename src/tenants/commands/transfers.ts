@@ -39,7 +39,7 @@ export const transferCommands = [
       const backup = await transfers.backups.create(input.args.id ?? '', { note })
       await ended(transfers, backup.tenantId, backup.id, input)
       input.terminal.record({ ...(await transfers.backups.get(backup.tenantId, backup.id)) })
-      await refuseFailed(transfers, backup.tenantId, backup.id)
+      await assertNotFailed(transfers, backup.tenantId, backup.id)
     },
   }),
   command<Tenants>({
@@ -133,7 +133,7 @@ export const transferCommands = [
       })
       await ended(tenants.transfers, begun.tenant.id, begun.transfer.id, input)
       input.terminal.record({ ...(await tenants.get(begun.tenant.id)) })
-      await refuseFailed(tenants.transfers, begun.tenant.id, begun.transfer.id)
+      await assertNotFailed(tenants.transfers, begun.tenant.id, begun.transfer.id)
     },
   }),
   command<Tenants>({
@@ -185,7 +185,7 @@ type Waiting = Pick<CommandInput, 'options' | 'signal'> & { readonly terminal?: 
 
 async function shown(transfers: TransfersOf, { tenantId, id }: Transfer, input: CommandInput): Promise<void> {
   input.terminal.record({ ...(await ended(transfers, tenantId, id, input)) })
-  await refuseFailed(transfers, tenantId, id)
+  await assertNotFailed(transfers, tenantId, id)
 }
 
 /** Carries it out here, unless a service is at work on it already, and waits for its end; or leaves it to a service. */
@@ -225,11 +225,11 @@ const KNOWN = [
   TenantNotFound,
 ]
 
-async function refuseFailed(transfers: TransfersOf, tenantId: string, id: string): Promise<void> {
+async function assertNotFailed(transfers: TransfersOf, tenantId: string, id: string): Promise<void> {
   const { state, kind, failure } = await transfers.get(tenantId, id)
   if (state !== 'failed' && state !== 'cancelled') return
-  const refusal = KNOWN.find(({ code }) => code === failure?.code) ?? TransferFailed
-  throw refusal(`The ${kind} was given up: ${failure?.message ?? state}`)
+  const rejection = KNOWN.find(({ code }) => code === failure?.code) ?? TransferFailed
+  throw rejection(`The ${kind} was given up: ${failure?.message ?? state}`)
 }
 
 async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void> {
@@ -248,7 +248,7 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
       if (backupId === undefined) return
       if (step.what === 'make') {
         await ended(transfers, step.tenantId, backupId, { options, signal })
-        if (!options.detach) await refuseFailed(transfers, step.tenantId, backupId)
+        if (!options.detach) await assertNotFailed(transfers, step.tenantId, backupId)
       }
       done.push({ ...planned(step), backupId })
     } catch (error) {

@@ -17,7 +17,7 @@
 import type { Actor } from '../../kernel/base/context.ts'
 import { assertAgrees } from '../handles/agreement.ts'
 import type { TenantHandle } from '../handles/handle.ts'
-import { REFUSED_SETTINGS } from '../handles/refused-settings.ts'
+import { REFUSED_SETTINGS } from '../handles/rejected-settings.ts'
 import { assertUsable } from '../registry/assert-usable.ts'
 import type { Located } from '../registry/tenant-cache.ts'
 import { TenantAccessDenied, TenantNotFound, TenantNotIdentified } from '../tenant/errors.ts'

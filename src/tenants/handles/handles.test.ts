@@ -6,7 +6,7 @@ import { eventually, installed, type TestTenancy, testTenancy } from '../../test
 import { createGuard } from '../guard/guard.ts'
 import { toLocation } from '../registry/registry.ts'
 import type { TenantHandle } from './handle.ts'
-import { REFUSED_SETTINGS } from './refused-settings.ts'
+import { REFUSED_SETTINGS } from './rejected-settings.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 

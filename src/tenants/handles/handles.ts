@@ -7,7 +7,7 @@ import type { TenantHandle } from './handle.ts'
 import { tenantDialect } from './kysely.ts'
 import { type TenantPg, tenantPg } from './pg-module.ts'
 import { tenantPool } from './pg-pool.ts'
-import { refuseSettings } from './refused-settings.ts'
+import { rejectSettings } from './rejected-settings.ts'
 import { type ImportSource, type SourceDependencies, type TenantSource, tenantSource } from './router.ts'
 
 const KEPT_HANDLES = 10_000
@@ -44,10 +44,10 @@ export function handleOver(
   const dialect = tenantDialect(sourceOf, capabilities.engine)
   const unqualified = new Kysely<any>({ dialect })
   const qualified = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(location))) : unqualified
-  const db = refuseSettings(qualified)
+  const db = rejectSettings(qualified)
   let pool: TenantHandle['pool'] | undefined
   let module: TenantPg | undefined
-  return refuseSettings({
+  return rejectSettings({
     id: location.tenantId,
     db,
     dialect,
@@ -59,6 +59,6 @@ export function handleOver(
       module ??= tenantPg(sourceOf)
       return module
     },
-    transaction: (work) => db.transaction().execute((inside) => work(refuseSettings(inside))),
+    transaction: (work) => db.transaction().execute((inside) => work(rejectSettings(inside))),
   })
 }

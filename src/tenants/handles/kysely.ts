@@ -22,7 +22,7 @@ import {
 import type { Capabilities, StatementResult, TenantConnection, TransactionModes } from '../isolation/driver.ts'
 import { assertAgrees } from './agreement.ts'
 import type { SourceOf } from './pg-client.ts'
-import { refuseSettings } from './refused-settings.ts'
+import { rejectSettings } from './rejected-settings.ts'
 import { traced } from './stack-trace.ts'
 import { endedBefore } from './transaction-errors.ts'
 
@@ -41,7 +41,7 @@ const ENGINES = {
 }
 
 export const tenantDialect = (sourceOf: SourceOf, engine: Capabilities['engine']): Dialect =>
-  refuseSettings({ ...ENGINES[engine], createDriver: () => new TenantDriver(sourceOf) })
+  rejectSettings({ ...ENGINES[engine], createDriver: () => new TenantDriver(sourceOf) })
 
 const COUNTING = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE'])
 

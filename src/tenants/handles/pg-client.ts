@@ -14,7 +14,7 @@ import type { Statement, StatementResult, TenantConnection, TransactionModes } f
 import { TenantMismatch } from '../tenant/errors.ts'
 import { assertAgrees } from './agreement.ts'
 import { type Callback, calledBack, runQuery } from './query-arguments.ts'
-import { refuseSettings } from './refused-settings.ts'
+import { rejectSettings } from './rejected-settings.ts'
 import type { TenantSource } from './router.ts'
 import { traced } from './stack-trace.ts'
 import { type Control, transactionControl } from './transaction-control.ts'
@@ -42,7 +42,7 @@ export class TenantClient extends EventEmitter {
   /** @param config of it, `types` counts: parsers of column values */
   constructor(sourceOf: SourceOf, config?: { readonly types?: unknown } | string) {
     super()
-    refuseSettings(this)
+    rejectSettings(this)
     this.#sourceOf = sourceOf
     this.#types = typeof config === 'object' ? config.types : undefined
   }
@@ -194,14 +194,14 @@ export class TenantClient extends EventEmitter {
   }
 
   async #end(transaction: Transaction, how: 'commit' | 'rollback'): Promise<void> {
-    const isRefused = transaction.isFailed && how === 'commit'
+    const isRejected = transaction.isFailed && how === 'commit'
     try {
-      if (how === 'commit' && !isRefused) this.#assertSame(transaction)
-      await transaction.connection?.end(isRefused ? 'rollback' : how)
+      if (how === 'commit' && !isRejected) this.#assertSame(transaction)
+      await transaction.connection?.end(isRejected ? 'rollback' : how)
     } finally {
       this.#close(transaction)
     }
-    if (isRefused) throw new Error('the transaction was rolled back: a statement in it had failed')
+    if (isRejected) throw new Error('the transaction was rolled back: a statement in it had failed')
   }
 
   #drop(destroy: boolean): void {

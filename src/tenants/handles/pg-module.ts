@@ -12,7 +12,7 @@ import pg from 'pg'
 import type { SourceOf } from './pg-client.ts'
 import { clientClass, connected, ended, execute } from './pg-pool.ts'
 import { type Callback, runQuery } from './query-arguments.ts'
-import { REFUSED_SETTINGS, refuseSettings } from './refused-settings.ts'
+import { REFUSED_SETTINGS, rejectSettings } from './rejected-settings.ts'
 
 /** `pg`, without `native`: what libraries use of it. */
 export interface TenantPg {
@@ -28,9 +28,9 @@ export interface TenantPg {
 
 export function tenantPg(sourceOf: SourceOf): TenantPg {
   const { DatabaseError, TypeOverrides, escapeIdentifier, escapeLiteral } = pg
-  return refuseSettings({
-    Client: refuseSettings(moduleClientClass(sourceOf)),
-    Pool: refuseSettings(poolClass(sourceOf)),
+  return rejectSettings({
+    Client: rejectSettings(moduleClientClass(sourceOf)),
+    Pool: rejectSettings(poolClass(sourceOf)),
     types: TYPES,
     defaults: { ...pg.defaults, ...REFUSED_SETTINGS },
     DatabaseError,
@@ -72,7 +72,7 @@ const poolClass = (sourceOf: SourceOf): typeof pg.Pool =>
     constructor(config?: object) {
       super()
       this.#config = config
-      Object.assign(refuseSettings(this), { options: { ...REFUSED_SETTINGS } })
+      Object.assign(rejectSettings(this), { options: { ...REFUSED_SETTINGS } })
     }
 
     query(...given: unknown[]): unknown {

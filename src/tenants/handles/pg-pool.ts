@@ -13,7 +13,7 @@ import pg from 'pg'
 import type { Statement, StatementResult } from '../isolation/driver.ts'
 import { type SourceOf, TenantClient } from './pg-client.ts'
 import { type Callback, calledBack, runQuery } from './query-arguments.ts'
-import { REFUSED_SETTINGS, refuseSettings } from './refused-settings.ts'
+import { REFUSED_SETTINGS, rejectSettings } from './rejected-settings.ts'
 import type { TenantSource } from './router.ts'
 import { traced } from './stack-trace.ts'
 
@@ -21,7 +21,7 @@ type WithClient = (error: unknown, client?: TenantClient, release?: (destroy?: u
 
 /** node-postgres' `Client`, of one tenant, or of that of the context: a class that libraries make clients of. */
 export const clientClass = (sourceOf: SourceOf): typeof pg.Client =>
-  refuseSettings(
+  rejectSettings(
     class extends TenantClient {
       constructor(config?: { readonly types?: unknown } | string) {
         super(sourceOf, config)
@@ -32,7 +32,7 @@ export const clientClass = (sourceOf: SourceOf): typeof pg.Client =>
 export function tenantPool(source: TenantSource): pg.Pool {
   const sourceOf = () => source
   const pool = new TenantPool(sourceOf, { ...REFUSED_SETTINGS, Client: clientClass(sourceOf) })
-  return refuseSettings(pool) as unknown as pg.Pool
+  return rejectSettings(pool) as unknown as pg.Pool
 }
 
 // Its overloads are node-postgres' own, which are too many to be written again.

@@ -13,7 +13,7 @@ import type { TenantHandle } from './handle.ts'
 import { tenantDialect } from './kysely.ts'
 import { type PerTenant, type PerTenantOptions, TenantClients } from './per-tenant.ts'
 import { type TenantPg, tenantPg } from './pg-module.ts'
-import { refuseSettings } from './refused-settings.ts'
+import { rejectSettings } from './rejected-settings.ts'
 import type { TenantSource } from './router.ts'
 
 export interface Scope {
@@ -81,7 +81,7 @@ export function createScope(
   }
   const clients: TenantClients<any>[] = []
   // They become members of the tenancy, which a library could be given too.
-  return refuseSettings({
+  return rejectSettings({
     run,
     current: async () => tenants.handle(tenantOfContext()),
     withoutTenant(work) {

@@ -132,7 +132,7 @@ export interface IsolationDriver {
   /** What a server is doing, for the doctor; absent where there is no server. Drivers of one placement answer the same. */
   activity?(placement: string, options: ActivityOptions): Promise<ServerActivity>
   /** Names of placements whose server refuses the login of tenants' queries; absent where there is no login. */
-  refusedLogins?(): Promise<readonly string[]>
+  rejectedLogins?(): Promise<readonly string[]>
   /** Connections for tenants' queries, by placement. */
   connections(): readonly ConnectionCount[]
   stop(): Promise<void>
@@ -156,7 +156,7 @@ export interface MakingOptions {
    * Throws when the place was given up meanwhile, by whoever drops it then. Asked before anything is made, under a lock that `drop`
    * waits for: however late a process comes, it makes nothing where all was dropped.
    */
-  readonly refuseGivenUp?: (() => Promise<void>) | undefined
+  readonly assertNotAbandoned?: (() => Promise<void>) | undefined
 }
 
 export interface TransferOptions extends MakingOptions {

@@ -45,14 +45,14 @@ export class Storage {
   }
 
   /** Names of placements whose server refuses the login of tenants' queries. */
-  async refusedLogins(): Promise<string[]> {
-    const all = await Promise.all(this.drivers.map((driver) => driver.refusedLogins?.() ?? []))
+  async rejectedLogins(): Promise<string[]> {
+    const all = await Promise.all(this.drivers.map((driver) => driver.rejectedLogins?.() ?? []))
     return [...new Set(all.flat())]
   }
 
   /** The health check: fails while a server refuses the login of tenants' queries. */
   async checkLogins(): Promise<void> {
-    const { length } = await this.refusedLogins()
+    const { length } = await this.rejectedLogins()
     if (length > 0)
       throw new CheckFailure(`login of tenants' queries refused by ${length} server${length === 1 ? '' : 's'}`)
   }

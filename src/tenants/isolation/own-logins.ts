@@ -36,7 +36,7 @@ export interface OwnLogins {
 }
 
 /** The server refuses the login of one tenant, which is no word about the server. */
-export class OwnLoginRefused extends Error {
+export class OwnLoginRejected extends Error {
   constructor(cause: unknown) {
     super('the server refuses the login of this tenant', { cause })
   }

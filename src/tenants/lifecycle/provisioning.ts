@@ -78,8 +78,11 @@ export class Installation {
     if (!row) return
     if (row.status !== 'provisioning') return this.#leaveToPurge(row) // an attempt that was killed may have made storage
     try {
-      const refuseGivenUp = () => this.#refusePurged(id)
-      await this.#activate(row, await this.#storage.driver(row.isolation).provision(toLocation(row), { refuseGivenUp }))
+      const assertNotAbandoned = () => this.#assertNotPurged(id)
+      await this.#activate(
+        row,
+        await this.#storage.driver(row.isolation).provision(toLocation(row), { assertNotAbandoned }),
+      )
     } catch (error) {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
       if (!attempt.isLast && mayPass(error)) throw error
@@ -203,7 +206,7 @@ export class Installation {
   }
 
   /** Throws when nobody would know of storage that is made now. */
-  async #refusePurged(id: string): Promise<void> {
+  async #assertNotPurged(id: string): Promise<void> {
     if (await this.#isBeingPurged(id)) throw TenantNotFound(`The tenant "${id}" is being purged.`)
   }
 

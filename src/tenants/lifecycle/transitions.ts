@@ -66,7 +66,7 @@ export class Transitions {
         if (decided === 'repeat' && (await this.#repeated(row, action)))
           return { tenant: toTenant(row), changed: false }
         if (decided === 'repeat') continue
-        if (decided === 'refused' || (action === 'restore' && row.purgeStartedAt)) throw refusal(row, action)
+        if (decided === 'refused' || (action === 'restore' && row.purgeStartedAt)) throw rejection(row, action)
         const moved = await this.#move(
           row,
           action,
@@ -128,7 +128,7 @@ export class Transitions {
   }
 }
 
-function refusal({ id, status, purgeStartedAt }: TenantRow, action: Action) {
+function rejection({ id, status, purgeStartedAt }: TenantRow, action: Action) {
   const from = purgeStartedAt ? 'being purged' : status
   return TenantState(`The tenant "${id}" is ${from}; from there it cannot become ${TARGET_STATUS[action]}.`, {
     extras: { from, to: TARGET_STATUS[action] },

@@ -67,7 +67,7 @@ export class MigrationRuns {
    * take them from the others too.
    */
   async rollback({ steps, ...options }: RollbackOptions): Promise<MigrationReport> {
-    if (options.ids) await this.#refuseSharing(options.ids)
+    if (options.ids) await this.#assertNotSharing(options.ids)
     return this.#carryOut(
       { direction: 'down', ids: options.ids, verify: false },
       parsed(Count, steps, 'steps'),
@@ -138,11 +138,11 @@ export class MigrationRuns {
       }
       const met = encounter(active, active.isWorkedOn, request)
       if (met === 'join') return active
-      if (met === 'refuse') throw refusal(active)
+      if (met === 'refuse') throw rejection(active)
       await this.#markCancelled(active)
       const items = this.#itemsOf(active, options.leaseMs)
       await items.reclaim()
-      if (!(await items.finish(clock.now()))) throw refusal(active)
+      if (!(await items.finish(clock.now()))) throw rejection(active)
     }
   }
 
@@ -182,7 +182,7 @@ export class MigrationRuns {
     })
   }
 
-  async #refuseSharing(ids: readonly string[]): Promise<void> {
+  async #assertNotSharing(ids: readonly string[]): Promise<void> {
     const { rows } = await this.#kernel.database.sql(
       'select id, isolation from multitenancy.tenants where id = any ($1) order by id',
       [ids],
@@ -262,7 +262,7 @@ export class MigrationRuns {
   }
 }
 
-function refusal({ direction, isCancelled }: MigrationRun) {
+function rejection({ direction, isCancelled }: MigrationRun) {
   const which = direction === 'up' ? 'A run of migrations' : 'A rollback of migrations'
   return MigrationRunning(
     isCancelled

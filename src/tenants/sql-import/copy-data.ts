@@ -41,7 +41,7 @@ export class CopyData {
       const line = this.line++
       if (this.#isStatementsLine) {
         if (!BLANK.test(row))
-          throw refused(line, 'the rows of COPY begin on the line after it; take out what follows its semicolon')
+          throw rejected(line, 'the rows of COPY begin on the line after it; take out what follows its semicolon')
         this.#isStatementsLine = false
       } else if (row === END) {
         this.isEnded = true
@@ -50,14 +50,14 @@ export class CopyData {
     }
     this.#parts.push(text.slice(at))
     this.#length += text.length - at
-    if (this.#length > this.#longest) throw refused(this.line, 'this row of COPY is too long')
+    if (this.#length > this.#longest) throw rejected(this.line, 'this row of COPY is too long')
     return text.length
   }
 
   /** At the end of the file, which may lack the last line break. */
   finish(): void {
     if (this.#whole('') === END) return
-    throw refused(this.line, `the file ends within the rows of COPY: a line with ${END} is missing`)
+    throw rejected(this.line, `the file ends within the rows of COPY: a line with ${END} is missing`)
   }
 
   #whole(end: string): string {
@@ -70,7 +70,7 @@ export class CopyData {
 
 /** The values of a row: text, or null. */
 export function valuesOf({ row, line }: CopiedRow): (string | null)[] {
-  if (row.includes('\r')) throw refused(line, 'a carriage return is written \\r in the rows of COPY')
+  if (row.includes('\r')) throw rejected(line, 'a carriage return is written \\r in the rows of COPY')
   const values = row.split('\t')
   return row.includes('\\') ? values.map((value) => unescaped(value, line)) : values
 }
@@ -78,12 +78,12 @@ export function valuesOf({ row, line }: CopiedRow): (string | null)[] {
 function unescaped(value: string, line: number): string | null {
   if (value === '\\N') return null
   return value.replace(ESCAPE, (_, character: string) => {
-    if (character === '') throw refused(line, 'a tab or a line break in a value is written \\t or \\n')
+    if (character === '') throw rejected(line, 'a tab or a line break in a value is written \\t or \\n')
     if (character === '.' || BY_NUMBER.test(character)) {
-      throw refused(line, `\\${character} is not accepted in the rows of COPY: write the character itself`)
+      throw rejected(line, `\\${character} is not accepted in the rows of COPY: write the character itself`)
     }
     return ESCAPED[character] ?? character
   })
 }
 
-const refused = (line: number, message: string) => InvalidRequest(`line ${line}: ${message}`)
+const rejected = (line: number, message: string) => InvalidRequest(`line ${line}: ${message}`)

@@ -102,7 +102,7 @@ export class StatementParser {
 
   unexpected(hint: string): never {
     const what = this.#at.kind === 'end' ? 'the statement ends too early' : `${this.shown} is not accepted`
-    throw this.refused(`${what}: ${hint}`)
+    throw this.rejected(`${what}: ${hint}`)
   }
 
   /** The token that it is at. */
@@ -111,7 +111,7 @@ export class StatementParser {
     return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)} ..` : text
   }
 
-  refused(message: string): Error {
+  rejected(message: string): Error {
     return InvalidRequest(`line ${lineAt(this.#statement, this.#at.start)}: ${message}`)
   }
 

@@ -92,17 +92,17 @@ export function parseStatement(statement: SqlStatement, engine: Capabilities['en
   if (first === 'copy') return copy(parser)
   if (first === 'set' || first === 'select') return settingOrSetval(parser, first)
   if (ENDS_TRANSACTION.has(first)) {
-    throw parser.refused(
+    throw parser.rejected(
       `${first.toUpperCase()}: all of the file is one transaction, which it cannot divide; take it out`,
     )
   }
-  throw parser.refused(`${first.toUpperCase() || parser.shown} is not accepted: ${ACCEPTED}`)
+  throw parser.rejected(`${first.toUpperCase() || parser.shown} is not accepted: ${ACCEPTED}`)
 }
 
 function psqlCommand(parser: StatementParser): ImportStatement {
   if (AROUND_A_DUMP.test(parser.text)) return { kind: 'setting' }
   const name = /^\\[a-z_!?.]*/i.exec(parser.text)?.[0]
-  throw parser.refused(`${name} is a command of psql and no SQL; take it out, or ${PLAIN_DUMP}`)
+  throw parser.rejected(`${name} is a command of psql and no SQL; take it out, or ${PLAIN_DUMP}`)
 }
 
 function settingOrSetval(parser: StatementParser, first: 'set' | 'select'): ImportStatement {
@@ -112,10 +112,10 @@ function settingOrSetval(parser: StatementParser, first: 'set' | 'select'): Impo
   }
   if (SETTINGS.has(tokens.join(' '))) return { kind: 'setting' }
   parser.restart()
-  if (/^select (pg_catalog \. )?lo_/.test(tokens.join(' '))) throw parser.refused(LARGE_OBJECTS)
+  if (/^select (pg_catalog \. )?lo_/.test(tokens.join(' '))) throw parser.rejected(LARGE_OBJECTS)
   if (first === 'select') return setval(parser)
   const [, name = ''] = tokens
-  throw parser.refused(SETTING_HINTS[name] ?? 'this is not a setting that pg_dump writes; take it out')
+  throw parser.rejected(SETTING_HINTS[name] ?? 'this is not a setting that pg_dump writes; take it out')
 }
 
 function setval(parser: StatementParser): ImportStatement {
@@ -206,7 +206,7 @@ function onConflict(parser: StatementParser): void {
 
 function copy(parser: StatementParser): ImportStatement {
   if (parser.engine === 'sqlite') {
-    throw parser.refused('COPY is for PostgreSQL only; write the dump with pg_dump --data-only --inserts')
+    throw parser.rejected('COPY is for PostgreSQL only; write the dump with pg_dump --data-only --inserts')
   }
   parser.at.next()
   const table = parser.name()

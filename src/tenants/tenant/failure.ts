@@ -2,7 +2,7 @@
 
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
-import { refusedEvent } from '../../kernel/events/events.ts'
+import { rejectedEvent } from '../../kernel/events/events.ts'
 
 export interface Failure {
   readonly code: string
@@ -17,7 +17,7 @@ export function failureOf(error: unknown, otherwise: Failure): Failure {
   if (error instanceof TenancyError) return { code: error.code, message: error.message }
   const isUnavailable = isDatabaseUnavailable(error)
   const code = isUnavailable ? DependencyUnavailable.code : otherwise.code
-  const event = refusedEvent(error)
+  const event = rejectedEvent(error)
   if (event && error instanceof Error) {
     // The words of a database name tables, rows and servers.
     const isOfDatabase = isUnavailable || sqlState(error) !== undefined

@@ -33,7 +33,7 @@ export async function cancel(
   await database.transaction(async () => {
     await lockedRow(dependencies, tenantId) // first, as whoever switches does
     const [transfer] = isUuid(id) ? await end(dependencies, tenantId, failure, id) : []
-    if (!transfer) throw await refusal(dependencies, tenantId, id)
+    if (!transfer) throw await rejection(dependencies, tenantId, id)
     await HANDLERS[transfer.kind].giveUp?.(dependencies, transfer, failure)
     await dependencies.registry.changed(tenantId)
     await recordChange(events, { action: 'transfers.cancel', tenantId, target: `transfer:${id}` })
@@ -72,7 +72,7 @@ async function end(
   return ended
 }
 
-async function refusal({ kernel }: TransferDependencies, tenantId: string, id: string): Promise<Error> {
+async function rejection({ kernel }: TransferDependencies, tenantId: string, id: string): Promise<Error> {
   const query = kernel.database
     .query<TenantTables>()
     .selectFrom('transfers')

@@ -124,7 +124,7 @@ export function lifeOfStorage(
       expect(await driver.isFenced(locationOf('closed'))).toBe(true)
       expect(await driver.isFenced(locationOf('a'))).toBe(false)
       for (let n = 0; n < 2; n++) {
-        for (const refused of [
+        for (const rejected of [
           () => db.selectFrom('items').selectAll().execute(),
           () => raw(db, OWNERS),
           () => raw(db, `update items set value = 5`),
@@ -134,7 +134,7 @@ export function lifeOfStorage(
           () => transaction((tx) => raw(tx, OWNERS)),
           () => transaction((tx) => raw(tx, `update items set value = 5`)),
         ]) {
-          const failure = await refused().then(
+          const failure = await rejected().then(
             () => undefined,
             (error: unknown) => error,
           )

@@ -9,7 +9,7 @@ export const importOperation = (engine: Capabilities['engine']): LeakOperation =
   weight: 4,
   run: async (step) => {
     await importsRow(step, engine)
-    await refusesEscape(step, engine)
+    await rejectsEscape(step, engine)
   },
 })
 
@@ -21,12 +21,12 @@ async function importsRow(step: FuzzStep, engine: Capabilities['engine']): Promi
   const insert = `insert into public.items (id, owner, value) values (${id}, '${step.mark}', ${value});`
   const copy = `copy items (id, owner, value) from stdin;\n${id}\t${step.mark}\t${value}\n\\.\n`
   const importing = imported(step, engine, engine === 'postgres' ? step.random.pick([insert, copy]) : insert)
-  if (step.rows.has(id)) return step.refused(importing, /duplicate key|UNIQUE/)
+  if (step.rows.has(id)) return step.rejected(importing, /duplicate key|UNIQUE/)
   await importing
   step.rows.set(id, value)
 }
 
-async function refusesEscape(step: FuzzStep, engine: Capabilities['engine']): Promise<void> {
+async function rejectsEscape(step: FuzzStep, engine: Capabilities['engine']): Promise<void> {
   const { location, view } = step.other
   const tenant = `set_config('app.tenant_id', '${location.locator}', true)`
   const row = `(id, owner) values (1000003, '${step.mark}')`
@@ -40,5 +40,5 @@ async function refusesEscape(step: FuzzStep, engine: Capabilities['engine']): Pr
     `insert into items (id, owner) values (1000003, ${tenant})`,
     `reset role; insert into items ${row}`,
   ])
-  await step.refused(imported(step, engine, text), 'E_INVALID_REQUEST')
+  await step.rejected(imported(step, engine, text), 'E_INVALID_REQUEST')
 }

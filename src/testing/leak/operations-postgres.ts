@@ -35,7 +35,7 @@ async function copies(step: FuzzStep): Promise<void> {
 }
 
 async function divides(step: FuzzStep): Promise<void> {
-  await step.refused(raw(step.handle.db, 'select 1 / (select 0)'), '22012')
+  await step.rejected(raw(step.handle.db, 'select 1 / (select 0)'), '22012')
 }
 
 /** Two rows with one slot: refused by the COMMIT, or at the end of the batch. */
@@ -43,16 +43,16 @@ async function failsToCommit(step: FuzzStep): Promise<void> {
   const { db, transaction } = step.handle
   const twice = `insert into items (id, owner, slot) values (1000001, '${step.mark}', 1000000), (1000002, '${step.mark}', 1000000)`
   const isAlone = step.random.below(2) === 0
-  await step.refused(isAlone ? raw(db, twice) : transaction((db) => raw(db, twice)), '23505')
+  await step.rejected(isAlone ? raw(db, twice) : transaction((db) => raw(db, twice)), '23505')
 }
 
 /** A failure that the host's own code swallows must not look like a commit. */
 async function commitsWhatFailed(step: FuzzStep): Promise<void> {
   const work = step.handle.transaction(async (db) => {
     step.see(await raw(db, writing(step, step.id(), 9_999)))
-    await step.refused(raw(db, 'select * from missing'), '42P01')
+    await step.rejected(raw(db, 'select * from missing'), '42P01')
   })
-  await step.refused(work, ENDED)
+  await step.rejected(work, ENDED)
 }
 
 async function severalStatements(step: FuzzStep): Promise<void> {
@@ -63,13 +63,13 @@ async function severalStatements(step: FuzzStep): Promise<void> {
     `reset role; ${ALL_ITEMS}`,
   ])
   const { db, transaction, pool } = step.handle
-  await step.refused(raw(db, text), SYNTAX_ERROR, ENDED)
-  await step.refused(
+  await step.rejected(raw(db, text), SYNTAX_ERROR, ENDED)
+  await step.rejected(
     transaction((db) => raw(db, text)),
     SYNTAX_ERROR,
     ENDED,
   )
-  await step.refused(pool.query(text), SYNTAX_ERROR, ENDED)
+  await step.rejected(pool.query(text), SYNTAX_ERROR, ENDED)
 }
 
 /** The host ends the handle's transaction itself: what follows has no scope, and so must not run. */
@@ -84,9 +84,9 @@ async function endsItself(step: FuzzStep): Promise<void> {
     await raw(db, word)
     step.see(await raw(db, ALL_ITEMS))
   })
-  await step.refused(work)
+  await step.rejected(work)
   if (/^(commit|end)/.test(word)) step.rows.set(id, value)
-  await step.refused(raw(step.handle.db, word), ENDED)
+  await step.rejected(raw(step.handle.db, word), ENDED)
 }
 
 /** As the login, or as whoever the session was: neither may read a row. */
@@ -98,7 +98,7 @@ async function leavesItsRole(step: FuzzStep): Promise<void> {
     `set local role none`,
     `select set_config('role', 'none', false)`,
   ])
-  await step.refused(
+  await step.rejected(
     step.handle.transaction(async (db) => {
       await raw(db, leave)
       return raw(db, ALL_ITEMS)
@@ -147,7 +147,7 @@ async function locks(step: FuzzStep): Promise<void> {
 
 async function prepares(step: FuzzStep): Promise<void> {
   await alone(step, `prepare fuzz_${step.number} as ${ALL_ITEMS}`, step.random.below(3))
-  await step.refused(raw(step.handle.db, `execute fuzz_${step.number - step.random.below(3)}`), '26000')
+  await step.rejected(raw(step.handle.db, `execute fuzz_${step.number - step.random.below(3)}`), '26000')
 }
 
 async function listens(step: FuzzStep): Promise<void> {
@@ -161,7 +161,7 @@ async function holdsCursors(step: FuzzStep): Promise<void> {
     return [await raw(db, `fetch all from ${name}`)]
   })
   step.see(seen ?? [])
-  await step.refused(raw(step.handle.db, `fetch all from ${name}`), '34000')
+  await step.rejected(raw(step.handle.db, `fetch all from ${name}`), '34000')
 }
 
 /** A table of the session, and one that has the name of everybody's. */
@@ -175,18 +175,18 @@ async function makesTemporary(step: FuzzStep): Promise<void> {
 }
 
 async function looksForTemporary(step: FuzzStep): Promise<void> {
-  await step.refused(raw(step.handle.db, 'select * from scratch'), '42P01')
+  await step.rejected(raw(step.handle.db, 'select * from scratch'), '42P01')
 }
 
 async function usesSequence(step: FuzzStep): Promise<void> {
   await raw(step.handle.db, `select nextval('numbers')`)
-  await step.refused(raw(step.handle.db, 'select lastval()'), '55000')
+  await step.rejected(raw(step.handle.db, 'select lastval()'), '55000')
 }
 
 async function hasModes(step: FuzzStep): Promise<void> {
   const strict = step.handle.db.transaction().setIsolationLevel('serializable').setAccessMode('read only')
   const id = step.id()
-  await step.refused(
+  await step.rejected(
     strict.execute((db) => raw(db, writing(step, id, 1))),
     '25006',
   )
@@ -254,7 +254,7 @@ const BEYOND = [
 ]
 
 const reachesBeyond = (step: FuzzStep): Promise<void> =>
-  step.refused(raw(step.handle.db, step.random.pick(BEYOND)(step.mark)), '42501')
+  step.rejected(raw(step.handle.db, step.random.pick(BEYOND)(step.mark)), '42501')
 
 /** Gives nobody a right, and must not stop the connections of all. */
 async function changesDefaults({ handle }: FuzzStep): Promise<void> {

@@ -67,7 +67,7 @@ async function canary(step: FuzzStep, outside: Outside): Promise<void> {
     `truncate ${items}`,
     `with tenant as (select set_config('app.tenant_id', '${location.locator}', false)) select owner from tenant, ${items}`,
   ])
-  await step.refused(outside.unscoped(view, text), '42501')
+  await step.rejected(outside.unscoped(view, text), '42501')
 }
 
 /** Where tenants have logins of their own: with all that a tenant knows of its login, it connects to no database but its own. */
@@ -77,7 +77,7 @@ async function reachesAnother(step: FuzzStep, outside: Outside): Promise<void> {
   const [own, other] = [new URL(view.tenantUrl), new URL(theirs.tenantUrl)]
   if (own.username === other.username) return
   own.pathname = other.pathname
-  await step.refused(outside.unscoped({ ...theirs, tenantUrl: own.href }, 'select 1'), '42501')
+  await step.rejected(outside.unscoped({ ...theirs, tenantUrl: own.href }, 'select 1'), '42501')
 }
 
 /** Every role may change its own defaults, and all tenants of a shared login have one: no session may begin with them. */
@@ -107,7 +107,7 @@ async function terminated(step: FuzzStep, outside: Outside): Promise<void> {
     await outside.all(view, 'select pg_terminate_backend($1, 5000)', [pid])
     step.see(await raw(db, ALL_ITEMS))
   })
-  await step.refused(lost, '57P01', 'ECONNRESET', 'EPIPE', /Connection terminated|not queryable|connection error/)
+  await step.rejected(lost, '57P01', 'ECONNRESET', 'EPIPE', /Connection terminated|not queryable|connection error/)
 }
 
 async function cancelled(step: FuzzStep, outside: Outside): Promise<void> {
@@ -124,7 +124,7 @@ async function cancelled(step: FuzzStep, outside: Outside): Promise<void> {
     const cancel = async () => {
       while (!isOver) await outside.all(view, 'select pg_cancel_backend($1)', [rows[0].pid])
     }
-    await Promise.all([step.refused(slow, CANCELLED), cancel()])
+    await Promise.all([step.rejected(slow, CANCELLED), cancel()])
     // A cancel that was sent as the statement ended may still be on its way: to this client, not to the next one.
     for (let calm = 0; calm < 3; calm++) await client.query('select 1').catch(() => undefined)
     await client.query('rollback')

@@ -61,7 +61,7 @@ async function inserts(step: FuzzStep): Promise<void> {
     .values({ id, owner: step.mark, value })
     .returning(['owner', 'id'])
     .execute()
-  if (step.rows.has(id)) return step.refused(inserting, '23505', /UNIQUE/)
+  if (step.rows.has(id)) return step.rejected(inserting, '23505', /UNIQUE/)
   step.see(await inserting)
   step.rows.set(id, value)
 }
@@ -103,21 +103,21 @@ async function rollsBack(step: FuzzStep): Promise<void> {
     step.see(await readAll(db))
     throw new Error(CHANGED_MIND)
   })
-  await step.refused(work, new RegExp(CHANGED_MIND))
+  await step.rejected(work, new RegExp(CHANGED_MIND))
 }
 
 /** A statement fails, the host goes on all the same: what it wrote before must not be kept in silence. */
 async function aborts(step: FuzzStep): Promise<void> {
   const work = step.handle.transaction(async (db) => {
     step.see(await upsert(db, step, step.id(), step.value()))
-    await step.refused(raw(db, failing(step)))
+    await step.rejected(raw(db, failing(step)))
     throw new Error(CHANGED_MIND)
   })
-  await step.refused(work, new RegExp(CHANGED_MIND))
+  await step.rejected(work, new RegExp(CHANGED_MIND))
 }
 
 async function fails(step: FuzzStep): Promise<void> {
-  await step.refused(raw(step.handle.db, failing(step)))
+  await step.rejected(raw(step.handle.db, failing(step)))
 }
 
 const failing = ({ random, mark }: FuzzStep): string =>
@@ -137,7 +137,7 @@ async function savepoints(step: FuzzStep): Promise<void> {
     step.see(await upsert(outer, step, kept, value))
     const inner = await outer.savepoint('inner').execute()
     step.see(await upsert(inner, step, lost, 7_777))
-    if (step.random.below(2) === 0) await step.refused(raw(inner, 'select * from missing'))
+    if (step.random.below(2) === 0) await step.rejected(raw(inner, 'select * from missing'))
     await inner.rollbackToSavepoint('inner').execute()
     await inner.releaseSavepoint('inner').execute()
     step.see(await readAll(outer))
@@ -185,7 +185,7 @@ async function releasesInside(step: FuzzStep): Promise<void> {
   try {
     await client.query('begin')
     step.see((await client.query(writing(step, step.id(), 8_888))).rows)
-    if (step.random.below(2) === 0) await step.refused(client.query('select * from missing'))
+    if (step.random.below(2) === 0) await step.rejected(client.query('select * from missing'))
   } finally {
     client.release()
   }
@@ -195,8 +195,8 @@ async function releasesInside(step: FuzzStep): Promise<void> {
 async function usesReleased(step: FuzzStep): Promise<void> {
   const client = await step.handle.pool.connect()
   client.release()
-  await step.refused(client.query('select owner, id, value from items'))
-  await step.refused(client.query(step.random.pick(['begin', 'rollback', 'commit'])))
+  await step.rejected(client.query('select owner, id, value from items'))
+  await step.rejected(client.query(step.random.pick(['begin', 'rollback', 'commit'])))
 }
 
 /** A client of another one's transaction, in work that is for nobody here: it reads and writes nothing, and loses what it had. */
@@ -210,7 +210,7 @@ async function usesElsewhere(step: FuzzStep): Promise<void> {
       step.see((await client.query(writing(step, step.id(), 7_777))).rows)
     }
     const read = () => client.query('select owner, id, value from items')
-    await enterContext(elsewhere, () => step.refused(read(), 'E_TENANT_MISMATCH'))
+    await enterContext(elsewhere, () => step.rejected(read(), 'E_TENANT_MISMATCH'))
   } finally {
     await client.end()
   }
@@ -223,7 +223,7 @@ async function usesEnded(step: FuzzStep): Promise<void> {
     kept = db
     step.see(await readAll(db))
   })
-  if (kept) await step.refused(readAll(kept))
+  if (kept) await step.rejected(readAll(kept))
 }
 
 async function counts(step: FuzzStep): Promise<void> {

@@ -105,7 +105,7 @@ export class FuzzStep {
   }
 
   /** Work that must fail, with one of these SQLSTATEs, error codes or texts. */
-  async refused(work: Promise<unknown>, ...reasons: readonly (string | RegExp)[]): Promise<void> {
+  async rejected(work: Promise<unknown>, ...reasons: readonly (string | RegExp)[]): Promise<void> {
     let result: unknown
     try {
       result = await work

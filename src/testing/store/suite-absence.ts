@@ -49,10 +49,10 @@ export function absenceSuite(
     })
 
     test('and refuses what could not be kept', async () => {
-      const refusal = expect.objectContaining({ code: InvalidRequest.code })
-      await expect(store().setIfAbsent(tenant, '', 'x')).rejects.toEqual(refusal)
-      await expect(store().setIfAbsent(tenant, 'lease', 'a\0b')).rejects.toEqual(refusal)
-      await expect(store().setIfAbsent(tenant, 'lease', 'x', 0)).rejects.toEqual(refusal)
+      const rejection = expect.objectContaining({ code: InvalidRequest.code })
+      await expect(store().setIfAbsent(tenant, '', 'x')).rejects.toEqual(rejection)
+      await expect(store().setIfAbsent(tenant, 'lease', 'a\0b')).rejects.toEqual(rejection)
+      await expect(store().setIfAbsent(tenant, 'lease', 'x', 0)).rejects.toEqual(rejection)
     })
   })
 }

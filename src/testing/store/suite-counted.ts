@@ -152,12 +152,12 @@ export function countedSuite(
     })
 
     test('and refuses names and tenants that could not be counted', async () => {
-      const refusal = expect.objectContaining({ code: InvalidRequest.code })
+      const rejection = expect.objectContaining({ code: InvalidRequest.code })
       for (const name of ['', '__proto__', 'a:b', 'a b', '{a}', 'n'.repeat(65), '-']) {
-        await expect(counters().counted(tenant, ['calls', name])).rejects.toEqual(refusal)
+        await expect(counters().counted(tenant, ['calls', name])).rejects.toEqual(rejection)
       }
       for (const owner of ['', 'a\0b', '\uD83D', 'o'.repeat(129)]) {
-        await expect(counters().counted(owner, ['calls'])).rejects.toEqual(refusal)
+        await expect(counters().counted(owner, ['calls'])).rejects.toEqual(rejection)
       }
     })
   })

@@ -13,7 +13,7 @@ export function countersSuite(
 ): void {
   describe('counts what a day may', () => {
     let tenant: string
-    const refusal = expect.objectContaining({ code: InvalidRequest.code })
+    const rejection = expect.objectContaining({ code: InvalidRequest.code })
     const counters = () => opened().store.counters
     const take = (name: string, amount: number, limit: number | null = null) =>
       counters().take(tenant, [{ name, amount, limit }])
@@ -177,10 +177,10 @@ export function countersSuite(
         take('others', 1),
       ])
       expect(outcomes).toEqual([
-        { status: 'rejected', reason: refusal },
+        { status: 'rejected', reason: rejection },
         { status: 'fulfilled', value: expect.objectContaining({ usages: [Number.MAX_SAFE_INTEGER] }) },
-        { status: 'rejected', reason: refusal },
-        { status: 'rejected', reason: refusal },
+        { status: 'rejected', reason: rejection },
+        { status: 'rejected', reason: rejection },
         { status: 'fulfilled', value: expect.objectContaining({ isAllowed: false }) },
         { status: 'fulfilled', value: expect.objectContaining({ usages: [1] }) },
       ])
@@ -214,35 +214,35 @@ export function countersSuite(
     })
 
     test.each([-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53])('refuses an amount of %d', async (amount) => {
-      await expect(take('calls', amount)).rejects.toEqual(refusal)
+      await expect(take('calls', amount)).rejects.toEqual(rejection)
       expect(await todayOf('calls')).toBeNull()
     })
 
     test.each([-1, Number.NaN, Number.POSITIVE_INFINITY])(
       'refuses a limit, or a standing value, of %d',
       async (number) => {
-        await expect(take('calls', 1, number)).rejects.toEqual(refusal)
-        await expect(counters().put(tenant, 'calls', number)).rejects.toEqual(refusal)
+        await expect(take('calls', 1, number)).rejects.toEqual(rejection)
+        await expect(counters().put(tenant, 'calls', number)).rejects.toEqual(rejection)
       },
     )
 
     test.each(['', '__proto__', 'a:b', 'a b', '{a}', 'n'.repeat(65), '-'])('refuses the name %j', async (name) => {
-      await expect(take(name, 1)).rejects.toEqual(refusal)
-      await expect(counters().read(tenant, name)).rejects.toEqual(refusal)
-      await expect(counters().put(tenant, name, 1)).rejects.toEqual(refusal)
-      await expect(counters().clear(tenant, name)).rejects.toEqual(refusal)
+      await expect(take(name, 1)).rejects.toEqual(rejection)
+      await expect(counters().read(tenant, name)).rejects.toEqual(rejection)
+      await expect(counters().put(tenant, name, 1)).rejects.toEqual(rejection)
+      await expect(counters().clear(tenant, name)).rejects.toEqual(rejection)
     })
 
     test('refuses nothing, one name twice, and a tenant that could not be kept', async () => {
       const one = { name: 'calls', amount: 1, limit: null }
-      await expect(counters().take(tenant, [])).rejects.toEqual(refusal)
-      await expect(counters().take(tenant, [one, one])).rejects.toEqual(refusal)
+      await expect(counters().take(tenant, [])).rejects.toEqual(rejection)
+      await expect(counters().take(tenant, [one, one])).rejects.toEqual(rejection)
       for (const owner of ['', 'a\0b', '\uD83D', 'o'.repeat(129)]) {
-        await expect(counters().take(owner, [one])).rejects.toEqual(refusal)
-        await expect(counters().read(owner, 'calls')).rejects.toEqual(refusal)
-        await expect(counters().readAll(owner)).rejects.toEqual(refusal)
-        await expect(counters().put(owner, 'calls', 1)).rejects.toEqual(refusal)
-        await expect(counters().clear(owner)).rejects.toEqual(refusal)
+        await expect(counters().take(owner, [one])).rejects.toEqual(rejection)
+        await expect(counters().read(owner, 'calls')).rejects.toEqual(rejection)
+        await expect(counters().readAll(owner)).rejects.toEqual(rejection)
+        await expect(counters().put(owner, 'calls', 1)).rejects.toEqual(rejection)
+        await expect(counters().clear(owner)).rejects.toEqual(rejection)
       }
     })
   })

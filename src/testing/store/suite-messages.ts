@@ -9,7 +9,7 @@ export function messagesSuite(
   opened: () => OpenedStore,
 ): void {
   describe('tells what is published', () => {
-    const refusal = expect.objectContaining({ code: InvalidRequest.code })
+    const rejection = expect.objectContaining({ code: InvalidRequest.code })
     const aChannel = () => `test.${randomUUID().slice(0, 8)}`
     const hearing = async (channel: string) => {
       const received: string[] = []
@@ -67,17 +67,17 @@ export function messagesSuite(
 
     test('not what is too long, or not text, or on no channel', async () => {
       const { store } = opened()
-      await expect(store.publish('test', 'ä'.repeat(MAX_MESSAGE_BYTES / 2 + 1))).rejects.toEqual(refusal)
-      await expect(store.publish('test', 'a\0b')).rejects.toEqual(refusal)
+      await expect(store.publish('test', 'ä'.repeat(MAX_MESSAGE_BYTES / 2 + 1))).rejects.toEqual(rejection)
+      await expect(store.publish('test', 'a\0b')).rejects.toEqual(rejection)
       for (const channel of ['', 'a b', 'c'.repeat(41)]) {
-        await expect(store.publish(channel, 'x')).rejects.toEqual(refusal)
+        await expect(store.publish(channel, 'x')).rejects.toEqual(rejection)
         await expect(
           store.subscribe(
             channel,
             () => undefined,
             () => undefined,
           ),
-        ).rejects.toEqual(refusal)
+        ).rejects.toEqual(rejection)
       }
     })
   })

@@ -16,7 +16,7 @@ export function sumsSuite(
     let day: string
     let source: string
     let number: number
-    const refusal = expect.objectContaining({ code: InvalidRequest.code })
+    const rejection = expect.objectContaining({ code: InvalidRequest.code })
     const sums = () => opened().store.sums
     const addition = (name: string, amount: number, tenantId = tenant) => ({ tenantId, name, amount })
     const add = (additions: SumBatch['additions'], more: Partial<SumBatch> = {}) =>
@@ -161,14 +161,14 @@ export function sumsSuite(
       ['a name that is none', { additions: [{ tenantId: 'acme', name: '@', amount: 1 }] }],
       ['a tenant that is none', { additions: [{ tenantId: '', name: 'x', amount: 1 }] }],
     ])('not %s', async (_, more) => {
-      await expect(add([addition('requests', 1)], more)).rejects.toEqual(refusal)
+      await expect(add([addition('requests', 1)], more)).rejects.toEqual(rejection)
       expect(await read()).toEqual({})
     })
 
     test('and reads nothing of what could not be', async () => {
-      await expect(sums().read('', [day])).rejects.toEqual(refusal)
-      await expect(sums().read(tenant, ['yesterday'])).rejects.toEqual(refusal)
-      await expect(all('yesterday')).rejects.toEqual(refusal)
+      await expect(sums().read('', [day])).rejects.toEqual(rejection)
+      await expect(sums().read(tenant, ['yesterday'])).rejects.toEqual(rejection)
+      await expect(all('yesterday')).rejects.toEqual(rejection)
     })
   })
 }

@@ -11,7 +11,7 @@ import { absenceSuite } from './suite-absence.ts'
 import { countedSuite } from './suite-counted.ts'
 import { countersSuite } from './suite-counters.ts'
 import { messagesSuite } from './suite-messages.ts'
-import { refusalsSuite } from './suite-refusals.ts'
+import { rejectionsSuite } from './suite-rejections.ts'
 import { standingSuite } from './suite-standing.ts'
 import { sumsSuite } from './suite-sums.ts'
 
@@ -43,7 +43,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
     let store: Store
     let tenant: string
     const advanceSeconds = (seconds: number) => opened.advance(seconds * 1_000)
-    const refusal = expect.objectContaining({ code: InvalidRequest.code })
+    const rejection = expect.objectContaining({ code: InvalidRequest.code })
 
     beforeAll(async () => {
       opened = await open()
@@ -200,7 +200,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         await store.set(tenant, 'number', '40')
         expect(await store.increment(tenant, 'number', 2)).toBe(42)
         await store.set(tenant, 'word', 'forty')
-        await expect(store.increment(tenant, 'word', 2)).rejects.toEqual(refusal)
+        await expect(store.increment(tenant, 'word', 2)).rejects.toEqual(rejection)
         expect(await store.get(tenant, 'word')).toBe('forty')
       })
     })
@@ -256,7 +256,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
       })
     })
 
-    refusalsSuite(vitest, () => opened)
+    rejectionsSuite(vitest, () => opened)
     countersSuite(vitest, () => opened)
     standingSuite(vitest, () => opened)
     countedSuite(vitest, () => opened)

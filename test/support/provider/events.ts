@@ -28,10 +28,10 @@ export function update<T extends object>(
   const before = snapshot(object)
   try {
     edit(object)
-  } catch (refusal) {
+  } catch (rejection) {
     for (const name of Object.keys(object)) delete (object as Record<string, unknown>)[name]
     Object.assign(object, before)
-    throw refusal
+    throw rejection
   }
   const previous = differences(before, snapshot(object))
   if (previous) emit(state, type, object, previous)

@@ -64,7 +64,7 @@ export class FairQueue<Request extends { readonly tenantId: string }, Given> {
     this.#queues.set(tenantId, others)
   }
 
-  refuseAll(error: Error): void {
+  rejectAll(error: Error): void {
     for (const queue of this.#queues.values()) {
       for (const { reject, timer } of queue) {
         clearTimeout(timer)

@@ -123,7 +123,7 @@ export class Connections {
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#sweep)
-    this.#queue.refuseAll(new Error('the connections are closed'))
+    this.#queue.rejectAll(new Error('the connections are closed'))
     const drained = new Promise<void>((resolve) => {
       this.#drained = resolve
     })

@@ -56,11 +56,11 @@ function tableMismatches(
 }
 
 /** A value or a row that PostgreSQL does not take: classes 22 and 23. */
-const REFUSED = /^2[23]/
+const REJECTED = /^2[23]/
 
 /** What is told of a row of the copy that was refused; any other error as it is. */
-export function rowRefused(error: unknown, table?: string): unknown {
-  if (!REFUSED.test(sqlState(error) ?? '')) return error
+export function toRowRejection(error: unknown, table?: string): unknown {
+  if (!REJECTED.test(sqlState(error) ?? '')) return error
   const databaseError = error as pg.DatabaseError
   const name = databaseError.table ?? table
   const where = name === undefined ? 'A row of the copy' : `A row of the copy for the table "${name}"`
@@ -75,6 +75,6 @@ export async function withRows<T>(work: () => Promise<T>, table?: string): Promi
   try {
     return await work()
   } catch (error) {
-    throw rowRefused(error, table)
+    throw toRowRejection(error, table)
   }
 }

@@ -20,8 +20,8 @@ import { all, existingIn, isTenants, qualified } from '../catalog/tables.ts'
 import { labelOf, type RowLocation } from '../row-security/locations.ts'
 import { type RowReader, rowReader } from '../row-security/row-reader.ts'
 import {
+  assertNoOtherRows,
   checkForeignKeys,
-  refuseOtherRows,
   type Shared,
   type SharedStorage,
   sharedFacts,
@@ -32,7 +32,7 @@ import { type Holding, LOADING, QUIET, withSettings } from '../transactions/copy
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import type { LoadOptions } from './copy-load.ts'
-import { advanceSequences, refuseFarSequences, sequencesOf } from './sequences.ts'
+import { advanceSequences, assertSequencesInRange, sequencesOf } from './sequences.ts'
 import { loadViaStaging } from './staging-schema.ts'
 import { copyTableIn } from './table-in.ts'
 
@@ -47,17 +47,18 @@ export async function copyInRows(
   server: PostgresServer,
   storage: RowStorage,
   copy: TenantCopy,
-  { signal, onPhase, refuseGivenUp, hold }: TransferOptions & { readonly hold: Holding },
+  { signal, onPhase, assertNotAbandoned, hold }: TransferOptions & { readonly hold: Holding },
 ): Promise<Imported> {
   const stagingSchema = stagingSchemaOf(storage.tenant)
   onPhase?.('making')
   const reader = await server.owned((client) => hold(client, () => rowReader(client, storage.schema, storage)))
   const taking = async (client: pg.ClientBase) => {
-    await refuseGivenUp?.()
+    await assertNotAbandoned?.()
     const shared = await found(client, { ...storage, stagingSchema, reader }, copy)
     const load = isDirect(shared, copy) ? loadDirectly : loadViaStaging
     const taken = await load(client, shared, copy, { onPhase, log: server.log })
-    if (copy.description.isolation !== 'rowscope-pg') await refuseFarSequences(client, storage.schema, taken.sequences)
+    if (copy.description.isolation !== 'rowscope-pg')
+      await assertSequencesInRange(client, storage.schema, taken.sequences)
     await withRows(() => client.query('set constraints all immediate'))
     await storage.migrator.forget(client, stagingSchema)
     await client.query(`drop schema if exists ${pg.escapeIdentifier(stagingSchema)} cascade`)
@@ -89,7 +90,7 @@ async function found(
     `set local lock_timeout = ${LOCK_TIMEOUT_MS}`,
     ...(reader.isExempt ? [reader.names] : reader.statements),
   )
-  await refuseOtherLabel(client, location, tenant)
+  await assertSameLabel(client, location, tenant)
   const applied = await migrator.applied(client, schema)
   const lacking = copy.description.migrations.filter(({ name }) => !applied.includes(name))
   if (lacking.length > 0) {
@@ -106,7 +107,7 @@ async function found(
 }
 
 /** Throws when the rows of the location have another label by now. */
-export async function refuseOtherLabel(client: pg.ClientBase, location: RowLocation, label: string): Promise<void> {
+export async function assertSameLabel(client: pg.ClientBase, location: RowLocation, label: string): Promise<void> {
   if ((await labelOf(client, location)) === label) return
   throw DependencyUnavailable('Another transfer has changed where the rows of the tenant are. It is tried again.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
@@ -148,7 +149,7 @@ function loadDirectly(
       )
     })
     onPhase?.('indexing')
-    await refuseOtherRows(client, shared, copy.description.tables)
+    await assertNoOtherRows(client, shared, copy.description.tables)
     await checkForeignKeys(client, facts, tenant)
     return {
       rows,

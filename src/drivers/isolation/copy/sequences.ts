@@ -112,7 +112,7 @@ export async function advanceForImport(
  * Throws `E_BACKUP_INCOMPATIBLE` for a copy that would move a shared sequence near its end, where no tenant could insert rows any more. In
  * storage of their own, tenants may set their sequences to any value.
  */
-export async function refuseFarSequences(
+export async function assertSequencesInRange(
   client: pg.ClientBase,
   schema: string,
   wanted: readonly CopiedSequence[],

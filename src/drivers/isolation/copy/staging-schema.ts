@@ -19,9 +19,9 @@ import {
 } from '../catalog/tables.ts'
 import { rightsIn } from '../roles/grants.ts'
 import {
+  assertNoOtherRows,
   checkForeignKeys,
   type ForeignKey,
-  refuseOtherRows,
   type Shared,
   sharedFacts,
   type Taken,
@@ -57,7 +57,7 @@ export async function loadViaStaging(
   const made = await existingIn(client, stagingSchema, searchPath)
   assertCompatible(describing(made), shared.stored)
   await insertAll(client, shared, made)
-  await refuseOtherRows(client, shared, isPassing ? copy.description.tables : sameOf(made, copy))
+  await assertNoOtherRows(client, shared, isPassing ? copy.description.tables : sameOf(made, copy))
   // Migrations may have taken values.
   const sequences = await (isPassing
     ? sequencesOf(client, stagingSchema, copy, made)
@@ -131,13 +131,13 @@ export async function insertAll(
   const [role, noRole] = reader.isExempt && !facts.mayBeQuiet ? [takes(scopeRole), takes('none')] : []
   const quiet: Settings = facts.mayBeQuiet ? QUIET : {}
   const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...quiet }
-  await refuseOthers(client, shared, tables)
+  await assertOnlyTenantsRows(client, shared, tables)
   await withSettings(client, settings, async () => {
     if (role) await client.query(role)
     await withRows(() => client.query(`with ${inserts.join(', ')} select`))
     if (noRole) await client.query(noRole)
     if (facts.mayBeQuiet) await checkForeignKeys(client, facts, tenant)
-    else if (facts.hasTriggers) await refuseChanges(client, shared, tables)
+    else if (facts.hasTriggers) await assertUnchanged(client, shared, tables)
   })
 }
 
@@ -163,7 +163,11 @@ export const from = ({ name, isPartitioned }: StoredTable, schema: string): stri
   `${isPartitioned ? '' : 'only '}${qualified(schema, name)}`
 
 /** A migration may have made rows of whomever. */
-async function refuseOthers(client: pg.ClientBase, { stagingSchema, tenant }: Shared, tables: readonly StoredTable[]) {
+async function assertOnlyTenantsRows(
+  client: pg.ClientBase,
+  { stagingSchema, tenant }: Shared,
+  tables: readonly StoredTable[],
+) {
   const each = tables
     .filter(isTenants)
     .map((table) => `exists (select from ${from(table, stagingSchema)} where tenant_id <> $1)`)
@@ -173,7 +177,7 @@ async function refuseOthers(client: pg.ClientBase, { stagingSchema, tenant }: Sh
 }
 
 /** Throws when what is there now is not what was inserted. */
-async function refuseChanges(
+async function assertUnchanged(
   client: pg.ClientBase,
   { schema, stagingSchema, tenant }: Shared,
   tables: readonly StoredTable[],

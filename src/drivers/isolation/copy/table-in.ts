@@ -1,10 +1,10 @@
-/** One table of a copy on its way into a server, by COPY. What its source throws is thrown as it is; what the server refuses, as `rowRefused` tells it. */
+/** One table of a copy on its way into a server, by COPY. What its source throws is thrown as it is; what the server refuses, as `toRowRejection` tells it. */
 import { pipeline } from 'node:stream/promises'
 import pg from 'pg'
 import { from } from 'pg-copy-streams'
 import { BackupIncompatible, type CopiedTable } from '../../../tenants/isolation/copy.ts'
 import { ready } from '../connections/client-state.ts'
-import { rowRefused } from './compatibility.ts'
+import { toRowRejection } from './compatibility.ts'
 
 export interface Into {
   /** Qualified and quoted. */
@@ -32,7 +32,7 @@ export async function copyTableIn(
     await pipeline(source, stream)
   } catch (error) {
     await ready(client)
-    throw source.hasFailed ? source.failure : rowRefused(error, table.name)
+    throw source.hasFailed ? source.failure : toRowRejection(error, table.name)
   }
   return stream.rowCount
 }

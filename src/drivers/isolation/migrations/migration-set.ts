@@ -38,7 +38,10 @@ export function inOrder(migrations: readonly TenantMigration[], kept: readonly R
 }
 
 /** Throws `E_BACKUP_INCOMPATIBLE` when a copy was read from storage whose migrations are not known here, or are others now. */
-export function refuseForeign(migrations: readonly TenantMigration[], copied: readonly AppliedMigration[]): void {
+export function assertKnownMigrations(
+  migrations: readonly TenantMigration[],
+  copied: readonly AppliedMigration[],
+): void {
   const { unknown, edited } = compared(copied, migrations)
   const details = [
     ...(unknown.length > 0 ? [`not known here: ${unknown.join(', ')}`] : []),

@@ -25,7 +25,7 @@ import {
   recording,
   type StorageRead,
 } from './migration-records.ts'
-import { appliedOf, inOrder, lastOf, pendingOf, type Ran, refuseForeign } from './migration-set.ts'
+import { appliedOf, assertKnownMigrations, inOrder, lastOf, pendingOf, type Ran } from './migration-set.ts'
 
 export const LOCK_BASE_OBJECTS = 'select pg_advisory_xact_lock(7367228002)'
 
@@ -76,15 +76,15 @@ export class PostgresMigrator {
   }
 
   /** Throws `E_BACKUP_INCOMPATIBLE`, naming migrations that cannot be run here as they were. */
-  refuseForeign(copied: readonly AppliedMigration[]): void {
-    refuseForeign(this.#migrations, copied)
+  assertKnownMigrations(copied: readonly AppliedMigration[]): void {
+    assertKnownMigrations(this.#migrations, copied)
   }
 
   /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */
   async up(client: pg.ClientBase, locator: string, searchPath: string, read: StorageRead): Promise<string[]> {
     if (this.#migrations.length === 0) return []
     const pending = pendingOf(this.#migrations, appliedOf(this.#migrations, read.ran))
-    refuseMissing(read)
+    assertStorageExists(read)
     const ran = await this.#run(client, locator, searchPath, pending)
     // Each has been run by itself: it ends where its text does, and leaves the transaction to us. Only then do they go into one.
     if (pending.length > 0) this.#expected = pending.every(isText) ? { state: read.state, pending } : undefined
@@ -138,7 +138,7 @@ export class PostgresMigrator {
     read: StorageRead,
   ): Promise<string[]> {
     const applied = appliedOf(this.#migrations, read.ran)
-    refuseMissing(read)
+    assertStorageExists(read)
     const last = lastOf(this.#migrations, applied, steps)
     for (const { name, down } of last) {
       await run(client, searchPath, name, 'down', down, forgetting(locator, name))
@@ -170,7 +170,7 @@ export class PostgresMigrator {
 const isText = (migration: TenantMigration): migration is TextMigration => typeof migration.up === 'string'
 
 /** A schema that is not there is skipped in a search path: what is run then would end up in the next one. */
-function refuseMissing({ exists }: StorageRead): void {
+function assertStorageExists({ exists }: StorageRead): void {
   if (!exists) throw MigrationFailed('The storage of the tenant is not there; nothing was run.')
 }
 

@@ -8,7 +8,7 @@ import type { Logger } from '../../../kernel/base/logger.ts'
 import { withTimeout } from '../../../kernel/base/with-timeout.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
 import type { Placement } from '../../../tenants/isolation/driver.ts'
-import { OwnLoginRefused } from '../../../tenants/isolation/own-logins.ts'
+import { OwnLoginRejected } from '../../../tenants/isolation/own-logins.ts'
 import { closeClient, destroyClient } from '../connections/close-client.ts'
 import { closedOr } from '../connections/closed-database.ts'
 import { timeoutError } from '../connections/timeouts.ts'
@@ -43,8 +43,8 @@ export class LoginClients {
   readonly #trustedUntil = new Map<'own' | 'tenants', number>()
   #settings: Promise<SessionSettings> | undefined
   #pooled: PooledSettings | undefined
-  #lastResult: { readonly isRefused: boolean; readonly at: number } | undefined
-  #isRefusalLogged = false
+  #lastResult: { readonly isRejected: boolean; readonly at: number } | undefined
+  #isRejectionLogged = false
 
   constructor(placement: Placement, log: Logger) {
     this.#placement = placement
@@ -65,15 +65,15 @@ export class LoginClients {
     const password = await this.#ownPassword(database)
     try {
       return await this.#open(database, password).catch(async (error) => {
-        if (password === undefined && isRefusal(error)) this.#lastResult = { isRefused: true, at: performance.now() }
-        if (!restores || !isPasswordRefusal(error)) throw error
+        if (password === undefined && isRejection(error)) this.#lastResult = { isRejected: true, at: performance.now() }
+        if (!restores || !isPasswordRejection(error)) throw error
         if (!(await this.#restored(password === undefined ? undefined : database))) throw error
         return this.#open(database, await this.#ownPassword(database))
       })
     } catch (error) {
-      if (!isRefusal(error)) throw error
-      if (password === undefined) this.#noteRefusal(error)
-      const cause = password === undefined ? error : new OwnLoginRefused(error)
+      if (!isRejection(error)) throw error
+      if (password === undefined) this.#noteRejection(error)
+      const cause = password === undefined ? error : new OwnLoginRejected(error)
       throw DependencyUnavailable("The server refuses the login of tenants' queries.", { cause })
     }
   }
@@ -84,9 +84,9 @@ export class LoginClients {
   }
 
   /** Whether the server refuses the login. An accepted login counts for ten seconds; false if the server does not respond. */
-  async isRefused(): Promise<boolean> {
-    const { isRefused = true, at = 0 } = this.#lastResult ?? {}
-    if (isRefused || performance.now() > at + RESULT_TTL_MS) {
+  async isRejected(): Promise<boolean> {
+    const { isRejected = true, at = 0 } = this.#lastResult ?? {}
+    if (isRejected || performance.now() > at + RESULT_TTL_MS) {
       const login = this.open(OWN_DATABASE).then(closeClient)
       login.catch(() => undefined) // it may fail after the timeout
       await withTimeout(login, PROBE_MS, timeoutError).catch((error) =>
@@ -96,18 +96,18 @@ export class LoginClients {
         ),
       )
     }
-    return this.#lastResult?.isRefused ?? false
+    return this.#lastResult?.isRejected ?? false
   }
 
   /** Logged once, until the server accepts the login again. */
-  #noteRefusal(error: unknown): void {
-    if (!this.#isRefusalLogged) {
+  #noteRejection(error: unknown): void {
+    if (!this.#isRejectionLogged) {
       this.#log.error(
         { err: error, placement: this.#placement.name },
         "a server refused the login of tenants' queries; run tenantry doctor",
       )
     }
-    this.#isRefusalLogged = true
+    this.#isRejectionLogged = true
   }
 
   async #restored(database: string | undefined): Promise<boolean> {
@@ -135,8 +135,8 @@ export class LoginClients {
         throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
       })
       if (ownPassword === undefined) {
-        this.#lastResult = { isRefused: false, at: performance.now() }
-        this.#isRefusalLogged = false
+        this.#lastResult = { isRejected: false, at: performance.now() }
+        this.#isRejectionLogged = false
       }
       // Checked in the database of all tenants and in one of a tenant; the doctor checks each of these.
       const where = database === OWN_DATABASE ? 'own' : 'tenants'
@@ -206,10 +206,10 @@ export class LoginClients {
 }
 
 /** A refusal is FATAL; statements may raise these states with another severity. */
-const isRefusal = (error: unknown): boolean =>
+const isRejection = (error: unknown): boolean =>
   REFUSED.has(sqlState(error) ?? '') && (error as { severity?: string }).severity === 'FATAL'
 
-const isPasswordRefusal = (error: unknown): boolean => isRefusal(error) && sqlState(error) === PASSWORD_REFUSED
+const isPasswordRejection = (error: unknown): boolean => isRejection(error) && sqlState(error) === PASSWORD_REFUSED
 
 export function withLogin(url: string, login: string, password: string): string {
   const changed = new URL(url)

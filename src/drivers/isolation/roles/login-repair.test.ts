@@ -57,7 +57,7 @@ describe.each(['schema-pg', 'rowscope-pg'])('a shared login, %s', (isolation) =>
     expect(await Promise.all(all)).toEqual([[], [], [], [], []])
     expect(restored).toMatchObject([{ placement: 'main', login: await login(), passwordChanged: true, settings: [] }])
     expect(lines.join()).toContain('and was restored')
-    expect(await opened.tenancy.tenants.storage.refusedLogins()).toEqual([])
+    expect(await opened.tenancy.tenants.storage.rejectedLogins()).toEqual([])
   })
 })
 
@@ -82,7 +82,7 @@ test.each(HOLDS)('a transaction of a tenant that holds %s does not delay the res
   )
   expect(await eventually(() => raw(globex.db, 'select id from notes'))).toEqual([])
   expect(restored).toHaveLength(1)
-  expect(await storage.refusedLogins()).toEqual([])
+  expect(await storage.rejectedLogins()).toEqual([])
   await holding.query('rollback').catch(() => undefined) // the owner may have ended its session
   holding.release(true)
 })

@@ -40,7 +40,7 @@ interface Default {
 
 export interface ComparedLogin {
   readonly isThere: boolean
-  readonly isRefused: boolean
+  readonly isRejected: boolean
   readonly defaults: readonly Default[]
 }
 
@@ -63,35 +63,35 @@ export async function compareLogin(
   { login, password, scopeRole }: KeptLogin,
 ): Promise<ComparedLogin> {
   if (scopeRole !== undefined && !(await standingOf(server, login, scopeRole)).isOurs) {
-    return { isThere: false, isRefused: true, defaults: [] }
+    return { isThere: false, isRejected: true, defaults: [] }
   }
   const { rows } = await server.query(DEFAULTS, [pg.escapeIdentifier(login)])
   const own = withSettings(withLogin(ownerUrl, login, password), NO_LIBRARIES)
   const url = scopeRole === undefined ? own : withDatabase(own, login)
-  const isRefused = await withServer(url, async () => false).catch((error) => {
+  const isRejected = await withServer(url, async () => false).catch((error) => {
     if (sqlState(error) === PASSWORD_REFUSED) return true
     if (scopeRole !== undefined && StorageFenced.matches(closedOr(error))) return false // asked after the password
     throw error
   })
-  return { isThere: true, isRefused, defaults: rows }
+  return { isThere: true, isRejected, defaults: rows }
 }
 
-export const faultsOf = ({ login }: KeptLogin, { isRefused, defaults }: ComparedLogin): LoginFaults => ({
+export const faultsOf = ({ login }: KeptLogin, { isRejected, defaults }: ComparedLogin): LoginFaults => ({
   login,
-  passwordChanged: isRefused,
+  passwordChanged: isRejected,
   settings: defaults.map(({ name, database }) => (database === null ? name : `${name} in database ${database}`)),
 })
 
 /** Statements that restore what differs; none if nothing does. */
 export function restoring(
   { login, password, scopeRole }: KeptLogin,
-  { isThere, isRefused, defaults }: ComparedLogin,
+  { isThere, isRejected, defaults }: ComparedLogin,
 ): string[] {
   if (!isThere) return [makingOwnLogin(login, password, scopeRole ?? '', false)]
   const role = `alter role ${pg.escapeIdentifier(login)}`
   const databases = new Set(defaults.map(({ database }) => database))
   return [
-    ...(isRefused ? [`${role} password ${pg.escapeLiteral(scramVerifier(password))}`] : []),
+    ...(isRejected ? [`${role} password ${pg.escapeLiteral(scramVerifier(password))}`] : []),
     ...[...databases].map(
       (name) => `${role}${name === null ? '' : ` in database ${pg.escapeIdentifier(name)}`} reset all`,
     ),

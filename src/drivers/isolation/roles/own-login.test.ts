@@ -41,7 +41,7 @@ describe('SQL of a tenant', () => {
     expect(restored.slice(before)).toMatchObject([{ placement: 'main', login: locator, passwordChanged: true }])
     for (const { login } of restored) expect(login).toBe(locator)
     expect(lines.join()).toContain('and was restored')
-    expect(await here.opened.tenancy.tenants.storage.refusedLogins()).toEqual([])
+    expect(await here.opened.tenancy.tenants.storage.rejectedLogins()).toEqual([])
   })
 
   test('that knows its password connects to the database of no other tenant', async () => {

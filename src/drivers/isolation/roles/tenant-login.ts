@@ -80,7 +80,7 @@ export async function preparePlacement(
   const { placement, expected } = await knownOrMade(name, config, database, secrets)
   if (!expected) return placement
   try {
-    await withServer(config.url, (server) => refuseMissing(server, expected))
+    await withServer(config.url, (server) => assertRolesExist(server, expected))
   } catch (error) {
     if (name === BACKOFFICE || !isDatabaseUnavailable(error)) throw error
     log.warn(
@@ -183,7 +183,7 @@ export async function withServer<T>(url: string, work: (server: pg.Client) => Pr
 }
 
 /** Roles are the server's, and no dump of a database brings them; without them every right on tenants' rows is lost. */
-async function refuseMissing(server: pg.Client, { login, scopeRole }: Roles): Promise<void> {
+async function assertRolesExist(server: pg.Client, { login, scopeRole }: Roles): Promise<void> {
   const { rows } = await server.query('select from pg_roles where rolname = any($1)', [[login, scopeRole]])
   if (rows.length === 2) return
   throw new Error(

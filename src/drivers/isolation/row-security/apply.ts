@@ -42,14 +42,14 @@ export { rowObjects } from './sql.ts'
 export async function protectRows(client: pg.ClientBase, schema: string, scopeRole: string): Promise<void> {
   const looked = async () => {
     const facts = await existing(client, schema, scopeRole)
-    refuse(faultsOf(facts))
+    assertNoFindings(faultsOf(facts))
     return { facts, repairs: repairsOf(facts, scopeRole) }
   }
   if ((await looked()).repairs.length === 0) return
   await lockPolicies(client, schema)
   const { facts, repairs } = await looked() // somebody else may have done it meanwhile
   await repair(client, facts, repairs, [policyDefinition('tenant', scopeRole).prefix])
-  refuse((await looked()).repairs)
+  assertNoFindings((await looked()).repairs)
 }
 
 /** Whether there is nothing that `protectRows` would repair: without its policy, a table has no rows for whom that is for. */
@@ -58,8 +58,8 @@ export async function isProtected(client: pg.ClientBase, schema: string, scopeRo
 }
 
 /** Throws `E_MIGRATION_FAILED` naming each object of the whole database that shows the rows of tenants past the policies. */
-export async function refuseExposure(client: pg.ClientBase, schema: string, scopeRole: string): Promise<void> {
-  refuse(await exposuresOf(client, schema, scopeRole))
+export async function assertNoExposure(client: pg.ClientBase, schema: string, scopeRole: string): Promise<void> {
+  assertNoFindings(await exposuresOf(client, schema, scopeRole))
 }
 
 /** What `protectRows` and `refuseExposure` would refuse or repair; empty for a schema that is protected as it has to be. */
@@ -138,7 +138,7 @@ async function existing(client: pg.ClientBase, schema: string, scopeRole?: strin
   return facts
 }
 
-function refuse(findings: readonly Finding[]): void {
+function assertNoFindings(findings: readonly Finding[]): void {
   if (findings.length === 0) return
   const details = findings.map(({ object, fault, remedy }) => `${object}: ${fault} (${remedy})`)
   throw MigrationFailed(`The rows of tenants cannot be kept apart. ${details.join('; ')}`)

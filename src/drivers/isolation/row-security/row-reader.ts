@@ -49,12 +49,12 @@ export async function rowReader(
 /** The same for whoever copies all rows of the tenant: throws when it might not see them all. */
 export async function readingRows(client: pg.ClientBase, schema: string, rows: Rows): Promise<RowReader> {
   const reader = await rowReader(client, schema, rows)
-  await refuseHidden(client, schema, reader.isExempt ? rows.scopeRole : undefined)
+  await assertRowsVisible(client, schema, reader.isExempt ? rows.scopeRole : undefined)
   return reader
 }
 
 /** Throws when a policy of the host's may keep rows of the tenant from such a reader: a copy would be without them, and look whole. */
-async function refuseHidden(client: pg.ClientBase, schema: string, role: string | undefined): Promise<void> {
+async function assertRowsVisible(client: pg.ClientBase, schema: string, role: string | undefined): Promise<void> {
   const reader = role === undefined ? 'current_user' : `${pg.escapeLiteral(role)}::name`
   const { rows } = await client.query(`
     with ${relationsOf(schema)}

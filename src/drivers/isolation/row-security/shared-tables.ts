@@ -134,7 +134,7 @@ export async function checkForeignKeys(
 }
 
 /** Of tables that all tenants read, a copy may have no row that is not there already. Throws `E_BACKUP_INCOMPATIBLE`, naming the table. */
-export async function refuseOtherRows(
+export async function assertNoOtherRows(
   client: pg.ClientBase,
   { schema, stagingSchema, stored }: Shared,
   copied: readonly CopiedTable[],

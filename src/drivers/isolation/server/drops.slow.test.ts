@@ -197,10 +197,10 @@ describe('what hangs in the middle of its work', () => {
 describe('what is made where all was dropped', () => {
   const gone = new Error('the place was given up')
   const makings = {
-    import: (driver: IsolationDriver, at: StorageLocation, refuseGivenUp: () => Promise<void>) =>
-      driver.import(at, replayed(held), { signal: never(), refuseGivenUp }),
-    provision: (driver: IsolationDriver, at: StorageLocation, refuseGivenUp: () => Promise<void>) =>
-      driver.provision(at, { refuseGivenUp }),
+    import: (driver: IsolationDriver, at: StorageLocation, assertNotAbandoned: () => Promise<void>) =>
+      driver.import(at, replayed(held), { signal: never(), assertNotAbandoned }),
+    provision: (driver: IsolationDriver, at: StorageLocation, assertNotAbandoned: () => Promise<void>) =>
+      driver.provision(at, { assertNotAbandoned }),
   }
   const cases = [
     ...KINDS.map((kind) => ['import', kind] as const),

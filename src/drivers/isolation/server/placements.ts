@@ -40,9 +40,9 @@ export class Placements {
     return this.#servers.values()
   }
 
-  async refusedLogins(): Promise<string[]> {
+  async rejectedLogins(): Promise<string[]> {
     const all = await Promise.all(
-      [...this.all()].map(async (server) => ((await server.isLoginRefused()) ? [server.name] : [])),
+      [...this.all()].map(async (server) => ((await server.isLoginRejected()) ? [server.name] : [])),
     )
     return all.flat()
   }

@@ -237,8 +237,8 @@ export class PostgresServer {
   }
 
   /** Whether the server refuses the login of tenants' queries. */
-  isLoginRefused(): Promise<boolean> {
-    return this.#logins.isRefused()
+  isLoginRejected(): Promise<boolean> {
+    return this.#logins.isRejected()
   }
 
   /** Closes everything when the last driver gives it back. */

@@ -49,13 +49,13 @@ export async function makeDatabase(
   server: PostgresServer,
   name: string,
   template: string,
-  { refuseGivenUp }: MakingOptions,
+  { assertNotAbandoned }: MakingOptions,
 ): Promise<void> {
   const database = pg.escapeIdentifier(name)
   const copyOnce = () =>
     server.owned((client) =>
       lockedWithTimeout(client, existenceOf(name), async () => {
-        await refuseGivenUp?.()
+        await assertNotAbandoned?.()
         const { rows } = await client.query('select datconnlimit from pg_database where datname = $1', [name])
         if (rows[0]?.datconnlimit === INVALID) await dropWithTimeout(client, `drop database ${database}`)
         else if (rows[0]) return
@@ -210,13 +210,13 @@ async function copy(client: pg.ClientBase, database: string, template: string): 
       await client.query(`create database ${database} template ${pg.escapeIdentifier(template)} strategy wal_log`)
       return
     } catch (error) {
-      if (sqlState(error) === INSUFFICIENT_PRIVILEGE) throw await refusal(client, template, error)
+      if (sqlState(error) === INSUFFICIENT_PRIVILEGE) throw await rejection(client, template, error)
       if (sqlState(error) !== IN_USE || attempt === ATTEMPTS) throw error
     }
   }
 }
 
-async function refusal(client: pg.ClientBase, template: string, cause: unknown): Promise<Error> {
+async function rejection(client: pg.ClientBase, template: string, cause: unknown): Promise<Error> {
   const { rows } = await client.query(
     'select quote_ident(rolname) as role, rolcreatedb from pg_roles where rolname = current_user',
   )

@@ -68,7 +68,7 @@ export class SqliteConnection implements TenantConnection {
   begin({ accessMode }: TransactionModes = {}): Promise<void> {
     return this.#inOrder(() => {
       if (this.inTransaction) throw new SqliteError(IN_TRANSACTION, 'there is already a transaction in progress')
-      this.#refuseFenced()
+      this.#assertNotFenced()
       this.#isReadOnly = READ_ONLY.test(accessMode ?? '')
       this.#state = 'begun'
     })
@@ -79,8 +79,8 @@ export class SqliteConnection implements TenantConnection {
     if (this.#state !== 'begun') return
     await this.#storage.take(this.#options.waitMs, () => this.#lose())
     try {
-      this.#refuseReleased()
-      this.#refuseFenced()
+      this.#assertNotReleased()
+      this.#assertNotFenced()
       this.#storage.database.begin(this.#isReadOnly)
     } catch (error) {
       this.#storage.give()
@@ -116,7 +116,7 @@ export class SqliteConnection implements TenantConnection {
     }
     try {
       await this.enter()
-      this.#refuseFenced()
+      this.#assertNotFenced()
       const result = this.#storage.database.run(statement)
       this.#state = 'open'
       return result
@@ -128,7 +128,7 @@ export class SqliteConnection implements TenantConnection {
 
   #commit(): void {
     try {
-      this.#refuseFenced()
+      this.#assertNotFenced()
     } catch (error) {
       this.#storage.database.rollback()
       throw error
@@ -156,18 +156,18 @@ export class SqliteConnection implements TenantConnection {
 
   #inOrder<T>(work: () => T | Promise<T>): Promise<T> {
     const result = this.#last.then(() => {
-      this.#refuseReleased()
+      this.#assertNotReleased()
       return work()
     })
     this.#last = result.catch(() => undefined) // whoever asked has it
     return result
   }
 
-  #refuseFenced(): void {
-    if (!this.#options.passesFence) this.#storage.refuseIfFenced()
+  #assertNotFenced(): void {
+    if (!this.#options.passesFence) this.#storage.assertNotFenced()
   }
 
-  #refuseReleased(): void {
+  #assertNotReleased(): void {
     if (this.#isReleased) throw new Error('the connection was given back before')
   }
 }
@@ -179,7 +179,7 @@ export async function alone(storage: SqliteStorage, statement: Statement): Promi
   await storage.take()
   const { database } = storage
   try {
-    storage.refuseIfFenced()
+    storage.assertNotFenced()
     database.begin()
     let result: StatementResult
     try {

@@ -45,7 +45,7 @@ export async function copyIn(
       onPhase?.('indexing')
       setNumbers(database, copy.description, taken)
       for (const { sql } of triggers) database.own(sql)
-      refuseLoose(database, taken)
+      assertForeignKeys(database, taken)
       return rows
     })
   } finally {
@@ -82,7 +82,7 @@ async function loadTable(
     for (const row of rows) {
       if (row.length !== names.length)
         throw BackupIncompatible(`A row of the copy for the table "${name}" is not whole.`)
-      if (isHeader) refuseOthers(name, row, names)
+      if (isHeader) assertColumnNames(name, row, names)
       else take(name, () => insert(readings.map((read, at) => read(row[at] as CsvField))))
       isHeader = false
     }
@@ -96,7 +96,7 @@ const insertText = (name: string, columns: readonly { readonly name: string }[])
     : `insert into ${quoted(name)} (${columns.map((column) => quoted(column.name)).join(', ')})
        values (${columns.map(() => '?').join(', ')})`
 
-function refuseOthers(table: string, header: readonly CsvField[], names: readonly string[]): void {
+function assertColumnNames(table: string, header: readonly CsvField[], names: readonly string[]): void {
   if (header.every(({ text }, at) => text === names[at])) return
   throw BackupIncompatible(`The copy of the table "${table}" does not begin with the names of its columns.`)
 }
@@ -129,7 +129,7 @@ function setNumbers(database: SqliteDatabase, { engine, sequences }: CopyDescrip
   }
 }
 
-function refuseLoose(database: SqliteDatabase, tables: readonly SqliteTable[]): void {
+function assertForeignKeys(database: SqliteDatabase, tables: readonly SqliteTable[]): void {
   for (const { name } of tables) {
     if (database.own(`select 1 from pragma_foreign_key_check(?) limit 1`, [name]).length === 0) continue
     throw BackupIncompatible(`A row of the copy for the table "${name}" refers to one that is not there.`)

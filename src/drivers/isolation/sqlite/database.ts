@@ -22,7 +22,7 @@ export class SqliteDatabase {
   readonly #mayHost: Authorizer
   /** Whose statement runs: everything here is synchronous, so it is one at a time. */
   #isOwn = false
-  #refusal: string | undefined
+  #rejection: string | undefined
   #hasTemporary = false
   #isReadOnly = false
 
@@ -66,7 +66,7 @@ export class SqliteDatabase {
     const given = bound(read, values) as SQLOutputValue[]
     return this.#checked(() => {
       const statement = this.#database.prepare(text)
-      refuseTail(text, statement)
+      assertOneStatement(text, statement)
       const fields = statement.columns().map(({ name }) => ({ name }))
       const { command } = read
       if (fields.length === 0) {
@@ -133,9 +133,9 @@ export class SqliteDatabase {
     const { SQLITE_OK, SQLITE_DENY, SQLITE_INSERT } = this.#codes
     if (this.#isOwn) return SQLITE_OK
     this.#hasTemporary ||= action === SQLITE_INSERT && schema === 'temp' // whatever is made is first entered there
-    const refusal = this.#mayHost(action, first, second)
-    this.#refusal ??= refusal
-    return refusal === undefined ? SQLITE_OK : SQLITE_DENY
+    const rejection = this.#mayHost(action, first, second)
+    this.#rejection ??= rejection
+    return rejection === undefined ? SQLITE_OK : SQLITE_DENY
   }
 
   #asOurs<T>(work: () => T): T {
@@ -148,11 +148,11 @@ export class SqliteDatabase {
   }
 
   #checked<T>(work: () => T): T {
-    this.#refusal = undefined
+    this.#rejection = undefined
     try {
       return work()
     } catch (error) {
-      if (this.#refusal !== undefined) throw new SqliteError(NOT_ALLOWED, this.#refusal, error)
+      if (this.#rejection !== undefined) throw new SqliteError(NOT_ALLOWED, this.#rejection, error)
       throw sqliteError(error)
     }
   }
@@ -175,7 +175,7 @@ export class SqliteDatabase {
 }
 
 /** SQLite prepares the first statement of a text and leaves the rest. */
-function refuseTail(text: string, { sourceSQL }: StatementSync): void {
+function assertOneStatement(text: string, { sourceSQL }: StatementSync): void {
   if (!hasStatement(text.slice(sourceSQL.length))) return
   throw new SqliteError(SYNTAX_ERROR, 'cannot insert multiple commands into a prepared statement: send one at a time')
 }

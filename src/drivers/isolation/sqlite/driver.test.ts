@@ -11,7 +11,7 @@ import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { inTransaction } from '../../../testing/base/in-transaction.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { locationOf, provisioned } from '../roles/installation.fixture.ts'
-import { refuseWithoutAuthorizer, sqliteMemory } from './driver.ts'
+import { assertAuthorizerExists, sqliteMemory } from './driver.ts'
 
 const NOTES: TenantMigration = {
   name: '0001_notes',
@@ -853,7 +853,7 @@ describe('the driver', () => {
     vi.stubEnv('NODE_ENV', 'production')
     await expect(open()).rejects.toThrow('does not start with NODE_ENV=production')
     vi.unstubAllEnvs()
-    expect(() => refuseWithoutAuthorizer({ prepare: () => undefined }, 'v22.18.0')).toThrow(
+    expect(() => assertAuthorizerExists({ prepare: () => undefined }, 'v22.18.0')).toThrow(
       /needs Node 24\.10.* v22\.18\.0/,
     )
     await expect(

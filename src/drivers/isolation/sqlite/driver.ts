@@ -67,7 +67,7 @@ export function sqliteMemory(): IsolationDriver {
 
   const provision = async (location: StorageLocation): Promise<readonly string[]> => {
     const { migrator, storages } = started()
-    migrator.refuseSql()
+    migrator.assertNoSql()
     const known = storages.get(keyOf(location))
     if (known) {
       const applied = await migrator.install(known)
@@ -89,9 +89,9 @@ export function sqliteMemory(): IsolationDriver {
 
     async start(environment) {
       if (running) throw new Error('a driver serves one tenancy: make another with sqliteMemory()')
-      refuseProduction(process.env.NODE_ENV)
+      assertNotProduction(process.env.NODE_ENV)
       const sqlite = await import('node:sqlite')
-      refuseWithoutAuthorizer(sqlite.DatabaseSync.prototype)
+      assertAuthorizerExists(sqlite.DatabaseSync.prototype)
       running = { sqlite, environment, migrator: new SqliteMigrator(environment.migrations), storages: new Map() }
     },
 
@@ -105,7 +105,7 @@ export function sqliteMemory(): IsolationDriver {
 
     async migrate(location, options) {
       const { migrator } = started()
-      migrator.refuseSql()
+      migrator.assertNoSql()
       return migrator.up(storageOf(location), options)
     },
 
@@ -119,7 +119,7 @@ export function sqliteMemory(): IsolationDriver {
 
     async connect(location) {
       const storage = storageOf(location)
-      storage.refuseIfFenced()
+      storage.assertNotFenced()
       return new SqliteConnection(storage)
     },
 
@@ -150,8 +150,8 @@ export function sqliteMemory(): IsolationDriver {
 
     async import(location, copy, options) {
       const { migrator, storages } = started()
-      migrator.refuseSql()
-      migrator.refuseForeign(copy.description.migrations)
+      migrator.assertNoSql()
+      migrator.assertKnownMigrations(copy.description.migrations)
       if (storages.has(keyOf(location))) throw isThere()
       const imported = await made(location, async (storage) => {
         options.onPhase?.('making')
@@ -211,7 +211,7 @@ function limitsOf({ placements }: DriverEnvironment, { placement }: StorageLocat
   return found.connections
 }
 
-function refuseProduction(nodeEnv: string | undefined): void {
+function assertNotProduction(nodeEnv: string | undefined): void {
   if (nodeEnv !== 'production') return
   throw new Error(
     'sqlite-memory keeps tenants in the memory of one process, which loses them when it ends: it does not start with ' +
@@ -220,7 +220,7 @@ function refuseProduction(nodeEnv: string | undefined): void {
 }
 
 /** Without one, SQL could attach files. @param prototype that of DatabaseSync. */
-export function refuseWithoutAuthorizer(prototype: object, version = process.version): void {
+export function assertAuthorizerExists(prototype: object, version = process.version): void {
   if ('setAuthorizer' in prototype) return
   throw new Error(
     `sqlite-memory needs Node 24.10 or later, this is ${version}: node:sqlite cannot refuse ATTACH there (setAuthorizer)`,

@@ -9,7 +9,7 @@ import type { MigrateOptions } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
 import type { AppliedMigration } from '../../../tenants/tenant/schema-version.ts'
-import { appliedOf, inOrder, lastOf, pendingOf, type Ran, refuseForeign } from '../migrations/migration-set.ts'
+import { appliedOf, assertKnownMigrations, inOrder, lastOf, pendingOf, type Ran } from '../migrations/migration-set.ts'
 import { MIGRATIONS_TABLE } from './authorizer.ts'
 import { SqliteConnection } from './connection.ts'
 import { SqliteError } from './errors.ts'
@@ -28,8 +28,8 @@ export class SqliteMigrator {
   }
 
   /** Before anything is made: a set with SQL in it is refused, naming the first that is. */
-  refuseSql(): void {
-    for (const { name, up, down } of this.#migrations) if (isSql(up) || isSql(down)) throw sqlRefused(name)
+  assertNoSql(): void {
+    for (const { name, up, down } of this.#migrations) if (isSql(up) || isSql(down)) throw sqlRejection(name)
   }
 
   /** Brings a storage up to date. Returns everything it has now, in order. */
@@ -50,8 +50,8 @@ export class SqliteMigrator {
   }
 
   /** Throws `E_BACKUP_INCOMPATIBLE`, naming migrations that cannot be run here as they were. */
-  refuseForeign(copied: readonly AppliedMigration[]): void {
-    refuseForeign(this.#migrations, copied)
+  assertKnownMigrations(copied: readonly AppliedMigration[]): void {
+    assertKnownMigrations(this.#migrations, copied)
   }
 
   /** What a database says has been run in it, whether it is the same here or not. */
@@ -127,7 +127,7 @@ export class SqliteMigrator {
 }
 
 async function run(connection: SqliteConnection, name: string, direction: 'up' | 'down', step: Step): Promise<void> {
-  if (isSql(step)) throw sqlRefused(name)
+  if (isSql(step)) throw sqlRejection(name)
   try {
     await step(inside(connection))
   } catch (error) {
@@ -143,16 +143,16 @@ async function run(connection: SqliteConnection, name: string, direction: 'up' |
 
 /** Kysely over the transaction of the migrations, which is theirs to end. */
 function inside(connection: SqliteConnection): Kysely<any> {
-  const refused = async (): Promise<never> => {
+  const rejected = async (): Promise<never> => {
     throw new Error('a migration already runs in a transaction')
   }
-  const source = { id: '', execute: connection.query.bind(connection), begin: refused }
+  const source = { id: '', execute: connection.query.bind(connection), begin: rejected }
   return new Kysely<any>({ dialect: tenantDialect(() => source, 'sqlite') })
 }
 
 const isSql = (step: Step | undefined): step is string => typeof step === 'string'
 
-const sqlRefused = (name: string) =>
+const sqlRejection = (name: string) =>
   MigrationFailed(
     `The migration ${name} is written in SQL, which sqlite-memory does not run: ` +
       `write it as ${name}.ts with up(db) and down(db) over Kysely, or keep these tenants with a PostgreSQL driver.`,

@@ -84,7 +84,7 @@ export class SqliteStorage {
     this.#given?.()
   }
 
-  refuseIfFenced(): void {
+  assertNotFenced(): void {
     if (this.isFenced) throw StorageFenced('The storage of the tenant is closed.')
   }
 
@@ -138,7 +138,7 @@ export class SqliteStorage {
     if (this.#isGone) return
     this.#isGone = true
     const closed = new Error('the connections are closed')
-    this.#queue.refuseAll(closed)
+    this.#queue.rejectAll(closed)
     if (this.#isTaken) {
       await new Promise<void>((resolve) => {
         this.#given = resolve
@@ -149,7 +149,7 @@ export class SqliteStorage {
 
   #end(error: Error): void {
     this.#isGone = true
-    this.#queue.refuseAll(error)
+    this.#queue.rejectAll(error)
     this.database.close()
   }
 }

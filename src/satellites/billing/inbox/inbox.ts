@@ -198,7 +198,7 @@ async function sendEvents({ kernel }: BillingDependencies, eventIds: readonly st
 }
 
 /** What was refused for a tenant has its turn, as if nothing had been said of it: the tenant's customer is gone. */
-export async function sendRefused(dependencies: BillingDependencies, tenantId: string): Promise<void> {
+export async function sendRejected(dependencies: BillingDependencies, tenantId: string): Promise<void> {
   const { rows } = await dependencies.kernel.database.sql(
     `update multitenancy.billing_inbox set ${AS_NEW}, published_at = null, rejected_for = null where rejected_for = $1
      returning event_id as "eventId"`,

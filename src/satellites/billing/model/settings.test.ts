@@ -25,7 +25,7 @@ const optionsOf = ({ stripe = {}, more = {} }: Given): BillingOptions => ({
 })
 
 /** What the guard throws; undefined when it lets it through. */
-function refusal(given: Given): string | undefined {
+function rejection(given: Given): string | undefined {
   const isPlan = (name: string) => Object.hasOwn(PLANS.definitions, name)
   try {
     verifySettings(Options.parse(optionsOf(given)), { env: given.env ?? {}, isPlan })
@@ -38,34 +38,34 @@ function refusal(given: Given): string | undefined {
 
 describe('the guard', () => {
   test.each(TEST_KEYS)('refuses a test key in production: %s', (apiKey) => {
-    expect(refusal({ env: PRODUCTION, stripe: { apiKey } })).toMatch(/test key.*production.*use the live key/)
-    expect(refusal({ env: { ...PRODUCTION, ...ALLOWED }, stripe: { apiKey } })).toMatch(/test key/)
+    expect(rejection({ env: PRODUCTION, stripe: { apiKey } })).toMatch(/test key.*production.*use the live key/)
+    expect(rejection({ env: { ...PRODUCTION, ...ALLOWED }, stripe: { apiKey } })).toMatch(/test key/)
   })
 
   test.each(LIVE_KEYS)('refuses a live key outside of production, unless it is allowed: %s', (apiKey) => {
     const stripe = { apiKey }
     for (const NODE_ENV of [undefined, '', 'development', 'test', 'staging', 'Production', 'production ']) {
-      const message = refusal({ env: { NODE_ENV }, stripe })
+      const message = rejection({ env: { NODE_ENV }, stripe })
       expect(message).toMatch(/live key.*not production.*STRIPE_ALLOW_LIVE_IN_DEV=true/)
-      expect(refusal({ env: { NODE_ENV, ...ALLOWED }, stripe })).toBeUndefined()
+      expect(rejection({ env: { NODE_ENV, ...ALLOWED }, stripe })).toBeUndefined()
     }
     for (const almost of ['1', 'yes', 'TRUE', ' true', '']) {
-      expect(refusal({ env: { STRIPE_ALLOW_LIVE_IN_DEV: almost }, stripe })).toMatch(/live key/)
+      expect(rejection({ env: { STRIPE_ALLOW_LIVE_IN_DEV: almost }, stripe })).toMatch(/live key/)
     }
-    expect(refusal({ env: PRODUCTION, stripe })).toBeUndefined()
+    expect(rejection({ env: PRODUCTION, stripe })).toBeUndefined()
   })
 
   test.each(TEST_KEYS)('lets a test key through outside of production: %s', (apiKey) => {
     for (const NODE_ENV of [undefined, 'development', 'test', 'staging']) {
-      expect(refusal({ env: { NODE_ENV }, stripe: { apiKey } })).toBeUndefined()
+      expect(rejection({ env: { NODE_ENV }, stripe: { apiKey } })).toBeUndefined()
     }
   })
 
   test('wants a webhook secret, and takes several', () => {
-    expect(refusal({ stripe: { webhookSecret: undefined } })).toMatch(
+    expect(rejection({ stripe: { webhookSecret: undefined } })).toMatch(
       /webhookSecret is missing.*signing secret.*whsec_/,
     )
-    expect(refusal({ stripe: { webhookSecret: [SECRET, 'whsec_before'] } })).toBeUndefined()
+    expect(rejection({ stripe: { webhookSecret: [SECRET, 'whsec_before'] } })).toBeUndefined()
   })
 
   test.each([
@@ -81,22 +81,22 @@ describe('the guard', () => {
     'whsec_51 Abc',
     'whsec_ ',
   ])('refuses what is no webhook secret, alone or beside one: %j', (webhookSecret) => {
-    expect(refusal({ stripe: { webhookSecret } })).toMatch(/not a signing secret.*whsec_, without blanks/)
-    expect(refusal({ stripe: { webhookSecret: [SECRET, webhookSecret] } })).toMatch(/not a signing secret/)
+    expect(rejection({ stripe: { webhookSecret } })).toMatch(/not a signing secret.*whsec_, without blanks/)
+    expect(rejection({ stripe: { webhookSecret: [SECRET, webhookSecret] } })).toMatch(/not a signing secret/)
   })
 
   test('refuses plans that do not exist, and names them', () => {
     const products = { price_pro: 'pro', prod_gold: 'gold' }
-    expect(refusal({ more: { products } })).toMatch(/billing\.products: "prod_gold" names the plan "gold"/)
-    expect(refusal({ more: { defaultPlan: 'golden' } })).toMatch(/billing\.defaultPlan: there is no plan "golden"/)
-    expect(refusal({ more: { defaultPlan: 'free', products: { prod_scale: 'scale' } } })).toBeUndefined()
-    expect(refusal({ more: { products: { price_odd: 'toString' } } })).toMatch(/"toString"/)
+    expect(rejection({ more: { products } })).toMatch(/billing\.products: "prod_gold" names the plan "gold"/)
+    expect(rejection({ more: { defaultPlan: 'golden' } })).toMatch(/billing\.defaultPlan: there is no plan "golden"/)
+    expect(rejection({ more: { defaultPlan: 'free', products: { prod_scale: 'scale' } } })).toBeUndefined()
+    expect(rejection({ more: { products: { price_odd: 'toString' } } })).toMatch(/"toString"/)
   })
 
   test('refuses another server than the provider’s own in production', () => {
     const stripe = { apiKey: 'sk_live_51Abc', endpoint: 'http://127.0.0.1:12111' }
-    expect(refusal({ env: PRODUCTION, stripe })).toMatch(/endpoint is for tests/)
-    expect(refusal({ env: ALLOWED, stripe })).toBeUndefined()
+    expect(rejection({ env: PRODUCTION, stripe })).toMatch(/endpoint is for tests/)
+    expect(rejection({ env: ALLOWED, stripe })).toBeUndefined()
   })
 
   test('says what is wrong in the order in which it would do harm', () => {
@@ -124,7 +124,7 @@ describe('the guard', () => {
       ],
       [{ env: PRODUCTION, stripe: { ...wrong, apiKey: 'sk_live_1', webhookSecret: SECRET } }, /endpoint/],
     ]
-    for (const [given, message] of repaired) expect(refusal(given)).toMatch(message)
+    for (const [given, message] of repaired) expect(rejection(given)).toMatch(message)
   })
 
   test('is asked at the start: nothing runs that it refuses', async () => {

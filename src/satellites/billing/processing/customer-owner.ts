@@ -46,7 +46,7 @@ export class CustomerOwnerResolver {
     const { dependencies, customers, inbox, tenantDeletion } = this.#services
     if ((await customers.tenantOf(customerId)) === tenantId) return 'mapped' // or was, and is closed
     const mapped = await customers.map(tenantId, customerId)
-    if (mapped === 'taken') await this.#refuse(tenantId, customerId, context)
+    if (mapped === 'taken') await this.#reject(tenantId, customerId, context)
     if (mapped === 'foreign')
       dependencies.kernel.log.warn({ tenantId, customerId }, 'a customer of another tenant was refused')
     if (mapped === 'gone') await tenantDeletion.orphaned(customerId)
@@ -56,7 +56,7 @@ export class CustomerOwnerResolver {
     return mapped
   }
 
-  async #refuse(tenantId: string, customerId: string, { row: { eventId, publishedAt } }: EventContext): Promise<void> {
+  async #reject(tenantId: string, customerId: string, { row: { eventId, publishedAt } }: EventContext): Promise<void> {
     const { dependencies } = this.#services
     await queryOf(dependencies)
       .updateTable('billingInbox')

@@ -10,20 +10,20 @@ interface Thrown {
 }
 
 /** What is kept of an error: not the words of the provider, which may hold what a customer has typed. */
-interface Refusal extends Pick<Thrown, 'type' | 'code' | 'statusCode' | 'requestId'> {
+interface Rejection extends Pick<Thrown, 'type' | 'code' | 'statusCode' | 'requestId'> {
   /** A report whose answer was lost was sent again. */
   readonly isRepeated?: true
 }
 
-export function refusalOf(error: unknown): Refusal {
+export function rejectionOf(error: unknown): Rejection {
   const { type, code, statusCode, requestId, message = '' } = (error ?? {}) as Thrown
   const isRepeated =
     code === 'duplicate_meter_event' || (code === undefined && /already exists with identifier/i.test(message))
   return { type, code, statusCode, requestId, ...(isRepeated ? { isRepeated } : {}) }
 }
 
-export const causeOf = (error: unknown): Refusal | undefined =>
-  error instanceof PaymentsFault ? ((error.cause ?? undefined) as Refusal | undefined) : undefined
+export const causeOf = (error: unknown): Rejection | undefined =>
+  error instanceof PaymentsFault ? ((error.cause ?? undefined) as Rejection | undefined) : undefined
 
 const CODES: Readonly<Record<string, BillingErrorCode>> = {
   StripeAuthenticationError: 'authentication_failed',

@@ -19,7 +19,7 @@ import {
   type UsageReport,
 } from '../model/provider.ts'
 import { isLiveKey, type Settings, secretsOf } from '../model/settings.ts'
-import { causeOf, codeOf, refusalOf } from './errors.ts'
+import { causeOf, codeOf, rejectionOf } from './errors.ts'
 import { eventOf, signedText, toEvent } from './events.ts'
 import { toInvoice, toSubject, toSubscription } from './objects.ts'
 import { UsageReports } from './usage.ts'
@@ -234,9 +234,9 @@ export class StripePayments implements Payments {
       return await call(client)
     } catch (error) {
       const code = codeOf(error)
-      const refusal = refusalOf(error)
-      this.#log.warn({ code, provider: refusal }, 'the provider of payments has refused, or does not answer')
-      throw new PaymentsFault(code, { cause: code === 'unhandled' ? error : refusal })
+      const rejection = rejectionOf(error)
+      this.#log.warn({ code, provider: rejection }, 'the provider of payments has refused, or does not answer')
+      throw new PaymentsFault(code, { cause: code === 'unhandled' ? error : rejection })
     }
   }
 

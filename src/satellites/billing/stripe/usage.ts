@@ -37,19 +37,19 @@ export class UsageReports {
       payload: { stripe_customer_id: customerId, value: String(quantity) },
     }
     const key = randomUUID()
-    let isRefused = false
+    let isRejected = false
     this.#left.set(key, 0)
     try {
       await this.#call((client) =>
         client.billing.meterEvents.create(event, { idempotencyKey: key, maxNetworkRetries: 0 }).catch((error) => {
-          isRefused = isRefusal(error)
+          isRejected = isRejection(error)
           throw error
         }),
       )
     } catch (error) {
       if (causeOf(error)?.isRepeated) return
       const left = this.#left.get(key) ?? 0
-      if (left > 1 || (left === 1 && !isRefused)) throw error
+      if (left > 1 || (left === 1 && !isRejected)) throw error
       const { code, cause } = faultOf(error)
       throw new UsageNotTaken(code, { cause })
     } finally {
@@ -71,7 +71,7 @@ interface Unreached {
 }
 
 /** Whether a request was answered with a refusal, or had nobody to go to. With 408 and 409 it may be at work for another one. */
-function isRefusal({ statusCode, detail }: Failure): boolean {
+function isRejection({ statusCode, detail }: Failure): boolean {
   if (statusCode === undefined) return isUnreached(detail)
   return statusCode >= 400 && statusCode < 500 && statusCode !== 408 && statusCode !== 409
 }

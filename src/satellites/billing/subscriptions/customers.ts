@@ -2,7 +2,7 @@
 import { recordChange } from '../../../kernel/events/changes.ts'
 import { DAY_MS } from '../../../kernel/store/counters.ts'
 import { assertTenantOpen, tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
-import { sendRefused } from '../inbox/inbox.ts'
+import { sendRejected } from '../inbox/inbox.ts'
 import { type BillingDependencies, lockCustomer, queryOf } from '../model/dependencies.ts'
 import { PaymentsFault } from '../model/provider.ts'
 import type { CustomerRow } from '../model/tables.ts'
@@ -164,7 +164,7 @@ export class Customers {
     for (const { tenantId } of rows) {
       const target = `tenant:${tenantId}`
       await recordChange(events, { action: 'billing.unmap', tenantId, target, before: { customerId }, after: null })
-      if (closedAs === 'deleted') await sendRefused(this.#dependencies, tenantId)
+      if (closedAs === 'deleted') await sendRejected(this.#dependencies, tenantId)
     }
   }
 

@@ -6,7 +6,7 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { NOTES, openWorld } from '../../../../test/support/two-servers.ts'
 import { directory } from '../../../drivers/archives/directory.ts'
 import { bytesOf, unpacked } from './archive.fixture.ts'
-import { backedUp, believed, refused } from './refused-archives.fixture.ts'
+import { backedUp, believed, rejected } from './rejected-archives.fixture.ts'
 
 describe('an encrypted archive', () => {
   test('is decrypted by its key and by nobody else, and downloads as it was before it was encrypted', async () => {
@@ -35,7 +35,7 @@ describe('an encrypted archive', () => {
     bytes[bytes.length - 30] = (bytes[bytes.length - 30] ?? 0) ^ 1
     await writeFile(file, bytes)
     await believed(world, { ...backup, file })
-    expect(await refused(world, 'acme', { ...backup, file })).toMatch(/^E_BACKUP_INCOMPATIBLE: .*cannot be opened/)
+    expect(await rejected(world, 'acme', { ...backup, file })).toMatch(/^E_BACKUP_INCOMPATIBLE: .*cannot be opened/)
     await rm(path, { recursive: true })
   })
 })

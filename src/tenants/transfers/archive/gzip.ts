@@ -75,7 +75,7 @@ export async function* gunzipped(chunks: AsyncIterable<Uint8Array>): AsyncGenera
   try {
     for await (const piece of gunzip as AsyncIterable<Buffer>) yield piece
   } catch (error) {
-    throw failure ? failure.error : refusal(error)
+    throw failure ? failure.error : rejection(error)
   } finally {
     gunzip.destroy()
     await feeding
@@ -84,7 +84,7 @@ export async function* gunzipped(chunks: AsyncIterable<Uint8Array>): AsyncGenera
   if (gunzip.bytesWritten < given) throw altered('something follows its end')
 }
 
-function refusal(error: unknown): unknown {
+function rejection(error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'Z_BUF_ERROR') return truncated(error)
   return code === 'Z_DATA_ERROR' || code === 'Z_NEED_DICT' ? altered('it does not decompress', error) : error

@@ -21,12 +21,12 @@ export const clone: TransferHandler = {
     if (!withData) {
       const location = await stagedStorage.begin(attempt)
       await attempt.phase('making')
-      const refuseGivenUp = () => stagedStorage.assertMaking(location)
+      const assertNotAbandoned = () => stagedStorage.assertMaking(location)
       return activate(
         dependencies,
         attempt,
         location,
-        await storage.driver(location.isolation).provision(location, { refuseGivenUp }),
+        await storage.driver(location.isolation).provision(location, { assertNotAbandoned }),
       )
     }
     const filled = await storage

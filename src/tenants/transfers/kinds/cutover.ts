@@ -67,7 +67,7 @@ export async function switchTo(
     const version = await versionOnArrival({ database, versions, changes }, driver, location, migrations)
     const row = await lockedRow(dependencies, from.id)
     await attempt.hold()
-    if (row.status !== 'active' && row.status !== 'suspended') throw refusal(row)
+    if (row.status !== 'active' && row.status !== 'suspended') throw rejection(row)
     if (row.epoch !== from.epoch) throw new Error('the tenant has got other storage meanwhile')
     if (row.status === 'suspended') await driver.fence(location)
     await close(dependencies, attempt, row)
@@ -153,5 +153,5 @@ async function isUnresponsive(storage: Storage, location: StorageLocation): Prom
   return true
 }
 
-const refusal = ({ id, status }: TenantRow) =>
+const rejection = ({ id, status }: TenantRow) =>
   TenantState(`The tenant "${id}" is ${status}; its storage cannot be replaced.`, { extras: { from: status } })

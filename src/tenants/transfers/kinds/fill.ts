@@ -31,7 +31,7 @@ async function imports({ storage, stagedStorage, changes }: FillDependencies, at
     const location = await stagedStorage.begin(attempt)
     await attempt.phase('making')
     const driver = storage.driver(location.isolation)
-    const options = { ...attempt.options, refuseGivenUp: () => stagedStorage.assertMaking(location) }
+    const options = { ...attempt.options, assertNotAbandoned: () => stagedStorage.assertMaking(location) }
     try {
       return { location, imported: await driver.import(location, copy, options) }
     } catch (error) {

@@ -13,4 +13,4 @@ export const REFUSED_SETTINGS = {
 } as const
 
 /** Gives an object these settings, and returns it: for everything of a tenant that a library could be given. */
-export const refuseSettings = <Target extends object>(target: Target): Target => Object.assign(target, REFUSED_SETTINGS)
+export const rejectSettings = <Target extends object>(target: Target): Target => Object.assign(target, REFUSED_SETTINGS)

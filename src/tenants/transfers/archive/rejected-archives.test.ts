@@ -2,7 +2,7 @@
 import { copyFile, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { ISOLATIONS, openWorld, type World } from '../../../../test/support/two-servers.ts'
-import { backedUp, believed, everyJson, refused, repacked } from './refused-archives.fixture.ts'
+import { backedUp, believed, everyJson, rejected, repacked } from './rejected-archives.fixture.ts'
 
 let world: World
 beforeAll(async () => {
@@ -21,9 +21,9 @@ describe('a tenant is not restored from an archive', () => {
     const { id, backup } = await prepared('cut', isolation)
     const bytes = await readFile(backup.file)
     await truncate(backup.file, bytes.length - 20)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*(cut off|incomplete|ends|truncated)/i)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*(cut off|incomplete|ends|truncated)/i)
     await believed(world, backup)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: /)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: /)
   })
 
   test('that was altered', async () => {
@@ -31,20 +31,20 @@ describe('a tenant is not restored from an archive', () => {
     const bytes = await readFile(backup.file)
     bytes[4] = (bytes[4] ?? 0) ^ 1 // in the head of the first member, where it means nothing: only the hash of the whole tells
     await writeFile(backup.file, bytes)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*altered/)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*altered/)
   })
 
   test.each(ISOLATIONS)('whose rows and recorded digest were altered: %s', async (isolation) => {
     const { id, backup } = await prepared('forged', isolation)
     await repacked(backup, (files) => files.set('data/notes.csv', 'id,text\n1,forged\n2,second\n'))
     await believed(world, backup)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*notes/)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*notes/)
   })
 
   test('that is gone', async () => {
     const { id, backup } = await prepared('gone')
     await rm(backup.file)
-    expect(await refused(world, id, backup)).toMatch(/^E_ARCHIVE_MISSING: /)
+    expect(await rejected(world, id, backup)).toMatch(/^E_ARCHIVE_MISSING: /)
   })
 
   test('that is another tenant’s', async () => {
@@ -52,17 +52,17 @@ describe('a tenant is not restored from an archive', () => {
     const other = await prepared('theirs')
     await copyFile(other.backup.file, backup.file)
     await believed(world, backup)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*(tenant|backup)/)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*(tenant|backup)/)
   })
 
   test('that another program made', async () => {
     const { id, backup } = await prepared('foreign')
     await repacked(backup, (files) => files.delete('archive.json'))
     await believed(world, backup)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: /)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: /)
     await writeFile(backup.file, 'no archive at all')
     await believed(world, backup)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: /)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: /)
   })
 
   test('of a newer format', async () => {
@@ -74,7 +74,7 @@ describe('a tenant is not restored from an archive', () => {
       }),
     )
     await believed(world, backup)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*newer.*2/)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*newer.*2/)
   })
 
   test('of migrations that are not known here, or have been edited since', async () => {
@@ -84,7 +84,7 @@ describe('a tenant is not restored from an archive', () => {
       everyJson((json) => json.migrations.push({ name: '0009_later', checksum: '9' })),
     )
     await believed(world, backup)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*0009_later/)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*0009_later/)
     const edited = await prepared('edited')
     await repacked(
       edited.backup,
@@ -93,7 +93,7 @@ describe('a tenant is not restored from an archive', () => {
       }),
     )
     await believed(world, edited.backup)
-    expect(await refused(world, edited.id, edited.backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*0001_notes/)
+    expect(await rejected(world, edited.id, edited.backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*0001_notes/)
   })
 
   test.each(ISOLATIONS)('with a column that the tables do not have: %s', async (isolation) => {
@@ -105,6 +105,6 @@ describe('a tenant is not restored from an archive', () => {
       }),
     )
     await believed(world, backup)
-    expect(await refused(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*(body|notes)/)
+    expect(await rejected(world, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*(body|notes)/)
   })
 })

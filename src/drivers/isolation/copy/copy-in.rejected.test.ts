@@ -48,7 +48,7 @@ beforeAll(async () => {
 })
 
 /** Checks the message of a refused copy, and that its storage is gone. */
-async function refusal(what: TenantCopy, kind: Kind = 'schema-pg', by = here.side.drivers[kind]): Promise<string> {
+async function rejection(what: TenantCopy, kind: Kind = 'schema-pg', by = here.side.drivers[kind]): Promise<string> {
   const at = locationOf('refused', kind)
   const error = await take(at, what, by).catch((error) => error)
   expect(error).toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
@@ -68,8 +68,8 @@ describe('a copy is refused, and nothing of it is left,', () => {
     const unknown = described({ migrations: [...migrations, { name: '0009_theirs', checksum: 'z' }] })
     const edited = described({ migrations: migrations.with(1, { name: '0002_rows', checksum: 'other' }) })
     for (const kind of OWN) {
-      expect(await refusal(replayed(unknown), kind)).toMatch(/not known here: 0009_theirs/)
-      expect(await refusal(replayed(edited), kind)).toMatch(/changed since: 0002_rows/)
+      expect(await rejection(replayed(unknown), kind)).toMatch(/not known here: 0009_theirs/)
+      expect(await rejection(replayed(edited), kind)).toMatch(/changed since: 0002_rows/)
     }
     const { rowCount } = await here.client.query('select from pg_database where datname = $1', [
       locationOf('refused', 'database-pg').locator,
@@ -84,8 +84,8 @@ describe('a copy is refused, and nothing of it is left,', () => {
     const tables = here.copy.description.tables.map((table) =>
       table.name === 'hens' ? { ...table, columns: [...table.columns, { name: 'beak', type: 'text' }] } : table,
     )
-    expect(await refusal(replayed(described({ tables })))).toMatch(/no column "beak" in the table "hens"/)
-    expect(await refusal(replayed(described({ migrations: migrations.slice(0, 2) })))).toMatch(
+    expect(await rejection(replayed(described({ tables })))).toMatch(/no column "beak" in the table "hens"/)
+    expect(await rejection(replayed(described({ migrations: migrations.slice(0, 2) })))).toMatch(
       /no column "later" in the table "people"/,
     )
   })
@@ -107,7 +107,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
       /"rented" is refused by its constraint "rented_during_excl"/,
     ],
   ])('when %s', async (_, table, csv, expected) => {
-    expect(await refusal(replayed(changed(few, table, csv)), 'schema-pg', fewDriver)).toMatch(expected)
+    expect(await rejection(replayed(changed(few, table, csv)), 'schema-pg', fewDriver)).toMatch(expected)
   })
 
   test('when it is not whole', async () => {
@@ -121,9 +121,9 @@ describe('a copy is refused, and nothing of it is left,', () => {
         },
       }
     }
-    expect(await refusal(upTo(3), 'schema-pg', fewDriver)).toMatch(/ends before the table "people"/)
+    expect(await rejection(upTo(3), 'schema-pg', fewDriver)).toMatch(/ends before the table "people"/)
     expect(
-      await refusal({
+      await rejection({
         ...replayed(here.copy),
         totals: async () => here.copy.totals.map((one) => ({ ...one, rows: one.rows + 1 })),
       }),
@@ -134,9 +134,9 @@ describe('a copy is refused, and nothing of it is left,', () => {
         for (let n = 0; n < 2; n++) yield* replayed(few).tables()
       },
     }
-    expect(await refusal(twice, 'schema-pg', fewDriver)).toMatch(/has the table "eggs" twice/)
+    expect(await rejection(twice, 'schema-pg', fewDriver)).toMatch(/has the table "eggs" twice/)
     const empty = changed(here.copy, 'nothing', '')
-    expect(await refusal(replayed(empty))).toMatch(/"nothing" is not whole/)
+    expect(await rejection(replayed(empty))).toMatch(/"nothing" is not whole/)
   })
 
   test.each(OWN)('when %s has the storage already, which stays as it is', async (kind) => {

@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { createGuard } from '../guard/guard.ts'
-import { REFUSED_SETTINGS } from './refused-settings.ts'
+import { REFUSED_SETTINGS } from './rejected-settings.ts'
 
 let world: TestTenancy<[]>
 const objects = new Map<string, object>()

@@ -54,7 +54,7 @@ export const everyJson = (edit: (json: any) => unknown) => (files: Files) => {
   files.set('manifest.json', JSON.stringify(manifest))
 }
 
-export async function refused(of: World, id: string, backup: Backed): Promise<string> {
+export async function rejected(of: World, id: string, backup: Backed): Promise<string> {
   const { database } = of.tenancy.kernel
   const state = async () => ({
     row: (await database.sql('select epoch, locator, status, held_by from multitenancy.tenants where id = $1', [id]))
