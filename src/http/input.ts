@@ -1,9 +1,9 @@
-/** What comes in, parsed by an operation's schemas: path, query, body. Every fault is named with its path. */
+/** What comes in, parsed by an operation's schemas: path, query, body. Every error is named with its path. */
 import { z } from 'zod'
 import type { Input } from '../kernel/api/operation.ts'
-import { type InputFault, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/base/errors.ts'
+import { type InputError, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/base/errors.ts'
 import { isStorable } from '../kernel/base/postgres-text.ts'
-import { faultsOf } from '../kernel/base/validate.ts'
+import { validationErrorsOf } from '../kernel/base/validate.ts'
 import type { AnyOperation } from '../tenancy/satellite.ts'
 import { parseJson } from './json.ts'
 import { InvalidJson, PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
@@ -23,22 +23,22 @@ export function parseInput(
   text: string,
   request: Request,
 ): Input<any, any, any> {
-  const faults: InputFault[] = []
+  const errors: InputError[] = []
   const parse = (schema: z.ZodType, value: unknown) => {
     const result = schema.safeParse(value)
-    if (!result.success) faults.push(...faultsOf(result.error))
+    if (!result.success) errors.push(...validationErrorsOf(result.error))
     return result.data
   }
   const input = {
     params: operation.params ? parse(operation.params, storable(params)) : {},
-    query: parse(operation.query ?? NOTHING, queryOf(url, faults)),
+    query: parse(operation.query ?? NOTHING, queryOf(url, errors)),
     body: HAS_BODY.has(operation.method) ? parseBody(operation, text, request, parse) : undefined,
     headers: request.headers,
     get signal() {
       return request.signal
     },
   }
-  if (faults.length > 0) throw invalid(faults)
+  if (errors.length > 0) throw invalid(errors)
   return input
 }
 
@@ -117,14 +117,14 @@ function parseBody(
   return parse(operation.body ?? NOTHING, parseJson(text))
 }
 
-function queryOf(url: URL | string, faults: InputFault[]): Record<string, string> {
+function queryOf(url: URL | string, errors: InputError[]): Record<string, string> {
   const text = typeof url === 'string' ? url : url.href
   const start = text.indexOf('?')
   if (start < 0) return {}
   const query: Record<string, string> = {}
   for (const [key, value] of new URLSearchParams(text.slice(start).split('#')[0])) {
-    if (Object.hasOwn(query, key)) faults.push({ path: key, message: 'given twice' })
-    else if (!isStorable(value)) faults.push({ path: key, message: 'holds NUL' })
+    if (Object.hasOwn(query, key)) errors.push({ path: key, message: 'given twice' })
+    else if (!isStorable(value)) errors.push({ path: key, message: 'holds NUL' })
     Object.defineProperty(query, key, { value, enumerable: true, configurable: true, writable: true })
   }
   return query

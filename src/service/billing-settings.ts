@@ -104,7 +104,7 @@ const secretsIn = ({ STRIPE_WEBHOOK_SECRET = '' }: FromEnvironment): string[] =>
   STRIPE_WEBHOOK_SECRET.split(',').flatMap((secret) => secret.trim() || [])
 
 /** What no key can know alone. @param plans the names of those that there are, where that is known */
-export function billingFaults(billing: Billing, env: FromEnvironment, plans: readonly string[] | undefined): string[] {
+export function billingErrors(billing: Billing, env: FromEnvironment, plans: readonly string[] | undefined): string[] {
   const { stripe, products, defaultPlan } = billingOf(billing, env)
   const { apiKey, webhookSecret } = stripe
   const isKey = apiKey === undefined || ApiKey.safeParse(apiKey).success
@@ -117,7 +117,7 @@ export function billingFaults(billing: Billing, env: FromEnvironment, plans: rea
   const wrong = plans ? named.filter(({ plan }) => !plans.includes(plan)) : []
   return [
     ...(apiKey === undefined ? ['STRIPE_API_KEY or billing.stripe.apiKey: billing needs one'] : []),
-    ...(isKey ? modeFaults(apiKey, env) : [`STRIPE_API_KEY: ${NOT_A_KEY}`]),
+    ...(isKey ? modeErrors(apiKey, env) : [`STRIPE_API_KEY: ${NOT_A_KEY}`]),
     ...(webhookSecret === undefined
       ? ['STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret: billing needs one']
       : []),
@@ -127,7 +127,7 @@ export function billingFaults(billing: Billing, env: FromEnvironment, plans: rea
 }
 
 /** A key of the wrong mode: test money in production, or real cards outside of it. */
-function modeFaults(apiKey = '', { STRIPE_API_KEY, NODE_ENV, STRIPE_ALLOW_LIVE_IN_DEV }: FromEnvironment): string[] {
+function modeErrors(apiKey = '', { STRIPE_API_KEY, NODE_ENV, STRIPE_ALLOW_LIVE_IN_DEV }: FromEnvironment): string[] {
   const where = STRIPE_API_KEY === undefined ? 'billing.stripe.apiKey' : 'STRIPE_API_KEY'
   const isLive = /^(sk|rk)_live_/.test(apiKey)
   if (NODE_ENV === 'production') {

@@ -37,7 +37,7 @@ const load = async (content: object, env: Record<string, string> = {}): Promise<
   await writeFile(file, JSON.stringify(content))
   return loadConfig({ env, directory, file, satellites })
 }
-const faultsOf = async (loading: Promise<unknown>): Promise<string[]> => {
+const errorsOf = async (loading: Promise<unknown>): Promise<string[]> => {
   const error = await loading.then(
     () => undefined,
     (reason: Error) => reason,
@@ -72,15 +72,15 @@ describe('the configuration', () => {
       'STRIPE_API_KEY or billing.stripe.apiKey: billing needs one',
       'STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret: billing needs one',
     ]
-    expect(await faultsOf(load({ billing: { products } }))).toEqual(missing)
-    expect(await faultsOf(load({ billing: { products }, satellites: { billing: false } }))).toEqual([])
-    expect(await faultsOf(load({ billing: {} }, key))).toEqual([expect.stringMatching(/^<file>: billing\.products: /)])
+    expect(await errorsOf(load({ billing: { products } }))).toEqual(missing)
+    expect(await errorsOf(load({ billing: { products }, satellites: { billing: false } }))).toEqual([])
+    expect(await errorsOf(load({ billing: {} }, key))).toEqual([expect.stringMatching(/^<file>: billing\.products: /)])
   })
 
   test('plans that do not exist, and a key that is none, are told', async () => {
     const billing = { products: { price_1: 'gold', price_2: 'pro' }, defaultPlan: 'silver' }
     const words = (plan: string) => `there is no plan "${plan}", only free, pro, enterprise`
-    expect(await faultsOf(load({ billing }, { ...key, STRIPE_API_KEY: 'pk_test_1' }))).toEqual([
+    expect(await errorsOf(load({ billing }, { ...key, STRIPE_API_KEY: 'pk_test_1' }))).toEqual([
       'STRIPE_API_KEY: not a secret or restricted key like sk_test_…',
       `billing.products.price_1: ${words('gold')}`,
       `billing.defaultPlan: ${words('silver')}`,
@@ -89,8 +89,8 @@ describe('the configuration', () => {
       defaultPlan: 'gold',
       definitions: { gold: { limits: {} }, pro: { limits: {} }, silver: { limits: {} } },
     }
-    expect(await faultsOf(load({ billing, plans }, key))).toEqual([])
-    expect(await faultsOf(load({ billing, plans: { defaultPlan: 'gold' } }, key))).toEqual([
+    expect(await errorsOf(load({ billing, plans }, key))).toEqual([])
+    expect(await errorsOf(load({ billing, plans: { defaultPlan: 'gold' } }, key))).toEqual([
       expect.stringMatching(/^<file>: plans\.definitions: /),
     ])
   })
@@ -99,11 +99,11 @@ describe('the configuration', () => {
     const words = 'not a signing secret: those begin with whsec_, without blanks in or around them'
     for (const webhookSecret of [' whsec_1 ', 'whsec_1\n', 'whsec_', '', ['whsec_1', 'whsec_2 '], 'sk_test_1']) {
       const billing = { stripe: { apiKey: 'sk_test_1', webhookSecret }, products }
-      expect(await faultsOf(load({ billing }))).toEqual([`billing.stripe.webhookSecret: ${words}`])
-      expect(await faultsOf(load({ billing }, key))).toEqual([])
+      expect(await errorsOf(load({ billing }))).toEqual([`billing.stripe.webhookSecret: ${words}`])
+      expect(await errorsOf(load({ billing }, key))).toEqual([])
     }
     for (const STRIPE_WEBHOOK_SECRET of ['whsec_1 whsec_2', 'whsec_1,none', 'whsec_']) {
-      expect(await faultsOf(load({ billing: { products } }, { ...key, STRIPE_WEBHOOK_SECRET }))).toEqual([
+      expect(await errorsOf(load({ billing: { products } }, { ...key, STRIPE_WEBHOOK_SECRET }))).toEqual([
         `STRIPE_WEBHOOK_SECRET: ${words}`,
       ])
     }
@@ -119,7 +119,7 @@ describe('the configuration', () => {
       onTenantDelete: 'forget',
       price: 1,
     }
-    const faults = await faultsOf(load({ billing, health: { critical: ['weather'] } }, { PORT: 'many' }))
+    const errors = await errorsOf(load({ billing, health: { critical: ['weather'] } }, { PORT: 'many' }))
     const at = (path: string) => expect.stringMatching(new RegExp(`^<file>: ${path.replaceAll('.', '\\.')}\\b`))
     for (const path of [
       'billing.stripe.apiKey',
@@ -136,14 +136,14 @@ describe('the configuration', () => {
       'billing',
       'health.critical',
     ]) {
-      expect(faults).toContainEqual(at(path))
+      expect(errors).toContainEqual(at(path))
     }
-    expect(faults).toContainEqual(expect.stringMatching(/^PORT: /))
+    expect(errors).toContainEqual(expect.stringMatching(/^PORT: /))
   })
 
   test('a check of billing is one only where there is billing', async () => {
     const health = { critical: ['billing'] }
-    expect(await faultsOf(load({ health }))).toEqual([expect.stringContaining('there is no check "billing"')])
+    expect(await errorsOf(load({ health }))).toEqual([expect.stringContaining('there is no check "billing"')])
     expect((await load({ health, billing: { products } }, key)).health).toEqual(health)
   })
 })
@@ -237,9 +237,9 @@ describe('the service', () => {
 
   test('a key of the wrong mode is a fault of the configuration, reported with the others', async () => {
     const env = { STRIPE_API_KEY: 'sk_live_1', STRIPE_WEBHOOK_SECRET: 'none', DATABASE_URL: database.url }
-    const faults = await load(configured(), env).catch(({ message }) => message)
-    expect(faults).toContain('STRIPE_API_KEY: a live key, and NODE_ENV is not production')
-    expect(faults).toContain('STRIPE_WEBHOOK_SECRET: ')
+    const errors = await load(configured(), env).catch(({ message }) => message)
+    expect(errors).toContain('STRIPE_API_KEY: a live key, and NODE_ENV is not production')
+    expect(errors).toContain('STRIPE_WEBHOOK_SECRET: ')
     const allowed = { ...env, STRIPE_WEBHOOK_SECRET: 'whsec_1', STRIPE_ALLOW_LIVE_IN_DEV: 'true' }
     await expect(load(configured(), allowed)).resolves.toMatchObject({ databaseUrl: database.url })
     const production = { ...env, STRIPE_API_KEY: 'sk_test_1', NODE_ENV: 'production' }

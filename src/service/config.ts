@@ -12,8 +12,8 @@ import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { rejectedInProduction } from '../kernel/egress/production.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
-import { billingFaults, billingOf } from './billing-settings.ts'
-import { placementFaults } from './isolation-settings.ts'
+import { billingErrors, billingOf } from './billing-settings.ts'
+import { placementErrors } from './isolation-settings.ts'
 import { CHECKS, Environment, File } from './settings.ts'
 
 const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json']
@@ -42,8 +42,8 @@ export interface ServiceConfig extends Omit<FileConfig, 'prefix' | 'adminTokens'
 }
 
 export class ConfigurationError extends Error {
-  constructor(faults: readonly string[]) {
-    super(`the configuration is not valid:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
+  constructor(errors: readonly string[]) {
+    super(`the configuration is not valid:\n${errors.map((fault) => `  ${fault}`).join('\n')}`)
   }
 }
 
@@ -58,7 +58,7 @@ export interface ConfigSource {
 
 type KnownSatellite = Pick<Satellite, 'name' | 'checks'>
 
-/** Throws ConfigurationError with every fault of file and environment. */
+/** Throws ConfigurationError with every error of file and environment. */
 export async function loadConfig({
   env: given = process.env,
   directory = process.cwd(),
@@ -73,16 +73,16 @@ export async function loadConfig({
   const valid = fault === undefined ? validKeys(content) : {}
   const where = path ? `${path}: ` : ''
   const migrations = migrationsOf(valid, path ? dirname(path) : directory)
-  const faults = [
-    ...(environment.success ? [] : faultsOf(environment.error, '')),
+  const errors = [
+    ...(environment.success ? [] : validationErrorsOf(environment.error, '')),
     ...(fault === undefined ? [] : [`${where}${fault}`]),
-    ...(fault !== undefined || parsed.success ? [] : faultsOf(parsed.error, where)),
-    ...faultsBetween(valid, env.TENANTRY_ADMIN_TOKEN, migrations, satellites).map((words) => `${where}${words}`),
-    ...(valid.billing && valid.satellites?.billing !== false ? billingFaults(valid.billing, env, plansOf(valid)) : []),
+    ...(fault !== undefined || parsed.success ? [] : validationErrorsOf(parsed.error, where)),
+    ...errorsBetween(valid, env.TENANTRY_ADMIN_TOKEN, migrations, satellites).map((words) => `${where}${words}`),
+    ...(valid.billing && valid.satellites?.billing !== false ? billingErrors(valid.billing, env, plansOf(valid)) : []),
     ...(env.NODE_ENV === 'production' ? missingInProduction(env, fault === undefined ? content : undefined) : []),
     ...(env.NODE_ENV === 'production' ? rejectedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
   ]
-  if (faults.length > 0 || !environment.success || !parsed.success) throw new ConfigurationError(faults)
+  if (errors.length > 0 || !environment.success || !parsed.success) throw new ConfigurationError(errors)
 
   const settings = environment.data
   const { prefix, adminTokens = [], ...rest } = parsed.data
@@ -126,7 +126,7 @@ async function read(path: string): Promise<{ content: unknown; fault?: string }>
   }
 }
 
-const faultsOf = (error: z.ZodError, where: string): string[] =>
+const validationErrorsOf = (error: z.ZodError, where: string): string[] =>
   error.issues.map(({ path, message }) => `${where}${path.map(String).join('.') || '(whole)'}: ${message}`)
 
 /** A fault in one key must not hide those of the others. */
@@ -149,29 +149,29 @@ const migrationsOf = ({ migrations }: Partial<FileConfig>, directory: string): F
 const tokenOf = (token: string | undefined): AdminToken[] => (token ? [{ name: 'admin', token }] : [])
 
 /** What no key can know alone. */
-function faultsBetween(
+function errorsBetween(
   { adminTokens = [], placements = {}, health, billing, satellites: switches = {} }: Partial<FileConfig>,
   givenToken: string | undefined,
   migrations: FileConfig['migrations'],
   satellites: readonly KnownSatellite[] | undefined,
 ): string[] {
-  const faults: string[] = []
+  const errors: string[] = []
   const tokens = [...tokenOf(givenToken), ...adminTokens]
-  for (const { name } of repeated(tokens, 'name')) faults.push(`adminTokens: two are named "${name}"`)
-  for (const { name } of repeated(tokens, 'token')) faults.push(`adminTokens: the token of "${name}" is another's too`)
-  if (typeof migrations === 'string' && !isFolder(migrations)) faults.push(`migrations: no folder ${migrations}`)
-  if (!satellites) return faults
+  for (const { name } of repeated(tokens, 'name')) errors.push(`adminTokens: two are named "${name}"`)
+  for (const { name } of repeated(tokens, 'token')) errors.push(`adminTokens: the token of "${name}" is another's too`)
+  if (typeof migrations === 'string' && !isFolder(migrations)) errors.push(`migrations: no folder ${migrations}`)
+  if (!satellites) return errors
   const names = satellites.map(({ name }) => name)
   for (const name of Object.keys(switches)) {
-    if (!names.includes(name)) faults.push(`satellites: there is no satellite "${name}", only ${names.join(', ')}`)
+    if (!names.includes(name)) errors.push(`satellites: there is no satellite "${name}", only ${names.join(', ')}`)
   }
   const isOn = (name: string) => switches[name] !== false && (name !== 'billing' || billing !== undefined)
   const on = satellites.filter(({ name }) => isOn(name))
   const checks = [...CHECKS, ...on.flatMap((satellite) => Object.keys(satellite.checks ?? {}))]
   for (const name of health?.critical ?? []) {
-    if (!checks.includes(name)) faults.push(`health.critical: there is no check "${name}", only ${checks.join(', ')}`)
+    if (!checks.includes(name)) errors.push(`health.critical: there is no check "${name}", only ${checks.join(', ')}`)
   }
-  return [...faults, ...placementFaults(placements)]
+  return [...errors, ...placementErrors(placements)]
 }
 
 const repeated = (tokens: readonly AdminToken[], by: 'name' | 'token'): AdminToken[] =>

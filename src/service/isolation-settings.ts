@@ -75,7 +75,7 @@ export const PlacementSettings = z.strictObject({
 })
 
 /** What no key can know alone. */
-export function placementFaults(placements: Readonly<Record<string, z.output<typeof PlacementSettings>>>): string[] {
+export function placementErrors(placements: Readonly<Record<string, z.output<typeof PlacementSettings>>>): string[] {
   return Object.entries(placements).flatMap(([name, { url, ...placement }]) => {
     const faults = settingFaults(placement).map((fault) => `placements.${name}.${fault}`)
     if (name === 'main' && url) faults.push('placements.main.url: it is that of the backoffice: set DATABASE_URL')

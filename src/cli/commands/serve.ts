@@ -22,7 +22,7 @@ export async function serve(
     signal,
     logger: (hasReadableLogs ? readableLogger : jsonLogger)(config.logLevel, context),
   })
-  const uncaught = uncaughtFault(service, context)
+  const uncaught = uncaughtError(service, context)
   try {
     if (context.env.NODE_ENV === 'production') {
       service.tenancy.kernel.log.info(`Tenantry ${VERSION} is ready at ${service.url}`)
@@ -59,7 +59,7 @@ const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
 }
 
 /** Rejects with the first exception that no code catches: the service cannot continue. Logs all faults, also while the process drains. */
-function uncaughtFault({ tenancy }: Service, context: ProcessContext): Promise<never> {
+function uncaughtError({ tenancy }: Service, context: ProcessContext): Promise<never> {
   const { log } = tenancy.kernel
   const { promise, reject } = Promise.withResolvers<never>()
   promise.catch(() => undefined) // serve waits for it until it stops; a later exception is only logged

@@ -81,13 +81,13 @@ export const DependencyUnavailable = defineError('E_DEPENDENCY_UNAVAILABLE', 503
 /** A request is not to be trusted. Its detail says why, and holds neither a secret nor the signature that would have fit. */
 export const SignatureInvalid = defineError('E_SIGNATURE_INVALID', 401, 'The signature does not fit')
 
-/** One fault in some input: where it is (`metadata.plan`) and what is wrong. */
-export interface InputFault {
+/** One error in some input: where it is (`metadata.plan`) and what is wrong. */
+export interface InputError {
   readonly path: string
   readonly message: string
 }
 
-export const invalid = (faults: readonly InputFault[]): TenancyError =>
-  InvalidRequest(faults.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join('; '), {
-    extras: { errors: faults },
+export const invalid = (errors: readonly InputError[]): TenancyError =>
+  InvalidRequest(errors.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join('; '), {
+    extras: { errors },
   })

@@ -16,7 +16,7 @@ import type { BillingDependencies } from './model/dependencies.ts'
 import { planOfItems } from './model/entitlement.ts'
 import { PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
 import { BillingMisconfigured } from './model/events.ts'
-import { faultOf, type Payments, type ProviderItem } from './model/provider.ts'
+import { type Payments, type ProviderItem, paymentErrorOf } from './model/provider.ts'
 import { EventCounts } from './model/series.ts'
 import type { Settings } from './model/settings.ts'
 import { Processing } from './processing/processing.ts'
@@ -258,7 +258,10 @@ export class Billing {
     try {
       return await call(customerId)
     } catch (error) {
-      if (faultOf(error).code !== 'provider_rejected' || (await this.dependencies.payments.hasCustomer(customerId)))
+      if (
+        paymentErrorOf(error).code !== 'provider_rejected' ||
+        (await this.dependencies.payments.hasCustomer(customerId))
+      )
         throw error
       await this.customers.closeGone(customerId)
       return call(await this.customers.ensure(tenantId, action))

@@ -4,7 +4,7 @@
  */
 
 import { lockCustomer } from './model/dependencies.ts'
-import { type BillingErrorCode, isDone, PaymentsFault, type ProviderSubscription } from './model/provider.ts'
+import { type BillingErrorCode, isDone, PaymentError, type ProviderSubscription } from './model/provider.ts'
 import { publishUnmapped } from './processing/publishing.ts'
 import type { BillingServices } from './processing/services.ts'
 import { ProviderReads } from './provider/provider-reads.ts'
@@ -49,7 +49,7 @@ export class Sync {
         const synced = await this.#tenant(one)
         if (synced) yield synced
       } catch (error) {
-        if (!(error instanceof PaymentsFault && OF_ONE.has(error.code))) throw error
+        if (!(error instanceof PaymentError && OF_ONE.has(error.code))) throw error
         yield { ...one, error: error.code }
       }
     }
@@ -72,7 +72,7 @@ export class Sync {
       // By the time of the answer somebody may have changed it again: what the provider has now is what counts.
       const current = reads.subscription(subscription.id) ?? subscription
       const tenantId = await customers.tenantOf(subscription.customerId)
-      if (tenantId === undefined) throw new PaymentsFault('customer_not_found')
+      if (tenantId === undefined) throw new PaymentError('customer_not_found')
       await lockPayer(dependencies, tenantId)
       await this.#write(tenantId, [current])
     })

@@ -39,7 +39,7 @@ const Colour = z
 const Css = z
   .string()
   .check((context) => {
-    const message = faultIn(context.value)
+    const message = errorIn(context.value)
     if (message) context.issues.push({ code: 'custom', message, input: context.value })
   })
   .meta({
@@ -94,7 +94,7 @@ function isHttpsUrl(address: string): boolean {
   return url !== null && url.username === '' && url.password === ''
 }
 
-function faultIn(css: string): string | undefined {
+function errorIn(css: string): string | undefined {
   if (Buffer.byteLength(css) > CSS_BYTES) return 'at most 64 KiB'
   if (!css.isWellFormed() || CONTROL_IN_CSS.test(css)) return 'holds control characters'
   return dangerIn(css)

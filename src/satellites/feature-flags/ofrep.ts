@@ -12,7 +12,7 @@ import { operation, Reply } from '../../kernel/api/operation.ts'
 import {
   DependencyUnavailable,
   type ErrorExtras,
-  type InputFault,
+  type InputError,
   InvalidRequest,
   type TenancyError,
 } from '../../kernel/base/errors.ts'
@@ -113,6 +113,6 @@ function errorCodeOf({ code, extras }: TenancyError): string {
   if (code === FlagNotFound.code) return 'FLAG_NOT_FOUND'
   if (code === 'E_INVALID_JSON') return 'PARSE_ERROR'
   if (code !== InvalidRequest.code) return 'GENERAL'
-  const faults = (extras.errors ?? []) as readonly InputFault[]
-  return faults.some(({ path }) => path.startsWith('context')) ? 'INVALID_CONTEXT' : 'PARSE_ERROR'
+  const errors = (extras.errors ?? []) as readonly InputError[]
+  return errors.some(({ path }) => path.startsWith('context')) ? 'INVALID_CONTEXT' : 'PARSE_ERROR'
 }

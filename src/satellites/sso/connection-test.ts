@@ -4,8 +4,8 @@
  */
 import { z } from 'zod'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { faultyEndpoints, ProviderDocument } from './provider-document.ts'
-import { otherIssuer, ProviderFault, wordsOf } from './provider-failure.ts'
+import { invalidEndpoints, ProviderDocument } from './provider-document.ts'
+import { IdentityProviderError, otherIssuer, wordsOf } from './provider-failure.ts'
 import { authenticationMethod, type Providers } from './providers.ts'
 import type { SsoRecords } from './records.ts'
 import { isLoopbackHttp } from './settings.ts'
@@ -85,17 +85,17 @@ async function* lookAtProvider(
     metadata = await providers.metadata(issuer)
   } catch (error) {
     kernel.log.info({ tenantId: row.tenantId, reason: wordsOf(error) }, 'a discovery document could not be read')
-    yield bad('discovery', faultOfDiscovery(error, issuer))
+    yield bad('discovery', discoveryErrorOf(error, issuer))
     return
   }
   yield good('discovery', 'the discovery document is there')
   yield metadata.issuer === issuer
     ? good('issuer', 'the document names the same issuer')
-    : bad('issuer', faultOfIssuer(String(metadata.issuer), issuer))
-  const faulty = faultyEndpoints(metadata, kernel.egress)
-  yield faulty.length === 0
+    : bad('issuer', issuerErrorOf(String(metadata.issuer), issuer))
+  const invalid = invalidEndpoints(metadata, kernel.egress)
+  yield invalid.length === 0
     ? good('endpoints', 'all are there and may be called')
-    : bad('endpoints', `missing, or may not be called: ${faulty.join(', ')}`)
+    : bad('endpoints', `missing, or may not be called: ${invalid.join(', ')}`)
   const { success, data: document } = ProviderDocument.safeParse(metadata)
   if (!success) return
   yield includes(document.response_types_supported, 'code')
@@ -104,7 +104,7 @@ async function* lookAtProvider(
   yield pkceOf(document.code_challenge_methods_supported)
   if (row.clientSecret !== null) yield clientOf(document.token_endpoint_auth_methods_supported)
   yield signaturesOf(document.id_token_signing_alg_values_supported)
-  if (!faulty.includes('jwks_uri')) yield await keysAt(kernel, providers, row.tenantId, document)
+  if (!invalid.includes('jwks_uri')) yield await keysAt(kernel, providers, row.tenantId, document)
 }
 
 function secretOf(records: SsoRecords, row: SsoRow): Check {
@@ -157,19 +157,19 @@ async function keysAt(
       : bad('keys', 'none of the keys can sign')
   } catch (error) {
     kernel.log.info({ tenantId, reason: wordsOf(error) }, "a provider's keys could not be read")
-    return bad('keys', error instanceof ProviderFault ? error.message : 'the keys cannot be read')
+    return bad('keys', error instanceof IdentityProviderError ? error.message : 'the keys cannot be read')
   }
 }
 
-function faultOfDiscovery(error: unknown, issuer: string): string {
-  if (error instanceof ProviderFault) return error.message
+function discoveryErrorOf(error: unknown, issuer: string): string {
+  if (error instanceof IdentityProviderError) return error.message
   const statedIssuer = otherIssuer(error)
   return statedIssuer === undefined
     ? 'there is no discovery document at /.well-known/openid-configuration'
-    : faultOfIssuer(statedIssuer, issuer)
+    : issuerErrorOf(statedIssuer, issuer)
 }
 
-const faultOfIssuer = (statedIssuer: string, issuer: string): string =>
+const issuerErrorOf = (statedIssuer: string, issuer: string): string =>
   statedIssuer.replace(/\/$/, '') === issuer.replace(/\/$/, '')
     ? 'the document names it otherwise: they differ in the slash at the end'
     : 'the document names another issuer'

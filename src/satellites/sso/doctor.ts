@@ -5,7 +5,7 @@
 
 import { canDecrypt } from '../../kernel/database/re-encrypt.ts'
 import type { Diagnosis, Examination, Finding } from '../../kernel/doctor/doctor.ts'
-import { ProviderFault, wordsOf } from './provider-failure.ts'
+import { IdentityProviderError, wordsOf } from './provider-failure.ts'
 import { isShared } from './shared-issuers.ts'
 import type { Sso } from './sso.ts'
 import type { SsoRow } from './tables.ts'
@@ -81,7 +81,7 @@ async function* examinePeople({ records }: Sso): AsyncIterable<Finding> {
 function unusable(issuer: string, rows: readonly SsoRow[], error: unknown): Finding {
   const [first] = rows
   const others = rows.length > 1 ? ` and ${rows.length - 1} more` : ''
-  const isPassing = error instanceof ProviderFault && error.isPassing
+  const isPassing = error instanceof IdentityProviderError && error.isPassing
   return {
     severity: 'warn',
     code: isPassing ? 'sso.provider-unreachable' : 'sso.provider-unusable',

@@ -1,7 +1,7 @@
 /** What is kept of a provider's discovery document, and when it is one that logins can go by. */
 import { z } from 'zod'
 import type { Egress } from '../../kernel/egress/egress.ts'
-import { ProviderFault } from './provider-failure.ts'
+import { IdentityProviderError } from './provider-failure.ts'
 
 const names = z.array(z.string()).optional().catch(undefined)
 
@@ -23,7 +23,7 @@ export type ProviderDocument = z.output<typeof ProviderDocument>
 const ENDPOINTS = ['authorization_endpoint', 'token_endpoint', 'jwks_uri', 'userinfo_endpoint'] as const
 
 /** Those that are missing, or that may not be called. The one that browsers are sent to is judged in the same way. */
-export function faultyEndpoints(metadata: Readonly<Record<string, unknown>>, egress: Egress): string[] {
+export function invalidEndpoints(metadata: Readonly<Record<string, unknown>>, egress: Egress): string[] {
   return ENDPOINTS.filter((name) => {
     const url = metadata[name]
     if (url === undefined) return name !== 'userinfo_endpoint'
@@ -37,9 +37,10 @@ export function documentOf(
   issuer: string,
   egress: Egress,
 ): ProviderDocument {
-  if (metadata.issuer !== issuer) throw new ProviderFault('the discovery document is that of another issuer', false)
-  const [faulty] = faultyEndpoints(metadata, egress)
-  if (faulty) throw new ProviderFault(`the discovery document has no ${faulty} that may be called`, false)
+  if (metadata.issuer !== issuer)
+    throw new IdentityProviderError('the discovery document is that of another issuer', false)
+  const [invalid] = invalidEndpoints(metadata, egress)
+  if (invalid) throw new IdentityProviderError(`the discovery document has no ${invalid} that may be called`, false)
   return ProviderDocument.parse(metadata)
 }
 

@@ -17,7 +17,7 @@ const RETRY_AFTER_SECONDS = 5
 const OTHER_THAN_EXPECTED = 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED'
 
 /** An exchange without an answer that could be read. */
-export class ProviderFault extends Error {
+export class IdentityProviderError extends Error {
   /** Whether it may be gone by the next time: nobody answers, or a server is overloaded. */
   readonly isPassing: boolean
 
@@ -42,9 +42,13 @@ export const unavailable = (): TenancyError =>
 
 /** Whether it went wrong out there; what did not is a fault of ours. */
 export const isOfProvider = (error: unknown): boolean =>
-  [ProviderFault, ClientError, AuthorizationResponseError, ResponseBodyError, WWWAuthenticateChallengeError].some(
-    (kind) => error instanceof kind,
-  )
+  [
+    IdentityProviderError,
+    ClientError,
+    AuthorizationResponseError,
+    ResponseBodyError,
+    WWWAuthenticateChallengeError,
+  ].some((kind) => error instanceof kind)
 
 /** Whether userinfo is about somebody else than the ID token. */
 export const isOfAnother = (error: unknown): boolean =>
@@ -61,7 +65,7 @@ export function otherIssuer(error: unknown): string | undefined {
 /** What a login ends with. */
 export function rejectionOf(error: unknown): TenancyError {
   for (const one of chainOf(error)) {
-    if (one instanceof ProviderFault) return one.isPassing ? unavailable() : failed('answer')
+    if (one instanceof IdentityProviderError) return one.isPassing ? unavailable() : failed('answer')
     if (one instanceof AuthorizationResponseError) return failed(REASON_OF[one.error] ?? 'provider-error')
     if (one instanceof ResponseBodyError) return failed('provider-error')
   }

@@ -4,7 +4,7 @@
  */
 import type { CustomFetch } from 'openid-client'
 import type { Egress } from '../../kernel/egress/egress.ts'
-import { ProviderFault } from './provider-failure.ts'
+import { IdentityProviderError } from './provider-failure.ts'
 
 const MAX_RESPONSE_BYTES = 256 * 1024
 /** Statuses of answers that have no body. */
@@ -22,10 +22,11 @@ export const providerFetch =
       timeoutMs,
       maxResponseBytes: MAX_RESPONSE_BYTES,
     })
-    if (status === null || error !== null) throw new ProviderFault(`the provider cannot be reached: ${error}`, true)
-    if (isCut) throw new ProviderFault(`the provider answered more than ${MAX_RESPONSE_BYTES} bytes`, false)
-    if (status >= 500 || status === 429) throw new ProviderFault(`the provider answered ${status}`, true)
-    if (status < 200) throw new ProviderFault('the provider answered no status of an answer', false)
+    if (status === null || error !== null)
+      throw new IdentityProviderError(`the provider cannot be reached: ${error}`, true)
+    if (isCut) throw new IdentityProviderError(`the provider answered more than ${MAX_RESPONSE_BYTES} bytes`, false)
+    if (status >= 500 || status === 429) throw new IdentityProviderError(`the provider answered ${status}`, true)
+    if (status < 200) throw new IdentityProviderError('the provider answered no status of an answer', false)
     const type = response.headers['content-type'] ?? ''
     return new Response(BODILESS.includes(status) ? null : response.body, {
       status,

@@ -24,7 +24,7 @@ import {
 } from 'openid-client'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { documentOf, type ProviderDocument } from './provider-document.ts'
-import { ProviderFault } from './provider-failure.ts'
+import { IdentityProviderError } from './provider-failure.ts'
 import { providerFetch } from './provider-fetch.ts'
 import { countSigningKeys } from './provider-keys.ts'
 
@@ -78,7 +78,7 @@ export class Providers {
     try {
       return await this.read(issuer)
     } catch (error) {
-      const isPassing = error instanceof ProviderFault && error.isPassing
+      const isPassing = error instanceof IdentityProviderError && error.isPassing
       if (!known || !isPassing || now - known.at >= DOCUMENT_USABLE_MS) throw error
       this.#known.set(issuer, { ...known, retryAt: now + RETRY_MS })
       return known.document
@@ -105,7 +105,7 @@ export class Providers {
       const found = await discovery(new URL(issuer), ANYBODY, undefined, None(), options)
       return { ...found.serverMetadata() }
     } catch (error) {
-      throw faultIn(error)
+      throw unwrappedError(error)
     }
   }
 
@@ -113,7 +113,8 @@ export class Providers {
   async countKeys({ jwks_uri }: ProviderDocument): Promise<number> {
     const response = await this.#fetch(jwks_uri, { ...FETCH_OPTIONS, headers: { accept: 'application/json' } })
     const count = response.status === 200 ? countSigningKeys(await response.text()) : undefined
-    if (count === undefined) throw new ProviderFault('there is no set of keys where the discovery document says', false)
+    if (count === undefined)
+      throw new IdentityProviderError('there is no set of keys where the discovery document says', false)
     return count
   }
 
@@ -185,7 +186,7 @@ function updatedAt(ageMs: number): number {
 }
 
 /** Our own, which openid-client wraps. */
-function faultIn(error: unknown): unknown {
-  const isWrapped = error instanceof Error && error.cause instanceof ProviderFault
+function unwrappedError(error: unknown): unknown {
+  const isWrapped = error instanceof Error && error.cause instanceof IdentityProviderError
   return isWrapped ? error.cause : error
 }

@@ -40,9 +40,9 @@ import { failed, SsoDomainNotAllowed } from './errors.ts'
 import { clearedCookie, type Login, Logins } from './logins.ts'
 import {
   descriptionOf,
+  IdentityProviderError,
   isOfAnother,
   isOfProvider,
-  ProviderFault,
   rejectionOf,
   unavailable,
   wordsOf,
@@ -235,7 +235,7 @@ export class Sso {
         const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true }
         const tokens = await authorizationCodeGrant(configuration, url, checks)
         const [idToken, claims] = [tokens.id_token, tokens.claims()]
-        if (!idToken || !claims) throw new ProviderFault('there is no ID token', false)
+        if (!idToken || !claims) throw new IdentityProviderError('there is no ID token', false)
         const needsUserinfo = document.userinfo_endpoint !== undefined && isShort(claims, settings.scopes)
         const userinfo = needsUserinfo
           ? await this.#userinfo(configuration, tokens.access_token, claims, settings)

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../../../kernel/events/changes.ts'
 import { wasReportedPaid } from '../inbox/received-events.ts'
 import { type BillingDependencies, lockCustomer, queryOf } from '../model/dependencies.ts'
-import { isDone, isPayment, PaymentsFault, type ProviderInvoice } from '../model/provider.ts'
+import { isDone, isPayment, PaymentError, type ProviderInvoice } from '../model/provider.ts'
 import type { BillingTables, DunningRow, Records } from '../model/tables.ts'
 import { ProviderReads } from '../provider/provider-reads.ts'
 import { lockPayer, type Subscriptions } from '../subscriptions/subscriptions.ts'
@@ -125,7 +125,7 @@ export class DunningCases {
       try {
         if (await this.#carryOut(one)) done += 1
       } catch (error) {
-        if (!(error instanceof PaymentsFault && error.isPassing)) failures.push(error)
+        if (!(error instanceof PaymentError && error.isPassing)) failures.push(error)
         else log.warn({ tenantId: one.tenantId, code: error.code }, 'a grace is over, and the provider cannot be asked')
       }
     }

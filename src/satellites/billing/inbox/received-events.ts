@@ -5,7 +5,7 @@
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import {
   isPayment,
-  PaymentsFault,
+  PaymentError,
   type ProviderInvoice,
   type ProviderSubscription,
   type Subject,
@@ -76,7 +76,7 @@ export async function latestReceived(
     return [{ type, at, subscription: subject.subscription, before: subject.before }]
   })
   const last = lastOf(received)
-  if (!last) throw new PaymentsFault('subscription_not_found')
+  if (!last) throw new PaymentError('subscription_not_found')
   return last
 }
 
@@ -85,7 +85,7 @@ function readable(read: () => Subject): Subject | undefined {
   try {
     return read()
   } catch (error) {
-    if (error instanceof PaymentsFault && error.code === 'payload_invalid') return undefined
+    if (error instanceof PaymentError && error.code === 'payload_invalid') return undefined
     throw error
   }
 }

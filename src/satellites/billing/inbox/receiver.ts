@@ -8,7 +8,7 @@ import { isAddressAmong } from '../../../kernel/egress/addresses.ts'
 import type { Received } from '../../../tenancy/satellite.ts'
 import type { BillingDependencies } from '../model/dependencies.ts'
 import { AddressNotAllowed } from '../model/errors.ts'
-import { faultOf, type ProviderEvent } from '../model/provider.ts'
+import { type ProviderEvent, paymentErrorOf } from '../model/provider.ts'
 import type { Inbox } from './inbox.ts'
 
 export interface Receipt {
@@ -41,7 +41,7 @@ export class Receiver {
     try {
       event = await this.#dependencies.payments.verified(bytes, signature)
     } catch (error) {
-      if (faultOf(error).code !== 'payload_invalid') throw error
+      if (paymentErrorOf(error).code !== 'payload_invalid') throw error
       throw invalid([{ path: '', message: 'signed, but no event of the payment provider' }])
     }
     if (!event) throw SignatureInvalid('No secret of the endpoint has signed this body within the last 5 minutes.')

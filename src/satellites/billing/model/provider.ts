@@ -127,7 +127,7 @@ export interface UsageReport {
   readonly at: Date
 }
 
-/** Each throws a PaymentsFault. */
+/** Each throws a PaymentError. */
 export interface Payments {
   /** Whether its key is one for real money. */
   readonly isLive: boolean
@@ -187,7 +187,7 @@ const PASSING: ReadonlySet<BillingErrorCode> = new Set([
   'unhandled',
 ])
 
-export class PaymentsFault extends Error {
+export class PaymentError extends Error {
   readonly code: BillingErrorCode
 
   constructor(code: BillingErrorCode, options: ErrorOptions = {}) {
@@ -201,5 +201,5 @@ export class PaymentsFault extends Error {
 }
 
 /** Whatever was thrown. */
-export const faultOf = (error: unknown): PaymentsFault =>
-  error instanceof PaymentsFault ? error : new PaymentsFault('unhandled', { cause: error })
+export const paymentErrorOf = (error: unknown): PaymentError =>
+  error instanceof PaymentError ? error : new PaymentError('unhandled', { cause: error })

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { BillingSettings, billingFaults } from '../../../service/billing-settings.ts'
+import { BillingSettings, billingErrors } from '../../../service/billing-settings.ts'
 import { BillingNotUsable, Options, verifySettings } from './settings.ts'
 
 type Json = Record<string, any>
@@ -87,7 +87,7 @@ describe('what no member can know alone is refused by both, or by none', () => {
     }
   }
   const byFile = (given: object, env = {}): boolean =>
-    billingFaults(BillingSettings.parse(given), env, PLANS).length > 0
+    billingErrors(BillingSettings.parse(given), env, PLANS).length > 0
   const withSecret = (webhookSecret: unknown) => ({ ...MINIMAL, stripe: { ...MINIMAL.stripe, webhookSecret } })
 
   test.each<[boolean, object]>([

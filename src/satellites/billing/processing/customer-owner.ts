@@ -6,7 +6,7 @@
 import { wasReportedDeleted } from '../inbox/received-events.ts'
 import { queryOf } from '../model/dependencies.ts'
 import { BillingMisconfigured } from '../model/events.ts'
-import { PaymentsFault } from '../model/provider.ts'
+import { PaymentError } from '../model/provider.ts'
 import type { InboxRow } from '../model/tables.ts'
 import type { ProviderReads } from '../provider/provider-reads.ts'
 import type { Mapped } from '../subscriptions/customers.ts'
@@ -33,11 +33,11 @@ export class CustomerOwnerResolver {
 
   /** Undefined when the tenant is gone, or has another customer, which is said then. Throws where nobody knows whose it is. */
   async of({ customerId, tenantId }: Customer, context: EventContext): Promise<string | undefined> {
-    if (customerId === null) throw new PaymentsFault('customer_not_found')
+    if (customerId === null) throw new PaymentError('customer_not_found')
     const known = await this.#services.customers.tenantOf(customerId)
     if (known !== undefined) return known
     const named = tenantId ?? context.reads.tenantOf(customerId)
-    if (named === undefined) throw new PaymentsFault('tenant_not_resolvable')
+    if (named === undefined) throw new PaymentError('tenant_not_resolvable')
     return (await this.map(named, customerId, context)) === 'mapped' ? named : undefined
   }
 

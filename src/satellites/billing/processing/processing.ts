@@ -12,12 +12,12 @@ import { latestReceived, wasReportedSettled } from '../inbox/received-events.ts'
 import { lockCustomer, queryOf } from '../model/dependencies.ts'
 import { BillingEventDeadLettered } from '../model/events.ts'
 import {
-  faultOf,
   isDone,
-  type PaymentsFault,
+  type PaymentError,
   type ProviderInvoice,
   type ProviderSession,
   type ProviderSubscription,
+  paymentErrorOf,
   type Subject,
 } from '../model/provider.ts'
 import type { EventCounts } from '../model/series.ts'
@@ -62,7 +62,7 @@ export class Processing {
         if (row) await this.#work({ row, reads })
       })
     } catch (error) {
-      const fault = faultOf(error)
+      const fault = paymentErrorOf(error)
       const { log } = dependencies.kernel
       log.warn({ eventId, code: fault.code, err: fault.code === 'unhandled' ? error : undefined }, 'an event failed')
       const isOver = isLast || !fault.isPassing
@@ -204,7 +204,7 @@ export class Processing {
     if (!hasEnded(subscription)) await tenantDeletion.followed(tenantId)
   }
 
-  async #failed(eventId: string, { code }: PaymentsFault, isOver: boolean): Promise<void> {
+  async #failed(eventId: string, { code }: PaymentError, isOver: boolean): Promise<void> {
     const { dependencies, customers, inbox } = this.#services
     const { database, events, clock } = dependencies.kernel
     await database.transaction(async () => {

@@ -2,7 +2,7 @@
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import type { BillingDependencies } from '../model/dependencies.ts'
 import { PaymentRejected, SubscriptionNotFound } from '../model/errors.ts'
-import { type BillingErrorCode, faultOf, PaymentsFault } from '../model/provider.ts'
+import { type BillingErrorCode, PaymentError, paymentErrorOf } from '../model/provider.ts'
 
 /** What an operator has to mend. */
 const DETAILS: Partial<Record<BillingErrorCode, string>> = {
@@ -21,7 +21,7 @@ export async function callProvider<T>(
   try {
     return await call()
   } catch (error) {
-    const { code } = faultOf(error)
+    const { code } = paymentErrorOf(error)
     if (code === 'unhandled') throw error
     if (code === 'subscription_not_found') throw SubscriptionNotFound('The provider has no such subscription.')
     if (code === 'provider_rejected') {
@@ -30,6 +30,6 @@ export async function callProvider<T>(
     kernel.log.warn({ operation, tenantId, code }, 'the provider of payments could not be asked')
     const detail = DETAILS[code] ?? 'The provider of payments cannot be reached at the moment. Try again.'
     const { retryAfterSeconds } = kernel.resilience
-    throw DependencyUnavailable(detail, { retryAfterSeconds, cause: new PaymentsFault(code) })
+    throw DependencyUnavailable(detail, { retryAfterSeconds, cause: new PaymentError(code) })
   }
 }

@@ -5,7 +5,7 @@
  */
 import { CheckFailure } from '../../../kernel/resilience/health.ts'
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
-import { faultOf, TEST_TYPE } from '../model/provider.ts'
+import { paymentErrorOf, TEST_TYPE } from '../model/provider.ts'
 import { secretsOf } from '../model/settings.ts'
 
 /** Milliseconds. */
@@ -36,7 +36,7 @@ export class ProviderHealth {
     try {
       await payments.ping(PING_TIMEOUT_MS)
     } catch (error) {
-      errorCode = faultOf(error).code
+      errorCode = paymentErrorOf(error).code
     }
     await kernel.database.sql(
       `insert into multitenancy.billing_health (measured_at, duration_ms, error_code) values ($1, $2, $3)

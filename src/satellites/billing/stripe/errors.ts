@@ -1,5 +1,5 @@
 /** What an error of Stripe's client means here, and what is kept of it. */
-import { type BillingErrorCode, PaymentsFault } from '../model/provider.ts'
+import { type BillingErrorCode, PaymentError } from '../model/provider.ts'
 
 interface Thrown {
   readonly type?: string
@@ -23,7 +23,7 @@ export function rejectionOf(error: unknown): Rejection {
 }
 
 export const causeOf = (error: unknown): Rejection | undefined =>
-  error instanceof PaymentsFault ? ((error.cause ?? undefined) as Rejection | undefined) : undefined
+  error instanceof PaymentError ? ((error.cause ?? undefined) as Rejection | undefined) : undefined
 
 const CODES: Readonly<Record<string, BillingErrorCode>> = {
   StripeAuthenticationError: 'authentication_failed',
@@ -37,7 +37,7 @@ const CODES: Readonly<Record<string, BillingErrorCode>> = {
 }
 
 export function codeOf(error: unknown): BillingErrorCode {
-  if (error instanceof PaymentsFault) return error.code
+  if (error instanceof PaymentError) return error.code
   const { type = '', statusCode } = (error ?? {}) as Thrown
   if (statusCode === 409) return 'provider_unavailable' // it is at the same request, or object, for somebody else
   return CODES[type] ?? 'unhandled'

@@ -1,6 +1,6 @@
 /** Events of Stripe: whether what was received was signed with a secret of ours, and what is kept of it. */
 import type { Stripe as Client } from 'stripe'
-import { PaymentsFault, type ProviderEvent } from '../model/provider.ts'
+import { PaymentError, type ProviderEvent } from '../model/provider.ts'
 import { redact } from './redaction.ts'
 
 const TOLERANCE_SECONDS = 300
@@ -53,9 +53,9 @@ export function eventOf(text: string): ProviderEvent {
   try {
     event = JSON.parse(text)
   } catch (cause) {
-    throw new PaymentsFault('payload_invalid', { cause })
+    throw new PaymentError('payload_invalid', { cause })
   }
-  if (typeof event !== 'object' || event === null) throw new PaymentsFault('payload_invalid')
+  if (typeof event !== 'object' || event === null) throw new PaymentError('payload_invalid')
   return toEvent(event)
 }
 
@@ -65,7 +65,7 @@ export function toEvent(event: Readonly<Record<string, any>>): ProviderEvent {
   const { id, type, livemode } = payload as Record<string, any>
   const createdAt = timeOf(event.created)
   if (typeof id !== 'string' || typeof type !== 'string' || Number.isNaN(createdAt.getTime())) {
-    throw new PaymentsFault('payload_invalid')
+    throw new PaymentError('payload_invalid')
   }
   const { object } = payload.data as { object?: Record<string, any> }
   const customerId = object?.object === 'customer' ? object.id : object?.customer

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import {
   INVOICE_STATUSES,
-  PaymentsFault,
+  PaymentError,
   type ProviderInvoice,
   type ProviderSubscription,
   SUBSCRIPTION_STATUSES,
@@ -166,5 +166,5 @@ export function toSubject(type: string, payload: Readonly<Record<string, any>>):
 function read<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value)
   if (result.success) return result.data
-  throw new PaymentsFault('payload_invalid', { cause: result.error })
+  throw new PaymentError('payload_invalid', { cause: result.error })
 }

@@ -9,8 +9,8 @@ import type { Logger } from '../../../kernel/base/logger.ts'
 import {
   type CheckoutOptions,
   isPayment,
+  PaymentError,
   type Payments,
-  PaymentsFault,
   type ProviderEvent,
   type ProviderInvoice,
   type ProviderItem,
@@ -106,7 +106,7 @@ export class StripePayments implements Payments {
   /** One that was deleted is still answered for; one that is not found is another account's, or of another mode. */
   async hasCustomer(customerId: string): Promise<boolean> {
     const found = await this.#find((client) => client.customers.retrieve(customerId))
-    if (!found) throw new PaymentsFault('customer_not_found')
+    if (!found) throw new PaymentError('customer_not_found')
     return !found.deleted
   }
 
@@ -148,7 +148,7 @@ export class StripePayments implements Payments {
         ...(allowPromotionCodes ? { allow_promotion_codes: true } : {}),
       }),
     )
-    if (url === null) throw new PaymentsFault('provider_rejected')
+    if (url === null) throw new PaymentError('provider_rejected')
     return { id, url }
   }
 
@@ -166,7 +166,7 @@ export class StripePayments implements Payments {
   ): Promise<ProviderSubscription> {
     const { items } = await this.#existing(subscriptionId)
     const item = items.find(isPlan) ?? items[0]
-    if (!item) throw new PaymentsFault('subscription_not_found')
+    if (!item) throw new PaymentError('subscription_not_found')
     const changed = await this.#call((client) =>
       client.subscriptions.update(subscriptionId, { items: [{ id: item.id, price: priceId }] }),
     )
@@ -215,7 +215,7 @@ export class StripePayments implements Payments {
 
   async #existing(subscriptionId: string): Promise<ProviderSubscription> {
     const found = await this.subscription(subscriptionId)
-    if (!found) throw new PaymentsFault('subscription_not_found')
+    if (!found) throw new PaymentError('subscription_not_found')
     return found
   }
 
@@ -236,7 +236,7 @@ export class StripePayments implements Payments {
       const code = codeOf(error)
       const rejection = rejectionOf(error)
       this.#log.warn({ code, provider: rejection }, 'the provider of payments has refused, or does not answer')
-      throw new PaymentsFault(code, { cause: code === 'unhandled' ? error : rejection })
+      throw new PaymentError(code, { cause: code === 'unhandled' ? error : rejection })
     }
   }
 

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { Stripe as Client } from 'stripe'
-import { faultOf, type UsageReport } from '../model/provider.ts'
+import { paymentErrorOf, type UsageReport } from '../model/provider.ts'
 import { UsageNotTaken } from '../provider/usage-not-counted.ts'
 import { causeOf } from './errors.ts'
 
@@ -50,7 +50,7 @@ export class UsageReports {
       if (causeOf(error)?.isRepeated) return
       const left = this.#left.get(key) ?? 0
       if (left > 1 || (left === 1 && !isRejected)) throw error
-      const { code, cause } = faultOf(error)
+      const { code, cause } = paymentErrorOf(error)
       throw new UsageNotTaken(code, { cause })
     } finally {
       this.#left.delete(key)

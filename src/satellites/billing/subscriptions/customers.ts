@@ -4,7 +4,7 @@ import { DAY_MS } from '../../../kernel/store/counters.ts'
 import { assertTenantOpen, tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import { sendRejected } from '../inbox/inbox.ts'
 import { type BillingDependencies, lockCustomer, queryOf } from '../model/dependencies.ts'
-import { PaymentsFault } from '../model/provider.ts'
+import { PaymentError } from '../model/provider.ts'
 import type { CustomerRow } from '../model/tables.ts'
 import { meteredSince } from './paid-quotas.ts'
 import { ENDED, lockPayer } from './subscriptions.ts'
@@ -104,7 +104,7 @@ export class Customers {
     const { database, clock, events } = this.#dependencies.kernel
     await lockPayer(this.#dependencies, tenantId)
     const status = await tenantStatus(database, tenantId)
-    if (status === undefined) throw new PaymentsFault('tenant_not_resolvable')
+    if (status === undefined) throw new PaymentError('tenant_not_resolvable')
     if (status === 'purged') return 'gone'
     await meteredSince(this.#dependencies) // before it is mapped: it pays for what it uses
     const { rows } = await database.sql(
@@ -194,7 +194,7 @@ export class Customers {
       if ((await this.map(tenantId, customerId, action)) === 'mapped') return customerId
       const other = await this.of(tenantId)
       if (other !== undefined) return other // a checkout was quicker
-      throw new PaymentsFault('provider_rejected', { cause: new Error(`the provider has made ${customerId} anew`) })
+      throw new PaymentError('provider_rejected', { cause: new Error(`the provider has made ${customerId} anew`) })
     })
   }
 }

@@ -20,7 +20,7 @@ import { DAY_MS, dateOf, dayOf } from '../../../kernel/store/counters.ts'
 import { lockTenant } from '../../../tenants/registry/tenant-assertions.ts'
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import { ReportUsageBatch } from '../model/job-types.ts'
-import { faultOf, PaymentsFault } from '../model/provider.ts'
+import { PaymentError, paymentErrorOf } from '../model/provider.ts'
 import type { UsageRow } from '../model/tables.ts'
 import { UsageNotTaken } from '../provider/usage-not-counted.ts'
 import type { Customers } from '../subscriptions/customers.ts'
@@ -143,7 +143,7 @@ export class Usage {
   }
 
   /** Answers what has kept it from being taken. */
-  async #send(id: string): Promise<PaymentsFault | undefined> {
+  async #send(id: string): Promise<PaymentError | undefined> {
     const row = await this.#row(id)
     if (!row || row.sentAt !== null || row.nextAttemptAt === null) return undefined
     const isTooOld = row.usedAt <= this.#in(-REPORTABLE_DAYS * DAY_MS)
@@ -151,14 +151,14 @@ export class Usage {
     if (row.firstSentAt !== null && (isTooOld || row.firstSentAt <= this.#in(-RESENDABLE_MS))) return this.#hold(row)
     const { tenantId, usedAt: at, meter, quantity } = row
     const customerId = await this.#customers.payerOf(tenantId)
-    if (customerId === undefined) return this.#failed(row, new PaymentsFault('customer_not_found'))
+    if (customerId === undefined) return this.#failed(row, new PaymentError('customer_not_found'))
     if (!(await this.#note(id))) return undefined
     try {
       // By the row's spelling of the id: to the provider another one is another report.
       await this.#dependencies.payments.reportUsage({ id: row.id, customerId, meter, quantity, at })
     } catch (error) {
       if (error instanceof UsageNotTaken) await this.#takeBack(id)
-      return this.#failed(row, faultOf(error))
+      return this.#failed(row, paymentErrorOf(error))
     }
     await this.#set(id, { sentAt: this.#in(0), errorCode: null, heldAt: null }).execute()
     return undefined
@@ -203,13 +203,13 @@ export class Usage {
     )
   }
 
-  async #failed({ id, tenantId, meter, attempts }: UsageRow, fault: PaymentsFault): Promise<PaymentsFault> {
-    const { code, isPassing } = fault
+  async #failed({ id, tenantId, meter, attempts }: UsageRow, error: PaymentError): Promise<PaymentError> {
+    const { code, isPassing } = error
     const waitMs = isPassing ? Math.min(MINUTE_MS * 2 ** attempts, LONGEST_WAIT_MS) : REFUSED_WAIT_MS
     const set = { errorCode: code, attempts: attempts + 1, nextAttemptAt: this.#in(waitMs) }
     await this.#set(id, set).where('nextAttemptAt', 'is not', null).execute()
     this.#dependencies.kernel.log.warn({ id, tenantId, meter, code }, 'usage could not be reported; it is tried again')
-    return fault
+    return error
   }
 
   async #hold(row: UsageRow): Promise<undefined> {

@@ -1,7 +1,7 @@
 /** Secrets as a subscription takes and makes them; what is signed with them is in signing.ts. */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
-import { faultOfSecret, STANDARD_PREFIX } from './signing.ts'
+import { STANDARD_PREFIX, secretErrorOf } from './signing.ts'
 
 const KEY_BYTES = 32
 
@@ -9,7 +9,7 @@ const KEY_BYTES = 32
 export const Secret: z.ZodType<string> = z
   .string()
   .check((context) => {
-    const message = faultOfSecret(context.value)
+    const message = secretErrorOf(context.value)
     if (message !== undefined) context.issues.push({ code: 'custom', message, input: context.value })
   })
   .meta({

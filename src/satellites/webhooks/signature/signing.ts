@@ -76,7 +76,7 @@ export function standardSignatures(
 }
 
 /** Why this is no secret, in words that do not hold it; undefined when it is one. */
-export function faultOfSecret(secret: string): string | undefined {
+export function secretErrorOf(secret: string): string | undefined {
   if (typeof secret !== 'string' || secret.length < SHORTEST || secret.length > LONGEST) {
     return `a secret has ${SHORTEST} to ${LONGEST} characters`
   }
@@ -94,8 +94,8 @@ export function faultOfSecret(secret: string): string | undefined {
 function keysOf(secret: string): Keys {
   const found = kept.get(secret)
   if (found !== undefined) return found
-  const fault = faultOfSecret(secret)
-  if (fault !== undefined) throw new TypeError(`not a webhook secret: ${fault}`)
+  const error = secretErrorOf(secret)
+  if (error !== undefined) throw new TypeError(`not a webhook secret: ${error}`)
   const isStandard = secret.startsWith(STANDARD_PREFIX)
   const text = createSecretKey(secret, 'utf8')
   const standard = isStandard ? createSecretKey(secret.slice(STANDARD_PREFIX.length), 'base64') : text
