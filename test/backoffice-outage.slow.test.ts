@@ -62,7 +62,7 @@ const api = (at: string, body?: unknown, headers?: Record<string, string>) => ca
 test('who is known is let through, and whoever is not is 503', async () => {
   const id = await known()
   const { id: unknown } = await installed(made.tenancy, { id: 'never-asked-for', name: 'Unknown' })
-  await line.takeAway()
+  await line.disconnect()
   expect(await admitted(id)).toMatchObject({ scope: 'tenant' })
   await expect(admitted(unknown)).rejects.toMatchObject({ ...UNAVAILABLE, retryAfterSeconds: 5 })
   await line.bringBack()
@@ -72,7 +72,7 @@ test('who is known is let through, and whoever is not is 503', async () => {
 test('quotas of who is known are counted, refused, read and set; what is recorded is 503', async () => {
   const id = await known()
   const { quotas: service } = tenancy
-  await line.takeAway()
+  await line.disconnect()
   expect(await service.consume(id, 'exports', 4)).toBe(4)
   expect(await service.decide(id, 'exports', 7)).toMatchObject({ allowed: false, usage: 4, degraded: false })
   await service.setUsage(id, 'seats', 2)
@@ -92,7 +92,7 @@ test('a threshold that is reached meanwhile is told by a later call', async () =
     QuotaThresholdReached,
     (event) => void (event.tenantId === id && published.push(`${event.threshold} %`)),
   )
-  await line.takeAway()
+  await line.disconnect()
   await tenancy.quotas.consume(id, 'exports', 8)
   await tenancy.quotas.alerts.stop()
   expect(published).toEqual([])
@@ -109,7 +109,7 @@ test('the admin API is 503, whoever asks; a session is known all the same', asyn
   const id = await known()
   const opened = await api('POST /session', { token: TOKEN }, { origin: 'http://tenantry.test' })
   const cookie = { cookie: String(opened.headers.get('set-cookie')).split(';')[0] ?? '' }
-  await line.takeAway()
+  await line.disconnect()
   for (const headers of [cookie, { 'x-admin-token': TOKEN }]) {
     const refused = await api(`GET /tenants/${id}`, undefined, headers)
     expect([refused.status, refused.json.code]).toEqual([503, UNAVAILABLE.code])

@@ -8,7 +8,7 @@ export const TOKEN = 'a-token-for-the-outage'
 export interface Line {
   /** The server's URL by way of this line. */
   readonly url: string
-  takeAway(): Promise<void>
+  disconnect(): Promise<void>
   /** Until it is in use again; nothing is done when it was not away. */
   bringBack(): Promise<void>
   close(): Promise<void>
@@ -17,16 +17,16 @@ export interface Line {
 /** @param isInUse throws until what was away is used again */
 export async function startLine(serverUrl: string, isInUse: () => unknown): Promise<Line> {
   const proxy = await startProxy(serverUrl)
-  let isAway = false
+  let isDisconnected = false
   return {
     url: proxy.url,
-    async takeAway() {
-      isAway = true
+    async disconnect() {
+      isDisconnected = true
       await proxy.close()
     },
     async bringBack() {
-      if (!isAway) return
-      isAway = false
+      if (!isDisconnected) return
+      isDisconnected = false
       await proxy.open()
       await eventually(isInUse)
     },

@@ -50,7 +50,7 @@ const UNAVAILABLE = [503, 'E_DEPENDENCY_UNAVAILABLE']
 const refused = ({ status, json }: Awaited<ReturnType<typeof call>>) => [status, json?.code]
 
 test('requests, lookups and queries of tenants notice nothing', async () => {
-  await line.takeAway()
+  await line.disconnect()
   const request = { raw: undefined, method: 'GET', path: '/', host: undefined, header: () => 'acme' }
   expect(await tenancy.guard({ resolve: fromHeader(), authorize: 'anyone' }).admit(request)).toMatchObject({
     scope: 'tenant',
@@ -61,7 +61,7 @@ test('requests, lookups and queries of tenants notice nothing', async () => {
 })
 
 test('a token opens the admin API, also to write; jobs are worked on', async () => {
-  await line.takeAway()
+  await line.disconnect()
   expect((await api('PATCH /tenants/acme', { name: 'Acme Corp' })).json).toMatchObject({ name: 'Acme Corp' })
   expect((await installed(tenancy, { name: 'Made meanwhile' })).status).toBe('active')
   expect((await api('PUT /tenants/acme/suspend')).status).toBe(200)
@@ -75,7 +75,7 @@ test('a session is 503, and neither signed out nor let in; it is there again aft
   const cookie = { cookie: String(opened.headers.get('set-cookie')).split(';')[0] ?? '' }
   const read = () => callAdmin(http, 'GET /tenants/acme', { headers: cookie })
   expect((await read()).status).toBe(200)
-  await line.takeAway()
+  await line.disconnect()
   const response = await read()
   expect(refused(response)).toEqual(UNAVAILABLE)
   expect(response.headers.get('retry-after')).toMatch(/^\d+$/)
@@ -89,7 +89,7 @@ test('what an admin does to usage is 503, whatever the policy; what was attempte
   await api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 2 })
   const recorded: string[] = []
   const end = tenancy.on(ChangeRecorded, ({ action, outcome }) => void recorded.push(`${action} ${outcome}`))
-  await line.takeAway()
+  await line.disconnect()
   for (const attempt of [
     () => api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 3 }),
     () => api('POST /tenants/acme/quotas/reset'),
@@ -113,7 +113,7 @@ test('a purge waits, and the tenant is purged when the store is back', async () 
   await tenancy.quotas.setUsage('leaving', 'seats', 2)
   await tenancy.tenants.delete('leaving')
   clock.advance(31 * DAY_MS)
-  await line.takeAway()
+  await line.disconnect()
   await expect(tenancy.tenants.installation.purge('leaving')).rejects.toMatchObject({ code: UNAVAILABLE[1] })
   expect((await tenancy.tenants.get('leaving')).name).toBe('Leaving')
   await line.bringBack()
@@ -123,7 +123,7 @@ test('a purge waits, and the tenant is purged when the store is back', async () 
 })
 
 test('the check of the store fails, and the process stays in service', async () => {
-  await line.takeAway()
+  await line.disconnect()
   const { status, json } = await call(http, 'GET /readyz')
   expect([status, json.checks.store.status, json.checks.backoffice.status]).toEqual([200, 'fail', 'pass'])
 })
@@ -131,14 +131,14 @@ test('the check of the store fails, and the process stays in service', async () 
 test('the doctor says so, and has nothing to say of it afterwards', async () => {
   const found = async () =>
     (await tenancy.doctor.examine()).checks.filter(({ name }) => name === 'store').map(({ code }) => code)
-  await line.takeAway()
+  await line.disconnect()
   expect(await found()).toEqual(['store.away'])
   await line.bringBack()
   expect(await found()).toEqual([])
 })
 
 test('a process can be started, and uses the store once it is there', async () => {
-  await line.takeAway()
+  await line.disconnect()
   const late = await made.open()
   expect(await late.quotas.consume('acme', 'pages')).toBe(0)
   await line.bringBack()

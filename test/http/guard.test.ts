@@ -52,7 +52,7 @@ beforeEach(() => {
 afterEach(() => host.close())
 
 /** As the host's own database fails it. */
-const away = () => Object.assign(new Error('connect ECONNREFUSED db.mine:5432'), { code: 'ECONNREFUSED' })
+const connectionRefused = () => Object.assign(new Error('connect ECONNREFUSED db.mine:5432'), { code: 'ECONNREFUSED' })
 
 const seen = ({ tenant, body }: Called) => {
   const { tenantId, requestId, ip } = currentContext()
@@ -78,7 +78,7 @@ const routes = {
   },
   'GET /mine/away': async () => {
     await nextTurn()
-    throw away()
+    throw connectionRefused()
   },
   'GET /suspended': async () => {
     await nextTurn()
@@ -338,7 +338,7 @@ describe.each(Object.entries(guardedHosts))('%s', (_, open) => {
       authorize: async (request, { id }) => {
         await nextTurn()
         if (request.header('x-user') === 'broken') throw new Error('no session store')
-        if (request.header('x-user') === 'away') throw away()
+        if (request.header('x-user') === 'away') throw connectionRefused()
         return request.header('x-user') === `of ${id}`
       },
     })

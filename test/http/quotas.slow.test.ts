@@ -80,7 +80,7 @@ describe.each(absences)('the store %s, %s', (store, how) => {
     expect(codeOf(await post(host, '/exports', id))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED'])
     return tenancy
   }
-  const goAway = () => (how === 'unavailable' ? proxy.close() : proxy.blackhole())
+  const disconnect = () => (how === 'unavailable' ? proxy.close() : proxy.blackhole())
   const comeBack = async () => {
     if (how === 'unresponsive') await proxy.close()
     await proxy.open()
@@ -101,7 +101,7 @@ describe.each(absences)('the store %s, %s', (store, how) => {
     const tenancy = await serve(framework, 'fail-open')
     const published: unknown[] = []
     tenancy.on(DependencyDegraded, (event) => void published.push(event))
-    await goAway()
+    await disconnect()
     for (const path of ['/exports', '/tracked']) {
       const served = await post(host, path, id)
       expect([served.status, served.json, hasRateLimit(served)]).toEqual([200, { body: 'the body' }, false])
@@ -128,7 +128,7 @@ describe.each(absences)('the store %s, %s', (store, how) => {
 
   test.each(hosts)('%s, fail-closed: answers 503, and never 429', async (framework) => {
     const tenancy = await serve(framework, 'fail-closed')
-    await goAway()
+    await disconnect()
     for (const path of ['/exports', '/tracked', '/none']) {
       const refused = await post(host, path, id)
       expect(codeOf(refused)).toEqual([503, 'E_DEPENDENCY_UNAVAILABLE'])

@@ -1,7 +1,7 @@
-/** What the storage says when something is wrong, told apart: not there, away for now, or not as it was set up. */
+/** What the storage says when something is wrong, told apart: not there, unavailable for now, or not as it was set up. */
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 
-const AWAY_CODES = new Set([
+const UNAVAILABLE_CODES = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
   'EHOSTUNREACH',
@@ -11,7 +11,7 @@ const AWAY_CODES = new Set([
   'EPIPE',
   'ETIMEDOUT',
 ])
-const AWAY_NAMES = new Set(['TimeoutError', 'RequestTimeout', 'SlowDown', 'ServiceUnavailable', 'InternalError'])
+const UNAVAILABLE_NAMES = new Set(['TimeoutError', 'RequestTimeout', 'SlowDown', 'ServiceUnavailable', 'InternalError'])
 const TOO_MANY_REQUESTS = 429
 const NOT_IMPLEMENTED = 501
 
@@ -33,21 +33,21 @@ export const isNoSuchUpload = (error: unknown): boolean =>
 
 export const isNotImplemented = (error: unknown): boolean => statusOf(error) === NOT_IMPLEMENTED
 
-/** What is thrown for it: E_DEPENDENCY_UNAVAILABLE for a server that is away. */
-export const toStorageError = (error: unknown): unknown => (isAway(error) ? away(error) : error)
+/** What is thrown for it: E_DEPENDENCY_UNAVAILABLE for a server that is unavailable. */
+export const toStorageError = (error: unknown): unknown => (isUnavailable(error) ? storageUnavailable(error) : error)
 
 export const withS3Errors = <T>(request: Promise<T>): Promise<T> =>
   request.catch((error) => {
     throw toStorageError(error)
   })
 
-export const away = (cause: unknown) =>
+export const storageUnavailable = (cause: unknown) =>
   DependencyUnavailable('The storage of the backups cannot be reached at the moment.', { cause })
 
-export function isAway(error: unknown): boolean {
+export function isUnavailable(error: unknown): boolean {
   const { name = '', code = '', errors } = (error ?? {}) as ErrorDetails
-  if (errors?.some(isAway)) return true
+  if (errors?.some(isUnavailable)) return true
   if (isNotImplemented(error)) return false
   const status = statusOf(error)
-  return AWAY_CODES.has(code) || AWAY_NAMES.has(name) || status === TOO_MANY_REQUESTS || status >= 500
+  return UNAVAILABLE_CODES.has(code) || UNAVAILABLE_NAMES.has(name) || status === TOO_MANY_REQUESTS || status >= 500
 }

@@ -1,12 +1,12 @@
 /** Why a bucket cannot be used, in a sentence that says what to do. */
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
-import { isAway, statusOf } from './s3-errors.ts'
+import { isUnavailable, statusOf } from './s3-errors.ts'
 
 const RIGHTS =
   's3:ListBucket, s3:ListBucketMultipartUploads, s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload'
 
 export function unusable({ bucket }: { readonly bucket: string }, cause: unknown): Error {
-  if (isAway(cause)) {
+  if (isUnavailable(cause)) {
     const sentence =
       'The storage of the backups does not answer: see to its endpoint and to the network, or bring it back.'
     return DependencyUnavailable(sentence, { cause })

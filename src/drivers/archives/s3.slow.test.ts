@@ -151,7 +151,7 @@ describe('a start', () => {
 })
 
 describe('a server that goes away', () => {
-  const away = expect.objectContaining({
+  const unavailable = expect.objectContaining({
     code: DependencyUnavailable.code,
     message: expect.not.stringContaining('127.0.0.1'),
     cause: expect.any(Error),
@@ -179,14 +179,14 @@ describe('a server that goes away', () => {
 
   test.each(names)('fails %s until it is back', async (what) => {
     await proxy.close()
-    await expect(everything[what]?.(withDefaultTimeout)).rejects.toEqual(away)
+    await expect(everything[what]?.(withDefaultTimeout)).rejects.toEqual(unavailable)
     await proxy.open()
     await everything[what]?.(withDefaultTimeout)
   })
 
   test.each(names)('without a word fails %s as well', async (what) => {
     proxy.blackhole()
-    await expect(everything[what]?.(withShortTimeout)).rejects.toEqual(away)
+    await expect(everything[what]?.(withShortTimeout)).rejects.toEqual(unavailable)
   })
 
   test('in the middle of an upload fails it, also while its source has nothing to give', async () => {
@@ -195,7 +195,7 @@ describe('a server that goes away', () => {
       proxy.blackhole() // what more there may be is asked for as soon as the first part is on its way
       await new Promise(() => undefined)
     }
-    await expect(writing(withShortTimeout, 'acme/y', chunks())).rejects.toEqual(away)
+    await expect(writing(withShortTimeout, 'acme/y', chunks())).rejects.toEqual(unavailable)
   })
 
   test.each(['cut', 'silent'])('in the middle of reading fails the reader: %s', async (how) => {
@@ -206,7 +206,7 @@ describe('a server that goes away', () => {
         bytes += chunk.length
       }
     }
-    await expect(reading()).rejects.toEqual(away)
+    await expect(reading()).rejects.toEqual(unavailable)
     expect(bytes).toBeLessThan(20 * MB)
     if (how === 'cut') await proxy.open()
   })
@@ -218,7 +218,7 @@ describe('a server that goes away', () => {
     let bytes = 0
     for await (const chunk of withShortTimeout.read('acme/x')) {
       // As long as it takes another request to be given up: three times as long as something has to be heard in.
-      if (bytes === 0) await expect(listed(other)).rejects.toEqual(away)
+      if (bytes === 0) await expect(listed(other)).rejects.toEqual(unavailable)
       bytes += chunk.length
     }
     expect(bytes).toBe(20 * MB)

@@ -15,7 +15,14 @@ import {
   type WriteOptions,
 } from '../../tenants/transfers/archive/port.ts'
 import { archiveKey, parsedKey, partialName, wholeKey } from './archive-key.ts'
-import { away, isNoSuchKey, isNoSuchUpload, isNotImplemented, toStorageError, withS3Errors } from './s3-errors.ts'
+import {
+  isNoSuchKey,
+  isNoSuchUpload,
+  isNotImplemented,
+  storageUnavailable,
+  toStorageError,
+  withS3Errors,
+} from './s3-errors.ts'
 import { unusable } from './s3-start.ts'
 import { type Sdk, upload } from './s3-upload.ts'
 
@@ -216,7 +223,10 @@ class S3Archives implements Archives {
   /** The body as it comes. Only what it does not say is counted, not what the reader does meanwhile. */
   async *#withIdleTimeout(body: Readable): AsyncGenerator<Buffer, void, undefined> {
     const startIdleTimer = () =>
-      setTimeout(() => body.destroy(away(new Error(`nothing was heard for ${this.#idleMs} ms`))), this.#idleMs)
+      setTimeout(
+        () => body.destroy(storageUnavailable(new Error(`nothing was heard for ${this.#idleMs} ms`))),
+        this.#idleMs,
+      )
     let timer = startIdleTimer()
     try {
       for await (const chunk of body) {

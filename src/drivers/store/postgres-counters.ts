@@ -195,8 +195,8 @@ export class PostgresCounters implements Counters {
         return DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`)
       })
     } catch (error) {
-      const isAway = DependencyUnavailable.matches(error) && isDatabaseUnavailable(error.cause)
-      if (isAway || (isTrial && this.#outage.isActive)) this.#outage.failed()
+      const isUnavailable = DependencyUnavailable.matches(error) && isDatabaseUnavailable(error.cause)
+      if (isUnavailable || (isTrial && this.#outage.isActive)) this.#outage.failed()
       throw error
     }
   }

@@ -130,11 +130,11 @@ describe('the store postgres, beside what all do', () => {
         'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
       )
     }
-    const away = expect.objectContaining({ code: DependencyUnavailable.code })
+    const unavailable = expect.objectContaining({ code: DependencyUnavailable.code })
     try {
       await readOnly(true)
-      await vi.waitFor(() => expect(store.set('acme', 'key', 'x')).rejects.toEqual(away), EVENTUALLY)
-      await vi.waitFor(() => expect(store.counters.take('acme', one('full'))).rejects.toEqual(away), EVENTUALLY)
+      await vi.waitFor(() => expect(store.set('acme', 'key', 'x')).rejects.toEqual(unavailable), EVENTUALLY)
+      await vi.waitFor(() => expect(store.counters.take('acme', one('full'))).rejects.toEqual(unavailable), EVENTUALLY)
       // The failure keeps others waiting until the next attempt, a moment later.
       await vi.waitFor(async () => expect((await store.counters.read('acme', 'full')).today).toBeNull(), EVENTUALLY)
     } finally {

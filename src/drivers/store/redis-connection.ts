@@ -119,18 +119,19 @@ export class RedisConnection {
 
   /** Once when it goes, once when it is back. */
   #logAvailability(log: Logger): void {
-    let isAway = false
+    let isUnavailable = false
     // Unheard, an 'error' would be written to the console.
     this.#client.on('error', (error: unknown) => {
       this.#failure = error
     })
     this.#client.on('close', () => {
-      if (!isAway && !this.#closed) log.warn({ err: this.#failure }, 'the store cannot be reached; connecting again')
-      isAway = true
+      if (!isUnavailable && !this.#closed)
+        log.warn({ err: this.#failure }, 'the store cannot be reached; connecting again')
+      isUnavailable = true
     })
     this.#client.on('ready', () => {
-      if (isAway) log.info('the store can be reached again')
-      isAway = false
+      if (isUnavailable) log.info('the store can be reached again')
+      isUnavailable = false
       this.#failure = undefined
     })
   }

@@ -59,21 +59,21 @@ describe('a session', () => {
 
 describe('a server that is away', () => {
   const failureOf = async (work: () => Promise<unknown>) => work().catch((error: unknown) => error)
-  const isAway = (error: unknown) => isDatabaseUnavailable(error)
+  const isUnavailable = (error: unknown) => isDatabaseUnavailable(error)
 
   test('is told from a statement that is wrong', async () => {
-    expect(isAway(await failureOf(() => database.sql('select 1 / 0')))).toBe(false)
-    expect(isAway(await failureOf(() => database.sql('selekt')))).toBe(false)
-    expect(isAway(undefined)).toBe(false)
-    expect(isAway('ECONNREFUSED')).toBe(false)
+    expect(isUnavailable(await failureOf(() => database.sql('select 1 / 0')))).toBe(false)
+    expect(isUnavailable(await failureOf(() => database.sql('selekt')))).toBe(false)
+    expect(isUnavailable(undefined)).toBe(false)
+    expect(isUnavailable('ECONNREFUSED')).toBe(false)
   })
 
   test('refuses the connection', async () => {
     for (const host of ['127.0.0.1', 'localhost']) {
       const nowhere = new Database({ url: `postgres://tenantry@${host}:1/tenantry` }, log)
-      expect(await failureOf(() => nowhere.sql('select 1'))).toSatisfy(isAway)
-      expect(await failureOf(() => nowhere.transaction(async () => undefined))).toSatisfy(isAway)
-      expect(await failureOf(() => nowhere.session(async () => undefined))).toSatisfy(isAway)
+      expect(await failureOf(() => nowhere.sql('select 1'))).toSatisfy(isUnavailable)
+      expect(await failureOf(() => nowhere.transaction(async () => undefined))).toSatisfy(isUnavailable)
+      expect(await failureOf(() => nowhere.session(async () => undefined))).toSatisfy(isUnavailable)
       expect(
         await failureOf(() =>
           nowhere.listen(
@@ -82,7 +82,7 @@ describe('a server that is away', () => {
             () => undefined,
           ),
         ),
-      ).toSatisfy(isAway)
+      ).toSatisfy(isUnavailable)
       await nowhere.close()
     }
   })
@@ -92,13 +92,13 @@ describe('a server that is away', () => {
     await once(server, 'listening')
     const { port } = server.address() as { port: number }
     const broken = new Database({ url: `postgres://tenantry@127.0.0.1:${port}/tenantry` }, log)
-    expect(await failureOf(() => broken.sql('select 1'))).toSatisfy(isAway)
+    expect(await failureOf(() => broken.sql('select 1'))).toSatisfy(isUnavailable)
     await broken.close()
     server.close()
   })
 
   test('ends a connection during a statement', async () => {
-    expect(await failureOf(terminateSelf)).toSatisfy(isAway)
+    expect(await failureOf(terminateSelf)).toSatisfy(isUnavailable)
     expect(await titles()).toEqual([])
   })
 
@@ -113,11 +113,11 @@ describe('a server that is away', () => {
       database.transaction(async () => {
         await write('a')
         await terminateAll()
-        await eventually(async () => expect(await failureOf(() => write('b'))).toSatisfy(isAway))
+        await eventually(async () => expect(await failureOf(() => write('b'))).toSatisfy(isUnavailable))
         await write('c')
       }),
     )
-    expect(failure).toSatisfy(isAway)
+    expect(failure).toSatisfy(isUnavailable)
     await eventually(async () => expect(await titles()).toEqual([])) // further connections may be ending
   })
 
@@ -125,11 +125,11 @@ describe('a server that is away', () => {
     const failure = await failureOf(() =>
       database.session(async (client) => {
         await terminateAll()
-        await eventually(() => expect(client.query('select 1')).rejects.toSatisfy(isAway))
+        await eventually(() => expect(client.query('select 1')).rejects.toSatisfy(isUnavailable))
         await client.query('select 1')
       }),
     )
-    expect(failure).toSatisfy(isAway)
+    expect(failure).toSatisfy(isUnavailable)
     await eventually(async () => expect(await titles()).toEqual([])) // further connections may be ending
   })
 })

@@ -26,7 +26,7 @@ export const clocksDiagnosis: Diagnosis<Pick<Kernel, 'database' | 'store'>> = {
       const { rows } = await database.sql('select extract(epoch from clock_timestamp())::float8 * 1000 as ms')
       return [rows[0].ms]
     })
-    const ofStore = store.times ? await offsets(() => store.times?.() ?? []).catch(unlessAway) : []
+    const ofStore = store.times ? await offsets(() => store.times?.() ?? []).catch(unlessUnavailable) : []
     yield* clockFindings(ofDatabase, ofStore)
   },
 }
@@ -81,7 +81,7 @@ async function offsets(readClocks: () => Promise<readonly number[]> | readonly n
 }
 
 /** That the store is away is told by its own diagnosis. */
-function unlessAway(error: unknown): Offset[] {
+function unlessUnavailable(error: unknown): Offset[] {
   if (!DependencyUnavailable.matches(error)) throw error
   return []
 }

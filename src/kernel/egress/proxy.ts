@@ -75,10 +75,10 @@ export class Tunnel {
     const closed = () => {
       clearTimeout(timer)
       if (this.#isOver) return
-      const isAway = failure.error === HOST_UNREACHABLE.error
-      if (isAway) this.#first ??= failure
-      if (isAway && !isLast) this.#socket = this.#try(index + 1)
-      else this.#done(new FailureError((isAway && this.#first) || failure))
+      const isUnreachable = failure.error === HOST_UNREACHABLE.error
+      if (isUnreachable) this.#first ??= failure
+      if (isUnreachable && !isLast) this.#socket = this.#try(index + 1)
+      else this.#done(new FailureError((isUnreachable && this.#first) || failure))
     }
     return socket
       .setNoDelay(true)

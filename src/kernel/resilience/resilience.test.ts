@@ -12,7 +12,9 @@ import { DependencyDegraded, Resilience, type ResilienceConfig } from './resilie
 import { openTracing } from './tracing.ts'
 
 const silent = createLogger({ level: 'silent' })
-const away = DependencyUnavailable('the store at 10.0.0.7 cannot be reached', { cause: new Error('ECONNREFUSED') })
+const unavailable = DependencyUnavailable('the store at 10.0.0.7 cannot be reached', {
+  cause: new Error('ECONNREFUSED'),
+})
 
 let made: TestDatabase
 let database: Database
@@ -48,7 +50,7 @@ const samples = (resilience: Resilience) =>
 describe('a policy', () => {
   test('that is open lets the use go on, each time told', async () => {
     const resilience = await open()
-    for (let n = 0; n < 3; n++) resilience.degrade('redis.quota', 'quotas.consume', 'acme', away)
+    for (let n = 0; n < 3; n++) resilience.degrade('redis.quota', 'quotas.consume', 'acme', unavailable)
     await new Promise(setImmediate)
     expect(published).toHaveLength(3)
     expect(published[0]).toMatchObject({
@@ -64,7 +66,7 @@ describe('a policy', () => {
 
   test('that is closed refuses with its own Retry-After, and is told too', async () => {
     const resilience = await open({ redis: { quota: 'fail-closed' }, retryAfterSeconds: 17 })
-    const refuse = () => resilience.degrade('redis.quota', 'quotas.consume', 'acme', away)
+    const refuse = () => resilience.degrade('redis.quota', 'quotas.consume', 'acme', unavailable)
     expect(refuse).toThrow(expect.objectContaining({ code: 'E_DEPENDENCY_UNAVAILABLE', retryAfterSeconds: 17 }))
     expect(refuse).not.toThrow('10.0.0.7')
     await new Promise(setImmediate)
@@ -117,7 +119,7 @@ describe("the host's traces", () => {
   test('have an event on the span that was active, without a word of the dependency', async () => {
     const resilience = await open()
     trace.getTracer('host').startActiveSpan('GET /orders', (span) => {
-      resilience.degrade('redis.quota', 'quotas.consume', 'acme', away)
+      resilience.degrade('redis.quota', 'quotas.consume', 'acme', unavailable)
       span.end()
     })
     const [span] = exporter.getFinishedSpans()
@@ -139,7 +141,7 @@ describe("the host's traces", () => {
   test('are not needed: outside of a span nothing is told to them', async () => {
     exporter.reset()
     const resilience = await open()
-    resilience.degrade('redis.quota', 'quotas.consume', null, away)
+    resilience.degrade('redis.quota', 'quotas.consume', null, unavailable)
     expect(exporter.getFinishedSpans()).toEqual([])
   })
 })

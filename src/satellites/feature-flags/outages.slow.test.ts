@@ -81,10 +81,10 @@ beforeEach(async () => {
   })
 })
 
-let away: 'cut' | 'silent' | undefined
+let outage: 'cut' | 'silent' | undefined
 /** The listener has noticed, too, and what was known is no longer believed. */
-async function takeAway(how: 'cut' | 'silent'): Promise<void> {
-  away = how
+async function disconnect(how: 'cut' | 'silent'): Promise<void> {
+  outage = how
   if (how === 'cut') await proxy.close()
   else proxy.blackhole()
   for (const { kernel } of both()) await eventually(() => expect(kernel.database.isListening).toBe(false))
@@ -92,9 +92,9 @@ async function takeAway(how: 'cut' | 'silent'): Promise<void> {
   degraded.splice(0)
 }
 async function bringBack(): Promise<void> {
-  if (!away) return
-  if (away === 'silent') await proxy.close()
-  away = undefined
+  if (!outage) return
+  if (outage === 'silent') await proxy.close()
+  outage = undefined
   await proxy.open()
   for (const { kernel } of both()) await eventually(() => expect(kernel.database.isListening).toBe(true))
 }
@@ -104,7 +104,7 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
   test('what is known holds, what is not is off, and it is over when it is over', async () => {
     await knowAll('half', 'on')
     const { enabled, bucket } = await explain(open, 'half')
-    await takeAway(how)
+    await disconnect(how)
     const { featureFlags: flags } = open
     for (let time = 0; time < 2; time++) {
       expect(await explain(open, 'on')).toMatchObject({ enabled: true, reason: 'STALE' })
@@ -129,7 +129,7 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
   })
 
   test('whoever closes on failure is told so, known or not, until it is over', async () => {
-    await takeAway(how)
+    await disconnect(how)
     for (const key of ['on', 'never-asked', 'on']) {
       await expect(closed.featureFlags.isEnabled(key, { tenantId: id })).rejects.toMatchObject({
         ...UNAVAILABLE,
@@ -147,7 +147,7 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
     const transaction = open.transaction(async () => {
       expect((await explain(open, 'on')).reason).toBe('STATIC')
       expect(await explainAll(open)).toHaveLength(2)
-      await takeAway(how)
+      await disconnect(how)
       for (const key of ['on', 'never-asked']) reasons.push((await explain(open, key)).reason)
       for (const { reason } of await explainAll(open)) reasons.push(reason)
       await bringBack()
@@ -159,7 +159,7 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
 
 describe('while the database is away', () => {
   test('one asks it again each second, and nobody else waits for it', async () => {
-    await takeAway('cut')
+    await disconnect('cut')
     await explain(open, 'on')
     const reads = vi.spyOn(open.kernel.database, 'sql')
     const ask = () => Promise.all(['on', 'half', 'never-asked', 'nor-this'].map((key) => explain(open, key)))
@@ -174,7 +174,7 @@ describe('while the database is away', () => {
   })
 
   test('DependencyDegraded is published for each evaluation, by either policy', async () => {
-    await takeAway('cut')
+    await disconnect('cut')
     degraded.splice(0)
     for (let round = 0; round < 3; round++) await explain(open, 'on')
     const degradation = (policy: string) => ({
@@ -192,7 +192,7 @@ describe('while the database is away', () => {
 
   test('evaluations are answered over HTTP, unless a policy refuses them; what an admin does is not', async () => {
     await knowAll('half', 'on')
-    await takeAway('cut')
+    await disconnect('cut')
     const context = { context: { tenantId: id, targetingKey: 'ann' } }
     const native = (api: Api, key: string) => api.call('POST', `/tenants/${id}/feature-flags/${key}/evaluate`)
     const ofrep = (api: Api, key = '') => api.call('POST', `/ofrep/v1/evaluate/flags${key}`, context)
@@ -223,7 +223,7 @@ describe('while the database is away', () => {
     await knowAll('gone', 'half', 'on')
     await here.featureFlags.delete(id, 'gone')
     await knowAll('half', 'on')
-    await takeAway('cut')
+    await disconnect('cut')
     expect(await explain(open, 'gone')).toMatchObject({ enabled: false, reason: 'STALE' })
     expect(await explainAll(open)).toMatchObject([
       { key: 'half', reason: 'STALE' },
@@ -232,7 +232,7 @@ describe('while the database is away', () => {
   })
 
   test('all flags are not what happens to be known of them', async () => {
-    await takeAway('cut')
+    await disconnect('cut')
     expect(await explain(open, 'on')).toMatchObject({ reason: 'STALE' })
     for (const tenancy of both()) await expect(explainAll(tenancy)).rejects.toMatchObject(UNAVAILABLE)
     const response = await openApi.call('POST', '/ofrep/v1/evaluate/flags', { context: { tenantId: id } })

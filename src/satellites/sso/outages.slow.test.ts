@@ -74,7 +74,7 @@ describe('the store', () => {
     const { sso } = opened.tenancy
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)
-    await line.takeAway()
+    await line.disconnect()
     await expect(sso.start(id)).rejects.toMatchObject(UNAVAILABLE)
     await expect(sso.finish(back)).rejects.toMatchObject(UNAVAILABLE)
     expect(await sso.isEnforced(id)).toBe(false)

@@ -85,9 +85,9 @@ export class MigrationStatus {
     const selection: Selection = { direction: steps === undefined ? 'up' : 'down', ids, verify }
     const chosen = await candidates(this.#database, selection, folder)
     const planned: PlannedMigration[] = []
-    const away = new Map<string, unknown>()
+    const unavailable = new Map<string, unknown>()
     await forEachConcurrent(chosen, CONCURRENCY, async (tenant, index) => {
-      planned[index] = await this.#planOf(tenant, { verify, steps, away })
+      planned[index] = await this.#planOf(tenant, { verify, steps, away: unavailable })
     })
     return planned.filter(({ migrations, error }) => migrations.length > 0 || error)
   }
@@ -158,9 +158,9 @@ export class MigrationStatus {
     try {
       return withChecksums(await driver.applied(toLocation(tenant)), this.#versions.folder, known)
     } catch (error) {
-      const isServerAway = outcomesOf(error, driver.capabilities.reach).server === 'failure'
-      if (isServerAway) away.set(placement, error)
-      throw isServerAway || isDatabaseUnavailable(error) ? unreachable(placement, error) : error
+      const isServerUnavailable = outcomesOf(error, driver.capabilities.reach).server === 'failure'
+      if (isServerUnavailable) away.set(placement, error)
+      throw isServerUnavailable || isDatabaseUnavailable(error) ? unreachable(placement, error) : error
     }
   }
 

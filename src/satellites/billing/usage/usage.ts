@@ -96,11 +96,11 @@ export class Usage {
        order by used_at limit $2`,
       [tenantId, RESENT_AT_ONCE],
     )
-    const away = new AbortController()
+    const unavailable = new AbortController()
     const send = async ({ id }: { id: string }) => {
-      if ((await this.#send(id))?.isPassing) away.abort()
+      if ((await this.#send(id))?.isPassing) unavailable.abort()
     }
-    await forEachConcurrent<{ id: string }>(rows, CONCURRENCY, send, away.signal)
+    await forEachConcurrent<{ id: string }>(rows, CONCURRENCY, send, unavailable.signal)
     const left = await database.sql(
       'select count(*)::int as count from multitenancy.billing_usage where tenant_id = $1 and sent_at is null',
       [tenantId],

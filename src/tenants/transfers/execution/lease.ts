@@ -79,7 +79,7 @@ export class Attempt {
     this.#worker = worker
     this.#leaseMs = leaseMs
     this.signal = AbortSignal.any([signal, this.#lost.signal])
-    this.#renewing = setInterval(() => this.#renewUnlessAway(), leaseMs / RENEWALS_PER_LEASE)
+    this.#renewing = setInterval(() => this.#renewUnlessUnavailable(), leaseMs / RENEWALS_PER_LEASE)
   }
 
   /** Says what it is doing now. Throws when it is no longer its to do. */
@@ -168,7 +168,7 @@ export class Attempt {
   }
 
   /** A backoffice that is away takes nothing from anybody: `hold` decides when it is back. */
-  #renewUnlessAway(): void {
+  #renewUnlessUnavailable(): void {
     if (this.#isRenewing) return // it waits for `hold`, and one of them is enough
     this.#isRenewing = true
     this.#renew()

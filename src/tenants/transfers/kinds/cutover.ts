@@ -128,9 +128,10 @@ export async function lockedRow(
 /** A server that is gone for good must not keep its tenants from being restored on another one. */
 async function close({ kernel, storage }: SwitchDependencies, attempt: Attempt, row: TenantRow): Promise<void> {
   const location = toLocation(row)
-  const mayBeAway = attempt.transfer.kind === 'restore'
-  const isAway = mayBeAway && (!storage.placements.includes(row.placement) || (await isUnresponsive(storage, location)))
-  if (isAway) {
+  const mayBeUnavailable = attempt.transfer.kind === 'restore'
+  const isUnavailable =
+    mayBeUnavailable && (!storage.placements.includes(row.placement) || (await isUnresponsive(storage, location)))
+  if (isUnavailable) {
     const of = { tenantId: row.id, placement: row.placement }
     kernel.log.warn(of, 'the server that the tenant leaves is away; RecoverFences closes its storage when it is back')
     return
