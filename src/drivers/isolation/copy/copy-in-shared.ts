@@ -28,7 +28,7 @@ import {
   type Taken,
 } from '../row-security/shared-tables.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
-import { type Holding, LOADING, QUIET, withSettings } from '../transactions/copy-session.ts'
+import { type Holding, LOADING, TRIGGERS_DISABLED, withSettings } from '../transactions/copy-session.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import type { LoadOptions } from './copy-load.ts'
@@ -115,7 +115,7 @@ export async function assertSameLabel(client: pg.ClientBase, location: RowLocati
 }
 
 const isDirect = ({ reader, facts, applied }: Shared, { description }: TenantCopy): boolean =>
-  reader.isExempt && facts.mayBeQuiet && applied.length === description.migrations.length
+  reader.isExempt && facts.canDisableTriggers && applied.length === description.migrations.length
 
 /** The columns that say whose the rows are have that by default. */
 function loadDirectly(
@@ -126,7 +126,7 @@ function loadDirectly(
 ): Promise<Taken> {
   const { schema, searchPath, tenant, stagingSchema, stored, facts } = shared
   assertCompatible(copy.description, stored)
-  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...QUIET }
+  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...TRIGGERS_DISABLED }
   return withSettings(client, settings, async () => {
     const names = copy.description.tables.map(({ name }) => name)
     const others = stored.tables

@@ -18,7 +18,7 @@ const JOURNAL = {
 }
 
 /** Row level security binds the owner, who may keep triggers quiet. */
-export const QUIET_OWNER = 'an owner that sets session_replication_role'
+export const TRIGGER_DISABLING_OWNER = 'an owner that sets session_replication_role'
 
 interface Subject {
   readonly side: Side
@@ -39,13 +39,13 @@ const enter = ({ driver }: Subject, location: StorageLocation) => driver.enter?.
 
 /** A tenant that has changed since the copy was made, beside another tenant. */
 async function withSubject(
-  owner: Owner | typeof QUIET_OWNER,
+  owner: Owner | typeof TRIGGER_DISABLING_OWNER,
   work: (subject: Subject) => Promise<void>,
 ): Promise<void> {
   await withSide(
-    owner === QUIET_OWNER ? 'an owner like any other' : owner,
+    owner === TRIGGER_DISABLING_OWNER ? 'an owner like any other' : owner,
     async (side, _, role) => {
-      if (owner === QUIET_OWNER) {
+      if (owner === TRIGGER_DISABLING_OWNER) {
         await side.installation.database.sql(`grant set on parameter session_replication_role to ${role}`)
       }
       const driver = side.drivers['rowscope-pg']
@@ -74,7 +74,7 @@ async function change(subject: Subject, from: StorageLocation, to: StorageLocati
   await subject.driver.unfence(to)
 }
 
-export function entriesOf(owners: readonly (Owner | typeof QUIET_OWNER)[]): void {
+export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWNER)[]): void {
   describe.each(owners)('of shared tables, by %s,', (owner) => {
     test('a location that is entered has the tenant’s id in its rows, exactly as they were copied', async () => {
       await withSubject(owner, async (subject) => {

@@ -1,4 +1,4 @@
-import { entriesOf, QUIET_OWNER } from './enter-rows.fixture.ts'
+import { entriesOf, TRIGGER_DISABLING_OWNER } from './enter-rows.fixture.ts'
 import { SLOW_OWNERS } from './rows.fixture.ts'
 
-entriesOf([...SLOW_OWNERS, QUIET_OWNER])
+entriesOf([...SLOW_OWNERS, TRIGGER_DISABLING_OWNER])

@@ -15,7 +15,7 @@ import { rowReader } from '../row-security/row-reader.ts'
 import { type Shared, sharedFacts } from '../row-security/shared-tables.ts'
 import { ONE_TENANT } from '../row-security/sql.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
-import { type Holding, LOADING, QUIET, withSettings } from '../transactions/copy-session.ts'
+import { type Holding, LOADING, TRIGGERS_DISABLED, withSettings } from '../transactions/copy-session.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { withRows } from './compatibility.ts'
 import { type RowStorage, stagingSchemaOf } from './copy-in-shared.ts'
@@ -67,7 +67,7 @@ interface Label {
 }
 
 async function relabel(client: pg.ClientBase, shared: Omit<Shared, 'stagingSchema'>, label: Label): Promise<void> {
-  if (shared.facts.mayBeQuiet) await update(client, shared, label)
+  if (shared.facts.canDisableTriggers) await update(client, shared, label)
   else await deleteAndInsert(client, shared, label)
 }
 
@@ -77,7 +77,7 @@ async function update(
   { schema, stored }: Omit<Shared, 'stagingSchema'>,
   label: Label,
 ): Promise<void> {
-  await withSettings(client, { ...LOADING, ...QUIET }, () =>
+  await withSettings(client, { ...LOADING, ...TRIGGERS_DISABLED }, () =>
     withoutForce(client, schema, async () => {
       for (const table of stored.tables.filter(isTenants)) {
         await client.query(`update ${from(table, schema)} set tenant_id = $2 where tenant_id = $1`, [

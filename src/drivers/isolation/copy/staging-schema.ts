@@ -26,7 +26,7 @@ import {
   sharedFacts,
   type Taken,
 } from '../row-security/shared-tables.ts'
-import { LOADING, QUIET, type Settings, withSettings } from '../transactions/copy-session.ts'
+import { LOADING, type Settings, TRIGGERS_DISABLED, withSettings } from '../transactions/copy-session.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import { type LoadOptions, loadCopy } from './copy-load.ts'
 import { readSequences, sequencesOf } from './sequences.ts'
@@ -128,15 +128,15 @@ export async function insertAll(
   )
   if (tables.length === 0) return
   const inserts = tables.map((table, index) => `i${index} as (${insertOf(table, shared)})`)
-  const [role, noRole] = reader.isExempt && !facts.mayBeQuiet ? [takes(scopeRole), takes('none')] : []
-  const quiet: Settings = facts.mayBeQuiet ? QUIET : {}
-  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...quiet }
+  const [role, noRole] = reader.isExempt && !facts.canDisableTriggers ? [takes(scopeRole), takes('none')] : []
+  const triggers: Settings = facts.canDisableTriggers ? TRIGGERS_DISABLED : {}
+  const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...triggers }
   await assertOnlyTenantsRows(client, shared, tables)
   await withSettings(client, settings, async () => {
     if (role) await client.query(role)
     await withRows(() => client.query(`with ${inserts.join(', ')} select`))
     if (noRole) await client.query(noRole)
-    if (facts.mayBeQuiet) await checkForeignKeys(client, facts, tenant)
+    if (facts.canDisableTriggers) await checkForeignKeys(client, facts, tenant)
     else if (facts.hasTriggers) await assertUnchanged(client, shared, tables)
   })
 }

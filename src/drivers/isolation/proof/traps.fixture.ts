@@ -286,9 +286,9 @@ export function traps(kinds: readonly string[]): void {
     })
 
     test('a loud tenant does not use the connections of all: another is served meanwhile', async () => {
-      const loud = Array.from({ length: 40 }, () => raw(a.db, 'select pg_sleep(0.01)'))
+      const noisy = Array.from({ length: 40 }, () => raw(a.db, 'select pg_sleep(0.01)'))
       let isOver = false
-      const over = Promise.all(loud).finally(() => {
+      const over = Promise.all(noisy).finally(() => {
         isOver = true
       })
       expect(await owners(b.db)).toEqual(['of b'])

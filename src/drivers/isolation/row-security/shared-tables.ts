@@ -44,7 +44,7 @@ export interface Taken {
 
 export interface SharedFacts {
   /** Rows can be written without triggers, and foreign keys asked about afterwards. */
-  readonly mayBeQuiet: boolean
+  readonly canDisableTriggers: boolean
   /** Of the host's, which run for rows that anybody inserts. */
   readonly hasTriggers: boolean
   readonly foreignKeys: readonly ForeignKey[]
@@ -81,7 +81,7 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
       has_parameter_privilege(current_user, 'session_replication_role', 'set')
         and not exists (select from fired where tgenabled in ('R', 'A'))
         and not exists (select from key where condeferrable and contype in ('p', 'u', 'x'))
-        and not exists (select from key where to_jsonb(key) ->> 'conperiod' = 'true' and contype = 'f') as "mayBeQuiet",
+        and not exists (select from key where to_jsonb(key) ->> 'conperiod' = 'true' and contype = 'f') as "canDisableTriggers",
       exists (select from fired where tgenabled in ('O', 'A')) as "hasTriggers",
       array(
         select json_build_object(

@@ -41,7 +41,7 @@ export const READING: Settings = { ...VALUES, ...TIMEOUTS, synchronize_seqscans:
 export const LOADING: Settings = { ...VALUES, ...TIMEOUTS, default_tablespace: '' }
 
 /** No trigger runs. Only for who may set it, also to set it back. */
-export const QUIET: Settings = { session_replication_role: 'replica' }
+export const TRIGGERS_DISABLED: Settings = { session_replication_role: 'replica' }
 
 /** Not every version knows every setting, and not every system can watch a client. */
 export const setting = (settings: Settings): string => `

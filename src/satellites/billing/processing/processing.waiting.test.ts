@@ -48,21 +48,21 @@ const nothingIsHeld = () =>
   })
 
 test('events of one customer have their turns beside those of others', async () => {
-  const [loud, quiet] = [await open.payer(), await open.payer()]
-  const first = open.provider.faults.hold({ path: `/v1/subscriptions/${loud.subscriptionId}` })
-  changed(loud, 'scale')
+  const [noisy, idle] = [await open.payer(), await open.payer()]
+  const first = open.provider.faults.hold({ path: `/v1/subscriptions/${noisy.subscriptionId}` })
+  changed(noisy, 'scale')
   await open.deliver()
   const worker = await open.open({ role: 'worker' })
   await first.arrived
-  for (let times = 0; times < 6; times++) changed(loud, times % 2 ? 'scale' : 'pro')
+  for (let times = 0; times < 6; times++) changed(noisy, times % 2 ? 'scale' : 'pro')
   await open.deliver()
-  changed(quiet, 'scale')
+  changed(idle, 'scale')
   await open.deliver()
-  await eventually(async () => expect(await open.standing(quiet.tenantId)).toBe('active scale'), WAIT_TIMEOUT_MS)
-  expect(await waitingOf(loud)).toBe(7)
+  await eventually(async () => expect(await open.standing(idle.tenantId)).toBe('active scale'), WAIT_TIMEOUT_MS)
+  expect(await waitingOf(noisy)).toBe(7)
   first.release()
-  await eventually(async () => expect(await waitingOf(loud)).toBe(0), WAIT_TIMEOUT_MS)
-  expect(await open.standing(loud.tenantId)).toBe('active scale')
+  await eventually(async () => expect(await waitingOf(noisy)).toBe(0), WAIT_TIMEOUT_MS)
+  expect(await open.standing(noisy.tenantId)).toBe('active scale')
   await worker.stop()
 })
 

@@ -17,7 +17,7 @@ import {
   type Settlement,
 } from './queue.ts'
 
-const LOUD = 100_000
+const NOISY = 100_000
 const PER_SUBSCRIPTION = 16
 const PER_TENANT = 64
 const LEASE_MS = 60_000
@@ -115,14 +115,14 @@ afterAll(() => opened.end())
 test.each(['ready', 'retry'] as const)(
   'the next delivery of a quiet tenant is within two claims beside 100,000 due deliveries of a loud one (%s)',
   async (as) => {
-    const loud = await subscriptions('m-loud', 3)
-    await wait({ of: 'm-loud', webhooks: loud, count: LOUD, as })
-    await wait({ of: 'm-loud', webhooks: loud, count: 1, as, dueSecondsAgo: -3_600 })
-    for (const quiet of ['a-quiet', 'z-quiet']) {
-      const [webhookId = ''] = await subscriptions(quiet, 1)
+    const noisy = await subscriptions('m-loud', 3)
+    await wait({ of: 'm-loud', webhooks: noisy, count: NOISY, as })
+    await wait({ of: 'm-loud', webhooks: noisy, count: 1, as, dueSecondsAgo: -3_600 })
+    for (const idle of ['a-quiet', 'z-quiet']) {
+      const [webhookId = ''] = await subscriptions(idle, 1)
       for (let round = 0; round < 5; round++) {
         // It has fallen due after all of the other's.
-        const ids = await wait({ of: quiet, webhooks: [webhookId], count: 1, as, dueSecondsAgo: 0 })
+        const ids = await wait({ of: idle, webhooks: [webhookId], count: 1, as, dueSecondsAgo: 0 })
         const claims = [await claim(), await claim()]
         expect(claims.flatMap(idsOf)).toEqual(expect.arrayContaining(ids))
         await settle(claims.flatMap(({ deliveries }) => deliveries))
@@ -161,9 +161,9 @@ describe('more tenants with something due than a claim has room for', () => {
 describe('a tenant with many subscriptions', () => {
   test('sends to one that has little, beside others with much', async () => {
     const busy = await subscriptions('many-hooks', 8)
-    const [quiet = ''] = await subscriptions('many-hooks', 1)
+    const [idle = ''] = await subscriptions('many-hooks', 1)
     await wait({ of: 'many-hooks', webhooks: busy, count: 8_000, as: 'ready' })
-    const [id] = await wait({ of: 'many-hooks', webhooks: [quiet], count: 1, as: 'ready', dueSecondsAgo: 0 })
+    const [id] = await wait({ of: 'many-hooks', webhooks: [idle], count: 1, as: 'ready', dueSecondsAgo: 0 })
     const claimed = await claim()
     expect(idsOf(claimed)).toContain(id)
     // An equal share for each: a ninth of 64 at least.
@@ -260,7 +260,7 @@ describe("the host's subscription", () => {
   test('that hears a loud tenant hears the others as well', async () => {
     const [hears = ''] = await subscriptions(null, 1)
     for (const name of ['a-heard', 'm-loud', 'z-heard']) await tenant(name)
-    await wait({ of: 'm-loud', webhooks: [hears], count: LOUD, as: 'ready' })
+    await wait({ of: 'm-loud', webhooks: [hears], count: NOISY, as: 'ready' })
     let before = await claim()
     expect(before.deliveries).toHaveLength(PER_SUBSCRIPTION)
     for (const name of ['a-heard', 'z-heard', 'a-heard', 'z-heard']) {

@@ -58,7 +58,7 @@ export class DeliveryWorker {
   #count = 0
   /** Of the last claim. */
   #failure: unknown
-  #quiet: (() => void)[] = []
+  #idleWaiters: (() => void)[] = []
 
   constructor(dependencies: WorkerDependencies, options: WorkerOptions) {
     this.#dependencies = dependencies
@@ -117,7 +117,7 @@ export class DeliveryWorker {
     const before = this.#count
     this.#reasons += 1
     this.wake()
-    await this.#quietOnce(signal)
+    await this.#untilIdle(signal)
     this.#reasons -= 1
     if (!this.#isRunning) await asSystem(() => this.#letGo(this.#inFlight.takeOut()))
     if (this.#failure !== undefined) throw this.#failure
@@ -135,7 +135,7 @@ export class DeliveryWorker {
       await this.#claiming
       await this.#loader.idle()
       await this.#letGo(this.#inFlight.takeOut())
-      await this.#quietOnce()
+      await this.#untilIdle()
     }
     // What a silent database does not answer is left behind: its leases lapse.
     await Promise.race([ended(), sleep(this.#timing.stopMs + STOP_MARGIN_MS, undefined, { ref: false })])
@@ -288,9 +288,9 @@ export class DeliveryWorker {
     })
   }
 
-  #quietOnce(signal?: AbortSignal): Promise<void> {
+  #untilIdle(signal?: AbortSignal): Promise<void> {
     return new Promise<void>((resolve) => {
-      this.#quiet.push(resolve)
+      this.#idleWaiters.push(resolve)
       signal?.addEventListener('abort', () => resolve(), { once: true })
       this.#reportIdle()
     })
@@ -298,6 +298,6 @@ export class DeliveryWorker {
 
   #reportIdle(): void {
     if (this.#inFlight.places > 0 || this.#claiming || (this.#isRunning && this.#isWoken)) return
-    for (const resolve of this.#quiet.splice(0)) resolve()
+    for (const resolve of this.#idleWaiters.splice(0)) resolve()
   }
 }
