@@ -207,7 +207,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     name: 'a fence is never lifted',
     story: 'A tenant that is active again is refused by its storage.',
     file: 'tenants/lifecycle/fences.ts',
-    replace: '      this.#kernel.database.afterCommit(() => this.mend(row.id))\n',
+    replace: '      this.#kernel.database.afterCommit(() => this.repair(row.id))\n',
     by: '',
     tests: FENCE_TESTS,
   },

@@ -112,7 +112,7 @@ describe('a migration that fails', () => {
     ['0002_bad', `create table bad (a integer); insert into bad values (1); insert into bad values ('none')`],
     ['0003_later', 'create table later (a integer)'],
   )
-  const mended = part(
+  const fixed = part(
     'broken',
     ['0001_good', 'create table good (a integer)'],
     ['0002_bad', 'create table bad (a integer)'],
@@ -127,7 +127,7 @@ describe('a migration that fails', () => {
 
   test('holds nobody up who comes with a better one', async () => {
     await expect(migrate(database, [broken])).rejects.toThrow()
-    expect(await migrate(database, [mended])).toEqual(['broken/0002_bad', 'broken/0003_later'])
+    expect(await migrate(database, [fixed])).toEqual(['broken/0002_bad', 'broken/0003_later'])
     expect(await tables()).toEqual(['bad', 'good', 'later', 'migrations'])
   })
 })

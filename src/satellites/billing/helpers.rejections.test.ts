@@ -68,7 +68,7 @@ describe('while the provider cannot be used', () => {
     ['answers 429', ({ provider }) => provider.faults.respond(429, { headers: { 'retry-after': '60' } })],
     ['does not take the key', ({ provider }) => Object.assign(provider.settings, { apiKey: wrongKey })],
   ]
-  const mended = async ({ provider }: OpenBilling, isDown: boolean) => {
+  const repair = async ({ provider }: OpenBilling, isDown: boolean) => {
     if (isDown) await provider.up()
     provider.faults.clear()
     Object.assign(provider.settings, { apiKey: provider.apiKey })
@@ -87,7 +87,7 @@ describe('while the provider cannot be used', () => {
       { dependency: 'provider', operation: 'billing.checkout', tenantId: other, policy: 'fail-closed' },
     ])
     expect((await open.call('GET', `/tenants/${tenantId}/billing`)).status).toBe(200)
-    await mended(open, how === 'is down')
+    await repair(open, how === 'is down')
     expect(await checkout(other)).toMatchObject({ status: 201 })
     expect((await cancel(tenantId)).status).toBe(200)
   })

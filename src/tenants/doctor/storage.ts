@@ -126,7 +126,7 @@ const FIXES: Readonly<Record<string, Fix>> = {
     return 'it is closed, unless the tenant has gone back to it by now'
   },
   async 'storage.closed'({ fences }, tenantId) {
-    const isOpen = await fences.mend(tenantId)
+    const isOpen = await fences.repair(tenantId)
     return isOpen ? 'it is open' : 'it was left as it is: the tenant may not use it now, or is being changed'
   },
   async 'storage.abandoned'({ transfers }, tenantId) {

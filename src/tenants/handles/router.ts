@@ -56,7 +56,7 @@ type Work<T> = (driver: IsolationDriver, location: StorageLocation) => Promise<T
 
 const RETRY_AFTER_SECONDS = 5
 /** Rows of shared tables may have to get their labels back first, after a restore that was killed: a request does not wait for that. */
-const MENDED_WITHIN_MS = 10_000
+const REPAIR_TIMEOUT_MS = 10_000
 const CONNECTING = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|57P03|53300)$/
 const CONNECTING_MESSAGES = /^(timeout expired|timeout exceeded when trying to connect)/
 
@@ -111,14 +111,14 @@ async function currentLocation(
   }
   const now = await refresh()
   if (!StorageFenced.matches(error)) throw toTenantError(error) // it may have run
-  const mended = () =>
-    withTimeout(fences.mend(id), MENDED_WITHIN_MS, stillClosed).catch((failure) => {
+  const repaired = () =>
+    withTimeout(fences.repair(id), REPAIR_TIMEOUT_MS, stillClosed).catch((failure) => {
       throw toTenantError(failure)
     })
   const isElsewhere = now.location.isolation !== before.isolation || now.location.placement !== before.placement
   const sharesFence = storage.driver(now.location.isolation).enter !== undefined && !isElsewhere
   if (now.location.epoch !== before.epoch && !sharesFence) return now.location
-  const isOpen = await mended()
+  const isOpen = await repaired()
   const then = await refresh() // it may have been closed for good in the meantime, or have moved
   if (isOpen || then.location.epoch !== before.epoch) return then.location
   throw error

@@ -7,7 +7,7 @@
  * RecoverFences what is left open after that. It does keep one from being activated, which would answer nothing but failures.
  *
  * A process that dies between the fence and its commit, or before it has lifted one, leaves an active tenant closed. Whoever meets
- * that fence has it lifted (`mend`), under the same row lock.
+ * that fence has it lifted (`repair`), under the same row lock.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -49,7 +49,7 @@ export class Fences {
   async follow(row: TenantRow): Promise<void> {
     if (isLetIn(row)) {
       await this.#storage.driver(row.isolation).isFenced(toLocation(row)) // throws where it could not be lifted either
-      this.#kernel.database.afterCommit(() => this.mend(row.id))
+      this.#kernel.database.afterCommit(() => this.repair(row.id))
       return
     }
     if (!isKeptOut(row)) return
@@ -86,7 +86,7 @@ export class Fences {
   }
 
   /** Sees to it that no fence stands before the tenant, if it may be used. Returns whether it may. */
-  async mend(id: string): Promise<boolean> {
+  async repair(id: string): Promise<boolean> {
     // Nothing is lifted for what may be rolled back; and the caller's transaction may hold the row that others wait for here.
     if (this.#kernel.database.inTransaction) return false
     const opening =

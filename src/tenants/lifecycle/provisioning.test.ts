@@ -136,8 +136,8 @@ describe('an installation', () => {
     expect(await migrationsOf('unlucky')).toEqual([])
     await expect(host.tenant('unlucky')).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY', status: 503 })
 
-    const mended: TenantMigration = { ...TAGS, name: '0002_mended' }
-    await withWorker([NOTES, mended], async ({ tenants }, published) => {
+    const fixed: TenantMigration = { ...TAGS, name: '0002_mended' }
+    await withWorker([NOTES, fixed], async ({ tenants }, published) => {
       const { tenant, changed } = await tenants.activate('unlucky')
       expect({ changed, ...tenant }).toMatchObject({ changed: true, status: 'provisioning', failure: null })
       expect(await tenants.waitUntilInstalled('unlucky', AbortSignal.timeout(10_000))).toMatchObject({

@@ -66,9 +66,9 @@ describe('a run', () => {
       expect(await tablesOf('t-4')).toEqual(['notes'])
       expect(await pendingOf(releases.opened.tenancy)).toEqual([])
     })
-    const mended = { ...TAGS, up: 'create table tags (name text)' }
+    const fixed = { ...TAGS, up: 'create table tags (name text)' }
     // Its content is another one, but only t-4 has not run it: the others are told apart by their name.
-    await release([NOTES, { ...mended, checksum: broken.checksum }], async (tenancy) => {
+    await release([NOTES, { ...fixed, checksum: broken.checksum }], async (tenancy) => {
       expect(await pendingOf(tenancy)).toEqual(['t-4'])
       const { items, state } = await tenancy.tenants.migrations.run()
       expect({ state, ids: items.map(({ tenantId }) => tenantId) }).toEqual({ state: 'completed', ids: ['t-4'] })

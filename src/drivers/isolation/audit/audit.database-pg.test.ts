@@ -76,7 +76,7 @@ describe('a database for each tenant', () => {
     readonly words: string
     /** Missing for a fault that follows from another one. */
     readonly by?: string
-    readonly mended?: string
+    readonly fixedBy?: string
   }
 
   /** Faults that do not hide each other are examined together. */
@@ -86,52 +86,52 @@ describe('a database for each tenant', () => {
         code: 'isolation.public-rights',
         words: 'table tenant.notes gives everybody the right to select',
         by: 'grant select on tenant.notes to public',
-        mended: 'revoke select on tenant.notes from public',
+        fixedBy: 'revoke select on tenant.notes from public',
       },
       {
         code: 'isolation.scope-rights',
         words: 'table tenant.notes gives the scope role the right to truncate',
         by: 'grant truncate on tenant.notes to $scope',
-        mended: 'revoke truncate on tenant.notes from $scope',
+        fixedBy: 'revoke truncate on tenant.notes from $scope',
       },
       {
         code: 'isolation.scope-rights',
         words: 'schema tenant gives the scope role the right to create',
         by: 'grant create on schema tenant to $scope',
-        mended: 'revoke create on schema tenant from $scope',
+        fixedBy: 'revoke create on schema tenant from $scope',
       },
       {
         code: 'isolation.scope-rights-elsewhere',
         words: "table tenantry.migrations is no tenant's",
         by: 'grant delete on tenantry.migrations to $scope',
-        mended: 'revoke delete on tenantry.migrations from $scope',
+        fixedBy: 'revoke delete on tenantry.migrations from $scope',
       },
       {
         code: 'isolation.public-rights-elsewhere',
         severity: 'warn',
         words: 'table public.prices gives everybody, tenants too, the right to update',
         by: 'create table public.prices (); grant update on public.prices to public',
-        mended: 'drop table public.prices',
+        fixedBy: 'drop table public.prices',
       },
       {
         code: 'isolation.public-may-create',
         severity: 'warn',
         words: 'schema public lets everybody make objects',
         by: 'grant create on schema public to public',
-        mended: 'revoke create on schema public from public',
+        fixedBy: 'revoke create on schema public from public',
       },
       {
         code: 'isolation.public-creates-schemas',
         words: "lets tenants' statements make schemas",
         by: 'grant create on database $acme to $scope',
-        mended: 'revoke create on database $acme from $scope',
+        fixedBy: 'revoke create on database $acme from $scope',
       },
       {
         code: 'isolation.public-functions',
         severity: 'warn',
         words: 'lets PUBLIC use large objects',
         by: 'grant execute on function lo_create(oid) to public',
-        mended: 'revoke execute on function lo_create(oid) from public',
+        fixedBy: 'revoke execute on function lo_create(oid) from public',
       },
     ],
     'a right on the schema only, owners, and settings': [
@@ -139,39 +139,39 @@ describe('a database for each tenant', () => {
         code: 'isolation.public-rights',
         words: 'schema tenant gives everybody the right to usage',
         by: 'grant usage on schema tenant to public',
-        mended: 'revoke usage on schema tenant from public',
+        fixedBy: 'revoke usage on schema tenant from public',
       },
       {
         code: 'isolation.foreign-owner',
         words: 'table tenant.notes belongs to pg_monitor',
         by: 'alter table tenant.notes owner to pg_monitor',
-        mended: 'alter table tenant.notes owner to current_user',
+        fixedBy: 'alter table tenant.notes owner to current_user',
       },
       {
         code: 'isolation.security-definer',
         severity: 'warn',
         words: 'function tenant.whoami() runs with the rights of',
         by: 'create function tenant.whoami() returns text security definer language sql return current_user',
-        mended: 'drop function tenant.whoami',
+        fixedBy: 'drop function tenant.whoami',
       },
       {
         code: 'isolation.scope-owns',
         words: 'role $scope owns schema mine',
         by: 'create schema mine authorization $scope',
-        mended: 'drop schema mine',
+        fixedBy: 'drop schema mine',
       },
       {
         code: 'isolation.login-setting',
         words: 'begins every session with app.tenant_id=globex',
         by: "alter database $acme set app.tenant_id = 'globex'",
-        mended: 'alter database $acme reset app.tenant_id',
+        fixedBy: 'alter database $acme reset app.tenant_id',
       },
       {
         code: 'isolation.login-search-path',
         severity: 'warn',
         words: 'gives the login search_path=tenant',
         by: 'alter role $login in database $acme set search_path = tenant',
-        mended: 'alter role $login in database $acme reset search_path',
+        fixedBy: 'alter role $login in database $acme reset search_path',
       },
     ],
     'rights that open the rows to a statement without scope': [
@@ -179,7 +179,7 @@ describe('a database for each tenant', () => {
         code: 'isolation.unscoped-read',
         words: 'table tenant.notes answers the role $login',
         by: 'grant usage on schema tenant to public; grant select on tenant.notes to public',
-        mended: 'revoke usage on schema tenant from public; revoke select on tenant.notes from public',
+        fixedBy: 'revoke usage on schema tenant from public; revoke select on tenant.notes from public',
       },
       { code: 'isolation.public-rights', words: 'schema tenant gives everybody the right to usage' },
       { code: 'isolation.public-rights', words: 'table tenant.notes gives everybody the right to select' },
@@ -189,7 +189,7 @@ describe('a database for each tenant', () => {
   test.each(Object.entries(planted))('has exactly these faults inside of it: %s', async (_, faults) => {
     for (const { by } of faults) if (by) await inside(by)
     const found = await here.faults(['acme']).finally(async () => {
-      for (const { mended } of faults) if (mended) await inside(mended)
+      for (const { fixedBy } of faults) if (fixedBy) await inside(fixedBy)
     })
     const expected = faults.map(({ code, severity = 'error', words }) => ({
       severity,

@@ -61,7 +61,7 @@ export interface Fault {
   /** Within the message. */
   readonly words: string
   readonly by: string
-  readonly mended: string
+  readonly fixedBy: string
   readonly tenantId?: string
   /** Other findings that follow from it. */
   readonly also?: readonly string[]
@@ -112,9 +112,9 @@ export function useSchemas() {
     findsFaults(faults: readonly Fault[]): void {
       test.each(faults)(
         '$code: $words',
-        async ({ code, severity = 'error', words, by, mended, tenantId, also = [] }) => {
+        async ({ code, severity = 'error', words, by, fixedBy, tenantId, also = [] }) => {
           await run(by)
-          const found = await audited.faults().finally(() => run(mended))
+          const found = await audited.faults().finally(() => run(fixedBy))
           const codes = [...new Set(found.map((one) => one.code))].sort()
           expect(codes).toEqual([...new Set([code, ...also])].sort())
           const all = found.filter((one) => one.code === code)

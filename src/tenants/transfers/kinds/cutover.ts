@@ -106,7 +106,7 @@ export async function switchTo(
     if (leavesMaintenance) await events.publish(TenantExitedMaintenance, { tenantId: row.id })
     await also()
     database.afterCommit(() => circuits.startAnew(row.id))
-    database.afterCommit(() => fences.mend(row.id)) // one that was left behind is closed
+    database.afterCommit(() => fences.repair(row.id)) // one that was left behind is closed
   })
   await fences.opened(from.id)
 }

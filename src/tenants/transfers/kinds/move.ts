@@ -138,5 +138,5 @@ async function release(dependencies: TransferDependencies, transfer: TransferRow
   await table.updateTable('transfers').set({ enteredMaintenance: false }).where('id', '=', transfer.id).execute()
   await registry.changed(transfer.tenantId)
   if (leaves) await events.publish(TenantExitedMaintenance, { tenantId: transfer.tenantId })
-  database.afterCommit(() => fences.mend(transfer.tenantId))
+  database.afterCommit(() => fences.repair(transfer.tenantId))
 }

@@ -60,7 +60,7 @@ test('a tenant that is suspended and activated while it is moved stays closed un
   await eventually(async () => expect(await isFenced(before)).toBe(true))
   await tenants().suspend('busy')
   await tenants().activate('busy')
-  await tenants().fences.mend('busy')
+  await tenants().fences.repair('busy')
   expect(await isFenced(before)).toBe(true)
   await release()
   await moving
