@@ -3,7 +3,7 @@
  * that is being installed there is more than one thing it may be; each answer narrows that down, and one that none of them
  * explains is a fault.
  */
-import { type Action, type Move, type Status, verdict } from '../../src/tenants/tenant/lifecycle.ts'
+import { type Action, decide, type Move, type Status } from '../../src/tenants/tenant/lifecycle.ts'
 import type { HttpResponse } from '../contract/calls.ts'
 import { FAILING } from '../contract/row.ts'
 
@@ -56,7 +56,7 @@ export class Model {
     const possible = this.#possible(id)
     if (possible.length === 0) return expectAbsent(id, response)
     const outcomes = possible.map((state) => {
-      const decided = verdict(state.status, action)
+      const decided = decide(state.status, action)
       const next = typeof decided === 'object' ? moved(state, decided.move) : state
       return { state, decided, next }
     })
@@ -112,7 +112,7 @@ export class Model {
       : ([id.includes(FAILING) ? 'giveUp' : 'install'] as const)
     return states.flatMap((state) => {
       if (state.status !== 'provisioning') return [state]
-      const ended = ends.map((end) => verdict('provisioning', end))
+      const ended = ends.map((end) => decide('provisioning', end))
       return [state, ...ended.flatMap((one) => (typeof one === 'object' ? [moved(state, one.move)] : []))]
     })
   }

@@ -4,7 +4,7 @@
  */
 import { expect } from 'vitest'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
-import { type Action, MOVES, type Status, verdict } from '../tenant/lifecycle.ts'
+import { type Action, decide, MOVES, type Status } from '../tenant/lifecycle.ts'
 import type { Outcome, Racer } from './racer.fixture.ts'
 
 const CONCURRENCY = 6
@@ -35,7 +35,7 @@ function serially(start: Start, actions: readonly Action[]) {
   let { status, before } = start
   const published: string[] = []
   const responses = actions.map((action): Outcome['response'] => {
-    const decided = verdict(status, action)
+    const decided = decide(status, action)
     if (typeof decided === 'object') {
       const to = decided.move.to === 'before' ? (before ?? 'failed') : decided.move.to
       before = to === 'deleted' ? status : null

@@ -10,7 +10,7 @@ import type { Registry } from '../registry/registry.ts'
 import { TenantState } from '../tenant/errors.ts'
 import { TenantSuspensionRepeated } from '../tenant/events.ts'
 import { InstallTenant } from '../tenant/job-types.ts'
-import { type Action, type Move, type Status, verdict } from '../tenant/lifecycle.ts'
+import { type Action, decide, type Move, type Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import { type Tenant, toTenant } from '../tenant/tenant.ts'
 import type { Fences } from './fences.ts'
@@ -62,7 +62,7 @@ export class Transitions {
     const transition = await this.#kernel.database.transaction(async () => {
       for (;;) {
         const row = await this.#registry.row(id)
-        const decided = verdict(row.status, action)
+        const decided = decide(row.status, action)
         if (decided === 'repeat' && (await this.#repeated(row, action)))
           return { tenant: toTenant(row), changed: false }
         if (decided === 'repeat') continue

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Action, MOVES, type Move, STATUSES, type Status, verdict } from './lifecycle.ts'
+import { type Action, decide, MOVES, type Move, STATUSES, type Status } from './lifecycle.ts'
 
 /** The contract's table: where each action leads from each status; `=` is a repeat, `-` a refusal. */
 const LIFE = `
@@ -26,7 +26,7 @@ test('the table names every status and every action', () => {
 })
 
 test.each(cells)('%s, %s: %s', (status, action, outcome) => {
-  const decided = verdict(status, action)
+  const decided = decide(status, action)
   if (outcome === '=') expect(decided).toBe('repeat')
   else if (outcome === '-') expect(decided).toBe('refused')
   else expect(decided).toMatchObject({ move: { to: outcome } })

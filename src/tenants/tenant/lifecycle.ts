@@ -54,9 +54,9 @@ export const MOVES: Readonly<Record<Action, Partial<Readonly<Record<Status, Move
 /** The status in which an action has already happened, so that a repeat is no error. */
 const REACHED: Partial<Record<Action, Status>> = { activate: 'active', suspend: 'suspended', delete: 'deleted' }
 
-export type Verdict = { readonly move: Move } | 'repeat' | 'refused'
+export type Decision = { readonly move: Move } | 'repeat' | 'refused'
 
-export function verdict(status: Status, action: Action): Verdict {
+export function decide(status: Status, action: Action): Decision {
   const move = MOVES[action][status]
   if (move) return { move }
   return REACHED[action] === status ? 'repeat' : 'refused'
