@@ -19,7 +19,7 @@ import { versionOf } from '../tenant/schema-version.ts'
 import type { TenantTables } from '../tenant/tables.ts'
 import { MigrationRunning } from './errors.ts'
 import { MigrationItems } from './items.ts'
-import { encounter, type MigrationRun, NO_COUNTS, type RunRequest, scopeOf } from './model/run.ts'
+import { type MigrationRun, NO_COUNTS, type RunRequest, resolveConflict, scopeOf } from './model/run.ts'
 import {
   Count,
   LEASE_MS,
@@ -136,9 +136,9 @@ export class MigrationRuns {
         if (started) return started
         continue
       }
-      const met = encounter(active, active.isWorkedOn, request)
-      if (met === 'join') return active
-      if (met === 'refuse') throw rejection(active)
+      const resolution = resolveConflict(active, active.isWorkedOn, request)
+      if (resolution === 'join') return active
+      if (resolution === 'reject') throw rejection(active)
       await this.#markCancelled(active)
       const items = this.#itemsOf(active, options.leaseMs)
       await items.reclaim()

@@ -1,5 +1,13 @@
 import { expect, test } from 'vitest'
-import { encounter, type MigrationRun, NO_COUNTS, progressOf, type RunRequest, retryDelayMs, scopeOf } from './run.ts'
+import {
+  type MigrationRun,
+  NO_COUNTS,
+  progressOf,
+  type RunRequest,
+  resolveConflict,
+  retryDelayMs,
+  scopeOf,
+} from './run.ts'
 
 const UP: RunRequest = { direction: 'up', steps: null, scope: 'all', target: 'v7' }
 const DOWN: RunRequest = { direction: 'down', steps: 1, scope: 'all', target: 'v7' }
@@ -15,22 +23,22 @@ const runOf = (request: RunRequest, isCancelled = false): MigrationRun => ({
   finishedAt: null,
 })
 
-test.each<[string, MigrationRun, boolean, RunRequest, ReturnType<typeof encounter>]>([
+test.each<[string, MigrationRun, boolean, RunRequest, ReturnType<typeof resolveConflict>]>([
   ['the same, worked on', runOf(UP), true, UP, 'join'],
   ['the same, interrupted', runOf(UP), false, UP, 'join'],
   ['the same rollback', runOf(DOWN), false, DOWN, 'join'],
-  ['other tenants, worked on', runOf(UP), true, { ...UP, scope: 'some' }, 'refuse'],
+  ['other tenants, worked on', runOf(UP), true, { ...UP, scope: 'some' }, 'reject'],
   ['other tenants, interrupted', runOf(UP), false, { ...UP, scope: 'some' }, 'supersede'],
-  ['another folder, worked on', runOf(UP), true, { ...UP, target: 'v8' }, 'refuse'],
+  ['another folder, worked on', runOf(UP), true, { ...UP, target: 'v8' }, 'reject'],
   ['another folder, interrupted', runOf(UP), false, { ...UP, target: 'v8' }, 'supersede'],
   ['a rollback meets an interrupted run', runOf(UP), false, DOWN, 'supersede'],
-  ['a rollback meets a run', runOf(UP), true, DOWN, 'refuse'],
-  ['a run meets an interrupted rollback', runOf(DOWN), false, UP, 'refuse'],
-  ['other steps', runOf(DOWN), false, { ...DOWN, steps: 2 }, 'refuse'],
-  ['a cancelled one that has to end first', runOf(UP, true), true, UP, 'refuse'],
+  ['a rollback meets a run', runOf(UP), true, DOWN, 'reject'],
+  ['a run meets an interrupted rollback', runOf(DOWN), false, UP, 'reject'],
+  ['other steps', runOf(DOWN), false, { ...DOWN, steps: 2 }, 'reject'],
+  ['a cancelled one that has to end first', runOf(UP, true), true, UP, 'reject'],
   ['a cancelled one that was left', runOf(DOWN, true), false, DOWN, 'supersede'],
-])('%s', (_, run, isWorkedOn, request, outcome) => {
-  expect(encounter(run, isWorkedOn, request)).toBe(outcome)
+])('%s', (_, run, hasActiveWorker, request, outcome) => {
+  expect(resolveConflict(run, hasActiveWorker, request)).toBe(outcome)
 })
 
 test('the same ids are the same scope in any order, and no other', () => {

@@ -78,11 +78,11 @@ export const isVerified = ({ scope }: Pick<MigrationRun, 'scope'>): boolean => s
  * What becomes of a request while a run is unfinished: it is joined when it is the same one. Another one gives way once nobody
  * works on it, unless it is a rollback: which of its tenants have yet to be rolled back, it alone knows.
  */
-export function encounter(
+export function resolveConflict(
   run: MigrationRun,
-  isWorkedOn: boolean,
+  hasActiveWorker: boolean,
   request: RunRequest,
-): 'join' | 'supersede' | 'refuse' {
+): 'join' | 'supersede' | 'reject' {
   const isSame =
     run.direction === request.direction &&
     run.steps === request.steps &&
@@ -90,8 +90,8 @@ export function encounter(
     run.target === request.target &&
     !run.isCancelled
   if (isSame) return 'join'
-  if (run.isCancelled) return isWorkedOn ? 'refuse' : 'supersede'
-  return isWorkedOn || run.direction === 'down' ? 'refuse' : 'supersede'
+  if (run.isCancelled) return hasActiveWorker ? 'reject' : 'supersede'
+  return hasActiveWorker || run.direction === 'down' ? 'reject' : 'supersede'
 }
 
 const FIRST_RETRY_MS = 1_000
