@@ -61,11 +61,11 @@ describe('the server is restarted', () => {
     try {
       for (const kind of ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch'])
         grounds.push(await openGround(postgres.url, kind))
-      let isOver = false
+      let isFinished = false
       let failures = 0
       const load = grounds.flatMap(({ handles, driver }) =>
         handles.map(async ({ id, db }) => {
-          while (!isOver) {
+          while (!isFinished) {
             await rowsOf(db).then(
               (rows) => expect(rows).toEqual([{ owner: `of ${id}`, id: 0 }]),
               (error) => {
@@ -87,7 +87,7 @@ describe('the server is restarted', () => {
       const programs = await findPostgresPrograms(directory)
       programs.spawn(program, args, { detached: true, stdio: 'ignore' }).unref()
       for (const { handles } of grounds) for (const { db } of handles) await eventually(() => rowsOf(db))
-      isOver = true
+      isFinished = true
       await Promise.all(load)
       for (const ground of grounds) await expectRecovered(ground)
     } finally {

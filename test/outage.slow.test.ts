@@ -92,9 +92,9 @@ async function within<T>(work: Promise<T>, what: string): Promise<T> {
 /** Asks all the time until it is told to stop; answers what it was answered. */
 function load(requests: readonly (() => Promise<HttpResponse>)[]) {
   const responses: HttpResponse[] = []
-  let isOver = false
+  let isFinished = false
   const pending = requests.map(async (request) => {
-    while (!isOver) {
+    while (!isFinished) {
       responses.push(await request())
       await nextTurn() // an open circuit answers without waiting for anything
     }
@@ -102,7 +102,7 @@ function load(requests: readonly (() => Promise<HttpResponse>)[]) {
   return {
     responses,
     async end() {
-      isOver = true
+      isFinished = true
       await Promise.all(pending)
     },
   }

@@ -13,16 +13,16 @@ describe.each(['postgres', 'redis'] as const)('usage that is counted in the stor
   test('is reported once by ten loops of four processes, while it grows in twenty rounds', async () => {
     const others = await Promise.all([open.open(), open.open(), open.open()])
     const payers = await Promise.all(Array.from({ length: 4 }, () => open.payer()))
-    let isOver = false
+    let isFinished = false
     const closing = Array.from({ length: 10 }, async (_, index) => {
       const process = [open.tenancy, ...others][index % 4] ?? open.tenancy
-      while (!isOver) await process.billing.windows.close()
+      while (!isFinished) await process.billing.windows.close()
     })
     for (let round = 1; round <= 20; round++) {
       await Promise.all(payers.map(({ tenantId }) => open.tenancy.quotas.track(tenantId, 'calls', round)))
       if (round % 7 === 0) await open.tenancy.quotas.reset(payers[0]?.tenantId ?? '', 'calls')
     }
-    isOver = true
+    isFinished = true
     await Promise.all(closing)
     await open.report()
     expect(payers.map(({ customerId }) => open.counted(customerId))).toEqual([210, 210, 210, 210])

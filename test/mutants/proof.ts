@@ -139,10 +139,10 @@ async function runFile(
   )
   const pid = vitest.pid ?? 0
   running.add(pid)
-  const isOver = Promise.withResolvers<number | null>()
-  vitest.on('exit', isOver.resolve)
+  const isFinished = Promise.withResolvers<number | null>()
+  vitest.on('exit', isFinished.resolve)
   const timer = setTimeout(() => process.kill(-pid, 'SIGKILL'), ENDS_WITHIN_MS)
-  const code = await isOver.promise
+  const code = await isFinished.promise
   clearTimeout(timer)
   running.delete(pid)
   if (code === null) return { verdict: 'killed', by: `the proof does not end within ${ENDS_WITHIN_MS / 1_000} s` }

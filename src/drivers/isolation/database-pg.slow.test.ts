@@ -192,9 +192,9 @@ describe('a fence', () => {
     const location = locationOf(driver, 'stormed')
     await fresh('stormed')
     const children = await Promise.all([otherProcess(), otherProcess()])
-    let isOver = false
+    let isFinished = false
     const storming = children.map(async (child) => {
-      while (!isOver) await child.request({ what: 'execute', location, text: OWNERS }).catch(() => undefined)
+      while (!isFinished) await child.request({ what: 'execute', location, text: OWNERS }).catch(() => undefined)
     })
     for (let n = 0; n < 15; n++) {
       await driver.unfence(location)
@@ -202,7 +202,7 @@ describe('a fence', () => {
       await driver.fence(location)
       expect(await sessions('stormed')).toEqual([])
     }
-    isOver = true
+    isFinished = true
     await Promise.all(storming)
     await Promise.all(children.map((child) => child.kill('SIGTERM')))
     await driver.drop(location)

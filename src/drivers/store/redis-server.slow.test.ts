@@ -56,15 +56,15 @@ describe('the store redis and a server that', () => {
   })
 
   test('forgets its scripts in the middle of traffic, is told them again: nothing is lost, nothing counted twice', async () => {
-    let isOver = false
+    let isFinished = false
     const forgetting = async () => {
-      while (!isOver) await opened.admin.script('FLUSH')
+      while (!isFinished) await opened.admin.script('FLUSH')
     }
     const forgotten = forgetting()
     const results = await Promise.all(
       Array.from({ length: 20 }, () => repeat(100, () => counters().take('counted', one))),
     )
-    isOver = true
+    isFinished = true
     await forgotten
     expect(results.flat()).toHaveLength(2_000)
     expect((await counters().read('counted', 'calls')).today).toBe(2_000)
@@ -72,9 +72,9 @@ describe('the store redis and a server that', () => {
   })
 
   test('forgets its scripts, while some clear and look: nothing is lost either', async () => {
-    let isOver = false
+    let isFinished = false
     const forgetting = async () => {
-      while (!isOver) await opened.admin.script('FLUSH')
+      while (!isFinished) await opened.admin.script('FLUSH')
     }
     const forgotten = forgetting()
     const looking = repeat(100, async () => (await counters().counted('cleared', ['calls'])).today.get('calls') ?? 0)
@@ -83,7 +83,7 @@ describe('the store redis and a server that', () => {
       repeat(100, () => counters().clear('cleared')),
       looking,
     ])
-    isOver = true
+    isFinished = true
     await forgotten
     const seen = await looking
     expect(seen).toEqual(seen.toSorted((a, b) => Number(a) - Number(b)))
@@ -142,9 +142,9 @@ describe('the store redis and a server that', () => {
   test('ends the connections: what was under way fails or is counted, and never twice', async () => {
     const results = new Map<string, 'answered' | 'failed'>()
     const answered = () => [...results.values()].filter((what) => what === 'answered').length
-    let isOver = false
+    let isFinished = false
     const taking = Array.from({ length: 20 }, async (_, worker) => {
-      for (let round = 0; !isOver; round++) {
+      for (let round = 0; !isFinished; round++) {
         const name = `calls-${worker}-${round}`
         const call = counters().take('umbrella', [{ name, amount: 1, limit: null }])
         results.set(
@@ -167,7 +167,7 @@ describe('the store redis and a server that', () => {
       process.kill(server.pid, 'SIGCONT')
       await killing
     }
-    isOver = true
+    isFinished = true
     await Promise.all(taking)
     const { today } = await counters().readAll('umbrella')
     for (const [name, what] of results) {

@@ -37,7 +37,7 @@ describe('the first failure', () => {
     const gate = Promise.withResolvers<void>()
     const begun: string[] = []
     const ended: string[] = []
-    let isOver = false
+    let isFinished = false
     const all = forEachConcurrent(ITEMS, 3, async (item) => {
       begun.push(item)
       if (item === 'b') throw new Error('b failed')
@@ -45,11 +45,11 @@ describe('the first failure', () => {
       ended.push(item)
       if (item === 'c') throw new Error('c failed, later')
     }).finally(() => {
-      isOver = true
+      isFinished = true
     })
     const outcome = all.catch(({ message }) => message)
     for (let turn = 0; turn < 20; turn++) await Promise.resolve()
-    expect([isOver, begun]).toEqual([false, ['a', 'b', 'c']])
+    expect([isFinished, begun]).toEqual([false, ['a', 'b', 'c']])
     gate.resolve()
     expect(await outcome).toBe('b failed')
     expect([begun, ended]).toEqual([

@@ -67,10 +67,10 @@ export function byDns(servers?: readonly string[]): Way {
     const errors: NodeJS.ErrnoException[] = []
     let missing = 2
     let timer: NodeJS.Timeout | undefined
-    let isOver = false
+    let isFinished = false
 
     const stop = () => {
-      isOver = true
+      isFinished = true
       clearTimeout(timer)
       resolver.cancel()
     }
@@ -84,7 +84,7 @@ export function byDns(servers?: readonly string[]): Way {
         )
     }
     const resolved = (family: number) => (error: NodeJS.ErrnoException | null, of: readonly string[]) => {
-      if (isOver) return
+      if (isFinished) return
       missing -= 1
       if (error) errors.push(error)
       else addresses.push(...of.map((address) => ({ address, family })))

@@ -58,7 +58,7 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   readonly #settled: (exchanged: Exchanged) => void
   readonly #startedAt = performance.now()
   readonly #deadline: NodeJS.Timeout
-  #isOver = false
+  #isFinished = false
   #status = 0
   #headers: Record<string, string> = {}
   #chunks: Buffer[] | undefined
@@ -128,8 +128,8 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   }
 
   #settle(exchanged: Omit<Exchanged, 'address' | 'durationMs'>, address: string | null, canBeKept: boolean): void {
-    if (this.#isOver) return // it is told that its connection was ended
-    this.#isOver = true
+    if (this.#isFinished) return // it is told that its connection was ended
+    this.#isFinished = true
     clearTimeout(this.#deadline)
     this.#owner.over(this, this.#connection, canBeKept)
     this.#settled({ ...exchanged, address, durationMs: Math.round(performance.now() - this.#startedAt) })

@@ -39,7 +39,7 @@ export class Tunnel {
   readonly #options: TunnelOptions
   #socket: Socket
   #first: Failure | undefined
-  #isOver = false
+  #isFinished = false
 
   constructor(options: TunnelOptions) {
     this.#options = options
@@ -48,7 +48,7 @@ export class Tunnel {
 
   /** What there is of it so far is not opened any more. @returns what is left to be closed. */
   end(): Socket {
-    this.#isOver = true
+    this.#isFinished = true
     return this.#socket
   }
 
@@ -74,7 +74,7 @@ export class Tunnel {
     })
     const closed = () => {
       clearTimeout(timer)
-      if (this.#isOver) return
+      if (this.#isFinished) return
       const isUnreachable = failure.error === HOST_UNREACHABLE.error
       if (isUnreachable) this.#first ??= failure
       if (isUnreachable && !isLast) this.#socket = this.#try(index + 1)
@@ -92,8 +92,8 @@ export class Tunnel {
   }
 
   #done(error: FailureError | null, socket?: Socket, address?: string): void {
-    if (this.#isOver) return
-    this.#isOver = true
+    if (this.#isFinished) return
+    this.#isFinished = true
     this.#options.done(error, socket, address)
   }
 }

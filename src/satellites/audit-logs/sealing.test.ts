@@ -66,17 +66,17 @@ async function connected(url: string): Promise<pg.Client> {
 
 /** A change whose transaction goes on until it is told to end. */
 async function begun(target: string): Promise<(isToCommit?: boolean) => Promise<unknown>> {
-  const [isRecorded, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [isRecorded, isFinished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const running = audited.tenancy.transaction(async () => {
     await record(target)
     isRecorded.resolve()
-    await isOver.promise
+    await isFinished.promise
   })
   const ended = running.catch((error) => error)
   await isRecorded.promise
   return (isToCommit = true) => {
-    if (isToCommit) isOver.resolve()
-    else isOver.reject(new Error('no'))
+    if (isToCommit) isFinished.resolve()
+    else isFinished.reject(new Error('no'))
     return ended
   }
 }

@@ -177,12 +177,12 @@ describe('any number of workers and retry runs at once', () => {
         ids.push(...(await from.webhooks.dispatch(`acme-${n % TENANTS}`, 'order.paid', { n })))
       }
     })
-    let isOver = false
+    let isFinished = false
     const retrying = runners.map(async ({ webhooks }) => {
-      while (!isOver) await webhooks.retry()
+      while (!isFinished) await webhooks.retry()
     })
     await Promise.all(dispatching)
-    isOver = true
+    isFinished = true
     await Promise.all(retrying)
     await runRetries()
     expect([...times.keys()].toSorted()).toEqual(ids.toSorted())

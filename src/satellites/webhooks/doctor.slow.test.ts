@@ -12,15 +12,15 @@ test('the doctor reports partitions as not fixed while another session locks the
   onTestFinished(end)
   const fix = () => tenancy.doctor.fix({ approve: async () => true })
   clock.set(new Date((await firstDayOf(tenancy)) + 31 * DAY_MS))
-  const [isReading, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [isReading, isFinished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const reading = tenancy.kernel.database.session(async (client) => {
     await client.query('begin; select from multitenancy.webhook_attempts')
     isReading.resolve()
-    await isOver.promise
+    await isFinished.promise
   })
   await isReading.promise
   const { checks, fixes } = await fix() // it tries for seconds
-  isOver.resolve()
+  isFinished.resolve()
   await reading
   expect(checks).toMatchObject([{ code: 'webhooks.partition-missing' }])
   expect(fixes).toMatchObject([{ isDone: false, outcome: expect.stringMatching('somebody holds a lock') }])

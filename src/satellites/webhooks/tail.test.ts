@@ -83,7 +83,7 @@ async function delivering(count: number): Promise<Row[]> {
 }
 
 async function write(rows: readonly Row[]): Promise<() => Promise<void>> {
-  const [isWritten, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [isWritten, isFinished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const session = other.kernel.database.session(async (client) => {
     await client.query('begin')
     await client.query(
@@ -93,12 +93,12 @@ async function write(rows: readonly Row[]): Promise<() => Promise<void>> {
       [rows.map(({ deliveryId }) => deliveryId), rows.map(({ startedAt }) => startedAt), id],
     )
     isWritten.resolve()
-    await isOver.promise
+    await isFinished.promise
     await client.query('commit')
   })
   await isWritten.promise
   return () => {
-    isOver.resolve()
+    isFinished.resolve()
     return session
   }
 }

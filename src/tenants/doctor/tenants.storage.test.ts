@@ -80,9 +80,9 @@ describe('storage', () => {
   test('is not told of while it is on its way: transitions and the doctor at the same time', async () => {
     const ids = ['a', 'b', 'c']
     for (const id of ids) await make(here.tenancy, id)
-    let isOver = false
+    let isFinished = false
     const turning = ids.map(async (id) => {
-      while (!isOver) {
+      while (!isFinished) {
         await here.tenancy.tenants.suspend(id)
         await here.tenancy.tenants.activate(id)
       }
@@ -92,7 +92,7 @@ describe('storage', () => {
       for (let n = 0; n < 15; n++)
         expect((await checks(here.tenancy)).filter(({ code }) => code !== 'storage.closed')).toEqual([])
     } finally {
-      isOver = true
+      isFinished = true
       await Promise.all(turning)
     }
     expect(await checks(here.tenancy)).toEqual([])

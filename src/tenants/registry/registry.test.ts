@@ -82,9 +82,9 @@ describe('what is asked on every request', () => {
   })
 
   test('is never older than what was heard last, however many ask while it changes', async () => {
-    let isOver = false
+    let isFinished = false
     const ask = async () => {
-      while (!isOver) {
+      while (!isFinished) {
         await there.tenants.registry.find(id)
         await new Promise(setImmediate) // what is in memory is answered without one
       }
@@ -96,7 +96,7 @@ describe('what is asked on every request', () => {
       await notificationsReceived(there)
       expect((await there.tenants.registry.find(id))?.tenant.metadata).toEqual({ a: round, b: round, c: round })
     }
-    isOver = true
+    isFinished = true
     await asking
   })
 })

@@ -137,10 +137,10 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
     test('no more connections are open at any time than there may be', async () => {
       const { a, b, subject } = proof()
       const view = viewOf('a')
-      let isOver = false
+      let isFinished = false
       const counted: number[] = []
       const count = async () => {
-        while (!isOver) {
+        while (!isFinished) {
           const [row] = await outside.all(
             view,
             `select count(*)::int as count from pg_stat_activity where usename = $1 and application_name <> 'tenantry'`,
@@ -152,7 +152,7 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       const work = Array.from({ length: 40 }, (_, n) => raw((n % 2 ? a : b).db, 'select pg_sleep(0.005)'))
       const counting = count()
       await Promise.all(work)
-      isOver = true
+      isFinished = true
       await counting
       expect(Math.max(...counted)).toBeGreaterThan(0)
       expect(Math.max(...counted)).toBeLessThanOrEqual(subject.maxConnections)

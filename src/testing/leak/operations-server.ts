@@ -117,12 +117,12 @@ async function cancelled(step: FuzzStep, outside: Outside): Promise<void> {
   try {
     await client.query('begin')
     const { rows } = await client.query('select pg_backend_pid() as pid')
-    let isOver = false
+    let isFinished = false
     const slow = client.query(`${writing(step, step.id(), 5_555)}, pg_sleep(60)`).finally(() => {
-      isOver = true
+      isFinished = true
     })
     const cancel = async () => {
-      while (!isOver) await outside.all(view, 'select pg_cancel_backend($1)', [rows[0].pid])
+      while (!isFinished) await outside.all(view, 'select pg_cancel_backend($1)', [rows[0].pid])
     }
     await Promise.all([step.rejected(slow, CANCELLED), cancel()])
     // A cancel that was sent as the statement ended may still be on its way: to this client, not to the next one.

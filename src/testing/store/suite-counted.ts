@@ -121,7 +121,7 @@ export function countedSuite(
     test('exactly, while many take and others clear; it never falls', async () => {
       const names = ['calls', 'bytes', 'seats']
       const sums = new Map(names.map((name) => [name, 0]))
-      let isOver = false
+      let isFinished = false
       const taking = Array.from({ length: WORKERS }, async (_, worker) => {
         for (let round = 0; round < ROUNDS; round++) {
           const own = names.slice(0, 1 + ((worker + round) % 3)).map((_, at) => names[(at + worker) % 3] as string)
@@ -132,7 +132,7 @@ export function countedSuite(
         }
       })
       const untilOver = async (round: (n: number) => Promise<void>) => {
-        for (let n = 0; !isOver; n++) await round(n)
+        for (let n = 0; !isFinished; n++) await round(n)
       }
       const clearing = [
         untilOver(() => counters().clear(tenant)),
@@ -141,7 +141,7 @@ export function countedSuite(
       const seen: ReadonlyMap<string, number>[] = []
       const watching = untilOver(async () => void seen.push((await counters().counted(tenant, names)).today))
       await Promise.all(taking).finally(() => {
-        isOver = true
+        isFinished = true
       })
       await Promise.all([...clearing, watching])
       expect((await counters().counted(tenant, names)).today).toEqual(sums)

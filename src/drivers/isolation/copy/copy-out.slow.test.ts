@@ -11,9 +11,9 @@ test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is wr
   await withSide(OWNER, async (side) => {
     await fill(side, kind, 'source')
     const { transaction, pool } = handle(side, kind, 'source')
-    let isOver = false
+    let isFinished = false
     const write = async () => {
-      while (!isOver) {
+      while (!isFinished) {
         const id = 1 + Math.floor(Math.random() * 100)
         await transaction(async (db) => {
           const moved = await db.deleteFrom('tokens').where('id', '=', id).returning('id').executeTakeFirst()
@@ -42,7 +42,7 @@ test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is wr
         expect(all).toEqual(Array.from({ length: 100 }, (_, index) => index + 1))
       }
     } finally {
-      isOver = true
+      isFinished = true
       await Promise.allSettled(writing)
     }
     expect((await pool.query('select from there')).rowCount).toBeGreaterThan(0)

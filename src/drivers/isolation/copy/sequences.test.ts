@@ -71,9 +71,9 @@ describe('a sequence is moved', () => {
   test('while others take values, of which none is given twice and none is given again', async () => {
     await client.query('drop sequence if exists counter; create sequence counter')
     const given: number[] = []
-    let isOver = false
+    let isFinished = false
     const take = async (worker: pg.Client) => {
-      while (!isOver) given.push(await next('counter', worker))
+      while (!isFinished) given.push(await next('counter', worker))
     }
     const taking = workers.map(take)
     for (const target of [1_000, 5_000, 5_001, 20_000, 19_000]) {
@@ -81,7 +81,7 @@ describe('a sequence is moved', () => {
       await advance(at(target), stored('counter'))
       expect(await next('counter')).toBeGreaterThan(target)
     }
-    isOver = true
+    isFinished = true
     await Promise.all(taking)
     expect(new Set(given).size).toBe(given.length)
   })

@@ -287,12 +287,12 @@ export function traps(kinds: readonly string[]): void {
 
     test('a loud tenant does not use the connections of all: another is served meanwhile', async () => {
       const noisy = Array.from({ length: 40 }, () => raw(a.db, 'select pg_sleep(0.01)'))
-      let isOver = false
+      let isFinished = false
       const over = Promise.all(noisy).finally(() => {
-        isOver = true
+        isFinished = true
       })
       expect(await owners(b.db)).toEqual(['of b'])
-      expect(isOver).toBe(false)
+      expect(isFinished).toBe(false)
       await over
     })
   })

@@ -46,7 +46,7 @@ export function behindTheFence(fenced: () => Fenced): void {
     const view = subject.viewOf?.(location)
     await driver.provision(location)
     const acknowledged = new Set<number>()
-    let [next, isOver, refused] = [0, false, 0]
+    let [next, isFinished, refused] = [0, false, 0]
     const write = async (handle: TenantHandle, worker: number) => {
       const id = next++
       const one = insert(id, 'hammered')
@@ -64,7 +64,7 @@ export function behindTheFence(fenced: () => Fenced): void {
     }
     const runWorker = async (number: number) => {
       const handle = directHandle(number % 2 ? driver : other, location)
-      while (!isOver) {
+      while (!isFinished) {
         const ids = await write(handle, number).catch(() => [])
         for (const id of ids) acknowledged.add(id)
         if (ids.length === 0) refused++
@@ -89,7 +89,7 @@ export function behindTheFence(fenced: () => Fenced): void {
     const there = await rows()
     const before = refused
     await eventually(() => expect(refused).toBeGreaterThan(before + 50))
-    isOver = true
+    isFinished = true
     await Promise.all(workers)
     if (!view) await driver.unfence(location)
     const later =

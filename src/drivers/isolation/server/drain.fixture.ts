@@ -23,10 +23,10 @@ const ROUNDS = 10
 export const LONG = { graceMs: 60_000, maxMs: 60_000 }
 const BLOCKER = 77_001
 
-export function watched<T>(promise: Promise<T>): { readonly promise: Promise<T>; isOver: boolean } {
-  const watching = { promise, isOver: false }
+export function watched<T>(promise: Promise<T>): { readonly promise: Promise<T>; isFinished: boolean } {
+  const watching = { promise, isFinished: false }
   const over = () => {
-    watching.isOver = true
+    watching.isFinished = true
   }
   promise.then(over, over)
   return watching
@@ -123,7 +123,7 @@ export function drains(kinds: readonly string[]): void {
               () => connection.query({ text: 'rollback to before' }),
             )
             await ground.rows()
-            expect(draining.isOver).toBe(false)
+            expect(draining.isFinished).toBe(false)
           }
           const seesNoFence = kind.startsWith('rowscope') && isolationLevel !== 'read committed'
           if (seesNoFence) expect(written).toContain(ROUNDS - 1)
@@ -146,7 +146,7 @@ export function drains(kinds: readonly string[]): void {
       await driver.fence(ground.location)
       const draining = watched(driver.drain(ground.location, LONG))
       for (let round = 0; round < ROUNDS; round++) await ground.rows()
-      expect([draining.isOver, own.isOver, others.isOver]).toEqual([false, false, false])
+      expect([draining.isFinished, own.isFinished, others.isFinished]).toEqual([false, false, false])
       await block.end()
       await draining.promise
       const there = await ground.rows()
@@ -191,7 +191,7 @@ export function drains(kinds: readonly string[]): void {
       })
       await driver.fence(ground.location)
       await driver.drain(ground.location, { graceMs: 0, maxMs: 0 })
-      expect(working.isOver).toBe(false)
+      expect(working.isFinished).toBe(false)
       await atServer(ground, 'select pg_cancel_backend($1)', [worker.pid])
       await expect(working.promise).rejects.toMatchObject({ code: '57014' })
       await busy.query('rollback')
@@ -216,7 +216,7 @@ export function drains(kinds: readonly string[]): void {
       await connection.end('commit')
       connection.release()
       await draining
-      expect(late.isOver).toBe(false)
+      expect(late.isFinished).toBe(false)
       await block.end()
       await late.promise
     })

@@ -38,7 +38,7 @@ describe('a drain of sqlite-memory', () => {
     await expect(driver.drain(location, { graceMs: 60_000, maxMs: 0 })).rejects.toMatchObject({
       code: 'E_DEPENDENCY_UNAVAILABLE',
     })
-    expect(patient.isOver).toBe(false)
+    expect(patient.isFinished).toBe(false)
     await driver.drain(location, { graceMs: 0 })
     await patient.promise
     await driver.unfence(location)

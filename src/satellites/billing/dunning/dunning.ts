@@ -57,7 +57,7 @@ export function standingOf(records: Records, endedAt: Date | null, { graceDays }
   const [exhaustedAt] = open.flatMap((one) => one.exhaustedAt ?? []).sort()
   if (exhaustedAt === undefined) return { state: endedAt ? 'ended' : 'retrying', attempt }
   const until = new Date(Date.parse(exhaustedAt) + graceDays * DAY_MS)
-  const isOver = now >= until && (endedAt === null || endedAt >= until)
-  if (isOver) return { state: 'over', attempt, until }
+  const isFinished = now >= until && (endedAt === null || endedAt >= until)
+  if (isFinished) return { state: 'over', attempt, until }
   return endedAt ? { state: 'ended', attempt } : { state: 'grace', attempt, until }
 }

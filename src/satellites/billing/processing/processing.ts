@@ -65,9 +65,9 @@ export class Processing {
       const fault = paymentErrorOf(error)
       const { log } = dependencies.kernel
       log.warn({ eventId, code: fault.code, err: fault.code === 'unhandled' ? error : undefined }, 'an event failed')
-      const isOver = isLast || !fault.isPassing
-      await this.#failed(eventId, fault, isOver)
-      if (!isOver) throw error
+      const isFinished = isLast || !fault.isPassing
+      await this.#failed(eventId, fault, isFinished)
+      if (!isFinished) throw error
     }
   }
 
@@ -204,7 +204,7 @@ export class Processing {
     if (!hasEnded(subscription)) await tenantDeletion.followed(tenantId)
   }
 
-  async #failed(eventId: string, { code }: PaymentError, isOver: boolean): Promise<void> {
+  async #failed(eventId: string, { code }: PaymentError, isFinished: boolean): Promise<void> {
     const { dependencies, customers, inbox } = this.#services
     const { database, events, clock } = dependencies.kernel
     await database.transaction(async () => {
@@ -220,11 +220,11 @@ export class Processing {
         .set({
           attempts: row.attempts + 1,
           errorCode: code,
-          ...(isOver ? { status: 'failed', processedAt: clock.now() } : {}),
+          ...(isFinished ? { status: 'failed', processedAt: clock.now() } : {}),
         })
         .where('eventId', '=', eventId)
         .execute()
-      if (!isOver) return
+      if (!isFinished) return
       database.afterCommit(() => this.#counts.add('failed'))
       await events.publish(BillingEventDeadLettered, { tenantId: tenantId ?? null, eventId, errorCode: code })
     })

@@ -99,16 +99,16 @@ export async function countsOf({ kernel }: WebhooksTenancy, suffix = ''): Promis
 
 /** A long transaction that reads, as a dump does. Returns the function that ends it. */
 export async function reading({ kernel }: WebhooksTenancy): Promise<() => Promise<void>> {
-  const [isReading, isOver] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [isReading, isFinished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const session = kernel.database.session(async (client) => {
     await client.query('begin')
     for (const kind of KINDS) await client.query(`select count(*) from multitenancy.webhook_${kind}`)
     isReading.resolve()
-    await isOver.promise
+    await isFinished.promise
     await client.query('commit')
   })
   const end = () => {
-    isOver.resolve()
+    isFinished.resolve()
     return session
   }
   ends.push(end)

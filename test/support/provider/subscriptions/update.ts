@@ -37,8 +37,8 @@ export const UPDATE = [
 const AFTER_THE_END: ReadonlySet<string> = new Set(['metadata', 'cancellation_details', 'expand'])
 
 export function applyUpdate(state: State, subscription: Stripe.Subscription, params: Params): void {
-  const isOver = subscription.status === 'canceled' || subscription.status === 'incomplete_expired'
-  if (isOver && Object.keys(params).some((name) => !AFTER_THE_END.has(name))) {
+  const isFinished = subscription.status === 'canceled' || subscription.status === 'incomplete_expired'
+  if (isFinished && Object.keys(params).some((name) => !AFTER_THE_END.has(name))) {
     const message = 'A canceled subscription can only update its cancellation_details and metadata.'
     throw invalid(message, undefined, 'invalid_canceled_subscription_fields')
   }
