@@ -41,7 +41,7 @@ export const start = {
 
 async function started(directory: string): Promise<{ child: ChildProcess; ms: number }> {
   const port = await freePort()
-  const begun = performance.now()
+  const startedAtMs = performance.now()
   const child = spawn(process.execPath, [PROGRAM, 'serve'], {
     env: { ...process.env, TENANTRY_DATA_DIR: directory, PORT: String(port), LOG_LEVEL: 'warn' },
     stdio: 'ignore',
@@ -58,7 +58,7 @@ async function started(directory: string): Promise<{ child: ChildProcess; ms: nu
   }
   ended.catch(() => undefined)
   await Promise.race([ready(), ended])
-  return { child, ms: performance.now() - begun }
+  return { child, ms: performance.now() - startedAtMs }
 }
 
 async function stopped(child: ChildProcess): Promise<void> {

@@ -59,7 +59,7 @@ export function coverPart(part: Part): void {
     const tenants = new Map<string, Names>()
     beforeAll(async () => {
       stage = await openStage(inject('postgresUrl'))
-      for (const { beginning } of parts) await beginning?.(stage)
+      for (const { prepare } of parts) await prepare?.(stage)
       for (const { name, row, operation } of subjects) {
         const isRead = operation.method === 'GET'
         tenants.set(name, await (isRead ? stage.prepareUnchanged(row.success) : stage.prepare(row.success)))

@@ -92,7 +92,7 @@ export interface Part {
   /** Names of the events that the cases publish; of a satellite, by default those that it declares. */
   readonly events?: readonly string[]
   /** Runs on the stage of every part, before its cases. */
-  readonly beginning?: (stage: Stage) => Promise<unknown>
+  readonly prepare?: (stage: Stage) => Promise<unknown>
   /**
    * Runs on the stage of every part, after its cases.
    *

@@ -25,16 +25,16 @@ const notes = async (id: string) => {
 
 test('a backup is answered at once, and is at its address; who prefers to wait has it complete', async () => {
   await tenantWithNote('acme')
-  const begun = await api.call('POST', '/tenants/acme/backup', { body: { note: 'nightly' } })
-  expect(begun).toMatchObject({ status: 202, json: { tenantId: 'acme', note: 'nightly', state: 'pending' } })
-  const at = below(begun.headers.get('location'))
+  const started = await api.call('POST', '/tenants/acme/backup', { body: { note: 'nightly' } })
+  expect(started).toMatchObject({ status: 202, json: { tenantId: 'acme', note: 'nightly', state: 'pending' } })
+  const at = below(started.headers.get('location'))
   await eventually(async () => expect((await api.call('GET', at)).json.state).toBe('completed'))
 
   const waited = await api.call('POST', '/tenants/acme/backup', { headers: waiting })
   expect(waited).toMatchObject({ status: 200, json: { state: 'completed', progress: { tables: 1, rows: 1 } } })
   expect(waited.headers.get('preference-applied')).toBe('wait=30')
   const { json } = await api.call('GET', '/tenants/acme/backups')
-  expect(json.data.map(({ id }: { id: string }) => id)).toEqual([waited.json.id, begun.json.id])
+  expect(json.data.map(({ id }: { id: string }) => id)).toEqual([waited.json.id, started.json.id])
 })
 
 test('a restore tells where to see how far it is', async () => {

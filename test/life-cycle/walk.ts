@@ -94,10 +94,10 @@ class Walker {
   }
 
   async round(round: Round): Promise<void> {
-    const begun = round.actions.map((action) => ({ action, task: this.#taskOf(action) }))
-    for (const { task } of begun) if (WRITES.includes(task.act)) this.#named(task.id).notes.begin(task.number)
+    const started = round.actions.map((action) => ({ action, task: this.#taskOf(action) }))
+    for (const { task } of started) if (WRITES.includes(task.act)) this.#named(task.id).notes.begin(task.number)
     const results = await Promise.all(
-      begun.map(async ({ action, task }) => ({
+      started.map(async ({ action, task }) => ({
         action,
         task,
         result: await this.#processes.carryOut(action.process, task, action.fault),

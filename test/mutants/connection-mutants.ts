@@ -183,8 +183,8 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     name: 'an old read kept over a change',
     story: 'What was read before a change is put into the cache after it.',
     file: 'tenants/registry/tenant-cache.ts',
-    replace: 'if (generation === this.#generation) keep(located, begun)',
-    by: 'keep(located, begun)',
+    replace: 'if (generation === this.#generation) keep(located, started)',
+    by: 'keep(located, started)',
     tests: REGISTRY_TESTS,
   },
   {

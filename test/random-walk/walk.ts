@@ -41,7 +41,7 @@ class Walker {
   readonly #api: Api
   readonly #model = new Model()
   readonly #name = `w${process.pid}-${++walks}`
-  readonly #begun = new Date().toISOString()
+  readonly #started = new Date().toISOString()
   readonly #steps: Step[] = []
   /** Answers that are kept, or may be, by who asked, their path and key. */
   readonly #keyed = new Map<string, readonly { body: string; answer: HttpResponse }[]>()
@@ -181,7 +181,7 @@ class Walker {
     const entries = []
     let cursor = ''
     do {
-      const { json } = await this.#api.call('GET', `/audit-logs?limit=200&from=${this.#begun}${cursor}`)
+      const { json } = await this.#api.call('GET', `/audit-logs?limit=200&from=${this.#started}${cursor}`)
       entries.push(...json.data)
       cursor = json.nextCursor ? `&cursor=${json.nextCursor}` : ''
     } while (cursor)

@@ -129,13 +129,15 @@ async function migrate({ tenants, on }: Tenancy): Promise<void> {
     migrated++
     if (migrated >= ids.length / 3) stop.abort()
   })
-  const begun = await tenants.migrations.run({ concurrency: MIGRATED_AT_ONCE, signal: stop.signal })
-  if (begun.state !== 'running' || begun.running > 0 || begun.pending + begun.done !== ids.length) {
-    throw new Error(`the interrupted run is ${begun.state}: ${begun.done} done, ${begun.pending} of ${ids.length} left`)
+  const started = await tenants.migrations.run({ concurrency: MIGRATED_AT_ONCE, signal: stop.signal })
+  if (started.state !== 'running' || started.running > 0 || started.pending + started.done !== ids.length) {
+    throw new Error(
+      `the interrupted run is ${started.state}: ${started.done} done, ${started.pending} of ${ids.length} left`,
+    )
   }
   const report = await tenants.migrations.run({ concurrency: MIGRATED_AT_ONCE })
-  if (report.runId !== begun.runId) throw new Error('what was interrupted was not gone on with')
-  console.log(`migrated ${begun.done}, and after an interruption ${report.done - begun.done} more`)
+  if (report.runId !== started.runId) throw new Error('what was interrupted was not gone on with')
+  console.log(`migrated ${started.done}, and after an interruption ${report.done - started.done} more`)
   const isComplete = report.state === 'completed' && report.done === ids.length
   if (!isComplete || report.items.some(({ migrations }) => migrations.join() !== TAGS.name)) {
     throw new Error(`the run is ${report.state}: ${report.done} of ${ids.length} done, ${report.failed} failed`)

@@ -52,9 +52,9 @@ export interface World<Satellites extends readonly Satellite[] = readonly Satell
     notes?: readonly string[],
   ): Promise<TenantHandle>
   /** The end of what was begun; throws when it is not `completed`. */
-  done(begun: { transfer: Transfer } | { tenantId: string; id: string }): Promise<Transfer>
+  done(started: { transfer: Transfer } | { tenantId: string; id: string }): Promise<Transfer>
   /** How it ended, well or not. */
-  ended(begun: { transfer: Transfer } | { tenantId: string; id: string }): Promise<Transfer>
+  ended(started: { transfer: Transfer } | { tenantId: string; id: string }): Promise<Transfer>
   notes(id: string): Promise<string[]>
   files(): Promise<string[]>
   end(): Promise<void>
@@ -78,8 +78,8 @@ export async function openWorld<const Satellites extends readonly Satellite[] = 
   })
   const { tenancy } = opened
   const { transfers } = tenancy.tenants
-  const ended: World['ended'] = async (begun) => {
-    const { tenantId, id } = 'transfer' in begun ? begun.transfer : begun
+  const ended: World['ended'] = async (started) => {
+    const { tenantId, id } = 'transfer' in started ? started.transfer : started
     const transfer = await transfers.settled(tenantId, id, AbortSignal.timeout(ENDED_WITHIN_MS))
     if (transfer.finishedAt === null) throw new Error(`the ${transfer.kind} goes on: ${JSON.stringify(transfer)}`)
     return transfer
@@ -98,8 +98,8 @@ export async function openWorld<const Satellites extends readonly Satellite[] = 
       return handle
     },
     ended,
-    async done(begun) {
-      const transfer = await ended(begun)
+    async done(started) {
+      const transfer = await ended(started)
       if (transfer.state !== 'completed') throw new Error(`it ended as ${JSON.stringify(transfer)}`)
       return transfer
     },

@@ -246,11 +246,11 @@ describe('a fence', () => {
     const other = await installation.open(await installation.prepare())
     expect((await other.execute(location, { text: OWNERS })).rows).toEqual([{ owner: 'idle' }])
     await other.fence(location)
-    const [alone, begun] = await Promise.allSettled([
+    const [alone, started] = await Promise.allSettled([
       pool.query(OWNERS),
       driver.connect(location).then((connection) => connection.begin().finally(() => connection.release())),
     ])
-    expect([alone, begun]).toMatchObject(Array(2).fill({ reason: { code: 'E_TENANT_STORAGE_FENCED' } }))
+    expect([alone, started]).toMatchObject(Array(2).fill({ reason: { code: 'E_TENANT_STORAGE_FENCED' } }))
     await driver.unfence(location)
     expect((await pool.query(OWNERS)).rows).toEqual([{ owner: 'idle' }])
     await driver.drop(location)

@@ -35,22 +35,22 @@ describe('what is sent', () => {
   test('with a key waits once, and what is asked while it runs is not lost', async () => {
     const Keyed = type('Keyed', { workers: 2 })
     const gate = Promise.withResolvers<void>()
-    const begun: number[] = []
+    const started: number[] = []
     const sender = await start([Keyed])
     await Promise.all(Array.from({ length: 8 }, () => sender.send(Keyed, { n: 1 }, { key: 'a' })))
     await sender.send(Keyed, { n: 2 }, { key: 'b' })
     expect(await countsOf(Keyed)).toMatchObject([{ waiting: 2 }])
     await start([Keyed], {
       Keyed: async ({ n }) => {
-        begun.push(n)
+        started.push(n)
         await gate.promise
       },
     })
-    await eventually(() => expect(begun.toSorted()).toEqual([1, 2]))
+    await eventually(() => expect(started.toSorted()).toEqual([1, 2]))
     for (let n = 0; n < 3; n++) await sender.send(Keyed, { n: 3 }, { key: 'a' })
     gate.resolve()
     await eventually(async () => expect(await countsOf(Keyed)).toMatchObject([{ completed: 3, waiting: 0 }]))
-    expect(begun.toSorted()).toEqual([1, 2, 3])
+    expect(started.toSorted()).toEqual([1, 2, 3])
   })
 })
 

@@ -4,42 +4,42 @@ import { forEachConcurrent } from './concurrency.ts'
 const ITEMS = ['a', 'b', 'c', 'd', 'e']
 
 test('each is worked on once, in order, no more at a time than the concurrency', async () => {
-  const begun: [string, number][] = []
+  const started: [string, number][] = []
   let running = 0
   let most = 0
   await forEachConcurrent(ITEMS, 2, async (item, index) => {
-    begun.push([item, index])
+    started.push([item, index])
     most = Math.max(most, ++running)
     await Promise.resolve()
     running--
   })
-  expect(begun).toEqual(ITEMS.map((item, index) => [item, index]))
+  expect(started).toEqual(ITEMS.map((item, index) => [item, index]))
   expect(most).toBe(2)
 })
 
 test('nothing more is taken once the signal has aborted', async () => {
   const stop = new AbortController()
-  const begun: string[] = []
+  const started: string[] = []
   await forEachConcurrent(
     ITEMS,
     1,
     async (item) => {
-      begun.push(item)
+      started.push(item)
       if (item === 'b') stop.abort()
     },
     stop.signal,
   )
-  expect(begun).toEqual(['a', 'b'])
+  expect(started).toEqual(['a', 'b'])
 })
 
 describe('the first failure', () => {
   test('is thrown when all that was begun has ended, and nothing more is begun', async () => {
     const gate = Promise.withResolvers<void>()
-    const begun: string[] = []
+    const started: string[] = []
     const ended: string[] = []
     let isFinished = false
     const all = forEachConcurrent(ITEMS, 3, async (item) => {
-      begun.push(item)
+      started.push(item)
       if (item === 'b') throw new Error('b failed')
       await gate.promise
       ended.push(item)
@@ -49,10 +49,10 @@ describe('the first failure', () => {
     })
     const outcome = all.catch(({ message }) => message)
     for (let turn = 0; turn < 20; turn++) await Promise.resolve()
-    expect([isFinished, begun]).toEqual([false, ['a', 'b', 'c']])
+    expect([isFinished, started]).toEqual([false, ['a', 'b', 'c']])
     gate.resolve()
     expect(await outcome).toBe('b failed')
-    expect([begun, ended]).toEqual([
+    expect([started, ended]).toEqual([
       ['a', 'b', 'c'],
       ['a', 'c'],
     ])

@@ -70,9 +70,9 @@ async function offsets(readClocks: () => Promise<readonly number[]> | readonly n
   let best: Offset[] = []
   for (let sample = 0; sample < SAMPLES; sample++) {
     const requestedAt = Date.now()
-    const begun = performance.now()
+    const started = performance.now()
     const times = await readClocks()
-    const withinMs = (performance.now() - begun) / 2
+    const withinMs = (performance.now() - started) / 2
     if (withinMs < (best[0]?.withinMs ?? Number.POSITIVE_INFINITY)) {
       best = times.map((time) => ({ ms: time - (requestedAt + withinMs), withinMs }))
     }

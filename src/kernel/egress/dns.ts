@@ -32,11 +32,11 @@ export class Names {
   lookUp(name: string, found: Found): void {
     const running = this.#running.get(name)
     if (running) return void running.waiting.push(found)
-    const begun = { waiting: [found], stop: () => {} }
-    this.#running.set(name, begun)
-    begun.stop = this.#way(name, (error, addresses) => {
+    const started = { waiting: [found], stop: () => {} }
+    this.#running.set(name, started)
+    started.stop = this.#way(name, (error, addresses) => {
       this.#running.delete(name)
-      for (const each of begun.waiting) each(error, addresses)
+      for (const each of started.waiting) each(error, addresses)
     })
   }
 

@@ -275,58 +275,65 @@ describe('the deadline ends', () => {
   })
 
   /** Sends, and moves the clock to the deadline once the exchange has come as far as `isBegun` expects. */
-  async function sentUntilDeadline(url: string, isBegun: () => void, network: EgressNetwork = {}): Promise<Exchanged> {
+  async function sentUntilDeadline(
+    url: string,
+    isStarted: () => void,
+    network: EgressNetwork = {},
+  ): Promise<Exchanged> {
     const sent = open(network).send(url, { timeoutMs: TIMEOUT_MS })
-    await eventually(isBegun)
+    await eventually(isStarted)
     vi.advanceTimersByTime(TIMEOUT_MS)
     return sent
   }
 
   test('an answer that does not begin', async () => {
     const receiver = await listen(() => undefined)
-    const isBegun = () => expect(receiver.received.join()).toContain('POST')
-    expect(await sentUntilDeadline(receiver.url, isBegun)).toMatchObject({ ...reject('timeout'), address: '127.0.0.1' })
+    const isStarted = () => expect(receiver.received.join()).toContain('POST')
+    expect(await sentUntilDeadline(receiver.url, isStarted)).toMatchObject({
+      ...reject('timeout'),
+      address: '127.0.0.1',
+    })
     await gone(receiver)
   })
 
   test('headers that come a byte at a time', async () => {
     const pieces = vi.fn()
     const receiver = await listen(whenAsked((socket) => drip(socket, 'HTTP/1.1 200 OK\r\nx: ', 'y', pieces)))
-    const isBegun = () => expect(pieces.mock.calls.length).toBeGreaterThan(9)
-    expect(await sentUntilDeadline(receiver.url, isBegun)).toMatchObject(reject('timeout'))
+    const isStarted = () => expect(pieces.mock.calls.length).toBeGreaterThan(9)
+    expect(await sentUntilDeadline(receiver.url, isStarted)).toMatchObject(reject('timeout'))
     await gone(receiver)
   })
 
   test('a body that comes a byte at a time, however well it began', async () => {
     const pieces = vi.fn()
     const receiver = await listen(whenAsked((socket) => drip(socket, 'HTTP/1.1 200 OK\r\n\r\n', 'y', pieces)))
-    const isBegun = () => expect(pieces.mock.calls.length).toBeGreaterThan(9)
+    const isStarted = () => expect(pieces.mock.calls.length).toBeGreaterThan(9)
     const body = expect.stringMatching(/^y+$/)
     const broken = { status: 200, body, isCut: true, error: 'timeout', isOurs: false }
-    expect(await sentUntilDeadline(receiver.url, isBegun)).toMatchObject(broken)
+    expect(await sentUntilDeadline(receiver.url, isStarted)).toMatchObject(broken)
     await gone(receiver)
   })
 
   test('what is said before an answer without end', async () => {
     const pieces = vi.fn()
     const receiver = await listen(whenAsked((socket) => drip(socket, '', 'HTTP/1.1 103 Early Hints\r\n\r\n', pieces)))
-    const isBegun = () => expect(pieces.mock.calls.length).toBeGreaterThan(9)
-    expect(await sentUntilDeadline(receiver.url, isBegun)).toMatchObject(reject('timeout'))
+    const isStarted = () => expect(pieces.mock.calls.length).toBeGreaterThan(9)
+    expect(await sentUntilDeadline(receiver.url, isStarted)).toMatchObject(reject('timeout'))
     await gone(receiver)
   })
 
   test('a TLS handshake that is never answered', async () => {
     const receiver = await listen(() => undefined)
     const url = receiver.url.replace('http:', 'https:')
-    const isBegun = () => expect(receiver.received.join()).toContain(CLIENT_HELLO)
-    expect(await sentUntilDeadline(url, isBegun)).toMatchObject({ ...reject('timeout'), address: '127.0.0.1' })
+    const isStarted = () => expect(receiver.received.join()).toContain(CLIENT_HELLO)
+    expect(await sentUntilDeadline(url, isStarted)).toMatchObject({ ...reject('timeout'), address: '127.0.0.1' })
     await gone(receiver)
   })
 
   test('a look-up that is never answered, which is our failure', async () => {
     const lookup = vi.fn()
-    const isBegun = () => expect(lookup).toHaveBeenCalled()
-    const exchange = sentUntilDeadline('http://hooks.example.com/', isBegun, { lookup })
+    const isStarted = () => expect(lookup).toHaveBeenCalled()
+    const exchange = sentUntilDeadline('http://hooks.example.com/', isStarted, { lookup })
     expect(await exchange).toMatchObject({ ...reject('name look-up failed', true), address: null })
   })
 
@@ -396,8 +403,8 @@ describe('what goes wrong', () => {
     ['a chunk has no length', 'protocol', 'transfer-encoding: chunked\r\n\r\nzz\r\n', ''],
   ])('%s: %s, with what had come', async (_, error, rest, body) => {
     const receiver = await listen(whenAsked((socket) => void socket.end(`HTTP/1.1 500 No\r\nx-a: b\r\n${rest}`)))
-    const begun = { status: 500, headers: expect.objectContaining({ 'x-a': 'b' }), body, isCut: true }
-    expect(await open().send(receiver.url)).toMatchObject({ ...begun, error, isOurs: false, address: '127.0.0.1' })
+    const started = { status: 500, headers: expect.objectContaining({ 'x-a': 'b' }), body, isCut: true }
+    expect(await open().send(receiver.url)).toMatchObject({ ...started, error, isOurs: false, address: '127.0.0.1' })
     await gone(receiver)
   })
 

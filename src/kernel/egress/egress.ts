@@ -16,7 +16,7 @@ import { LRUCache } from 'lru-cache'
 import { defineError } from '../base/errors.ts'
 import { EgressConnection, type Ways } from './connection.ts'
 import { byDns, bySystem, Names } from './dns.ts'
-import { type Exchange, type Exchanged, notBegun, type Owner, RunningExchange } from './exchange.ts'
+import { type Exchange, type Exchanged, notStarted, type Owner, RunningExchange } from './exchange.ts'
 import { ABORTED, ADDRESS_NOT_ALLOWED, type Failure, NOT_SENT, URL_NOT_ALLOWED } from './failure.ts'
 import { IdleConnections } from './idle-connections.ts'
 import { proxyOf } from './proxy-url.ts'
@@ -77,9 +77,9 @@ export class Egress {
   /** Never rejects for anything that the other side or the network does, nor for a URL that is not allowed. */
   send(exchange: Exchange): Promise<Exchanged> {
     const target = this.#targetOf(exchange.url)
-    if ('error' in target) return Promise.resolve(notBegun(target))
-    if (namesHost(exchange.headers)) return Promise.resolve(notBegun(NOT_SENT))
-    if (this.#isClosed || exchange.signal?.aborted) return Promise.resolve(notBegun(ABORTED))
+    if ('error' in target) return Promise.resolve(notStarted(target))
+    if (namesHost(exchange.headers)) return Promise.resolve(notStarted(NOT_SENT))
+    if (this.#isClosed || exchange.signal?.aborted) return Promise.resolve(notStarted(ABORTED))
     if (exchange.signal) this.#heed(exchange.signal)
     return new Promise((settled) => {
       const connection = this.#idle.take(target.origin) ?? this.#open(target)

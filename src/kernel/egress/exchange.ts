@@ -49,7 +49,12 @@ export interface Owner {
 const NO_RESPONSE = { status: null, headers: {}, body: '', isCut: false }
 
 /** An exchange that was never begun. */
-export const notBegun = (failure: Failure): Exchanged => ({ ...NO_RESPONSE, ...failure, address: null, durationMs: 0 })
+export const notStarted = (failure: Failure): Exchanged => ({
+  ...NO_RESPONSE,
+  ...failure,
+  address: null,
+  durationMs: 0,
+})
 
 export class RunningExchange implements Dispatcher.DispatchHandler {
   readonly #exchange: Exchange
@@ -122,8 +127,8 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   }
 
   #fail(failure: Failure): void {
-    const begun = { status: this.#status, headers: this.#headers, body: text(this.#chunks, true), isCut: true }
-    const exchanged = { ...(this.#status >= 200 ? begun : NO_RESPONSE), ...failure }
+    const started = { status: this.#status, headers: this.#headers, body: text(this.#chunks, true), isCut: true }
+    const exchanged = { ...(this.#status >= 200 ? started : NO_RESPONSE), ...failure }
     this.#settle(exchanged, this.#connection.address ?? failure.address ?? null, false)
   }
 

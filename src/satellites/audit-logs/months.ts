@@ -249,10 +249,10 @@ export class Months {
          from chains c left join multitenancy.audit_seals s on s.tenant_id = c.tenant_id and s.seq = c.seq order by 1`,
         [keptFrom, after],
       )
-      const begun: { tenantId: string; seq: number; hash: string }[] = []
+      const started: { tenantId: string; seq: number; hash: string }[] = []
       for (const chain of rows) {
         if (chain.hash === null) continue
-        if (await this.#isWhole(chain.tenantId, chain.seq, keptFrom, key)) begun.push(chain)
+        if (await this.#isWhole(chain.tenantId, chain.seq, keptFrom, key)) started.push(chain)
         else
           log.error(
             { tenantId: chain.tenantId },
@@ -267,10 +267,10 @@ export class Months {
          delete from multitenancy.audit_seals s using unnest($1::text[], $2::bigint[]) c(tenant_id, seq)
          where s.tenant_id = c.tenant_id and s.seq <= c.seq`,
         [
-          begun.map(({ tenantId }) => tenantId),
-          begun.map(({ seq }) => seq),
-          begun.map(({ hash }) => hash),
-          begun.map(({ tenantId, seq, hash }) => checkpointMac(key, tenantId, seq, hash)),
+          started.map(({ tenantId }) => tenantId),
+          started.map(({ seq }) => seq),
+          started.map(({ hash }) => hash),
+          started.map(({ tenantId, seq, hash }) => checkpointMac(key, tenantId, seq, hash)),
         ],
       )
       if (rows.length < SEALS_AT_ONCE) return

@@ -65,7 +65,7 @@ async function connected(url: string): Promise<pg.Client> {
 }
 
 /** A change whose transaction goes on until it is told to end. */
-async function begun(target: string): Promise<(isToCommit?: boolean) => Promise<unknown>> {
+async function beginTransaction(target: string): Promise<(isToCommit?: boolean) => Promise<unknown>> {
   const [isRecorded, isFinished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const running = audited.tenancy.transaction(async () => {
     await record(target)
@@ -83,7 +83,7 @@ async function begun(target: string): Promise<(isToCommit?: boolean) => Promise<
 
 test('what a transaction that was running commits later is sealed by the next pass', async () => {
   await record('before')
-  const end = await begun('late')
+  const end = await beginTransaction('late')
   await record('meanwhile')
   expect(await seal()).toBe(2)
   await record('after')
@@ -97,7 +97,7 @@ test('what a transaction that was running commits later is sealed by the next pa
 })
 
 test('a transaction that is rolled back leaves nothing', async () => {
-  const end = await begun('never')
+  const end = await beginTransaction('never')
   await record('meanwhile')
   expect(await seal()).toBe(1)
   expect(await end(false)).toMatchObject({ message: 'no' })
@@ -207,7 +207,7 @@ test('ten processes seal at once, while changes are recorded: each entry once, a
     Array.from({ length: 10 }, async (_, worker) => {
       for (let n = 0; n < 50; n++) {
         if (n % 10 > 0) await record(`${n}`, `${tenant}-${worker}`)
-        else await (await begun(`${n}`))()
+        else await (await beginTransaction(`${n}`))()
       }
     }),
   ).then(() => {

@@ -3,12 +3,12 @@ import type { Part } from '../../../test/contract/row.ts'
 
 const absent = { tenant: 'none' } as const
 const body = { userId: 'user-42', reason: 'Ticket 4711: exports fail', durationSeconds: 600 } as const
-const begun = ['POST /tenants/{id}/impersonations {"userId":"user-42","reason":"Ticket 4711"}']
+const started = ['POST /tenants/{id}/impersonations {"userId":"user-42","reason":"Ticket 4711"}']
 
 export const part: Part = {
   operations: {
     'impersonations.list': {
-      success: { given: begun, query: { active: 'true' } },
+      success: { given: started, query: { active: 'true' } },
       wrong: { query: { active: 'yes' } },
       also: { E_TENANT_NOT_FOUND: absent },
     },
@@ -21,14 +21,14 @@ export const part: Part = {
       },
     },
     'impersonations.end': {
-      success: { given: begun },
+      success: { given: started },
       wrong: { params: { sessionId: 'newest' } },
       also: { E_NOT_FOUND: { params: { sessionId: '00000000-0000-7000-8000-000000000000' } } },
     },
   },
   commands: {
     'tenant:impersonate': { line: ['{id}', 'user-42', '--reason', 'Ticket 4711', '--duration', '60'] },
-    'tenant:impersonate:list': { given: begun, line: ['{id}', '--active'] },
-    'tenant:impersonate:end': { given: begun, line: ['{sessionId}'] },
+    'tenant:impersonate:list': { given: started, line: ['{id}', '--active'] },
+    'tenant:impersonate:end': { given: started, line: ['{sessionId}'] },
   },
 }

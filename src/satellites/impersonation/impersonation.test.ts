@@ -327,10 +327,10 @@ describe('ending', () => {
   test('comes also to what is begun while the tenant is being deleted', async () => {
     for (let round = 0; round < 5; round++) {
       const tenantId = await anyTenant(tenancy)
-      const [begun] = await Promise.allSettled([start(tenantId), tenancy.tenants.delete(tenantId)])
-      if (begun.status === 'rejected') expect(begun.reason).toMatchObject({ code: 'E_TENANT_STATE' })
+      const [started] = await Promise.allSettled([start(tenantId), tenancy.tenants.delete(tenantId)])
+      if (started.status === 'rejected') expect(started.reason).toMatchObject({ code: 'E_TENANT_STATE' })
       else {
-        await expect(tenancy.impersonation.verify(tenantId, begun.value.token)).rejects.toThrow(
+        await expect(tenancy.impersonation.verify(tenantId, started.value.token)).rejects.toThrow(
           inCode('E_IMPERSONATION_INVALID'),
         )
       }

@@ -47,27 +47,27 @@ afterAll(async () => {
 const visit = (url: string, cookie = '') => fetch(url, { redirect: 'manual', headers: { cookie } })
 
 test('a person logs in, and goes where they wanted to', async () => {
-  const begun = await visit(`${origin}/login/${id}?to=/projects`)
-  expect(begun.status).toBe(302)
-  const [cookie = ''] = begun.headers.getSetCookie()
+  const started = await visit(`${origin}/login/${id}?to=/projects`)
+  expect(started.status).toBe(302)
+  const [cookie = ''] = started.headers.getSetCookie()
   expect(cookie).toMatch(/^tenantry-sso-[0-9a-f]{8}=[\w-]{43}; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/)
-  const callback = await provider.logIn(begun.headers.get('location') ?? '')
+  const callback = await provider.logIn(started.headers.get('location') ?? '')
   const done = await visit(callback, cookie.split(';')[0])
   expect([done.status, done.headers.get('location'), done.headers.get('x-person')]).toEqual([302, '/projects', 'alice'])
   expect(done.headers.getSetCookie()[0]).toMatch(/^tenantry-sso-[0-9a-f]{8}=; Path=\/; Max-Age=0/)
 })
 
 test('a callback that somebody else began is a problem, with nothing of it', async () => {
-  const begun = await visit(`${origin}/login/${id}`)
-  const refused = await visit(await provider.logIn(begun.headers.get('location') ?? ''))
+  const started = await visit(`${origin}/login/${id}`)
+  const refused = await visit(await provider.logIn(started.headers.get('location') ?? ''))
   expect(refused.status).toBe(401)
   expect(await refused.json()).toMatchObject({ code: 'E_SSO_FAILED', reason: 'browser', status: 401 })
 })
 
 test('a person who declines is left without the cookie of that login', async () => {
-  const begun = await visit(`${origin}/login/${id}`)
-  const [cookie = ''] = begun.headers.getSetCookie()
-  const state = new URL(begun.headers.get('location') ?? '').searchParams.get('state')
+  const started = await visit(`${origin}/login/${id}`)
+  const [cookie = ''] = started.headers.getSetCookie()
+  const state = new URL(started.headers.get('location') ?? '').searchParams.get('state')
   const iss = encodeURIComponent(provider.issuer)
   const declined = `${provider.redirectUri}?error=access_denied&state=${state}&iss=${iss}`
   const refused = await visit(declined, `other=1; ${cookie.split(';')[0]}`)

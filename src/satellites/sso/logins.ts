@@ -38,7 +38,7 @@ export type Login = Pick<z.output<typeof Kept>, 'nonce' | 'verifier' | 'returnTo
   readonly clearCookie: string
 }
 
-interface Beginning extends Omit<z.output<typeof Kept>, 'binding' | 'startedAt'> {
+interface StartedLogin extends Omit<z.output<typeof Kept>, 'binding' | 'startedAt'> {
   readonly tenantId: string
 }
 
@@ -49,7 +49,7 @@ export class Logins {
     this.#kernel = kernel
   }
 
-  async begin({ tenantId, ...login }: Beginning): Promise<{ readonly state: string; readonly setCookie: string }> {
+  async begin({ tenantId, ...login }: StartedLogin): Promise<{ readonly state: string; readonly setCookie: string }> {
     const { store, secrets, clock } = this.#kernel
     const state = `${tenantId}.${randomToken()}`
     const binding = randomToken()

@@ -147,7 +147,7 @@ export const part: Part = {
     },
   },
   /** The host hears of everything that happens from now on. */
-  beginning: ({ prepare }) => prepare({ tenant: 'none', given: [subscribed('/webhooks', '{receiver}', '"*"')] }),
+  prepare: ({ prepare }) => prepare({ tenant: 'none', given: [subscribed('/webhooks', '{receiver}', '"*"')] }),
   ending: everyEventWasDispatched,
 }
 

@@ -165,13 +165,13 @@ describe('two processes', () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(other, 'acme', 'OPEN')
     stage.clock.advance(30_000)
-    const begun = Promise.withResolvers<void>()
+    const started = Promise.withResolvers<void>()
     const { promise, reject } = Promise.withResolvers<void>()
     const probe = one.circuits.run(acme, () => {
-      begun.resolve()
+      started.resolve()
       return promise
     })
-    await begun.promise
+    await started.promise
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
     reject(new Error('of the host'))
     await expect(probe).rejects.toThrow('of the host')

@@ -59,14 +59,14 @@ describe('a call', () => {
     await codesOf(circuits, acme, work.databaseMissing, 10)
     stage.clock.advance(30_000)
     const { promise, reject } = Promise.withResolvers<void>()
-    const begun = Promise.withResolvers<void>()
+    const started = Promise.withResolvers<void>()
     const probe = circuits
       .run(acme, () => {
-        begun.resolve()
+        started.resolve()
         return promise
       })
       .catch((error: unknown) => error)
-    await begun.promise
+    await started.promise
     expect(await codesOf(circuits, acme, work.healthy, 2)).toEqual(['E_CIRCUIT_OPEN', 'E_CIRCUIT_OPEN'])
     reject(TenantIsSuspended('suspended meanwhile'))
     expect(await probe).toMatchObject({ code: 'E_TENANT_SUSPENDED' })

@@ -74,8 +74,8 @@ export const transferCommands = [
       const { createdAt } = await transfers.backups.get(tenantId, backup)
       const question = `Replace what ${tenantId} has by what it had at ${createdAt}?`
       if (!rehearse && !(await input.terminal.confirm(question))) return
-      const begun = await transfers.backups.restore(tenantId, { backupId: backup, rehearse, isolation, placement })
-      await shown(transfers, begun.transfer, input)
+      const started = await transfers.backups.restore(tenantId, { backupId: backup, rehearse, isolation, placement })
+      await shown(transfers, started.transfer, input)
     },
   }),
   command<Tenants>({
@@ -125,15 +125,15 @@ export const transferCommands = [
     ],
     run: async (tenants, input) => {
       const { id, metadata, data = true } = input.options
-      const begun = await tenants.transfers.clone(input.args.id ?? '', {
+      const started = await tenants.transfers.clone(input.args.id ?? '', {
         id,
         name: input.args.name ?? '',
         metadata,
         data,
       })
-      await ended(tenants.transfers, begun.tenant.id, begun.transfer.id, input)
-      input.terminal.record({ ...(await tenants.get(begun.tenant.id)) })
-      await assertNotFailed(tenants.transfers, begun.tenant.id, begun.transfer.id)
+      await ended(tenants.transfers, started.tenant.id, started.transfer.id, input)
+      input.terminal.record({ ...(await tenants.get(started.tenant.id)) })
+      await assertNotFailed(tenants.transfers, started.tenant.id, started.transfer.id)
     },
   }),
   command<Tenants>({

@@ -50,14 +50,14 @@ function ownerOf(url: string, application: string): Database {
 
 /** A transaction that rests until it is let go, at the end of the test at the latest. */
 async function resting(database: Database, statement: string): Promise<() => Promise<void>> {
-  const [begun, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [started, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const whole = database.transaction(async () => {
     await database.sql(statement)
-    begun.resolve()
+    started.resolve()
     await gate.promise
   })
-  whole.catch(begun.reject)
-  await begun.promise
+  whole.catch(started.reject)
+  await started.promise
   ends.unshift(async () => gate.resolve())
   return async () => {
     gate.resolve()

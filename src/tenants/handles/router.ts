@@ -70,7 +70,7 @@ export function tenantSource(id: string, dependencies: SourceDependencies): Impo
   return {
     id,
     execute: (statement) => at((driver, location) => driver.execute(location, statement)),
-    begin: (modes) => at((driver, location) => held(driver, location, begun(driver, location, modes))),
+    begin: (modes) => at((driver, location) => held(driver, location, beginTransaction(driver, location, modes))),
     advanceSequences: (wanted, signal) =>
       at(async (driver, location) => driver.advanceSequences?.(location, wanted, signal)),
   }
@@ -209,7 +209,7 @@ export function usable(id: string, located: Located | undefined): Located {
 }
 
 /** A connection of that storage with a transaction open on it. */
-export async function begun(
+export async function beginTransaction(
   driver: IsolationDriver,
   location: StorageLocation,
   modes: TransactionModes,

@@ -38,13 +38,13 @@ test('work is run in the context of its tenant, with its handle, and keeps the r
 })
 
 test('a tenant that cannot be used is refused, and its work is not begun', async () => {
-  const begun: string[] = []
-  await expect(scope.run('nobody', () => begun.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  const started: string[] = []
+  await expect(scope.run('nobody', () => started.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
   await opened.tenancy.tenants.suspend('globex')
-  await expect(scope.run('globex', () => begun.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
+  await expect(scope.run('globex', () => started.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
   await inContextOf('globex', () => expect(scope.current()).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' }))
   await opened.tenancy.tenants.activate('globex')
-  expect(begun).toEqual([])
+  expect(started).toEqual([])
 })
 
 test('the context and an explicit handle agree, or the handle is refused', async () => {

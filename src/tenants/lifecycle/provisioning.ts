@@ -211,14 +211,14 @@ export class Installation {
   }
 
   async #isBeingPurged(id: string): Promise<boolean> {
-    const begun = await this.#kernel.database
+    const started = await this.#kernel.database
       .query<TenantTables>()
       .selectFrom('tenants')
       .select('id')
       .where('id', '=', id)
       .where('purgeStartedAt', 'is not', null)
       .executeTakeFirst()
-    return begun !== undefined
+    return started !== undefined
   }
 
   async #giveUp(id: string, failure: Failure): Promise<void> {

@@ -152,11 +152,11 @@ describe('a purge', () => {
       // Both have read the tenant when they come to change it, in this order.
       const outcomes = await database.transaction(async () => {
         await database.sql('select from multitenancy.tenants where id = $1 for update', [id])
-        const begun = [start[first]()]
+        const started = [start[first]()]
         await eventually(async () => expect((await database.sql(waiting)).rows).toHaveLength(1))
-        begun.push(start[second]())
+        started.push(start[second]())
         await eventually(async () => expect((await database.sql(waiting)).rows).toHaveLength(2))
-        const both = Promise.allSettled(begun) // waited for from here on, and answered once they may go on
+        const both = Promise.allSettled(started) // waited for from here on, and answered once they may go on
         return () => both
       })
       const [, late] = await outcomes()

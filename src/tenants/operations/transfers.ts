@@ -31,7 +31,7 @@ const failureOf = ({ state, failure }: Transfer): JobFailure | undefined =>
     ? new JobFailure(failure ?? { code: TransferFailed.code, message: `It is ${state}.` })
     : undefined
 
-const begunAt = (location: string): string => location.slice(location.lastIndexOf('/') + 1)
+const startedTransferId = (location: string): string => location.slice(location.lastIndexOf('/') + 1)
 
 export const transferOperations = [
   operation({
@@ -106,7 +106,7 @@ export const transferOperations = [
       return new Reply(202, backup, transferAt(transfer))
     },
     settled: async ({ transfers }, { tenantId, id }, signal, location) => {
-      const failure = failureOf(await transfers.settled(tenantId, begunAt(location), signal))
+      const failure = failureOf(await transfers.settled(tenantId, startedTransferId(location), signal))
       return failure ?? transfers.backups.get(tenantId, id)
     },
     jobErrors: [TransferFailed, TransferCancelled, ArchiveMissing],
@@ -154,7 +154,7 @@ export const transferOperations = [
       return new Reply(202, tenant, transferAt(transfer))
     },
     settled: async (tenants, { id }, signal, location) => {
-      const failure = failureOf(await tenants.transfers.settled(id, begunAt(location), signal))
+      const failure = failureOf(await tenants.transfers.settled(id, startedTransferId(location), signal))
       return failure ?? tenants.get(id)
     },
     jobErrors: [TransferFailed, TransferCancelled],

@@ -75,7 +75,7 @@ export class TenantCache {
   readonly #loadingDomains = new Map<string, Promise<Located | undefined>>()
   /** Rises with every invalidation: what was read before one is not kept after it. */
   #generation = 0
-  #readsBegun = 0
+  #readsStarted = 0
   #period: Period = { endedAt: Number.POSITIVE_INFINITY }
   readonly #outage = new OutageBackoff()
 
@@ -238,14 +238,14 @@ export class TenantCache {
 
   async #load({ read, keep, before }: Load): Promise<Located | undefined> {
     const generation = this.#generation
-    const begun = ++this.#readsBegun
+    const started = ++this.#readsStarted
     this.#outage.trying()
     try {
       const located = deepFreeze(
         await withTimeout(read(), LOAD_TIMEOUT_MS, () => unavailable(new Error('the read took too long'))),
       ) // many requests share it
       this.#outage.answered()
-      if (generation === this.#generation) keep(located, begun)
+      if (generation === this.#generation) keep(located, started)
       return located
     } catch (error) {
       if (!isDatabaseUnavailable(error) && !DependencyUnavailable.matches(error)) {

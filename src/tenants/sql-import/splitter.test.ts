@@ -189,9 +189,9 @@ describe('pieces', () => {
 
   test('one that does not end is refused with the line it begins in', () => {
     const longest = 1024 * 1024
-    const begun = ["select 1;\nselect 'a", ...Array<string>(15).fill('x'.repeat(longest / 16))]
-    expect(read([...begun, "'"], { longest })).toHaveLength(2)
-    expect(() => read([...begun, ...begun], { longest })).toThrow(
+    const started = ["select 1;\nselect 'a", ...Array<string>(15).fill('x'.repeat(longest / 16))]
+    expect(read([...started, "'"], { longest })).toHaveLength(2)
+    expect(() => read([...started, ...started], { longest })).toThrow(
       'line 2: the statement that begins here is longer than 1 Mi characters',
     )
   })

@@ -71,7 +71,7 @@ async function expectAsBefore(id: string, kind: string): Promise<void> {
 }
 
 describe.each(Object.keys(BEGIN))('a %s', (kind) => {
-  const begun = async (id: string) => {
+  const startTransfer = async (id: string) => {
     await install(id)
     const [{ id: transferId, tenantId }, release] = await (BEGIN[kind] as (typeof BEGIN)[string])(id)
     return { transferId, tenantId, release, cancel: () => world.transfers.cancel(tenantId, transferId) }
@@ -79,7 +79,7 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
 
   test('is cancelled before anybody has begun with it', async () => {
     const id = `idle-${kind}`
-    const { transferId, tenantId, release, cancel } = await begun(id)
+    const { transferId, tenantId, release, cancel } = await startTransfer(id)
     await release()
     expect(await cancel()).toMatchObject({ state: 'cancelled', failure: { code: 'E_TRANSFER_CANCELLED' } })
     await world.transfers.work(transferId, only)
@@ -90,7 +90,7 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
 
   test('is cancelled while somebody is at work on it, and nothing of it is left', async () => {
     const id = `busy-${kind}`
-    const { transferId, tenantId, release, cancel } = await begun(id)
+    const { transferId, tenantId, release, cancel } = await startTransfer(id)
     const working = world.transfers.work(transferId, only)
     await eventually(async () =>
       expect(await world.transfers.get(tenantId, transferId)).toMatchObject({ state: 'running', phase: PHASE[kind] }),

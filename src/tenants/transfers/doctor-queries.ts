@@ -112,7 +112,7 @@ export class TransferState {
   async *disagreements(): AsyncIterable<OrphanedFile | MissingArchive> {
     const { archives, kernel } = this.#dependencies
     if (!archives) return
-    const { rows: begun } = await kernel.database.sql('select now() as at')
+    const { rows: started } = await kernel.database.sql('select now() as at')
     const seen = new Set<string>()
     let keys: string[] = []
     for await (const { key } of archives.list()) {
@@ -124,7 +124,7 @@ export class TransferState {
     yield* await this.#orphansAmong(keys)
     let last = NO_ID
     for (;;) {
-      const { rows } = await kernel.database.sql(COMPLETE, [last, begun[0].at, LOOKED_UP_AT_ONCE])
+      const { rows } = await kernel.database.sql(COMPLETE, [last, started[0].at, LOOKED_UP_AT_ONCE])
       for (const { key, tenantId, backupId } of rows) if (!seen.has(key)) yield { key, tenantId, backupId }
       if (rows.length < LOOKED_UP_AT_ONCE) return
       last = rows.at(-1)?.backupId

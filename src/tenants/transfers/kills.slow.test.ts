@@ -113,11 +113,11 @@ describe('a killed process', () => {
     async ({ isolation, kind, phase }) => {
       const id = `${kind}-${phase}-${isolation.slice(0, 3)}`
       await world.install(id, isolation)
-      const begun = await BEGIN[kind](id)
-      await killedAt(phase, begun.id)
+      const started = await BEGIN[kind](id)
+      await killedAt(phase, started.id)
 
       // Everything is as before: what was there is there, and nothing that is half done is told as done.
-      const before = (await world.transfers.get(begun.tenantId, begun.id)).state
+      const before = (await world.transfers.get(started.tenantId, started.id)).state
       expect(before).toBe('running')
       const backups = await world.transfers.backups.list(id, { limit: 50 })
       for (const one of backups.data) expect(one.state === 'completed').toBe(one.sizeBytes !== null)
@@ -136,10 +136,10 @@ describe('a killed process', () => {
 
       // Its lease runs out, and another process does it from the beginning.
       await database.sql(`update multitenancy.transfers set lease_until = now() - interval '1 hour' where id = $1`, [
-        begun.id,
+        started.id,
       ])
-      await world.transfers.work(begun.id, idle)
-      expect(await world.transfers.get(begun.tenantId, begun.id)).toMatchObject({
+      await world.transfers.work(started.id, idle)
+      expect(await world.transfers.get(started.tenantId, started.id)).toMatchObject({
         state: 'completed',
         failure: null,
         attempts: 2,

@@ -65,9 +65,9 @@ function transferChecks(world: World) {
       await db.insertInto('notes').values({ text: 'later' }).execute()
 
       const before = await rowOf(id)
-      const begun = await world.transfers.backups.restore(id, { backupId: backup.id })
-      expect(begun).toMatchObject({ backup: { id: backup.id }, transfer: { kind: 'restore', state: 'pending' } })
-      expect(await world.done(begun)).toMatchObject({ phase: 'done', progress: { rows: 2 } })
+      const started = await world.transfers.backups.restore(id, { backupId: backup.id })
+      expect(started).toMatchObject({ backup: { id: backup.id }, transfer: { kind: 'restore', state: 'pending' } })
+      expect(await world.done(started)).toMatchObject({ phase: 'done', progress: { rows: 2 } })
 
       expect(await world.notes(id)).toEqual(['first', 'second'])
       await db.insertInto('notes').values({ text: 'after' }).execute() // a handle from before, and the sequence goes on
@@ -90,9 +90,9 @@ function transferChecks(world: World) {
       const [id, copy] = [name('clone', isolation), name('cloned', isolation)]
       const { db } = await world.tenant(id, { isolation })
       await world.tenancy.tenants.update(id, { metadata: { plan: 'free', seats: 3 }, domains: [`${id}.example`] })
-      const begun = await world.transfers.clone(id, { id: copy, name: 'A copy' })
-      expect(begun.tenant).toMatchObject({ id: copy, status: 'provisioning', isolation, domains: [] })
-      await world.done(begun)
+      const started = await world.transfers.clone(id, { id: copy, name: 'A copy' })
+      expect(started.tenant).toMatchObject({ id: copy, status: 'provisioning', isolation, domains: [] })
+      await world.done(started)
       expect(await world.tenancy.tenants.get(copy)).toMatchObject({
         status: 'active',
         name: 'A copy',
@@ -124,8 +124,8 @@ function transferChecks(world: World) {
     async movesAndReturns(isolation: string, to: string, placement: string): Promise<void> {
       const id = name(`move-${to.slice(0, 3)}-${placement}`, isolation)
       const { db } = await world.tenant(id, { isolation })
-      const begun = await world.transfers.move(id, { isolation: to, placement })
-      await world.done(begun)
+      const started = await world.transfers.move(id, { isolation: to, placement })
+      await world.done(started)
       expect(await world.tenancy.tenants.get(id)).toMatchObject({ isolation: to, placement, maintenance: null })
       expect(await world.notes(id)).toEqual(['first', 'second'])
       await db.insertInto('notes').values({ text: 'there' }).execute()
@@ -176,8 +176,12 @@ function transferChecks(world: World) {
       await world.tenant(id, { isolation })
       const backup = await backedUp(id)
       const before = await rowOf(id)
-      const begun = await world.transfers.backups.restore(id, { backupId: backup.id, rehearse: true })
-      expect(await world.done(begun)).toMatchObject({ kind: 'rehearsal', compared: 'contents', progress: { rows: 2 } })
+      const started = await world.transfers.backups.restore(id, { backupId: backup.id, rehearse: true })
+      expect(await world.done(started)).toMatchObject({
+        kind: 'rehearsal',
+        compared: 'contents',
+        progress: { rows: 2 },
+      })
       expect({ ...(await rowOf(id)), last_epoch: 0 }).toEqual({ ...before, last_epoch: 0 })
       expect(await placesOf(id)).toEqual([])
     },

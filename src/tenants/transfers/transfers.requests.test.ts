@@ -29,8 +29,8 @@ describe('of one tenant', () => {
       ...ISOLATIONS.slice(1).map((isolation) => here.world.transfers.move('torn', { isolation })),
       here.world.transfers.move('torn', { placement: 'other' }),
     ])
-    const begun = asked.filter(({ status }) => status === 'fulfilled')
-    expect(begun).toHaveLength(1)
+    const started = asked.filter(({ status }) => status === 'fulfilled')
+    expect(started).toHaveLength(1)
     for (const one of asked) {
       if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'E_TRANSFER_IN_PROGRESS' })
       else await here.world.done(one.value)
@@ -98,11 +98,11 @@ describe('of one tenant', () => {
   test('a transfer is cancelled when the tenant is deleted, and leaves nothing', async () => {
     const { id } = await here.world.tenant('brief')
     const release = await latchImport(here.world.otherUrl, 't2_brief')
-    const begun = await here.world.transfers.move(id, { placement: 'other' })
-    await eventually(async () => expect((await here.world.transfers.get(id, begun.transfer.id)).phase).toBe('making'))
+    const started = await here.world.transfers.move(id, { placement: 'other' })
+    await eventually(async () => expect((await here.world.transfers.get(id, started.transfer.id)).phase).toBe('making'))
     await here.world.tenancy.tenants.delete(id)
     await release()
-    expect(await here.world.ended(begun)).toMatchObject({ state: 'cancelled' })
+    expect(await here.world.ended(started)).toMatchObject({ state: 'cancelled' })
     await eventually(async () => {
       await here.world.transfers.recover()
       expect(await here.checks.placesOf(id)).toEqual([])

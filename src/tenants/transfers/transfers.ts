@@ -32,7 +32,7 @@ export interface TransfersConfig extends BackupSettings {
   readonly leaseMs?: number | undefined
 }
 
-export interface Begun {
+export interface StartedTransfer {
   readonly tenant: Tenant
   readonly transfer: Transfer
 }
@@ -49,7 +49,7 @@ export class Transfers {
   }
 
   /** A new tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, or a 400. */
-  async clone(sourceId: string, options: z.input<typeof CloneRequest>): Promise<Begun> {
+  async clone(sourceId: string, options: z.input<typeof CloneRequest>): Promise<StartedTransfer> {
     const { id = uuidv7(), name, metadata, data } = parsed(CloneRequest, options)
     if (metadata) this.#config.plans.check(metadata)
     const { database, events } = this.#dependencies.kernel
@@ -86,7 +86,7 @@ export class Transfers {
   }
 
   /** To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400. */
-  async move(id: string, options: z.input<typeof MoveRequest>): Promise<Begun> {
+  async move(id: string, options: z.input<typeof MoveRequest>): Promise<StartedTransfer> {
     const { undo, ...where } = parsed(MoveRequest, options)
     const { kernel, storage, stagedStorage } = this.#dependencies
     return kernel.database.transaction(async () => {

@@ -96,7 +96,7 @@ export function whatWasGivenUp(
 
   describe('what is partial', () => {
     /** Large enough to have been begun where archives go in parts. */
-    async function begun(key: string, seed = 0) {
+    async function startWriting(key: string, seed = 0) {
       const { subject } = proof()
       const gate = Promise.withResolvers<void>()
       const before = await listed(proof().archives)
@@ -112,7 +112,7 @@ export function whatWasGivenUp(
 
     test('is listed as such, under a key of its own, until it is whole', async () => {
       const { archives } = proof()
-      const { own, end, written } = await begun('acme/x')
+      const { own, end, written } = await startWriting('acme/x')
       expect(own).toMatch(/^acme\/x\.[A-Za-z0-9_-]+\.partial$/)
       expect(await listed(archives)).toEqual([
         { key: own, isPartial: true, sizeBytes: expect.any(Number), modifiedAt: expect.any(Date) },
@@ -128,8 +128,8 @@ export function whatWasGivenUp(
     test('is removed by its own key, and that of no other writer', async () => {
       const { archives } = proof()
       await writing(archives, 'acme/x', content(10, 1))
-      const first = await begun('acme/x', 2)
-      const second = await begun('acme/x', 3)
+      const first = await startWriting('acme/x', 2)
+      const second = await startWriting('acme/x', 3)
       await archives.delete(first.own)
       await archives.delete(first.own)
       expect((await listed(archives)).map(({ key }) => key).toSorted()).toEqual(['acme/x', second.own].toSorted())
@@ -151,8 +151,8 @@ export function whatWasGivenUp(
     test('is removed with the key that it was for, and its writer fails', async () => {
       const { archives } = proof()
       await writing(archives, 'acme/x', content(10))
-      const writers = [await begun('acme/x'), await begun('acme/x')]
-      const neighbour = await begun('acme/x.sealed')
+      const writers = [await startWriting('acme/x'), await startWriting('acme/x')]
+      const neighbour = await startWriting('acme/x.sealed')
       await archives.delete('acme/x')
       expect((await listed(archives)).map(({ key }) => key)).toEqual([neighbour.own])
       for (const { end, written } of writers) {

@@ -2,13 +2,13 @@
 
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
 import { handleOver } from '../../tenants/handles/handles.ts'
-import { begun, type ImportSource } from '../../tenants/handles/router.ts'
+import { beginTransaction, type ImportSource } from '../../tenants/handles/router.ts'
 import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
 
 export const directSource = (driver: IsolationDriver, location: StorageLocation): ImportSource => ({
   id: location.tenantId,
   execute: (statement) => driver.execute(location, statement),
-  begin: (modes) => begun(driver, location, modes),
+  begin: (modes) => beginTransaction(driver, location, modes),
   advanceSequences: async (wanted, signal) => driver.advanceSequences?.(location, wanted, signal),
 })
 

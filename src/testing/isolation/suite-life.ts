@@ -198,19 +198,19 @@ export function lifeOfStorage(
       const { driver } = proof()
       const [drained, beside] = [locationOf('drained'), locationOf('a')]
       await fresh('drained')
-      const [written, begun, other] = [
+      const [written, started, other] = [
         await driver.connect(drained),
         await driver.connect(drained),
         await driver.connect(beside),
       ]
-      await begun.begin()
+      await started.begin()
       await written.begin()
       await written.query(insert(2, 'drained'))
       await other.begin()
       await other.query(insert(7, 'a'))
       await driver.fence(drained)
       await driver.drain(drained, { graceMs: 0 })
-      for (const [id, connection] of [written, begun].entries()) {
+      for (const [id, connection] of [written, started].entries()) {
         await expect(connection.query(insert(3 + id, 'drained'))).rejects.toThrow()
         await expect(connection.end('commit')).rejects.toThrow()
         connection.release(true)

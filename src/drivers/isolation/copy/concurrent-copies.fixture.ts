@@ -33,12 +33,12 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
     function visitors() {
       const released = Promise.withResolvers<void>()
       const abort = new AbortController()
-      let begun = 0
+      let copies = 0
       const stay = async () => {
-        begun++
+        copies++
         await released.promise
       }
-      return { begun: () => begun, stay, abort, end: () => released.resolve() }
+      return { startedCopies: () => copies, stay, abort, end: () => released.resolve() }
     }
 
     /** Storage is made, closed, opened and dropped, by as many as ever. */
@@ -58,28 +58,28 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
     }
 
     test('exports wait for their turn, or until they are not wanted any more; nobody else does', async () => {
-      const { begun, stay, abort, end } = visitors()
+      const { startedCopies, stay, abort, end } = visitors()
       const exporting = Array.from({ length: COPIES }, () =>
         driver().export(locationOf('source'), stay, { signal: never() }),
       )
-      await eventually(() => expect(begun()).toBe(COPIES))
+      await eventually(() => expect(startedCopies()).toBe(COPIES))
       const waiting = Array.from({ length: MANY }, () =>
         driver().export(locationOf('source'), stay, { signal: abort.signal }),
       )
       const refused = Promise.allSettled(waiting)
       const next = driver().export(locationOf('source'), stay, { signal: never() })
       await expectOthersGoOn('exports')
-      expect(begun()).toBe(COPIES)
+      expect(startedCopies()).toBe(COPIES)
       abort.abort(gone)
       expect(await refused).toEqual(Array(MANY).fill({ status: 'rejected', reason: gone }))
       end()
       await Promise.all([...exporting, next])
-      expect(begun()).toBe(COPIES + 1)
+      expect(startedCopies()).toBe(COPIES + 1)
     })
 
     test('imports wait for their turn, or until they are not wanted any more; exports and others do not', async () => {
       const held = await exported(driver(), locationOf('source'))
-      const { begun, stay, abort, end } = visitors()
+      const { startedCopies, stay, abort, end } = visitors()
       const staying = (copy: BufferedCopy): TenantCopy => ({
         ...replayed(copy),
         async *tables() {
@@ -90,7 +90,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
       const importing = Array.from({ length: COPIES }, (_, n) =>
         driver().import(locationOf(`copy-${n}`), staying(held), { signal: never() }),
       )
-      await eventually(() => expect(begun()).toBe(COPIES))
+      await eventually(() => expect(startedCopies()).toBe(COPIES))
       const refused = Promise.allSettled(
         Array.from({ length: MANY }, (_, n) =>
           driver().import(locationOf(`waiting-${n}`), staying(held), { signal: abort.signal }),
@@ -105,7 +105,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
       )
       await expectOthersGoOn('imports')
       await exported(driver(), locationOf('source'))
-      expect(begun()).toBe(COPIES)
+      expect(startedCopies()).toBe(COPIES)
       abort.abort(gone)
       expect(await refused).toEqual(Array(MANY).fill({ status: 'rejected', reason: gone }))
       end()

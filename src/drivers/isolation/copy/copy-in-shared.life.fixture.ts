@@ -128,8 +128,8 @@ export function livesOfImports(owners: readonly Owner[]): void {
             const controller = new AbortController()
             const reason = new Error('not wanted any more')
             let hasCome = false
-            const onPhase = (begun: string) => {
-              if (begun !== phase) return
+            const onPhase = (started: string) => {
+              if (started !== phase) return
               hasCome = true
               controller.abort(reason)
             }

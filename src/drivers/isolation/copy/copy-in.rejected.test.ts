@@ -197,7 +197,7 @@ describe('a cancelled import', () => {
       const at = locationOf('unwanted')
       const controller = new AbortController()
       const reason = new Error('not wanted any more')
-      const onPhase = (begun: string) => begun === phase && controller.abort(reason)
+      const onPhase = (started: string) => started === phase && controller.abort(reason)
       const importing = here.side.drivers['schema-pg'].import(at, replayed(here.copy), {
         signal: controller.signal,
         onPhase,

@@ -71,7 +71,7 @@ describe('an import into database-pg that nobody wants any more', () => {
       const at = locationOf('unwanted', 'database-pg')
       const controller = new AbortController()
       const reason = new Error('not wanted any more')
-      const onPhase = (begun: string) => begun === phase && controller.abort(reason)
+      const onPhase = (started: string) => started === phase && controller.abort(reason)
       const importing = here.side.drivers['database-pg'].import(at, replayed(here.copy), {
         signal: controller.signal,
         onPhase,

@@ -63,7 +63,7 @@ export async function copyOut<T>(
   return hold(client, async () => {
     let copy: TablesOut | undefined
     try {
-      copy = await begun(client, source)
+      copy = await startCopy(client, source)
       const result = await work(copy)
       if (await copy.isEnded()) await client.query('commit')
       return result
@@ -78,7 +78,7 @@ export async function copyOut<T>(
   })
 }
 
-async function begun(client: pg.ClientBase, source: Source): Promise<TablesOut> {
+async function startCopy(client: pg.ClientBase, source: Source): Promise<TablesOut> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const before = await tablesOf(client, source)
     const stored = await locked(client, source, before)

@@ -77,8 +77,8 @@ class CsvReader {
   /** A last line may go without its end. */
   end(): CsvField[] | undefined {
     if (this.#state === 'quoted') throw broken('ends within a value')
-    const isBegun = this.#row.length > 0 || this.#parts.length > 0 || this.#isQuoted || this.#state === 'after return'
-    if (isBegun) this.#endRow()
+    const isStarted = this.#row.length > 0 || this.#parts.length > 0 || this.#isQuoted || this.#state === 'after return'
+    if (isStarted) this.#endRow()
     return this.#taken()[0]
   }
 

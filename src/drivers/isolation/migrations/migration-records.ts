@@ -57,7 +57,7 @@ export function reading(locator: string): string {
 }
 
 /** The lock, its time-out, and instead of reading: fails, as `isUnexpected` tells, unless the storage is there and in this state. */
-export const beginExpecting = (locator: string, state: string, lockTimeoutMs: number): string =>
+export const beginAssertingVersion = (locator: string, state: string, lockTimeoutMs: number): string =>
   `begin; select tenantry.begin_migrations(${pg.escapeLiteral(locator)}, ${pg.escapeLiteral(state)}, '${Number(lockTimeoutMs)}')`
 
 export const isUnexpected = (error: unknown): boolean => sqlState(error) === UNEXPECTED

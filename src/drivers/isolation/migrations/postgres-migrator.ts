@@ -17,7 +17,7 @@ import type { AppliedMigration } from '../../../tenants/tenant/schema-version.ts
 import { orRollback } from '../transactions/owner-transaction.ts'
 import { kyselyOn } from './migration-client.ts'
 import {
-  beginExpecting,
+  beginAssertingVersion,
   forgetting,
   hasEnded,
   isUnexpected,
@@ -101,7 +101,7 @@ export class PostgresMigrator {
     if (!this.#expected) return undefined
     const { state, pending } = this.#expected
     const text = [
-      beginExpecting(locator, state, lockTimeoutMs),
+      beginAssertingVersion(locator, state, lockTimeoutMs),
       ...pending.map((migration) => stepText(searchPath, migration.up, recording(locator, migration))),
       'commit',
     ].join(';\n')

@@ -239,7 +239,7 @@ export class BeginQuery extends QueryBase {
   readonly #scope: Scope
   readonly #form: ScopeForm
   readonly #modes: readonly string[]
-  #hasBegun = false
+  #hasStarted = false
 
   /** @param modes as they stand after BEGIN: `isolation level serializable, read only` */
   constructor(modes: string, scope: Scope, form: ScopeForm) {
@@ -262,8 +262,8 @@ export class BeginQuery extends QueryBase {
   override handleDataRow(): void {}
 
   override handleCommandComplete(message: unknown, connection: Connection): void {
-    if (!this.#hasBegun) super.handleCommandComplete(message, connection)
-    this.#hasBegun = true
+    if (!this.#hasStarted) super.handleCommandComplete(message, connection)
+    this.#hasStarted = true
   }
 }
 

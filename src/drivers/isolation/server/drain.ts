@@ -70,7 +70,7 @@ async function ended(
   read: () => Promise<readonly Open[]>,
   { graceMs = DRAIN_DEFAULTS.graceMs, maxMs = DRAIN_DEFAULTS.maxMs, signal }: DrainOptions = {},
 ): Promise<void> {
-  const begun = performance.now()
+  const started = performance.now()
   const older = new Set((await read()).map(({ id }) => id))
   let endAfterMs = graceMs
   let failure: unknown
@@ -78,7 +78,7 @@ async function ended(
     signal?.throwIfAborted()
     const open = (await read()).filter(({ id }) => older.has(id))
     if (open.length === 0) return
-    const waitedMs = performance.now() - begun
+    const waitedMs = performance.now() - started
     if (waitedMs >= maxMs) throw stillOpen(open, maxMs, failure)
     if (waitedMs >= endAfterMs) {
       endAfterMs = waitedMs + END_AGAIN_MS

@@ -104,10 +104,10 @@ export class SqliteStorage {
     maxMs = DRAIN_DEFAULTS.maxMs,
     signal,
   }: DrainOptions = {}): Promise<void> {
-    const begun = performance.now()
+    const started = performance.now()
     while (this.#isTaken && !this.#isGone) {
       signal?.throwIfAborted()
-      const waitedMs = performance.now() - begun
+      const waitedMs = performance.now() - started
       if (waitedMs >= maxMs) {
         throw DependencyUnavailable(
           'The storage of the tenant has been in use since before it was closed: try again.',

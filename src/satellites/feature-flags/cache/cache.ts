@@ -24,7 +24,7 @@ import type { TenancyError } from '../../../kernel/base/errors.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { type FlagRule, prepared } from '../model/rollout.ts'
 import type { FlagChanges } from './changes.ts'
-import { type Begun, type Entry, type Found, lastKnown, TenantFlags, type Whole } from './known-flags.ts'
+import { type Entry, type Found, lastKnown, type StartedLoad, TenantFlags, type Whole } from './known-flags.ts'
 import { KnownTenants } from './known-tenants.ts'
 import { type FlagReads, unreadable } from './reads.ts'
 import { RecentChanges } from './recent-changes.ts'
@@ -38,7 +38,7 @@ const DEAF_TTL_MS = 5_000
 /** How exactly a TTL is kept. */
 const TICK_MS = 100
 /** For what is known of no load: any other is better. */
-const NEVER: Begun = { load: 0, at: Number.NEGATIVE_INFINITY, generation: -1, period: -1 }
+const NEVER: StartedLoad = { load: 0, at: Number.NEGATIVE_INFINITY, generation: -1, period: -1 }
 
 export interface FlagCacheDependencies {
   readonly kernel: Kernel
@@ -165,16 +165,16 @@ export class FlagCache {
 
   async #loaded(tenantId: string, key: string, flags: TenantFlags): Promise<Found> {
     const { reads, shared } = this.#dependencies
-    const begun = this.#begin(flags)
+    const started = this.#begin(flags)
     const before = flags.entries.get(key)
     const believedMs = this.#believedMs(tenantId, before)
     const kept = believedMs > 0 ? await this.#readShared(tenantId, key, before) : undefined
-    if (kept) return this.#keep(tenantId, flags, key, this.#entryOf(kept.rule, begun, flags, believedMs))
+    if (kept) return this.#keep(tenantId, flags, key, this.#entryOf(kept.rule, started, flags, believedMs))
     if (!this.#outage.shouldTry) return this.#better(tenantId, key, flags, this.#failure)
     try {
       const rule = await this.#read(reads.one(tenantId, key))
-      const entry = this.#keep(tenantId, flags, key, this.#entryOf(rule, begun, flags))
-      if (shared && !entry.isDoubtful) void shared.fill(tenantId, key, rule, begun.at)
+      const entry = this.#keep(tenantId, flags, key, this.#entryOf(rule, started, flags))
+      if (shared && !entry.isDoubtful) void shared.fill(tenantId, key, rule, started.at)
       return entry
     } catch (error) {
       return this.#better(tenantId, key, flags, this.#failed(error))
@@ -210,21 +210,21 @@ export class FlagCache {
   }
 
   async #loadWhole(tenantId: string, flags: TenantFlags): Promise<Whole> {
-    const begun = this.#begin(flags)
+    const started = this.#begin(flags)
     try {
       const rules = await this.#read(this.#dependencies.reads.all(tenantId))
-      const entryOf = (rule?: FlagRule) => this.#entryOf(rule, begun, flags)
+      const entryOf = (rule?: FlagRule) => this.#entryOf(rule, started, flags)
       const found = rules.map((rule) => [rule.key, entryOf(rule)] as const)
-      this.#tenants.grown(tenantId, flags, flags.putAll(begun, found, entryOf))
+      this.#tenants.grown(tenantId, flags, flags.putAll(started, found, entryOf))
       return { found: found.map(([, entry]) => entry) }
     } catch (error) {
       return lastKnownWhole(flags, this.#failed(error))
     } finally {
-      if (begun.generation === flags.generation && begun.period === this.#period) flags.loadingWhole = undefined
+      if (started.generation === flags.generation && started.period === this.#period) flags.loadingWhole = undefined
     }
   }
 
-  #isCurrent({ at, generation, period }: Begun, flags: TenantFlags): boolean {
+  #isCurrent({ at, generation, period }: StartedLoad, flags: TenantFlags): boolean {
     if (generation !== flags.generation || period !== this.#period) return false
     const heldMs = this.#dependencies.changes.isHearing ? this.#ttlMs : Math.min(DEAF_TTL_MS, this.#ttlMs)
     return performance.now() - at < heldMs
@@ -234,7 +234,7 @@ export class FlagCache {
     return !isDoubtful && period === this.#period
   }
 
-  #begin({ generation }: TenantFlags): Begun {
+  #begin({ generation }: TenantFlags): StartedLoad {
     return { load: ++this.#loads, at: performance.now(), generation, period: this.#period }
   }
 
@@ -255,7 +255,7 @@ export class FlagCache {
 
   #entryOf(
     rule: FlagRule | undefined,
-    { load, at, generation, period }: Begun,
+    { load, at, generation, period }: StartedLoad,
     flags: TenantFlags,
     believedMs = this.#ttlMs,
   ): Entry {

@@ -15,7 +15,7 @@ const entry = (load: number, rule: Entry['rule']): Entry => ({
 const there = (key: string, load = 1) =>
   entry(load, prepared({ key, enabled: true, rolloutPercent: null, bucketKey: null }))
 const absent = (load = 1) => entry(load, undefined)
-const begun = { load: 1, at: 0, generation: 0, period: 0 }
+const started = { load: 1, at: 0, generation: 0, period: 0 }
 
 const flagsOf = (max: number, kept: Readonly<Record<string, Entry>>): TenantFlags => {
   const flags = new TenantFlags(max)
@@ -56,14 +56,14 @@ test('what began earlier does not take the place of what began later', () => {
 
 test('all are known for as long as none of them had to go', () => {
   const flags = flagsOf(2, { a: there('a'), b: absent() })
-  flags.putAll(begun, [['a', there('a')]], absent)
-  expect(flags.whole).toBe(begun)
+  flags.putAll(started, [['a', there('a')]], absent)
+  expect(flags.whole).toBe(started)
   flags.put('c', there('c'))
-  expect(flags.whole).toBe(begun)
+  expect(flags.whole).toBe(started)
   flags.put('d', there('d'))
   expect(flags.whole).toBeUndefined()
   flags.putAll(
-    { ...begun, load: 2 },
+    { ...started, load: 2 },
     ['e', 'f', 'g'].map((key) => [key, there(key, 2)] as const),
     () => absent(2),
   )
@@ -72,7 +72,7 @@ test('all are known for as long as none of them had to go', () => {
 
 test('of all, what is not among them is not there', () => {
   const flags = flagsOf(9, { old: there('old', 1), newer: there('newer', 3), none: absent(1) })
-  flags.putAll({ ...begun, load: 2 }, [['one', there('one', 2)]], () => absent(2))
+  flags.putAll({ ...started, load: 2 }, [['one', there('one', 2)]], () => absent(2))
   expect(flags.present().map(({ rule }) => rule?.key)).toEqual(['newer', 'one'])
   expect(flags.entries.get('old')).toMatchObject({ rule: undefined, isKnown: true, load: 2 })
   expect(flags.entries.get('none')).toMatchObject({ load: 2 })

@@ -37,7 +37,7 @@ export interface Whole {
 }
 
 /** Where a load began. */
-export interface Begun {
+export interface StartedLoad {
   readonly load: number
   readonly at: number
   readonly generation: number
@@ -53,14 +53,14 @@ export class TenantFlags implements Known {
   wasRequested = true
   readonly #max: number
   readonly #missing = new Set<string>()
-  #whole: Begun | undefined
+  #whole: StartedLoad | undefined
 
   constructor(max: number) {
     this.#max = max
   }
 
   /** The load that all flags were last known by; undefined: not all are known. */
-  get whole(): Begun | undefined {
+  get whole(): StartedLoad | undefined {
     return this.#whole
   }
 
@@ -82,8 +82,8 @@ export class TenantFlags implements Known {
   }
 
   /** Puts what one load found of all flags. Answers as `put`. */
-  putAll(begun: Begun, found: readonly (readonly [key: string, entry: Entry])[], absent: () => Entry): number {
-    if (!this.#whole || this.#whole.load < begun.load) this.#whole = begun
+  putAll(started: StartedLoad, found: readonly (readonly [key: string, entry: Entry])[], absent: () => Entry): number {
+    if (!this.#whole || this.#whole.load < started.load) this.#whole = started
     const keys = new Set(found.map(([key]) => key))
     const size = this.entries.size
     for (const key of [...this.entries.keys()]) if (!keys.has(key)) this.put(key, absent())

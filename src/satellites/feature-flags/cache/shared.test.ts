@@ -97,12 +97,12 @@ describe('in Redis', () => {
   test('what was read before a change does not come back by a slow loader', async () => {
     const loader = new SharedFlags(here.kernel, 60)
     const old = { key: 'one', enabled: false, rolloutPercent: null, bucketKey: null }
-    const begunAt = performance.now()
+    const startedAt = performance.now()
     await set('one', { enabled: true })
-    await loader.fill(id, 'one', old, begunAt)
+    await loader.fill(id, 'one', old, startedAt)
     expect(await kept()).toBe(TOMBSTONE)
     await stored.forgetInStore() // the tombstone's time is over
-    await loader.fill(id, 'one', old, begunAt - 5_001)
+    await loader.fill(id, 'one', old, startedAt - 5_001)
     expect(await kept()).toBeNull()
     await loader.fill(id, 'one', { ...old, enabled: true }, performance.now())
     expect(JSON.parse((await kept()) ?? '{}')).toMatchObject({ enabled: true })

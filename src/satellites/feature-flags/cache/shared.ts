@@ -69,9 +69,9 @@ export class SharedFlags {
     }
   }
 
-  /** @param begunAt when the read of it began, as `performance.now()` tells time */
-  async fill(tenantId: string, key: string, rule: FlagRule | undefined, begunAt: number): Promise<void> {
-    if (performance.now() - begunAt > FILLED_WITHIN_MS) return
+  /** @param startedAt when the read of it began, as `performance.now()` tells time */
+  async fill(tenantId: string, key: string, rule: FlagRule | undefined, startedAt: number): Promise<void> {
+    if (performance.now() - startedAt > FILLED_WITHIN_MS) return
     const value = JSON.stringify(rule ?? null)
     try {
       await this.#request((store) => store.setIfAbsent(tenantId, nameOf(key), value, this.#ttlSeconds))

@@ -132,17 +132,17 @@ export class Deliveries {
     let count = 0
     for (let first = bounds[1]; ; ) {
       const some = await database.transaction(async () => {
-        const begun = await this.#begin(
+        const started = await this.#begin(
           `state = 'failed' and id in (select id from multitenancy.webhook_deliveries
              where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4
              order by id limit ${AT_ONCE} for update skip locked)`, // what another replays is his
           [webhookId, first, bounds[2]],
         )
         const window = { from: from.toISOString(), to: until.toISOString() }
-        if (begun.count > 0) {
-          await this.#record('webhooks.replayFailed', subscription, { ...window, count: begun.count })
+        if (started.count > 0) {
+          await this.#record('webhooks.replayFailed', subscription, { ...window, count: started.count })
         }
-        return begun
+        return started
       })
       count += some.count
       if (some.count < AT_ONCE) return { count }

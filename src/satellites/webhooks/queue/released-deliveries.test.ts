@@ -71,7 +71,7 @@ describe('workers of their own', () => {
     await stopping.start()
     await held.count(2)
     await eventually(async () => expect(await states()).toEqual({ delivering: count }))
-    const begun = received().map(({ headers }) => String(headers['x-delivery-id']))
+    const started = received().map(({ headers }) => String(headers['x-delivery-id']))
     await stopping.stop() // they are never answered
     const rows = await sql(
       `select id, state, is_ready, claim, attempt_count, budget_start, last_error from multitenancy.webhook_deliveries order by id`,
@@ -79,7 +79,9 @@ describe('workers of their own', () => {
     const back = { state: 'pending', is_ready: true, claim: null }
     const unbegun = { ...back, attempt_count: 0, budget_start: 0, last_error: null }
     const brokenOff = { ...back, attempt_count: 1, budget_start: 1, last_error: 'aborted' }
-    expect(rows).toEqual(ids.toSorted().map((each) => ({ id: each, ...(begun.includes(each) ? brokenOff : unbegun) })))
+    expect(rows).toEqual(
+      ids.toSorted().map((each) => ({ id: each, ...(started.includes(each) ? brokenOff : unbegun) })),
+    )
     held.release()
     await send()
     expect(await states()).toEqual({ delivered: count })
@@ -88,7 +90,7 @@ describe('workers of their own', () => {
       const deliveryId = String(headers['x-delivery-id'])
       times.set(deliveryId, (times.get(deliveryId) ?? 0) + 1)
     }
-    expect([...times]).toEqual(ids.map((each) => [each, begun.includes(each) ? 2 : 1]))
+    expect([...times]).toEqual(ids.map((each) => [each, started.includes(each) ? 2 : 1]))
     const attempts = await sql(
       `select number, status, error, request_headers ->> 'x-delivery-id' = delivery_id::text as "isIts", count(*)
        from multitenancy.webhook_attempts group by 1, 2, 3, 4 order by 1, 2`,

@@ -77,8 +77,8 @@ export class PermanentFailureHandler {
       const { id: deliveryId, webhookId } = delivery
       this.#kernel.log.warn({ err: error, deliveryId, webhookId }, 'a delivery is settled before what follows from it')
       // It has the row, and takes back what it has done, unless it was done a moment before.
-      const begun = pending.transaction?.catch(() => undefined)
-      return begun && withTimeout(begun, TIMEOUT_MS, late).catch(() => undefined)
+      const started = pending.transaction?.catch(() => undefined)
+      return started && withTimeout(started, TIMEOUT_MS, late).catch(() => undefined)
     }
   }
 

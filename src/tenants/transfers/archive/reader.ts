@@ -62,7 +62,7 @@ class OpenArchive implements ArchiveCopy {
   readonly #archiveSum: Sum
   /** Of the tables that have been read to their end. */
   readonly #sums: Sum[] = []
-  #hasBegun = false
+  #hasStarted = false
 
   constructor(tar: ByteSource, heading: ArchiveHeading, archiveSum: Sum) {
     const { engine, isolation, migrations, tables, sequences } = heading
@@ -74,8 +74,8 @@ class OpenArchive implements ArchiveCopy {
   }
 
   async *tables(): AsyncGenerator<TableCopy, void, undefined> {
-    if (this.#hasBegun) throw new Error('the tables of an archive are read once')
-    this.#hasBegun = true
+    if (this.#hasStarted) throw new Error('the tables of an archive are read once')
+    this.#hasStarted = true
     try {
       for (const [index, { name, columns, file }] of this.archive.tables.entries()) {
         yield { table: { name, columns }, csv: this.#csv(await this.#entry(file)) }

@@ -63,8 +63,8 @@ export async function rejected(of: World, id: string, backup: Backed): Promise<s
     notes: await of.notes(id),
   })
   const before = await state()
-  const begun = await of.transfers.backups.restore(id, { backupId: backup.id })
-  const { state: how, failure } = await of.ended(begun)
+  const started = await of.transfers.backups.restore(id, { backupId: backup.id })
+  const { state: how, failure } = await of.ended(started)
   expect(how).toBe('failed')
   await eventually(async () => expect(await state()).toEqual(before)) // it is tidied up once the transfer has ended
   for (const driver of of.tenancy.tenants.storage.drivers) {

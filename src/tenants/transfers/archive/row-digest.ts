@@ -14,7 +14,7 @@ export class RowDigest {
   #header = ''
   #isHeader = true
   #isQuoted = false
-  #begun: Buffer[] = []
+  #started: Buffer[] = []
 
   /** Of two tables the same when their columns and their rows are. */
   get value(): string {
@@ -26,7 +26,7 @@ export class RowDigest {
       this.#take(chunk)
       yield chunk
     }
-    if (this.#begun.length > 0) this.#end(Buffer.alloc(0))
+    if (this.#started.length > 0) this.#end(Buffer.alloc(0))
   }
 
   #take(chunk: Buffer): void {
@@ -38,12 +38,12 @@ export class RowDigest {
       this.#end(chunk.subarray(from, at + 1))
       from = at + 1
     }
-    if (from < chunk.length) this.#begun.push(Buffer.from(chunk.subarray(from)))
+    if (from < chunk.length) this.#started.push(Buffer.from(chunk.subarray(from)))
   }
 
   #end(rest: Buffer): void {
-    const row = this.#begun.length === 0 ? rest : Buffer.concat([...this.#begun, rest])
-    this.#begun = []
+    const row = this.#started.length === 0 ? rest : Buffer.concat([...this.#started, rest])
+    this.#started = []
     const digest = hash('sha256', row, 'hex')
     if (this.#isHeader) this.#header = digest
     else this.#sum = (this.#sum + BigInt(`0x${digest.slice(0, HEX_DIGITS)}`)) % MODULUS

@@ -42,20 +42,20 @@ describe('a copy that is not what it says', () => {
   })
 
   test('is not begun when one could not read what it says of itself', async () => {
-    let isBegun = false
+    let isStarted = false
     const sequences = Array.from({ length: 150_000 }, (_, number) => ({
       name: `a_sequence_with_quite_a_long_name_${number}`,
       lastValue: '1',
       isCalled: true,
     }))
     const copy = copyOf([], { sequences })
-    const writing = archived({ ...copy, tables: () => begun() }, SUBJECT)
-    async function* begun() {
-      isBegun = true
+    const writing = archived({ ...copy, tables: () => startWriting() }, SUBJECT)
+    async function* startWriting() {
+      isStarted = true
       yield* copy.tables()
     }
     await expect(bytesOf(writing)).rejects.toThrow('too large')
-    expect(isBegun).toBe(false)
+    expect(isStarted).toBe(false)
   })
 })
 

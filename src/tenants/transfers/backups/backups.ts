@@ -27,7 +27,7 @@ export interface BackupSettings {
   readonly everyHours: number | undefined
 }
 
-export interface RestoreBegun {
+export interface StartedRestore {
   readonly backup: Backup
   readonly transfer: Transfer
 }
@@ -77,7 +77,7 @@ export class Backups {
    * Fills new storage from a backup of this tenant and lets it have that; or rehearses it. `E_BACKUP_NOT_FOUND`,
    * `E_BACKUP_INCOMPATIBLE` when it is not complete, `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400.
    */
-  async restore(tenantId: string, options: z.input<typeof RestoreRequest>): Promise<RestoreBegun> {
+  async restore(tenantId: string, options: z.input<typeof RestoreRequest>): Promise<StartedRestore> {
     const { backupId, rehearse, ...where } = parsed(RestoreRequest, options)
     const { kernel, storage } = this.#dependencies
     archivesOf(this.#dependencies)
