@@ -108,8 +108,8 @@ export class Model {
   /** With what the job InstallTenant may have made of them meanwhile. */
   #withJobs(id: string, states: readonly State[]): readonly State[] {
     const ends = this.#clones.has(id)
-      ? (['giveUp', 'install'] as const)
-      : ([id.includes(FAILING) ? 'giveUp' : 'install'] as const)
+      ? (['fail', 'install'] as const)
+      : ([id.includes(FAILING) ? 'fail' : 'install'] as const)
     return states.flatMap((state) => {
       if (state.status !== 'provisioning') return [state]
       const ended = ends.map((end) => decide('provisioning', end))

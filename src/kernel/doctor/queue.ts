@@ -44,7 +44,7 @@ export function* queueFindings(
       message: isOrphaned
         ? `${jobs(count, queue, 'was', 'were')} moved to the dead letters ${between}: nobody knows ${count === 1 ? 'its' : 'their'} queue any more`
         : `${jobs(count, queue, 'was', 'were')} given up after the last attempt, ${between}`,
-      remedy: (isOrphaned ? ORPHANED : GIVEN_UP) + KEPT,
+      remedy: (isOrphaned ? ORPHANED : FAILED_PERMANENTLY) + KEPT,
     }
   }
   if (unscheduled.length > 0) {
@@ -60,7 +60,7 @@ export function* queueFindings(
   }
 }
 
-const GIVEN_UP =
+const FAILED_PERMANENTLY =
   "The workers' logs say why (a job failed), and the other findings what it has left undone. Put that right, then ask for it again: " +
   'what recurs is made up for by its next run.'
 const ORPHANED =

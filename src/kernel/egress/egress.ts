@@ -103,7 +103,7 @@ export class Egress {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#ways.names.close()
-    for (const running of this.#running) running.giveUp()
+    for (const running of this.#running) running.abort()
     await Promise.all([...this.#connections].map((connection) => connection.end()))
   }
 
@@ -139,10 +139,10 @@ export class Egress {
   #heed(signal: AbortSignal): void {
     if (this.#signals.has(signal)) return
     this.#signals.add(signal)
-    const giveUp = () => {
-      for (const running of this.#running) if (running.signal === signal) running.giveUp()
+    const abort = () => {
+      for (const running of this.#running) if (running.signal === signal) running.abort()
     }
-    signal.addEventListener('abort', giveUp, { once: true })
+    signal.addEventListener('abort', abort, { once: true })
   }
 }
 

@@ -86,7 +86,7 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
     this.#connection.dispatch({ path, method, headers, body }, this)
   }
 
-  giveUp(): void {
+  abort(): void {
     this.#fail(ABORTED)
   }
 

@@ -60,16 +60,16 @@ export class Tunnel {
     const socket = dialled(proxy, authorities)
     let failure: Failure = PROXY_UNREACHABLE
     let timer: NodeJS.Timeout | undefined
-    const giveUp = (reason: Failure) => {
+    const fail = (reason: Failure) => {
       failure = reason
       socket.destroy()
     }
     onResponse(socket, (status, isMore) => {
       clearTimeout(timer)
-      if (status === undefined) giveUp(PROXY_UNREACHABLE)
-      else if (NOT_REACHED.has(status)) giveUp({ ...HOST_UNREACHABLE, address })
-      else if (status < 200 || status > 299) giveUp(PROXY_REFUSED)
-      else if (isMore) giveUp({ ...PROTOCOL, address })
+      if (status === undefined) fail(PROXY_UNREACHABLE)
+      else if (NOT_REACHED.has(status)) fail({ ...HOST_UNREACHABLE, address })
+      else if (status < 200 || status > 299) fail(PROXY_REFUSED)
+      else if (isMore) fail({ ...PROTOCOL, address })
       else this.#done(null, socket, address)
     })
     const closed = () => {
@@ -86,7 +86,7 @@ export class Tunnel {
       .once('close', closed)
       .once(proxy.isSecure ? 'secureConnect' : 'connect', () => {
         at('connecting')
-        if (!isLast) timer = setTimeout(giveUp, attemptMs, { ...HOST_UNREACHABLE, address })
+        if (!isLast) timer = setTimeout(fail, attemptMs, { ...HOST_UNREACHABLE, address })
         socket.write(request(address, port, proxy))
       })
   }

@@ -219,7 +219,7 @@ describe('at the same time', () => {
     await held.reached
     const deletion = tenancy.tenants.delete(id)
     await somebodyWaitsForALock()
-    held.letGo()
+    held.release()
     await Promise.all([held.done, deletion])
     expect(await call('GET', id)).toEqual([200, EVERYTHING])
     expect((await tenancy.tenants.get(id)).status).toBe('deleted')
@@ -231,7 +231,7 @@ describe('at the same time', () => {
     await held.reached
     const write = call('PUT', id, EVERYTHING)
     await somebodyWaitsForALock()
-    held.letGo()
+    held.release()
     await held.done
     expect(await write).toEqual([409, expect.objectContaining({ code: 'E_TENANT_STATE' })])
     expect(await call('GET', id)).toEqual([200, NOTHING])
@@ -243,7 +243,7 @@ describe('at the same time', () => {
     await held.reached
     const write = call('PUT', id, EVERYTHING)
     await somebodyWaitsForALock()
-    held.letGo(new Error('no'))
+    held.release(new Error('no'))
     await expect(held.done).rejects.toThrow('no')
     expect(await write).toEqual([200, EVERYTHING])
   })
@@ -260,7 +260,7 @@ describe('at the same time', () => {
     return {
       reached: Promise.race([reached.promise, done]),
       done,
-      letGo: (error?: Error) => (error ? ending.reject(error) : ending.resolve()),
+      release: (error?: Error) => (error ? ending.reject(error) : ending.resolve()),
     }
   }
 

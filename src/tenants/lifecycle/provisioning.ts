@@ -87,7 +87,7 @@ export class Installation {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
       if (!attempt.isLast && mayPass(error)) throw error
       this.#kernel.log.error({ err: error, tenantId: id }, 'the installation was given up')
-      await this.#giveUp(id, failureOf(error, NOT_MADE))
+      await this.#failPermanently(id, failureOf(error, NOT_MADE))
     }
   }
 
@@ -104,7 +104,7 @@ export class Installation {
       .execute()
     for (const { id } of lost) {
       if (await jobs.isPending(InstallTenant, id)) continue
-      await this.#giveUp(id, {
+      await this.#failPermanently(id, {
         code: 'E_INSTALLATION_LOST',
         message: 'The installation was interrupted at every attempt. Activate the tenant to install it again.',
       })
@@ -221,9 +221,9 @@ export class Installation {
     return started !== undefined
   }
 
-  async #giveUp(id: string, failure: Failure): Promise<void> {
+  async #failPermanently(id: string, failure: Failure): Promise<void> {
     try {
-      await this.#transitions.run(id, 'giveUp', () => ({
+      await this.#transitions.run(id, 'fail', () => ({
         set: { failure },
         event: { code: failure.code },
         outcome: 'failure',

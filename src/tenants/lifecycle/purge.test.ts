@@ -177,7 +177,7 @@ describe('a purge', () => {
     await install('late')
     await tenants.delete('late')
     clock.advance(30 * DAY_MS)
-    const letGo = opened.tenancy.kernel.events.subscribe(TenantPurged, 'within', () => {
+    const unsubscribe = opened.tenancy.kernel.events.subscribe(TenantPurged, 'within', () => {
       throw new Error('not yet')
     })
     await expect(tenants.installation.purge('late')).rejects.toThrow('not yet')
@@ -187,7 +187,7 @@ describe('a purge', () => {
     await expect(refused).rejects.toMatchObject({ ...REFUSED, extras: { from: 'being purged', to: 'restored' } })
     expect(await tenants.delete('late')).toMatchObject({ changed: false, tenant: { status: 'deleted' } })
     expect(await Array.fromAsync(tenants.installation.expired())).toContain('late')
-    letGo()
+    unsubscribe()
     await tenants.installation.purge('late')
     await expect(tenants.get('late')).rejects.toMatchObject(ABSENT)
     expect(published.of('late')).toEqual(['tenants.purge', 'TenantPurged'])

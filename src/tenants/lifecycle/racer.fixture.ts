@@ -43,7 +43,7 @@ export async function openRacer(url: string): Promise<Racer> {
   const unable = await open(WRONG)
   return {
     async run({ id, action }) {
-      const { tenancy, published } = action === 'giveUp' ? unable : able
+      const { tenancy, published } = action === 'fail' ? unable : able
       const response = await act(tenancy, id, action)
       return { response, published: published.of(id) }
     },
@@ -55,7 +55,7 @@ export async function openRacer(url: string): Promise<Racer> {
 }
 
 async function act({ tenants }: Tenancy, id: string, action: Action): Promise<Outcome['response']> {
-  if (action === 'install' || action === 'giveUp') {
+  if (action === 'install' || action === 'fail') {
     await tenants.installation.install(id, { isLast: true })
     return 'nothing'
   }

@@ -40,10 +40,10 @@ function serially(start: Start, actions: readonly Action[]) {
       const to = decided.move.to === 'before' ? (before ?? 'failed') : decided.move.to
       before = to === 'deleted' ? status : null
       status = to
-      published.push(`tenants.${action === 'giveUp' ? 'install' : action}`)
+      published.push(`tenants.${action === 'fail' ? 'install' : action}`)
       if (decided.move.event) published.push(decided.move.event.name)
     }
-    if (action === 'install' || action === 'giveUp') return 'nothing'
+    if (action === 'install' || action === 'fail') return 'nothing'
     return typeof decided === 'object' ? 'changed' : decided
   })
   return { status, responses, published: published.sort() }

@@ -37,7 +37,7 @@ const TARGET_STATUS: Readonly<Record<Action, string>> = {
   delete: 'deleted',
   restore: 'restored',
   install: 'active',
-  giveUp: 'failed',
+  fail: 'failed',
 }
 
 export class Transitions {
@@ -115,7 +115,7 @@ export class Transitions {
     if (to === 'provisioning') await this.#install(updated)
     await this.#registry.changed(row.id)
     await recordChange(events, {
-      action: `tenants.${action === 'giveUp' ? 'install' : action}`,
+      action: `tenants.${action === 'fail' ? 'install' : action}`,
       tenantId: row.id,
       target: `tenant:${row.id}`,
       before: { status: row.status },

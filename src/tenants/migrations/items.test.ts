@@ -67,7 +67,7 @@ const lost = async (items: MigrationItems, storages: number): Promise<string[]> 
     await items.reclaim()
     const claimed = await items.claim(10)
     if (claimed.length < storages) {
-      await items.giveBack(namesOf(claimed))
+      await items.release(namesOf(claimed))
       throw new Error('they are still leased')
     }
     return namesOf(claimed)
@@ -87,7 +87,7 @@ test('what was not renewed is taken over, and then settled by who has it now', a
   expect(await lost(quick, 3)).toEqual(IDS)
   expect(await slow.record(IDS.map(done))).toEqual(new Set())
   expect(await slow.hold('a')).toBe(false)
-  await slow.giveBack(IDS)
+  await slow.release(IDS)
   expect(await slow.counts()).toMatchObject({ running: 3, done: 0, pending: 0 })
   expect(await quick.record(IDS.map(done))).toEqual(new Set(IDS))
   expect(await quick.record(IDS.map(done))).toEqual(new Set())

@@ -77,7 +77,7 @@ export class MigrationItems {
   }
 
   /** Claimed, but not begun. */
-  async giveBack(storages: readonly string[]): Promise<void> {
+  async release(storages: readonly string[]): Promise<void> {
     await this.#database.sql(
       `update multitenancy.migration_items
        set state = 'pending', attempts = attempts - 1, worker = null, lease_until = null

@@ -117,7 +117,7 @@ export class MigrationWorker {
     this.#failures++
     if (stopAfterFailures === null) return
     await this.#recordAll()
-    if (this.#failures >= stopAfterFailures) await this.#giveBack()
+    if (this.#failures >= stopAfterFailures) await this.#release()
   }
 
   async #take(): Promise<Claimed | undefined> {
@@ -158,15 +158,15 @@ export class MigrationWorker {
     }
   }
 
-  async #giveBack(): Promise<void> {
+  async #release(): Promise<void> {
     const storages = this.#claimed.splice(0).map(({ storage }) => storage)
-    if (storages.length > 0) await this.#dependencies.items.giveBack(storages)
+    if (storages.length > 0) await this.#dependencies.items.release(storages)
   }
 
   async #leave(): Promise<void> {
     const { items, kernel } = this.#dependencies
     try {
-      await this.#giveBack()
+      await this.#release()
       await items.leave()
     } catch (error) {
       kernel.log.warn({ err: error }, 'claimed tenants could not be given back; their lease runs out by itself')

@@ -3,7 +3,7 @@ import { type Action, decide, MOVES, type Move, STATUSES, type Status } from './
 
 /** The contract's table: where each action leads from each status; `=` is a repeat, `-` a refusal. */
 const LIFE = `
-               activate      suspend    delete   restore  install  giveUp
+               activate      suspend    delete   restore  install  fail
  provisioning  -             -          deleted  -        active   failed
  active        =             suspended  deleted  -        -        -
  suspended     active        =          deleted  -        -        -
@@ -38,7 +38,7 @@ test('each move says so with one event, but the one that begins an installation 
   }
   const eventOf = (status: Status, action: Action) => MOVES[action][status]?.event?.name
   expect(eventOf('provisioning', 'install')).toBe('TenantProvisioned')
-  expect(eventOf('provisioning', 'giveUp')).toBe('TenantProvisioningFailed')
+  expect(eventOf('provisioning', 'fail')).toBe('TenantProvisioningFailed')
   expect(eventOf('suspended', 'activate')).toBe('TenantActivated')
   expect(eventOf('active', 'suspend')).toBe('TenantSuspended')
   expect(eventOf('deleted', 'restore')).toBe('TenantRestored')

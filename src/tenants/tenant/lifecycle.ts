@@ -30,7 +30,7 @@ import {
 export const STATUSES = ['provisioning', 'active', 'suspended', 'failed', 'deleted'] as const
 export type Status = (typeof STATUSES)[number]
 
-export type Action = 'activate' | 'suspend' | 'delete' | 'restore' | 'install' | 'giveUp'
+export type Action = 'activate' | 'suspend' | 'delete' | 'restore' | 'install' | 'fail'
 
 export interface Move {
   /** `before` is the status that the deletion found. */
@@ -44,7 +44,7 @@ const toDeleted: Move = { to: 'deleted', event: TenantDeleted }
 
 export const MOVES: Readonly<Record<Action, Partial<Readonly<Record<Status, Move>>>>> = {
   install: { provisioning: { to: 'active', event: TenantProvisioned } },
-  giveUp: { provisioning: { to: 'failed', event: TenantProvisioningFailed } },
+  fail: { provisioning: { to: 'failed', event: TenantProvisioningFailed } },
   activate: { suspended: { to: 'active', event: TenantActivated }, failed: { to: 'provisioning', installs: true } },
   suspend: { active: { to: 'suspended', event: TenantSuspended } },
   delete: { provisioning: toDeleted, active: toDeleted, suspended: toDeleted, failed: toDeleted },

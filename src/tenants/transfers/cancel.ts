@@ -34,7 +34,7 @@ export async function cancel(
     await lockedRow(dependencies, tenantId) // first, as whoever switches does
     const [transfer] = isUuid(id) ? await end(dependencies, tenantId, failure, id) : []
     if (!transfer) throw await rejection(dependencies, tenantId, id)
-    await HANDLERS[transfer.kind].giveUp?.(dependencies, transfer, failure)
+    await HANDLERS[transfer.kind].failPermanently?.(dependencies, transfer, failure)
     await dependencies.registry.changed(tenantId)
     await recordChange(events, { action: 'transfers.cancel', tenantId, target: `transfer:${id}` })
   })

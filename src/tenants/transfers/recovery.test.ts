@@ -45,7 +45,7 @@ describe('an attempt', () => {
     await database.transaction(() => second.hold())
     first.close()
     second.close()
-    await second.giveBack()
+    await second.release()
     await here.world.transfers.work(id, only)
     expect(await here.world.transfers.get('leased', id)).toMatchObject({ state: 'completed', attempts: 3 })
   })
@@ -59,7 +59,7 @@ describe('an attempt', () => {
     const first = (await leaseOf()).lease_until
     await eventually(async () => expect((await leaseOf()).lease_until.getTime()).toBeGreaterThan(first.getTime()))
     attempt.close()
-    await attempt.giveBack()
+    await attempt.release()
     await here.world.transfers.work(id, only)
   })
 
@@ -102,7 +102,7 @@ describe('an attempt', () => {
     )
     expect(rows).toContainEqual({ locator, state: 'making' })
     second.close()
-    await second.giveBack()
+    await second.release()
     await here.world.transfers.work(transfer.id, only)
     expect(await here.world.transfers.get('zombie', transfer.id)).toMatchObject({ state: 'completed' })
   })

@@ -8,7 +8,7 @@ import type { Backups } from './backups/backups.ts'
 import type { TransferDependencies } from './kinds/dependencies.ts'
 import type { TransferRow } from './model/tables.ts'
 import { JOBS } from './requests/job-types.ts'
-import { giveUpLost } from './runner.ts'
+import { failLost } from './runner.ts'
 
 /** Longer than a job takes to be missed and sent again by the queue itself. */
 const LOST_AFTER_SECONDS = 60
@@ -78,7 +78,7 @@ async function takeUp(
     )
     return
   }
-  if (attempts >= MOST_ATTEMPTS) return giveUpLost(dependencies, id)
+  if (attempts >= MOST_ATTEMPTS) return failLost(dependencies, id)
   log.warn({ transferId: id, tenantId, kind }, 'a transfer was lost; it is begun again')
   await jobs.send(JOBS[kind], { transferId: id }, { tenantId, key: id })
 }

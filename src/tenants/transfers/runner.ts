@@ -56,29 +56,29 @@ async function ended(
     return true
   }
   if (signal.aborted || (!isLast && mayPass(error))) {
-    await giveBack(dependencies, attempt)
+    await release(dependencies, attempt)
     return false
   }
   dependencies.kernel.log.error({ err: error, tenantId, transferId: id, kind }, 'a transfer was given up')
-  await giveUp(dependencies, attempt, failureOf(error, FAILED))
+  await failPermanently(dependencies, attempt, failureOf(error, FAILED))
   return true
 }
 
 /** Whoever was told to stop, or met what may pass, leaves the rest to the next attempt. */
-async function giveBack(dependencies: TransferDependencies, attempt: Attempt): Promise<void> {
+async function release(dependencies: TransferDependencies, attempt: Attempt): Promise<void> {
   await heldOrLost(dependencies, attempt, async () => {
     await HANDLERS[attempt.transfer.kind].release?.(dependencies, attempt.transfer)
-    await attempt.giveBack()
+    await attempt.release()
   })
 }
 
 /** Ends one that no attempt has brought to an end, however often. */
-export async function giveUpLost(dependencies: TransferDependencies, transferId: string): Promise<void> {
+export async function failLost(dependencies: TransferDependencies, transferId: string): Promise<void> {
   const attempt = await Attempt.claim(dependencies.kernel, transferId, { signal: new AbortController().signal })
   if (!attempt) return
   try {
     await discard(dependencies, attempt)
-    await giveUp(dependencies, attempt, {
+    await failPermanently(dependencies, attempt, {
       code: 'E_TRANSFER_LOST',
       message: 'The transfer was interrupted at every attempt.',
     })
@@ -101,13 +101,13 @@ async function discard(
   }
 }
 
-async function giveUp(dependencies: TransferDependencies, attempt: Attempt, failure: Failure): Promise<void> {
+async function failPermanently(dependencies: TransferDependencies, attempt: Attempt, failure: Failure): Promise<void> {
   const { kernel, registry } = dependencies
   const { id, kind, tenantId } = attempt.transfer
   await heldOrLost(dependencies, attempt, async () => {
     await HANDLERS[kind].release?.(dependencies, attempt.transfer)
     await attempt.end('failed', failure)
-    await HANDLERS[kind].giveUp?.(dependencies, attempt.transfer, failure)
+    await HANDLERS[kind].failPermanently?.(dependencies, attempt.transfer, failure)
     await registry.changed(tenantId)
     await recordChange(kernel.events, {
       action: ACTIONS[kind],

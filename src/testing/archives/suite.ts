@@ -7,7 +7,7 @@
 import { ArchiveMissing } from '../../tenants/transfers/archive/port.ts'
 import type { ArchivesAbilities, ArchivesProof } from './proof.ts'
 import { type ArchivesSubject, content, contentOf, listed, PART_BYTES, writing } from './subject.ts'
-import { crashedWriters, whatWasGivenUp } from './suite-given-up.ts'
+import { abandonedWrites, crashedWriters } from './suite-abandoned.ts'
 import { memoryOfArchives } from './suite-memory.ts'
 import { severalWriters } from './suite-writers.ts'
 
@@ -180,6 +180,6 @@ export async function archivesSuite(
       expect(await listed(archives)).toEqual([])
     })
 
-    whatWasGivenUp(vitest, () => proof, abilities)
+    abandonedWrites(vitest, () => proof, abilities)
   })
 }

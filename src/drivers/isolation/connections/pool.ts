@@ -97,7 +97,7 @@ export class Connections {
   /** @param destroy when it is not known to be clean. */
   release(pooled: PooledClient, destroy: boolean): void {
     if (!this.#lent.delete(pooled)) return // taken away at the end
-    this.#giveBack(pooled.request.tenantId)
+    this.#freePlace(pooled.request.tenantId)
     if (destroy || this.#isClosed || pooled.schemas.size > this.#options.maxSchemas) this.#end(pooled)
     else this.#park(pooled)
     this.#serve()
@@ -162,7 +162,7 @@ export class Connections {
     const releasePermit = this.#connectLimiter.acquire()
     const client = await this.#options.open(request.database).catch((error) => {
       releasePermit()
-      this.#giveBack(request.tenantId)
+      this.#freePlace(request.tenantId)
       this.#gone()
       this.#serve()
       throw error
@@ -182,7 +182,7 @@ export class Connections {
     this.#inUse.set(tenantId, (this.#inUse.get(tenantId) ?? 0) + 1)
   }
 
-  #giveBack(tenantId: string): void {
+  #freePlace(tenantId: string): void {
     this.#busy--
     const left = (this.#inUse.get(tenantId) ?? 1) - 1
     if (left > 0) this.#inUse.set(tenantId, left)

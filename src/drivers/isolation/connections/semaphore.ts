@@ -28,14 +28,14 @@ export class Semaphore {
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const goIn = () => {
-      signal.removeEventListener('abort', giveUp)
+      signal.removeEventListener('abort', abandon)
       resolve()
     }
-    const giveUp = () => {
+    const abandon = () => {
       this.#waiting.delete(goIn)
       reject(signal.reason)
     }
-    signal.addEventListener('abort', giveUp, { once: true })
+    signal.addEventListener('abort', abandon, { once: true })
     this.#waiting.add(goIn)
     await promise
   }

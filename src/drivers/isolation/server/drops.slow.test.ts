@@ -209,15 +209,15 @@ describe('what is made where all was dropped', () => {
 
   test.each(cases)('is nothing: %s by %s, after the drop, finds that it was given up', async (what, kind) => {
     const at = locationOf(kind, 'late')
-    let isGivenUp = false
+    let isAbandoned = false
     const release = await holding(LOCKS[kind](at.locator))
     const dropping = others[kind].drop(at)
     await waiting(1)
     const made = makings[what](side.drivers[kind], at, async () => {
-      if (isGivenUp) throw gone
+      if (isAbandoned) throw gone
     }).catch((error) => error)
     await waiting(2)
-    isGivenUp = true
+    isAbandoned = true
     await release()
     await dropping
     expect(await made).toBe(gone)

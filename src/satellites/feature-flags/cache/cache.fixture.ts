@@ -15,8 +15,8 @@ export interface FlagsPair {
   setInSecret(tenantId: string, key: string, enabled: boolean): Promise<unknown>
   /** Statements about flags that `there` sent while `work` ran. */
   queriesOf(work: () => Promise<unknown>): Promise<number>
-  /** Begins `read` in `there`: its statement has run, but the result is held back until `letGo`. */
-  slowRead(read: () => Promise<boolean>): Promise<{ before: Promise<boolean>; letGo: () => void }>
+  /** Begins `read` in `there`: its statement has run, but the result is held back until `release`. */
+  slowRead(read: () => Promise<boolean>): Promise<{ before: Promise<boolean>; release: () => void }>
 }
 
 /** @param urlOf how `there` reaches the database, by the database's URL. */
@@ -61,7 +61,7 @@ export async function openPair(
       })
       const before = read()
       await done.promise
-      return { before, letGo: held.resolve }
+      return { before, release: held.resolve }
     },
   }
 }

@@ -74,12 +74,12 @@ test('a process reads cached flags again after it could not hear changes', async
 test('a read after the listener is back does not use the result of a read that began before', async () => {
   await set('one', { enabled: false })
   await notificationsReceived()
-  const { before, letGo } = await slowRead()
+  const { before, release } = await slowRead()
   await deafen()
   await setInSecret('one', true)
   await eventually(() => expect(there.kernel.database.isListening).toBe(true))
   expect(await isOn('one')).toBe(true)
-  letGo()
+  release()
   await before
   expect(await isOn('one')).toBe(true)
 })

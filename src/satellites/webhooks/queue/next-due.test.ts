@@ -206,7 +206,7 @@ describe('a worker that nobody tells anything', () => {
       { isOurs: false, failingSince: null },
       { isOurs: false, failingSince: null },
     ])
-    await new ReleasedClaims(api.kernel.database, leaping).giveBack(deliveries)
+    await new ReleasedClaims(api.kernel.database, leaping).release(deliveries)
     expect(await Promise.all(ids.map(read))).toMatchObject([
       { attempts: [{ status: 200 }] },
       { attempts: [{ status: 200 }] },

@@ -15,7 +15,7 @@ export class ReleasedClaims {
   }
 
   /** What was claimed and not sent is ready again, as it was. */
-  async giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
+  async release(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
     if (deliveries.length === 0) return
     await this.#database.sql(
       {

@@ -19,7 +19,7 @@ export interface LoaderDependencies {
   readonly inFlight: InFlight
   isRunning(): boolean
   admit(deliveries: readonly Claimed[], requestedAt: number): void
-  giveBack(heads: readonly Head[]): Promise<void>
+  release(heads: readonly Head[]): Promise<void>
   /** Something large has come, or was given back. */
   done(): void
 }
@@ -57,7 +57,7 @@ export class BodyLoader {
   }
 
   async #load(heads: readonly Head[], requestedAt: number, mustHaveRoom: boolean): Promise<void> {
-    const { queue, inFlight, isRunning, admit, giveBack } = this.#dependencies
+    const { queue, inFlight, isRunning, admit, release } = this.#dependencies
     let left = heads
     try {
       while (left.length > 0) {
@@ -69,7 +69,7 @@ export class BodyLoader {
         admit(deliveries, requestedAt)
       }
     } catch (error) {
-      await giveBack(left)
+      await release(left)
       inFlight.places -= left.length
       throw error
     }

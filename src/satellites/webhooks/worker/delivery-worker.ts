@@ -44,7 +44,7 @@ export class DeliveryWorker {
   readonly #staleSubscriptions = new StaleSubscriptions()
   readonly #slow: SlowReceivers
   readonly #loader: BodyLoader
-  readonly #giveUp = new AbortController()
+  readonly #aborting = new AbortController()
   #ear: Listening | undefined
   #look: NodeJS.Timeout | undefined
   #nextDue: NodeJS.Timeout | undefined
@@ -69,14 +69,14 @@ export class DeliveryWorker {
     this.#inFlight = new InFlight(options)
     const withinMs = LEASE_IN_TIMEOUTS * options.timeoutMs
     this.#leaseMs = withinMs + MARGIN_MS
-    this.#settler = new Settler(this.#queue, { log: dependencies.kernel.log, withinMs, signal: this.#giveUp.signal })
+    this.#settler = new Settler(this.#queue, { log: dependencies.kernel.log, withinMs, signal: this.#aborting.signal })
     this.#loader = new BodyLoader({
       queue: dependencies.queue,
       log: dependencies.kernel.log,
       inFlight: this.#inFlight,
       isRunning: () => this.#isRunning,
       admit: (deliveries, requestedAt) => this.#admit(deliveries, requestedAt),
-      giveBack: (heads) => this.#giveBack(heads),
+      release: (heads) => this.#release(heads),
       done: () => this.#free(0),
     })
   }
@@ -107,7 +107,7 @@ export class DeliveryWorker {
 
   /** What came of an offer; those that it had room for and did not come are free again. */
   take({ wanted, madeAt }: Offer, deliveries: readonly Claimed[]): void {
-    if (!this.#isRunning) return void this.#giveBack(deliveries).then(() => this.#free(wanted))
+    if (!this.#isRunning) return void this.#release(deliveries).then(() => this.#free(wanted))
     this.#admit(deliveries, madeAt)
     this.#free(wanted)
   }
@@ -119,7 +119,7 @@ export class DeliveryWorker {
     this.wake()
     await this.#untilIdle(signal)
     this.#reasons -= 1
-    if (!this.#isRunning) await asSystem(() => this.#letGo(this.#inFlight.takeOut()))
+    if (!this.#isRunning) await asSystem(() => this.#releaseClaims(this.#inFlight.takeOut()))
     if (this.#failure !== undefined) throw this.#failure
     return this.#count - before
   }
@@ -130,11 +130,11 @@ export class DeliveryWorker {
     clearInterval(this.#look)
     clearTimeout(this.#nextDue)
     await this.#ear?.close()
-    const timer = setTimeout(() => this.#giveUp.abort(), this.#timing.stopMs)
+    const timer = setTimeout(() => this.#aborting.abort(), this.#timing.stopMs)
     const ended = async () => {
       await this.#claiming
       await this.#loader.idle()
-      await this.#letGo(this.#inFlight.takeOut())
+      await this.#releaseClaims(this.#inFlight.takeOut())
       await this.#untilIdle()
     }
     // What a silent database does not answer is left behind: its leases lapse.
@@ -198,7 +198,7 @@ export class DeliveryWorker {
     }
     if (deliveries.some((delivery) => this.#staleSubscriptions.has(delivery, requestedAt))) this.#releaseStale()
     if (this.#isRunning) this.#begin()
-    else void this.#letGo(this.#inFlight.takeOut())
+    else void this.#releaseClaims(this.#inFlight.takeOut())
   }
 
   /** What is past due and could not be claimed is locked by somebody: it is not asked for without a pause. */
@@ -217,7 +217,7 @@ export class DeliveryWorker {
       const isLate = ({ requestedAt }: InFlightDelivery) =>
         performance.now() + this.#options.timeoutMs + MARGIN_MS > requestedAt + this.#leaseMs
       if (isLate(held)) {
-        void this.#letGo([delivery, ...this.#inFlight.takeOut(isLate)])
+        void this.#releaseClaims([delivery, ...this.#inFlight.takeOut(isLate)])
         continue
       }
       this.#inFlight.began(delivery)
@@ -235,14 +235,14 @@ export class DeliveryWorker {
 
   /** What waits for a subscription that has changed is claimed anew, with what it says now. */
   #releaseStale(): void {
-    void this.#letGo(
+    void this.#releaseClaims(
       this.#inFlight.takeOut(({ delivery, requestedAt }) => this.#staleSubscriptions.has(delivery, requestedAt)),
     )
   }
 
-  async #letGo(deliveries: readonly Claimed[]): Promise<void> {
+  async #releaseClaims(deliveries: readonly Claimed[]): Promise<void> {
     if (deliveries.length === 0) return
-    await this.#giveBack(deliveries)
+    await this.#release(deliveries)
     for (const delivery of deliveries) this.#inFlight.remove(delivery)
     this.#isWoken = true
     this.#free(0)
@@ -253,13 +253,13 @@ export class DeliveryWorker {
     try {
       const startedMs = kernel.clock.now().getTime()
       const { timeoutMs, listener, maxAttempts } = this.#options
-      const options = { timeoutMs, listener, nowMs: startedMs, signal: this.#giveUp.signal }
+      const options = { timeoutMs, listener, nowMs: startedMs, signal: this.#aborting.signal }
       const exchange = await send(this.#dependencies, delivery, options).finally(() => this.#inFlight.ended(delivery))
       const isSlow = exchange && this.#slow.note(delivery.webhookId, exchange)
-      if (isSlow) void this.#letGo(this.#inFlight.setApart(delivery.webhookId))
+      if (isSlow) void this.#releaseClaims(this.#inFlight.setApart(delivery.webhookId))
       this.#begin()
       if (!exchange) return
-      if (exchange.isGivenUp)
+      if (exchange.isAborted)
         return await this.#dependencies.releasedClaims.breakOff({ delivery, startedMs, ...exchange })
       this.#count += 1
       const used = delivery.attemptCount - delivery.budgetStart + 1
@@ -282,8 +282,8 @@ export class DeliveryWorker {
     this.#reportIdle()
   }
 
-  async #giveBack(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
-    await this.#dependencies.releasedClaims.giveBack(deliveries).catch((error) => {
+  async #release(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
+    await this.#dependencies.releasedClaims.release(deliveries).catch((error) => {
       this.#dependencies.kernel.log.warn({ err: error }, 'deliveries could not be given back; their lease will lapse')
     })
   }

@@ -40,7 +40,7 @@ interface Pending {
   readonly settlement: Settlement
   /** As `performance.now()` tells time. */
   readonly until: number
-  isGivenUp: boolean
+  isAbandoned: boolean
   /** Once its turn has come. */
   transaction?: Promise<Settled>
 }
@@ -51,7 +51,7 @@ export class PermanentFailureHandler {
   readonly #ends: Batcher<Pending, Settled | undefined>
   readonly #following = new Set<Promise<void>>()
   readonly #followsWithinMs: number
-  readonly #giveUps = new Set<() => void>()
+  readonly #abandons = new Set<() => void>()
 
   constructor(kernel: Kernel, followsWithinMs = FOLLOWS_WITHIN_MS) {
     this.#kernel = kernel
@@ -66,13 +66,13 @@ export class PermanentFailureHandler {
     const { delivery, verdict } = settlement
     const isJoined = verdict.state === 'failed' && this.#kernel.events.hasHandlersWithin(WebhookDeliveryFailed)
     if (verdict.disables === null && !isJoined) return undefined
-    const pending: Pending = { settlement, until: performance.now() + WAIT_TIMEOUT_MS, isGivenUp: false }
-    const giveUp = () => {
-      pending.isGivenUp = true
+    const pending: Pending = { settlement, until: performance.now() + WAIT_TIMEOUT_MS, isAbandoned: false }
+    const abandon = () => {
+      pending.isAbandoned = true
       return late()
     }
     try {
-      return await withTimeout(this.#ends.add(pending), WAIT_TIMEOUT_MS, giveUp)
+      return await withTimeout(this.#ends.add(pending), WAIT_TIMEOUT_MS, abandon)
     } catch (error) {
       const { id: deliveryId, webhookId } = delivery
       this.#kernel.log.warn({ err: error, deliveryId, webhookId }, 'a delivery is settled before what follows from it')
@@ -99,7 +99,7 @@ export class PermanentFailureHandler {
   /** Resolves when nothing is under way any more; what takes too long is given up. */
   async stop(): Promise<void> {
     const timer = setTimeout(() => {
-      for (const giveUp of this.#giveUps) giveUp()
+      for (const abandon of this.#abandons) abandon()
     }, STOP_MS)
     await Promise.all([this.#ends.idle(), ...this.#following])
     clearTimeout(timer)
@@ -109,23 +109,23 @@ export class PermanentFailureHandler {
   async #withTimeout(work: () => Promise<unknown>): Promise<void> {
     const { database } = this.#kernel
     const ms = this.#followsWithinMs
-    const { promise: givenUp, reject } = Promise.withResolvers<never>()
-    const giveUp = () => reject(lateAfter(ms))
-    const timer = setTimeout(giveUp, ms)
-    this.#giveUps.add(giveUp)
+    const { promise: abandoned, reject } = Promise.withResolvers<never>()
+    const abandon = () => reject(lateAfter(ms))
+    const timer = setTimeout(abandon, ms)
+    this.#abandons.add(abandon)
     try {
       await database.transaction(async () => {
         await database.sql(limits(ms, ms))
-        await Promise.race([work(), givenUp])
+        await Promise.race([work(), abandoned])
       })
     } finally {
       clearTimeout(timer)
-      this.#giveUps.delete(giveUp)
+      this.#abandons.delete(abandon)
     }
   }
 
   async #end(pending: Pending): Promise<Settled | undefined> {
-    if (pending.isGivenUp) return undefined
+    if (pending.isAbandoned) return undefined
     // What a listener does later than that meets a transaction that is over; it holds neither its rows nor its connection.
     pending.transaction = this.#kernel.database.transaction(() =>
       withTimeout(this.#settle(pending), Math.max(0, pending.until - performance.now()), late),
@@ -140,7 +140,7 @@ export class PermanentFailureHandler {
     const [settled] = (await new DeliveryQueue(database, clock).settle([settlement])) as [Settled]
     if (!settled.isOurs) return settled
     for (const consequence of this.#consequencesOf(settlement, settled)) await consequence()
-    if (pending.isGivenUp) throw late()
+    if (pending.isAbandoned) throw late()
     return settled
   }
 

@@ -49,7 +49,7 @@ export interface Exchange {
   readonly responseHeaders: string | null
   readonly responseBody: string | null
   /** Whether it was broken off here; nothing is known of it. */
-  readonly isGivenUp: boolean
+  readonly isAborted: boolean
 }
 
 export const exchangeOf = (request: Request, exchanged: Exchanged): Exchange => ({
@@ -62,7 +62,7 @@ export const exchangeOf = (request: Request, exchanged: Exchanged): Exchange => 
   requestHeaders: JSON.stringify(request.headers),
   responseHeaders: exchanged.status === null ? null : JSON.stringify(exchanged.headers),
   responseBody: exchanged.status === null ? null : exchanged.body,
-  isGivenUp: exchanged.error === ABORTED.error,
+  isAborted: exchanged.error === ABORTED.error,
 })
 
 /** A failure of ours, before anything was sent. */
@@ -76,5 +76,5 @@ export const notSent = (error: string): Exchange => ({
   requestHeaders: '{}',
   responseHeaders: null,
   responseBody: null,
-  isGivenUp: false,
+  isAborted: false,
 })

@@ -134,7 +134,7 @@ export class Attempt {
   }
 
   /** Lets the next attempt begin at once. Nothing, when it is no longer this one's to give. */
-  async giveBack(): Promise<void> {
+  async release(): Promise<void> {
     await this.#database
       .query<TenantTables>()
       .updateTable('transfers')

@@ -35,9 +35,9 @@ export const clone: TransferHandler = {
     await activate(dependencies, attempt, filled.location, filled.migrations)
   },
 
-  async giveUp({ transitions }, transfer, failure) {
+  async failPermanently({ transitions }, transfer, failure) {
     try {
-      await transitions.run(transfer.tenantId, 'giveUp', () => ({
+      await transitions.run(transfer.tenantId, 'fail', () => ({
         set: { failure },
         event: { code: failure.code },
         outcome: 'failure',

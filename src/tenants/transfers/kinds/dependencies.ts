@@ -25,5 +25,9 @@ export interface TransferHandler {
   /** When it is another's by now, or cancelled. */
   readonly lost?: (dependencies: TransferDependencies, transfer: TransferRow) => Promise<void>
   /** After `release`, when no attempt will follow. */
-  readonly giveUp?: (dependencies: TransferDependencies, transfer: TransferRow, failure: Failure) => Promise<void>
+  readonly failPermanently?: (
+    dependencies: TransferDependencies,
+    transfer: TransferRow,
+    failure: Failure,
+  ) => Promise<void>
 }

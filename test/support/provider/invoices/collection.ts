@@ -68,7 +68,7 @@ function failed(
   if (subscription.status === 'active') {
     updateSubscription(state, subscription, (one) => setStatus(state, one, 'past_due'))
   }
-  if (subscription.status === 'past_due' && invoice.next_payment_attempt === null) giveUp(state, subscription)
+  if (subscription.status === 'past_due' && invoice.next_payment_attempt === null) exhaustRetries(state, subscription)
 }
 
 /** The first invoice of a subscription is not tried again by itself, nor is one that resumes it. */
@@ -78,7 +78,7 @@ function nextAttempt(state: State, invoice: Stripe.Invoice): number | null {
   return days === undefined ? null : (invoice.status_transitions.finalized_at ?? state.now) + days * DAY_SECONDS
 }
 
-function giveUp(state: State, subscription: Stripe.Subscription): void {
+function exhaustRetries(state: State, subscription: Stripe.Subscription): void {
   const { afterRetries } = state.settings
   if (afterRetries === 'cancel') cancel(state, subscription, 'payment_failed')
   if (afterRetries === 'unpaid') updateSubscription(state, subscription, (one) => setStatus(state, one, 'unpaid'))

@@ -7,7 +7,7 @@ import { blockedUntil, content, contentOf, failing, listed, PART_BYTES, writing 
 
 const STAYS_CLOSED = new Promise<void>(() => undefined)
 
-export function whatWasGivenUp(
+export function abandonedWrites(
   { describe, expect, test }: Vitest,
   proof: () => ArchivesProof,
   { knowsPartial = true, partBytes: part = PART_BYTES }: ArchivesAbilities,
