@@ -118,8 +118,8 @@ test('a purge waits, and the tenant is purged when the store is back', async () 
   expect((await tenancy.tenants.get('leaving')).name).toBe('Leaving')
   await line.bringBack()
   expect(await tenancy.tenants.installation.purge('leaving')).toBe(true)
-  const { standing } = await tenancy.kernel.store.counters.readAll('leaving')
-  expect(standing.size).toBe(0)
+  const { gauges } = await tenancy.kernel.store.counters.readAll('leaving')
+  expect(gauges.size).toBe(0)
 })
 
 test('the check of the store fails, and the process stays in service', async () => {

@@ -6,7 +6,7 @@ import {
   checkCounted,
   checkCounterName,
   checkCounterOwner,
-  checkStanding,
+  checkGauge,
   checkTakes,
   countsByName,
   DAY_MS,
@@ -29,7 +29,7 @@ const DAYS_KEPT = (COUNTER_TTL_SECONDS * 1_000) / DAY_MS
 export class MemoryCounters implements Counters {
   readonly #clock: Clock
   readonly #days = new Map<number, Day>()
-  readonly #standing = new Map<string, Numbers>()
+  readonly #gauges = new Map<string, Numbers>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -56,21 +56,21 @@ export class MemoryCounters implements Counters {
   async read(tenantId: string, name: string) {
     checkCounterOwner(tenantId)
     checkCounterName(name)
-    const { today, standing, nowMs } = await this.readAll(tenantId)
-    return { today: today.get(name) ?? null, standing: standing.get(name) ?? null, nowMs }
+    const { today, gauges, nowMs } = await this.readAll(tenantId)
+    return { today: today.get(name) ?? null, gauge: gauges.get(name) ?? null, nowMs }
   }
 
   async readAll(tenantId: string) {
     checkCounterOwner(tenantId)
     const nowMs = this.#nowMs()
     const today = new Map(this.#days.get(dayOf(nowMs))?.counts.get(tenantId))
-    return { today, standing: new Map(this.#standing.get(tenantId)), nowMs }
+    return { today, gauges: new Map(this.#gauges.get(tenantId)), nowMs }
   }
 
   async put(tenantId: string, name: string, value: number) {
     checkCounterOwner(tenantId)
-    checkStanding(name, value)
-    childOf(this.#standing, tenantId).set(name, value)
+    checkGauge(name, value)
+    childOf(this.#gauges, tenantId).set(name, value)
     return this.#nowMs()
   }
 
@@ -94,7 +94,7 @@ export class MemoryCounters implements Counters {
       const cleared = childOf((day as Day).cleared, tenantId)
       cleared.set(counted, withCleared(count, cleared.get(counted) ?? 0))
     }
-    for (const owners of [day?.counts, this.#standing]) {
+    for (const owners of [day?.counts, this.#gauges]) {
       if (name === undefined) owners?.delete(tenantId)
       else owners?.get(tenantId)?.delete(name)
     }
@@ -102,12 +102,12 @@ export class MemoryCounters implements Counters {
 
   purge(tenantId: string): void {
     const ofDays = [...this.#days.values()].flatMap(({ counts, cleared }) => [counts, cleared])
-    for (const owners of [...ofDays, this.#standing]) owners.delete(tenantId)
+    for (const owners of [...ofDays, this.#gauges]) owners.delete(tenantId)
   }
 
   close(): void {
     this.#days.clear()
-    this.#standing.clear()
+    this.#gauges.clear()
   }
 
   #nowMs(): number {

@@ -26,7 +26,7 @@ import {
   checkCounted,
   checkCounterName,
   checkCounterOwner,
-  checkStanding,
+  checkGauge,
   checkTakes,
   DAY_MS,
   MAX_COUNTED,
@@ -57,7 +57,7 @@ const READ: Prepared = {
   text: `
     select ${NOW_MS} as "nowMs",
       (select count from ${SCHEMA}.store_counters where day = ${TODAY} and tenant_id = $2 and name = $3 and count > 0) as today,
-      (select value from ${SCHEMA}.store_gauges where tenant_id = $2 and name = $3) as standing`,
+      (select value from ${SCHEMA}.store_gauges where tenant_id = $2 and name = $3) as gauge`,
 }
 
 const READ_ALL: Prepared = {
@@ -66,7 +66,7 @@ const READ_ALL: Prepared = {
     select ${NOW_MS} as "nowMs",
       (select coalesce(json_object_agg(name, count), '{}') from ${SCHEMA}.store_counters
         where day = ${TODAY} and tenant_id = $2 and count > 0) as today,
-      (select coalesce(json_object_agg(name, value), '{}') from ${SCHEMA}.store_gauges where tenant_id = $2) as standing`,
+      (select coalesce(json_object_agg(name, value), '{}') from ${SCHEMA}.store_gauges where tenant_id = $2) as gauges`,
 }
 
 const PUT = `
@@ -145,19 +145,19 @@ export class PostgresCounters implements Counters {
     checkCounterOwner(tenantId)
     checkCounterName(name)
     const [row] = await this.#run(READ, [this.#options.clockOffsetMs(), tenantId, name])
-    return row as { today: number | null; standing: number | null; nowMs: number }
+    return row as { today: number | null; gauge: number | null; nowMs: number }
   }
 
   async readAll(tenantId: string) {
     checkCounterOwner(tenantId)
     const [row] = await this.#run(READ_ALL, [this.#options.clockOffsetMs(), tenantId])
     const { today, standing, nowMs } = row as CountsByName<'today' | 'standing'>
-    return { today: new Map(Object.entries(today)), standing: new Map(Object.entries(standing)), nowMs }
+    return { today: new Map(Object.entries(today)), gauges: new Map(Object.entries(gauges)), nowMs }
   }
 
   async put(tenantId: string, name: string, value: number): Promise<number> {
     checkCounterOwner(tenantId)
-    checkStanding(name, value)
+    checkGauge(name, value)
     const [row] = (await this.#run(PUT, [this.#options.clockOffsetMs(), tenantId, name, value])) as [{ nowMs: number }]
     return row.nowMs
   }

@@ -92,7 +92,7 @@ describe('the store postgres, with a time limit', () => {
       await vi.waitFor(async () => expect(await waiting()).toBe(0), EVENTUALLY)
     })
     await vi.waitFor(async () => {
-      expect(await store.counters.read('acme', 'held')).toMatchObject({ today: 1, standing: 1 })
+      expect(await store.counters.read('acme', 'held')).toMatchObject({ today: 1, gauge: 1 })
       expect((await store.counters.counted('acme', ['held'])).today.get('held')).toBe(held)
     }, EVENTUALLY)
   })

@@ -13,7 +13,7 @@ import {
   checkCounted,
   checkCounterName,
   checkCounterOwner,
-  checkStanding,
+  checkGauge,
   checkTakes,
   countsByName,
   dateOf,
@@ -69,11 +69,11 @@ export class RedisCounters implements Counters {
     checkCounterOwner(tenantId)
     checkCounterName(name)
     const base = this.#keys.counting(tenantId)
-    const [nowMs, today, standing] = await this.#onDay((date) => ({
+    const [nowMs, today, gauge] = await this.#onDay((date) => ({
       script: READ,
       keys: [`${base}${date}:${name}`, `${base}snap:${name}`],
     }))
-    return { today: numberOf(today), standing: numberOf(standing), nowMs }
+    return { today: numberOf(today), gauge: numberOf(gauge), nowMs }
   }
 
   async readAll(tenantId: string): Promise<Readings> {
@@ -85,18 +85,18 @@ export class RedisCounters implements Counters {
       values: [`${base}${date}:`, `${base}snap:`],
     }))
     const today = new Map<string, number>()
-    const standing = new Map<string, number>()
+    const gauges = new Map<string, number>()
     for (let index = 0; index < found.length; index += 3) {
       const [name, count, value] = found.slice(index, index + 3)
       if (count) today.set(name as string, Number(count))
-      if (value) standing.set(name as string, Number(value))
+      if (value) gauges.set(name as string, Number(value))
     }
-    return { today, standing, nowMs }
+    return { today, gauges, nowMs }
   }
 
   async put(tenantId: string, name: string, value: number): Promise<number> {
     checkCounterOwner(tenantId)
-    checkStanding(name, value)
+    checkGauge(name, value)
     const base = this.#keys.counting(tenantId)
     const keys = [`${base}snap:${name}`, `${base}names`]
     return this.#connection.script(PUT, keys, [this.#today(), this.#clockOffsetMs(), value, name])

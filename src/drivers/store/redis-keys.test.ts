@@ -155,7 +155,7 @@ describe('counters in Redis', () => {
       const { nowMs } = await counters.take('acme', takes('calls', 'bytes'))
       await counters.put('acme', 'seats', 3)
       await admin.del(`${prefix}quota:{acme}:names`)
-      expect(await counters.readAll('acme')).toMatchObject({ today: new Map(), standing: new Map() })
+      expect(await counters.readAll('acme')).toMatchObject({ today: new Map(), gauges: new Map() })
       await counters.take('acme', takes('calls', 'bytes'))
       await counters.put('acme', 'seats', 4)
       expect(await counters.readAll('acme')).toMatchObject({
@@ -163,7 +163,7 @@ describe('counters in Redis', () => {
           ['bytes', 2],
           ['calls', 2],
         ]),
-        standing: new Map([['seats', 4]]),
+        gauges: new Map([['seats', 4]]),
       })
       await admin.del(`${prefix}quota:{acme}:names`)
       await counters.take('acme', takes('calls'))
@@ -218,7 +218,7 @@ describe('counters in Redis', () => {
     opening(async ({ store: { counters }, prefix, admin }) => {
       await admin.set(`${prefix}quota:{acme}:names`, 'x')
       await expect(counters.put('acme', 'seats', 1)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
-      expect((await counters.read('acme', 'seats')).standing).toBeNull()
+      expect((await counters.read('acme', 'seats')).gauge).toBeNull()
     }))
 
   test('are refused together with a key that is no counter, as the failure that it is', () =>

@@ -102,12 +102,12 @@ end
 return answer
 `)
 
-/** KEYS: the counter, the standing value. */
+/** KEYS: the counter, the gauge. */
 export const READ = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
 return { now, redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2]) }
 `)
 
-/** KEYS: the names. ARGV[3]: what a counter's key has before its name; ARGV[4]: the same of a standing value, in the same slot. */
+/** KEYS: the names. ARGV[3]: what a counter's key has before its name; ARGV[4]: the same of a gauge, in the same slot. */
 export const READ_ALL = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local answer = { now }
@@ -119,7 +119,7 @@ end
 return answer
 `)
 
-/** KEYS: the standing value, the names. ARGV[3] and ARGV[4]: the value, the name. Whichever day it is: it answers the time. */
+/** KEYS: the gauge, the names. ARGV[3] and ARGV[4]: the value, the name. Whichever day it is: it answers the time. */
 export const PUT = script<number>(`${CLOCK}
 redis.call('ZADD', KEYS[2], '+inf', ARGV[4])
 redis.call('PERSIST', KEYS[2])

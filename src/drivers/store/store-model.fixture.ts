@@ -66,7 +66,7 @@ export function countersModel(numRuns: number): void {
           const { counters } = opened.store
           const tenant = randomUUID()
           const today = new Map<string, number>()
-          const standing = new Map<string, number>()
+          const gauges = new Map<string, number>()
           /** Of today, without what is in the counters. */
           const cleared = new Map<string, number>()
           let yesterday = new Map<string, number>()
@@ -84,14 +84,14 @@ export function countersModel(numRuns: number): void {
               }
             } else if (one.kind === 'put') {
               await counters.put(tenant, one.name, one.value)
-              standing.set(one.name, one.value)
+              gauges.set(one.name, one.value)
             } else if (one.kind === 'clear') {
               await counters.clear(tenant, one.name)
               const sums = counted()
               for (const each of one.name ? [one.name] : names) {
                 if (sums.has(each)) cleared.set(each, sums.get(each) as number)
                 today.delete(each)
-                standing.delete(each)
+                gauges.delete(each)
               }
             } else {
               const { nowMs } = await counters.read(tenant, 'calls')
@@ -101,13 +101,13 @@ export function countersModel(numRuns: number): void {
               today.clear()
               cleared.clear()
             }
-            expect(await counters.readAll(tenant)).toEqual({ today, standing, nowMs: expect.any(Number) })
+            expect(await counters.readAll(tenant)).toEqual({ today, gauges, nowMs: expect.any(Number) })
             const expectedCounts = { today: counted(), yesterday, nowMs: expect.any(Number) }
             expect(await counters.counted(tenant, names)).toEqual(expectedCounts)
             for (const each of names) {
               expect(await counters.read(tenant, each)).toEqual({
                 today: today.get(each) ?? null,
-                standing: standing.get(each) ?? null,
+                gauge: gauges.get(each) ?? null,
                 nowMs: expect.any(Number),
               })
             }

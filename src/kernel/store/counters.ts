@@ -1,11 +1,11 @@
 /**
- * Counters of a day, and values that stand, per tenant: what quotas are kept in. They are a part of the store, because only the
+ * Counters of a day, and gauges, per tenant: what quotas are kept in. They are a part of the store, because only the
  * store can check and add in one step for all processes, and because the day is the store's: of processes with differing clocks
  * all count into the same one.
  *
  *   today     one counter per tenant, name and UTC day; whole numbers; gone 48 h after its last write at the earliest
  *   cleared   what was taken away of that counter by `clear`, in the same step; there at least as long as the counter may be
- *   standing  one value per tenant and name, as it was put; it stays
+ *   gauge     one value per tenant and name, as it was put; it stays
  *
  * What a day has counted is counter + cleared at any instant, so it only grows: whoever reports it need not know of resets.
  *
@@ -43,13 +43,13 @@ export interface Taken {
 export interface Reading {
   /** Null: there is none. */
   readonly today: number | null
-  readonly standing: number | null
+  readonly gauge: number | null
   readonly nowMs: number
 }
 
 export interface Readings {
   readonly today: ReadonlyMap<string, number>
-  readonly standing: ReadonlyMap<string, number>
+  readonly gauges: ReadonlyMap<string, number>
   readonly nowMs: number
 }
 
@@ -66,9 +66,9 @@ export interface Counters {
   /** Adds to all or to none; names differ from one another. `E_INVALID_REQUEST` when one could not be told exactly any more. */
   take(tenantId: string, takes: readonly Take[]): Promise<Taken>
   read(tenantId: string, name: string): Promise<Reading>
-  /** Whatever is counted of a tenant today, and whatever stands. */
+  /** Whatever is counted of a tenant today, and its gauges. */
   readAll(tenantId: string): Promise<Readings>
-  /** Puts a standing value, any number of 0 or more. Returns the store's time in ms. */
+  /** Sets a gauge to any number of 0 or more. Returns the store's time in ms. */
   put(tenantId: string, name: string, value: number): Promise<number>
   /**
    * All that was ever counted of each name today and the day before, whatever was cleared since: it only grows, up to
@@ -76,7 +76,7 @@ export interface Counters {
    * after midnight: what was begun before is then written.
    */
   counted(tenantId: string, names: readonly string[]): Promise<Counted>
-  /** Removes today's counter and the standing value; of one name, or of all. What was counted stays counted. */
+  /** Removes today's counter and the gauge; of one name, or of all. What was counted stays counted. */
   clear(tenantId: string, name?: string): Promise<void>
 }
 
@@ -124,7 +124,7 @@ export function checkCounted(tenantId: string, names: readonly string[]): void {
   for (const name of names) checkCounterName(name)
 }
 
-export function checkStanding(name: string, value: number): void {
+export function checkGauge(name: string, value: number): void {
   checkCounterName(name)
   if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) {
     throw InvalidRequest(`the value of "${name}" is not a number of 0 or more`)

@@ -12,7 +12,7 @@ const RUNS = 25
 class Model {
   plan: keyof typeof PLANS.definitions = 'free'
   today: Record<string, number> = {}
-  standing: Record<string, number> = {}
+  gauges: Record<string, number> = {}
   limit = (quota: string): number =>
     (PLANS.definitions[this.plan].limits as Record<string, number>)[quota] ?? Number.POSITIVE_INFINITY
   used = (quota: string): number => this.today[quota] ?? 0
@@ -64,7 +64,7 @@ describe.each(STORES)('a life of quotas on the store %s', (store) => {
         for (const one of steps) {
           expect(await really(all, tenant, one), JSON.stringify(one)).toEqual(modelled(model, one))
           const { usage } = await all.opened.tenancy.quotas.snapshot(tenant)
-          for (const name of QUOTAS) expect(usage[name] ?? 0).toBe(model.today[name] ?? model.standing[name] ?? 0)
+          for (const name of QUOTAS) expect(usage[name] ?? 0).toBe(model.today[name] ?? model.gauges[name] ?? 0)
         }
       }),
       { numRuns: RUNS },
@@ -117,12 +117,12 @@ function modelled(model: Model, step: Step): unknown {
       return admitted
     }
     case 'setUsage':
-      model.standing[step.quota] = step.value
+      model.gauges[step.quota] = step.value
       return undefined
     case 'reset':
       for (const name of step.quota === undefined ? QUOTAS : [step.quota]) {
         delete model.today[name]
-        delete model.standing[name]
+        delete model.gauges[name]
       }
       return undefined
     case 'plan':

@@ -14,7 +14,7 @@
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { checkCounterName, checkStanding, checkTakes, type Take, type Taken } from '../../kernel/store/counters.ts'
+import { checkCounterName, checkGauge, checkTakes, type Take, type Taken } from '../../kernel/store/counters.ts'
 import type { QuotaOptions, RouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
@@ -99,15 +99,15 @@ export class Quotas {
     const { limits } = await this.#tenants.plans.resolve(await this.#usable(tenantId))
     const limit = limits.get(quota) ?? null
     const reading = await this.#read(tenantId, quota)
-    const usage = reading?.today ?? reading?.standing ?? 0
+    const usage = reading?.today ?? reading?.gauge ?? 0
     const nowMs = reading?.nowMs ?? this.#kernel.clock.now().getTime()
-    const isStanding = reading?.today === null && reading.standing !== null
+    const isGauge = reading?.today === null && reading.gauge !== null
     return {
       allowed: !reading || fits(usage, amount, limit),
       usage,
       limit,
       remaining: remainingOf(usage, limit),
-      resetAt: isStanding ? null : resetAtOf(nowMs),
+      resetAt: isGauge ? null : resetAtOf(nowMs),
       degraded: !reading,
     }
   }
@@ -117,7 +117,7 @@ export class Quotas {
     checkTakes([{ name: quota, amount: 0, limit: null }])
     await this.#known(tenantId)
     const reading = await this.#read(tenantId, quota)
-    return reading?.today ?? reading?.standing ?? 0
+    return reading?.today ?? reading?.gauge ?? 0
   }
 
   /** Sets a value that stands: a number of 0 or more. Never refused for the limit: that is what `check` is for. */
@@ -132,9 +132,9 @@ export class Quotas {
   /** Plan, limits, and what is used of each; what is used and not limited too. In one round trip. */
   async snapshot(tenantId: string): Promise<QuotaSnapshot> {
     const { plan, limits } = await this.#tenants.plans.resolve(await this.#known(tenantId))
-    const { today, standing } = await this.#written(this.#kernel.store.counters.readAll(tenantId))
-    const names = new Set([...limits.keys(), ...today.keys(), ...standing.keys()])
-    const usage = [...names].sort().map((name) => [name, today.get(name) ?? standing.get(name) ?? 0] as const)
+    const { today, gauges } = await this.#written(this.#kernel.store.counters.readAll(tenantId))
+    const names = new Set([...limits.keys(), ...today.keys(), ...gauges.keys()])
+    const usage = [...names].sort().map((name) => [name, today.get(name) ?? gauges.get(name) ?? 0] as const)
     return { plan, limits: Object.fromEntries(limits), usage: Object.fromEntries(usage) }
   }
 
@@ -150,12 +150,12 @@ export class Quotas {
 
   /** What an admin puts in the place of what the host has counted: `setUsage`, and it is in the audit log. */
   async correct(tenantId: string, quota: string, value: number): Promise<void> {
-    checkStanding(quota, value)
+    checkGauge(quota, value)
     const change = { action: 'quotas.setUsage', tenantId, after: { quota, value } }
     const write = () => this.setUsage(tenantId, quota, value)
     await recorded(this.#kernel, change, write, async () => {
-      const { standing } = await this.#written(this.#kernel.store.counters.read(tenantId, quota))
-      return standing === value ? undefined : { quota, value: standing }
+      const { gauge } = await this.#written(this.#kernel.store.counters.read(tenantId, quota))
+      return gauge === value ? undefined : { quota, value: gauge }
     })
   }
 
@@ -269,8 +269,8 @@ export class Quotas {
     checkCounterName(quota)
     await this.#known(tenantId)
     if (this.#tenants.plans.limitsAnywhere(quota)) return
-    const { today, standing } = await this.#written(this.#kernel.store.counters.read(tenantId, quota))
-    if (today === null && standing === null) {
+    const { today, gauge } = await this.#written(this.#kernel.store.counters.read(tenantId, quota))
+    if (today === null && gauge === null) {
       throw QuotaNotFound(`No plan limits "${quota}", and nothing has been counted of it.`)
     }
   }

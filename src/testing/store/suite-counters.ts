@@ -93,9 +93,9 @@ export function countersSuite(
     ])('under the name %s', async (name) => {
       await take(name, 2)
       await counters().put(tenant, name, 3)
-      expect(await counters().read(tenant, name)).toMatchObject({ today: 2, standing: 3 })
-      const { today, standing } = await counters().readAll(tenant)
-      expect([today, standing]).toEqual([new Map([[name, 2]]), new Map([[name, 3]])])
+      expect(await counters().read(tenant, name)).toMatchObject({ today: 2, gauge: 3 })
+      const { today, gauges } = await counters().readAll(tenant)
+      expect([today, gauges]).toEqual([new Map([[name, 2]]), new Map([[name, 3]])])
     })
 
     test('for tenants of any name', async () => {
@@ -103,8 +103,8 @@ export function countersSuite(
         const owner = `${name}${tenant}`
         await counters().take(owner, [{ name: 'calls', amount: 3, limit: 3 }])
         await counters().put(owner, 'seats', 4)
-        const { today, standing } = await counters().readAll(owner)
-        expect([...today, ...standing]).toEqual([
+        const { today, gauges } = await counters().readAll(owner)
+        expect([...today, ...gauges]).toEqual([
           ['calls', 3],
           ['seats', 4],
         ])
@@ -202,12 +202,12 @@ export function countersSuite(
       expect(after).toMatchObject({ isAllowed: true, usages: [1] })
       expect(dayOf(after.nowMs)).toBe(dayOf(before.nowMs) + 1)
       expect(dateOf(dayOf(after.nowMs))).toBe(new Date(after.nowMs).toISOString().slice(0, 10))
-      expect(await counters().read(tenant, 'seats')).toMatchObject({ standing: 4 })
+      expect(await counters().read(tenant, 'seats')).toMatchObject({ gauge: 4 })
       await advanceSeconds(10 * DAY_SECONDS)
       expect(await todayOf('calls')).toBeNull()
       await take('calls', 2)
-      const { today, standing } = await counters().readAll(tenant)
-      expect([...today, ...standing]).toEqual([
+      const { today, gauges } = await counters().readAll(tenant)
+      expect([...today, ...gauges]).toEqual([
         ['calls', 2],
         ['seats', 4],
       ])
@@ -218,13 +218,10 @@ export function countersSuite(
       expect(await todayOf('calls')).toBeNull()
     })
 
-    test.each([-1, Number.NaN, Number.POSITIVE_INFINITY])(
-      'refuses a limit, or a standing value, of %d',
-      async (number) => {
-        await expect(take('calls', 1, number)).rejects.toEqual(rejection)
-        await expect(counters().put(tenant, 'calls', number)).rejects.toEqual(rejection)
-      },
-    )
+    test.each([-1, Number.NaN, Number.POSITIVE_INFINITY])('refuses a limit, or a gauge, of %d', async (number) => {
+      await expect(take('calls', 1, number)).rejects.toEqual(rejection)
+      await expect(counters().put(tenant, 'calls', number)).rejects.toEqual(rejection)
+    })
 
     test.each(['', '__proto__', 'a:b', 'a b', '{a}', 'n'.repeat(65), '-'])('refuses the name %j', async (name) => {
       await expect(take(name, 1)).rejects.toEqual(rejection)

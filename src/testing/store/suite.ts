@@ -10,9 +10,9 @@ import { moveToNoon, type OpenedStore } from './opened-store.ts'
 import { absenceSuite } from './suite-absence.ts'
 import { countedSuite } from './suite-counted.ts'
 import { countersSuite } from './suite-counters.ts'
+import { gaugesSuite } from './suite-gauges.ts'
 import { messagesSuite } from './suite-messages.ts'
 import { rejectionsSuite } from './suite-rejections.ts'
-import { standingSuite } from './suite-standing.ts'
 import { sumsSuite } from './suite-sums.ts'
 
 const WEIRD_KEYS = [
@@ -258,7 +258,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
 
     rejectionsSuite(vitest, () => opened)
     countersSuite(vitest, () => opened)
-    standingSuite(vitest, () => opened)
+    gaugesSuite(vitest, () => opened)
     countedSuite(vitest, () => opened)
     sumsSuite(vitest, () => opened)
     messagesSuite(vitest, () => opened)

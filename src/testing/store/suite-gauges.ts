@@ -5,7 +5,7 @@ import type { OpenedStore } from './opened-store.ts'
 
 const DAY_SECONDS = 86_400
 
-export function standingSuite(
+export function gaugesSuite(
   { beforeEach, describe, expect, test }: typeof import('vitest'),
   opened: () => OpenedStore,
 ): void {
@@ -23,7 +23,7 @@ export function standingSuite(
     test('keeps what stands as it was put', async () => {
       for (const value of [0, 0.1, 1e-7, 1e21, 1.7976931348623157e308, Number.MAX_SAFE_INTEGER, 12.5]) {
         await counters().put(tenant, 'seats', value)
-        expect(await counters().read(tenant, 'seats')).toMatchObject({ today: null, standing: value })
+        expect(await counters().read(tenant, 'seats')).toMatchObject({ today: null, gauge: value })
       }
       await take('seats', 2, 3)
       await take('calls', 1)
@@ -32,7 +32,7 @@ export function standingSuite(
           ['calls', 1],
           ['seats', 2],
         ]),
-        standing: new Map([['seats', 12.5]]),
+        gauges: new Map([['seats', 12.5]]),
       })
     })
 
@@ -42,13 +42,13 @@ export function standingSuite(
       await counters().take(`${tenant}-2`, [{ name: 'calls', amount: 1, limit: null }])
       await counters().clear(tenant, 'bytes')
       await counters().clear(tenant, 'absent')
-      const { today, standing } = await counters().readAll(tenant)
-      expect([today, standing].map((kept) => [...kept.keys()].toSorted())).toEqual([
+      const { today, gauges } = await counters().readAll(tenant)
+      expect([today, gauges].map((kept) => [...kept.keys()].toSorted())).toEqual([
         ['calls', 'seats'],
         ['rooms', 'seats'],
       ])
       await counters().clear(tenant)
-      expect(await counters().readAll(tenant)).toMatchObject({ today: new Map(), standing: new Map() })
+      expect(await counters().readAll(tenant)).toMatchObject({ today: new Map(), gauges: new Map() })
       expect((await counters().read(`${tenant}-2`, 'calls')).today).toBe(1)
       expect(await take('calls', 1, 1)).toMatchObject({ isAllowed: true, usages: [1] })
     })
@@ -61,9 +61,9 @@ export function standingSuite(
         await counters().put(owner, 'seats', 1)
       }
       await opened().store.purge(tenant)
-      expect(await counters().readAll(tenant)).toMatchObject({ today: new Map(), standing: new Map() })
+      expect(await counters().readAll(tenant)).toMatchObject({ today: new Map(), gauges: new Map() })
       expect(await counters().read(`${tenant}-2`, 'calls')).toMatchObject({ today: 1 })
-      expect(await counters().read(`${tenant}-2`, 'seats')).toMatchObject({ standing: 1 })
+      expect(await counters().read(`${tenant}-2`, 'seats')).toMatchObject({ gauge: 1 })
     })
 
     test('apart from whatever is kept under keys that look like theirs', async () => {
@@ -74,7 +74,7 @@ export function standingSuite(
       expect(await take('calls', 1)).toMatchObject({ usages: [2] })
       expect(await counters().readAll(tenant)).toMatchObject({
         today: new Map([['calls', 2]]),
-        standing: new Map([['seats', 4]]),
+        gauges: new Map([['seats', 4]]),
       })
       for (const key of keys) expect(await opened().store.get(tenant, key)).toBe(`of ${key}`)
       await counters().clear(tenant)
