@@ -1,8 +1,8 @@
 /** Where the host decides which plan tenants have, billing keeps what it hears, writes no plan, and says so at the start. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling, PLANS } from './billing.fixture.ts'
+import { eventRecorder } from './event-recorder.fixture.ts'
 import { billing } from './index.ts'
-import { witness } from './witness.fixture.ts'
 
 let open: OpenBilling
 
@@ -38,12 +38,12 @@ test('a subscription is known, and no plan is written for it, whatever becomes o
 
 test('whoever works on jobs says at the start that the host decides', async () => {
   const received: string[] = []
-  const satellites = [billing(open.options), witness((name) => received.push(name))] as never
+  const satellites = [billing(open.options), eventRecorder((name) => received.push(name))] as never
   const api = await open.open({ role: 'api', satellites })
   expect(received).toEqual([])
   const worker = await open.open({ role: 'worker', satellites })
   expect(received).toEqual(['BillingMisconfigured'])
-  const { rows } = await open.tenancy.kernel.database.sql('select payload from multitenancy.witness_said')
+  const { rows } = await open.tenancy.kernel.database.sql('select payload from multitenancy.recorded_events')
   expect(rows).toMatchObject([{ payload: { reason: 'plan_resolved_by_host', tenantId: null } }])
   expect(open.log.join()).toContain('plans.getPlan decides which plan tenants have: billing writes none')
   await Promise.all([api.stop(), worker.stop()])

@@ -11,9 +11,9 @@ import { InstallTenant } from '../../tenants/tenant/job-types.ts'
 import { type Random, seededRandom } from '../../testing/base/seeded-random.ts'
 import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type BillingTenancy, PLANS, SECRET } from './billing.fixture.ts'
+import { eventRecorder } from './event-recorder.fixture.ts'
 import { type BillingOptions, billing } from './index.ts'
 import { Life } from './life.fixture.ts'
-import { witness } from './witness.fixture.ts'
 
 const PAUSES = [{}, { seconds: 1 }, { hours: 2 }, { days: 1 }, { days: 3 }, { days: 8 }, { days: 16 }]
 
@@ -153,7 +153,7 @@ async function openSide(
   tenantIds: readonly string[],
 ): Promise<Side> {
   const tenancy = (await base.open({
-    satellites: [billing(options), witness()] as never,
+    satellites: [billing(options), eventRecorder()] as never,
     plans: PLANS,
     role: 'api',
     clock: { now: () => provider.now() },
@@ -169,7 +169,7 @@ async function openSide(
     'billing_dunning',
     'billing_subscriptions',
     'billing_customers',
-    'witness_said',
+    'recorded_events',
   ]) {
     await database.sql(`delete from multitenancy.${table}`)
   }
@@ -221,7 +221,7 @@ async function openSide(
     },
     async publishedEvents() {
       const published = await rows(
-        `select name, payload - 'id' - 'occurredAt' - 'requestId' as payload from multitenancy.witness_said
+        `select name, payload - 'id' - 'occurredAt' - 'requestId' as payload from multitenancy.recorded_events
          where name <> 'BillingEventDeadLettered'`,
       )
       return published.map(({ name, payload }) => `${name} ${JSON.stringify(payload)}`).sort()

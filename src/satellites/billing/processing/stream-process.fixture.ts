@@ -9,9 +9,9 @@ import { createLogger } from '../../../kernel/base/logger.ts'
 import { createTenancy } from '../../../tenancy/tenancy.ts'
 import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
 import { PLANS } from '../billing.fixture.ts'
+import { eventRecorder } from '../event-recorder.fixture.ts'
 import { type BillingOptions, billing } from '../index.ts'
 import { events } from '../model/events.ts'
-import { witness } from '../witness.fixture.ts'
 
 export interface Death {
   /** `within`: a typed event is written down, and nothing is committed; `after`: all of it is, and the job does not know. */
@@ -40,7 +40,7 @@ await serveParent(async ({ url, options, now, death }: WorkerOptions) => {
     appKey: TEST_APP_KEY,
     isolation: [schemaPg()],
     placements: { main: { connections: { max: 4, perTenant: 4 } } },
-    satellites: [billing(options), witness(() => dieAt('within'))],
+    satellites: [billing(options), eventRecorder(() => dieAt('within'))],
     plans: PLANS,
     role: 'worker',
     clock: { now: () => new Date(now) },

@@ -10,21 +10,21 @@ import { events } from './model/events.ts'
 const NAMES: ReadonlySet<string> = new Set(events.map(({ name }) => name))
 
 /** @param onEvent after it was written down, and before that is committed */
-export const witness = (onEvent: (name: string) => void = () => undefined) =>
+export const eventRecorder = (onEvent: (name: string) => void = () => undefined) =>
   defineSatellite({
-    name: 'witness',
+    name: 'eventRecorder',
     summary: 'Writes down what billing has said',
     tables: [
       {
-        name: '0001_witness',
-        up: 'create table witness_said (name text not null, payload jsonb not null)',
+        name: '0001_recorded_events',
+        up: 'create table recorded_events (name text not null, payload jsonb not null)',
       },
     ],
     service: (kernel: Kernel) => kernel,
     listeners: [
       onAny('within', async ({ database }: Kernel, { name }, event) => {
         if (!NAMES.has(name)) return
-        await database.sql('insert into multitenancy.witness_said (name, payload) values ($1, $2)', [name, event])
+        await database.sql('insert into multitenancy.recorded_events (name, payload) values ($1, $2)', [name, event])
         onEvent(name)
       }),
     ],
