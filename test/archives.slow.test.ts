@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantMigration } from '../src/tenants/isolation/migrations.ts'
 import { createTestDatabase, type TestDatabase } from '../src/testing/base/database.ts'
 import { programPath } from './setup/not-run.ts'
-import { ISOLATIONS, openWorld, type World } from './support/two-servers.ts'
+import { ISOLATIONS, openTestEnvironment, type TestEnvironment } from './support/two-servers.ts'
 
 const run = promisify(execFile)
 
@@ -30,11 +30,11 @@ const ROWS = `
   insert into "Ärger, & ""Ruhm""/.." ("select", bytes, tags, amount, at, doc) values
     (1, '\\x00ff0a', array['a,b', null, '"'], 'NaN', 'infinity', '{"a": "b\\n"}'), (2, '', '{}', 1e50, '4713-01-01 BC', null)`
 
-let world: World
+let environment: TestEnvironment
 let plain: TestDatabase
 let client: pg.Client
 beforeAll(async () => {
-  world = await openWorld(inject('postgresUrl'), { migrations: MIGRATIONS })
+  environment = await openTestEnvironment(inject('postgresUrl'), { migrations: MIGRATIONS })
   plain = await createTestDatabase(inject('postgresUrl'))
   client = new pg.Client({ connectionString: plain.url })
   await client.connect()
@@ -42,21 +42,21 @@ beforeAll(async () => {
 afterAll(async () => {
   await client?.end()
   await plain?.drop()
-  await world?.end()
+  await environment?.end()
 })
 
 describe.each(ISOLATIONS)('an archive of a tenant on %s', (isolation) => {
   test('opens with tar, and each of its tables loads with psql', async () => {
     const id = isolation.replace('-', '_')
-    await world.tenant(id, { isolation }, [])
-    const { pool } = await world.tenancy.tenant(id)
+    await environment.tenant(id, { isolation }, [])
+    const { pool } = await environment.tenancy.tenant(id)
     for (const statement of ROWS.split(';\n')) await pool.query(statement)
-    const backup = await world.transfers.backups.create(id)
-    await world.done(backup)
-    const [file = ''] = (await world.files()).filter((name) => name.startsWith(`${id}/`))
+    const backup = await environment.transfers.backups.create(id)
+    await environment.done(backup)
+    const [file = ''] = (await environment.files()).filter((name) => name.startsWith(`${id}/`))
 
     const folder = await mkdtemp(join(tmpdir(), 'tenantry-opened-'))
-    await run('tar', ['xzf', join(world.archives, file), '-C', folder])
+    await run('tar', ['xzf', join(environment.archives, file), '-C', folder])
     expect((await readdir(folder)).sort()).toEqual(['archive.json', 'data', 'manifest.json'])
     const manifest = JSON.parse(await readFile(join(folder, 'manifest.json'), 'utf8'))
 

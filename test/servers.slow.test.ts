@@ -4,19 +4,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
-import { ISOLATIONS, openWorld, type World } from './support/two-servers.ts'
+import { ISOLATIONS, openTestEnvironment, type TestEnvironment } from './support/two-servers.ts'
 
 let directory: string
 let server: Awaited<ReturnType<typeof startEmbeddedPostgres>>
-let world: World
+let environment: TestEnvironment
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-second-'))
   const settings = { fsync: 'off', synchronous_commit: 'off' }
   server = await startEmbeddedPostgres({ directory: join(directory, 'postgres'), password: 'another', settings })
-  world = await openWorld(inject('postgresUrl'), {}, server.url)
+  environment = await openTestEnvironment(inject('postgresUrl'), {}, server.url)
 }, 60_000)
 afterAll(async () => {
-  await world?.end()
+  await environment?.end()
   await server?.stop()
   await rm(directory, { recursive: true, force: true })
 })
@@ -26,36 +26,36 @@ const PAIRS = ISOLATIONS.flatMap((from) => ISOLATIONS.map((to) => ({ from, to })
 describe.each(PAIRS)('from $from to $to', ({ from, to }) => {
   const id = `${from.slice(0, 3)}-${to.slice(0, 3)}`
   const now = async () => {
-    const { isolation, placement, status, maintenance } = await world.tenancy.tenants.get(id)
+    const { isolation, placement, status, maintenance } = await environment.tenancy.tenants.get(id)
     return { isolation, placement, status, maintenance }
   }
   const active = { status: 'active', maintenance: null }
 
   test('a tenant moves to the other server, is used there, is restored from what it was, and goes back', async () => {
-    const handle = await world.tenant(id, { isolation: from, placement: 'main' })
-    const backup = await world.transfers.backups.create(id)
-    await world.done(backup)
+    const handle = await environment.tenant(id, { isolation: from, placement: 'main' })
+    const backup = await environment.transfers.backups.create(id)
+    await environment.done(backup)
 
-    await world.done(await world.transfers.move(id, { isolation: to, placement: 'other' }))
+    await environment.done(await environment.transfers.move(id, { isolation: to, placement: 'other' }))
     expect(await now()).toEqual({ isolation: to, placement: 'other', ...active })
     await handle.db.insertInto('notes').values({ text: 'there' }).execute() // the handle of before
-    expect(await world.notes(id)).toEqual(['first', 'second', 'there'])
+    expect(await environment.notes(id)).toEqual(['first', 'second', 'there'])
 
-    await world.done(await world.transfers.backups.restore(id, { backupId: backup.id }))
+    await environment.done(await environment.transfers.backups.restore(id, { backupId: backup.id }))
     expect(await now()).toEqual({ isolation: to, placement: 'other', ...active })
-    expect(await world.notes(id)).toEqual(['first', 'second'])
+    expect(await environment.notes(id)).toEqual(['first', 'second'])
 
-    await world.done(await world.transfers.move(id, { undo: true }))
-    expect(await world.notes(id)).toEqual(['first', 'second', 'there'])
-    await world.done(await world.transfers.move(id, { isolation: from, placement: 'main' }))
+    await environment.done(await environment.transfers.move(id, { undo: true }))
+    expect(await environment.notes(id)).toEqual(['first', 'second', 'there'])
+    await environment.done(await environment.transfers.move(id, { isolation: from, placement: 'main' }))
     expect(await now()).toEqual({ isolation: from, placement: 'main', ...active })
-    expect(await world.notes(id)).toEqual(['first', 'second', 'there'])
+    expect(await environment.notes(id)).toEqual(['first', 'second', 'there'])
   })
 })
 
 test('nothing is left open or behind on either', async () => {
-  await world.transfers.recover()
-  const { storage, reconciliation } = world.tenancy.tenants
+  await environment.transfers.recover()
+  const { storage, reconciliation } = environment.tenancy.tenants
   for (const driver of storage.drivers) {
     for (const placement of ['main', 'other']) expect(await reconciliation.mismatches(driver, placement)).toEqual([])
   }

@@ -1,31 +1,31 @@
 /** A backoffice from a dump: what tenants have got since is not dropped by what it knew then, and what they had before is not served. */
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
-import { openWorld, type World } from '../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../test/support/two-servers.ts'
 import { type FakeClock, fakeClock } from '../testing/base/clock.ts'
 import { toLocation } from './registry/registry.ts'
 
-let world: World
+let environment: TestEnvironment
 let clock: FakeClock
 beforeEach(async () => {
   clock = fakeClock()
-  world = await openWorld(inject('postgresUrl'), { role: 'api', clock })
+  environment = await openTestEnvironment(inject('postgresUrl'), { role: 'api', clock })
 })
-afterEach(() => world.end())
+afterEach(() => environment.end())
 
-const tenants = () => world.tenancy.tenants
+const tenants = () => environment.tenancy.tenants
 const only = { isLast: true, signal: new AbortController().signal }
-const sql = (text: string, values?: unknown[]) => world.tenancy.kernel.database.sql(text, values)
+const sql = (text: string, values?: unknown[]) => environment.tenancy.kernel.database.sql(text, values)
 const install = async (id: string, isolation: string) => {
   await tenants().create({ id, name: id, isolation })
   await tenants().installation.install(id, only)
-  const { db } = await world.tenancy.tenant(id)
+  const { db } = await environment.tenancy.tenant(id)
   await db.insertInto('notes').values({ text: 'first' }).execute()
 }
 const locationOf = async (id: string) => toLocation(await tenants().registry.row(id))
 const move = async (id: string) => {
-  const { transfer } = await world.transfers.move(id, { placement: 'other' })
-  await world.transfers.work(transfer.id, only)
-  const { db } = await world.tenancy.tenant(id)
+  const { transfer } = await environment.transfers.move(id, { placement: 'other' })
+  await environment.transfers.work(transfer.id, only)
+  const { db } = await environment.tenancy.tenant(id)
   await db.insertInto('notes').values({ text: 'newest' }).execute()
 }
 const isThere = async ({ isolation, placement, locator }: Awaited<ReturnType<typeof locationOf>>) =>
@@ -55,9 +55,12 @@ test('a tenant that has moved since is kept out, and where it is by now stays as
   await bringBack()
 
   expect(await tenants().reconcileAfterRestore()).toEqual({ kept: ['moved'], transfers: 0, places: 0, purges: 0 })
-  await expect(world.notes('moved')).rejects.toMatchObject({ code: 'E_TENANT_MAINTENANCE' })
+  await expect(environment.notes('moved')).rejects.toMatchObject({ code: 'E_TENANT_MAINTENANCE' })
   await tenants().exitMaintenance('moved')
-  await world.transfers.work((await world.transfers.move('moved', { placement: 'other' })).transfer.id, only)
+  await environment.transfers.work(
+    (await environment.transfers.move('moved', { placement: 'other' })).transfer.id,
+    only,
+  )
   expect((await locationOf('moved')).epoch).toBeGreaterThan(1_000)
   expect(await isThere(now)).toBe(true)
 })
@@ -68,7 +71,7 @@ test('what was in the making may be a tenant’s by now: its transfer is cancell
   await move('moving')
   const now = await locationOf('moving')
   await bringBack()
-  const { transfer } = await world.transfers.move('moving', { placement: 'other' })
+  const { transfer } = await environment.transfers.move('moving', { placement: 'other' })
   await sql(
     `update multitenancy.transfers set state = 'running', attempts = 1, lease_until = now() - interval '1 hour' where id = $1`,
     [transfer.id],
@@ -84,12 +87,12 @@ test('what was in the making may be a tenant’s by now: its transfer is cancell
     transfers: 1,
     places: 1,
   })
-  expect(await world.transfers.get('moving', transfer.id)).toMatchObject({
+  expect(await environment.transfers.get('moving', transfer.id)).toMatchObject({
     state: 'cancelled',
     failure: { code: 'E_TRANSFER_CANCELLED', message: expect.stringContaining('brought back') },
   })
-  await world.transfers.work(transfer.id, only)
-  await world.transfers.recover()
+  await environment.transfers.work(transfer.id, only)
+  await environment.transfers.recover()
   expect(await isThere(now)).toBe(true)
   expect(await tenants().get('moving')).toMatchObject({
     status: 'active',
@@ -110,15 +113,15 @@ test('a tenant that was deleted then may have been brought back since: its purge
 test('nothing is changed when a server cannot be asked', async () => {
   await install('asked', 'schema-pg')
   const before = (await sql('select sum(last_epoch) as sum from multitenancy.tenants')).rows
-  const away = await world.open({ role: 'api', placements: { main: {}, other: { url: world.otherUrl } } })
+  const away = await environment.open({ role: 'api', placements: { main: {}, other: { url: environment.otherUrl } } })
   await sql('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()', [
-    new URL(world.otherUrl).pathname.slice(1),
+    new URL(environment.otherUrl).pathname.slice(1),
   ])
-  await sql(`alter database ${new URL(world.otherUrl).pathname.slice(1)} allow_connections false`)
+  await sql(`alter database ${new URL(environment.otherUrl).pathname.slice(1)} allow_connections false`)
   try {
     await expect(away.tenants.reconcileAfterRestore()).rejects.toThrow()
     expect((await sql('select sum(last_epoch) as sum from multitenancy.tenants')).rows).toEqual(before)
   } finally {
-    await sql(`alter database ${new URL(world.otherUrl).pathname.slice(1)} allow_connections true`)
+    await sql(`alter database ${new URL(environment.otherUrl).pathname.slice(1)} allow_connections true`)
   }
 })

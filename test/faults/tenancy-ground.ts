@@ -53,7 +53,7 @@ export async function openTenancyGround(serverUrl: string, kind: string): Promis
   const outside = new Outside()
   const make = KINDS[kind]?.make
   if (!make) throw new Error(`there is no kind "${kind}"`)
-  const world = await testTenancy(serverUrl, {
+  const servers = await testTenancy(serverUrl, {
     isolation: [make()],
     migrations: proofMigrations('postgres'),
     placements: {
@@ -65,7 +65,7 @@ export async function openTenancyGround(serverUrl: string, kind: string): Promis
     store: postgresStore({ clockOffsetMs: () => clock.now().getTime() - startMs }),
     clock,
   })
-  const { tenancy } = world
+  const { tenancy } = servers
   for (const id of TENANTS) await installed(tenancy, { id, name: id, placement: PLACEMENT })
   for (const id of TENANTS) {
     const { db } = await tenancy.tenant(id)
@@ -113,7 +113,7 @@ export async function openTenancyGround(serverUrl: string, kind: string): Promis
       await outside.close()
       if (driver.name === 'database-pg') for (const id of TENANTS) await driver.drop(await locationOf(id))
       await elsewhere.drop() // before the roles that have rights in it
-      await world.end()
+      await servers.end()
       await proxy.close()
     },
   }

@@ -8,7 +8,7 @@ const DATABASE = 'drivers/isolation/server/tenant-database.ts'
 const CLIENTS = 'drivers/isolation/roles/login-clients.ts'
 const onDatabase = { on: ['database-pg, batch'] }
 const byAttacks = { tests: ['src/drivers/isolation/roles/own-login.test.ts'] }
-const byLife = { tests: ['src/drivers/isolation/roles/own-login.life.test.ts'] }
+const byLifecycle = { tests: ['src/drivers/isolation/roles/own-login.lifecycle.test.ts'] }
 const byDoctor = { tests: ['src/drivers/isolation/roles/own-login.doctor.test.ts'] }
 
 export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
@@ -58,7 +58,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
     file: ROLE,
     replace: 'nocreatedb nocreaterole',
     by: 'nocreatedb createrole',
-    ...byLife,
+    ...byLifecycle,
   },
   {
     name: 'own login: a role of another is taken over',
@@ -66,7 +66,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
     file: ROLE,
     replace: 'if (isThere && !isOurs) throw',
     by: 'if (false) throw',
-    ...byLife,
+    ...byLifecycle,
   },
   {
     name: 'own login: role left by a purge',
@@ -90,7 +90,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
     file: KEPT,
     replace: ".onConflict((conflict) => conflict.columns(['placement', 'locator']).doNothing())",
     by: ".onConflict((conflict) => conflict.columns(['placement', 'locator']).doUpdateSet(row))",
-    ...byLife,
+    ...byLifecycle,
   },
   {
     name: 'own login: passwords of any database',
@@ -122,7 +122,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
     file: DATABASE,
     replace: 'if (login === server.login || !(await isOpen(server, client, name))) return',
     by: 'if (login === server.login) return',
-    ...byLife,
+    ...byLifecycle,
   },
   {
     name: 'own login: the shared login stays',
@@ -130,7 +130,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
     file: DATABASE,
     replace: 'revoke connect on database ${database} from ${pg.escapeIdentifier(server.login)}`',
     by: 'select 1`',
-    ...byLife,
+    ...byLifecycle,
   },
   {
     name: 'own login: members of it not found',

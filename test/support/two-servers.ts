@@ -36,7 +36,7 @@ export const NOTES: readonly TenantMigration[] = [
   },
 ]
 
-export interface World<Satellites extends readonly Satellite[] = readonly Satellite[]> {
+export interface TestEnvironment<Satellites extends readonly Satellite[] = readonly Satellite[]> {
   readonly tenancy: Tenancy<Satellites>
   readonly transfers: Tenancy['tenants']['transfers']
   readonly url: string
@@ -61,11 +61,11 @@ export interface World<Satellites extends readonly Satellite[] = readonly Satell
 }
 
 /** @param otherServerUrl of the server that has the placement `other`; the same one as a rule, which has two databases then */
-export async function openWorld<const Satellites extends readonly Satellite[] = []>(
+export async function openTestEnvironment<const Satellites extends readonly Satellite[] = []>(
   serverUrl: string,
   options: Partial<TenancyConfig<Satellites>> = {},
   otherServerUrl = serverUrl,
-): Promise<World<Satellites>> {
+): Promise<TestEnvironment<Satellites>> {
   const archives = await mkdtemp(join(tmpdir(), 'tenantry-archives-'))
   const other = await createTestDatabase(otherServerUrl)
   const connections = { max: 6, perTenant: 6 }
@@ -78,7 +78,7 @@ export async function openWorld<const Satellites extends readonly Satellite[] = 
   })
   const { tenancy } = opened
   const { transfers } = tenancy.tenants
-  const ended: World['ended'] = async (started) => {
+  const ended: TestEnvironment['ended'] = async (started) => {
     const { tenantId, id } = 'transfer' in started ? started.transfer : started
     const transfer = await transfers.settled(tenantId, id, AbortSignal.timeout(ENDED_WITHIN_MS))
     if (transfer.finishedAt === null) throw new Error(`the ${transfer.kind} goes on: ${JSON.stringify(transfer)}`)

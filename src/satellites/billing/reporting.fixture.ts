@@ -1,13 +1,13 @@
 /** Stories of a world that are told to its other side in disorder, and whether they were understood all the same. */
 import { expect } from 'vitest'
 import type { Random } from '../../testing/base/seeded-random.ts'
-import type { ProviderEvents, World, Worlds } from './world.fixture.ts'
+import type { ProviderEvents, Simulation, Simulations } from './simulation.fixture.ts'
 
 export type Event = ProviderEvents[number]
 
 export interface Story {
   readonly seed: number
-  readonly lives: number
+  readonly lifecycles: number
   readonly rounds: number
 }
 
@@ -17,39 +17,39 @@ const LONG_AGO = new Date(0)
  * Late, twice, in any order, several events in one second, by several at once, while the provider refuses now and then, and until it
  * has forgotten what it told of. Then all of it is replayed.
  */
-export async function reportInDisorder(worlds: Worlds, story: Story): Promise<void> {
-  const world = await worlds.open(story.seed, story.lives)
-  const { random, provider, lives, other } = world
+export async function reportInDisorder(simulations: Simulations, story: Story): Promise<void> {
+  const simulation = await simulations.open(story.seed, story.lifecycles)
+  const { random, provider, lives: lifecycles, other } = simulation
   const unreported: Event[] = []
-  for (const life of lives) await life.begin()
+  for (const life of lifecycles) await life.begin()
   for (let round = 0; round < story.rounds; round++) {
-    unreported.push(...(await world.goOn()))
-    if (random.below(3) === 0) await report(world, some(random, unreported))
+    unreported.push(...(await simulation.goOn()))
+    if (random.below(3) === 0) await report(simulation, some(random, unreported))
   }
-  for (const life of lives) if (random.below(2) === 0) life.forgotten()
-  while (unreported.length > 0) await report(world, some(random, unreported))
-  await finish(world)
-  await compare(world)
+  for (const life of lifecycles) if (random.below(2) === 0) life.forgotten()
+  while (unreported.length > 0) await report(simulation, some(random, unreported))
+  await finish(simulation)
+  await compare(simulation)
 
   for (const { id } of provider.events) await other.tenancy.billing.inbox.replay(id)
-  await finish(world)
-  await compare(world)
-  await world.end()
+  await finish(simulation)
+  await compare(simulation)
+  await simulation.end()
 }
 
 /** Nothing arrives: after each round events are fetched as the provider lists them, the newest first. */
-export async function fetchNewestFirst(worlds: Worlds, story: Story): Promise<void> {
-  const world = await worlds.open(story.seed, story.lives)
-  for (const life of world.lives) await life.begin()
+export async function fetchNewestFirst(simulations: Simulations, story: Story): Promise<void> {
+  const simulation = await simulations.open(story.seed, story.lifecycles)
+  for (const life of simulation.lifecycles) await life.begin()
   for (let round = 0; round < story.rounds; round++) {
-    const since = world.provider.now()
-    await world.goOn()
-    await backfill(world, round === 0 ? LONG_AGO : since)
-    await world.other.tenancy.billing.dunning.sweep()
+    const since = simulation.provider.now()
+    await simulation.goOn()
+    await backfill(simulation, round === 0 ? LONG_AGO : since)
+    await simulation.other.tenancy.billing.dunning.sweep()
   }
-  expect(await world.other.failed()).toEqual([])
-  await compare(world)
-  await world.end()
+  expect(await simulation.other.failed()).toEqual([])
+  await compare(simulation)
+  await simulation.end()
 }
 
 /** Takes some of them, some twice, in whatever order. */
@@ -63,8 +63,8 @@ export function some(random: Random, unreported: Event[]): Event[] {
 }
 
 /** On failure it tells all that has happened. */
-export async function compare({ seed, lives, options, reference, other }: World): Promise<void> {
-  const histories = lives.map((life) => `${life.tenantId}\n  ${life.history.join('\n  ')}`)
+export async function compare({ seed, lives: lifecycles, options, reference, other }: Simulation): Promise<void> {
+  const histories = lifecycles.map((life) => `${life.tenantId}\n  ${life.history.join('\n  ')}`)
   const story = [`seed ${seed}, ${JSON.stringify(options.dunning)}`, ...histories].join('\n')
   const published = await reference.publishedEvents()
   expect(published.length, story).toBeGreaterThan(0)
@@ -78,7 +78,7 @@ function shuffled<T>(random: Random, all: readonly T[]): T[] {
 }
 
 /** All since then, each processed as soon as it is taken; then those that waited for another. */
-async function backfill({ other }: World, since: Date): Promise<void> {
+async function backfill({ other }: Simulation, since: Date): Promise<void> {
   const { inbox, dependencies, processing } = other.tenancy.billing
   for await (const event of dependencies.payments.events(since)) {
     if (await inbox.take(event)) await processing.process(event.id, true)
@@ -88,13 +88,13 @@ async function backfill({ other }: World, since: Date): Promise<void> {
   }
 }
 
-async function report(world: World, events: readonly Event[]): Promise<void> {
-  const { random, provider, other } = world
+async function report(simulation: Simulation, events: readonly Event[]): Promise<void> {
+  const { random, provider, other } = simulation
   await other.receive(events)
   if (random.below(3) === 0) provider.faults.respond(random.pick([429, 500]), { times: random.below(4) })
   const waiting = shuffled(random, await other.waiting())
   await work(
-    world,
+    simulation,
     waiting.filter(() => random.below(4) > 0),
   )
   provider.faults.clear()
@@ -102,7 +102,7 @@ async function report(world: World, events: readonly Event[]): Promise<void> {
 }
 
 /** Several at once, as workers would. What fails is found among those that wait, or have failed. */
-async function work({ random, other }: World, eventIds: readonly string[]): Promise<void> {
+async function work({ random, other }: Simulation, eventIds: readonly string[]): Promise<void> {
   const left = [...eventIds]
   while (left.length > 0) {
     const together = left.splice(0, 1 + random.below(6))
@@ -111,13 +111,13 @@ async function work({ random, other }: World, eventIds: readonly string[]): Prom
   }
 }
 
-async function finish(world: World): Promise<void> {
-  const { random, other } = world
+async function finish(simulation: Simulation): Promise<void> {
+  const { random, other } = simulation
   for (;;) {
     for (const id of await other.failed()) await other.tenancy.billing.inbox.replay(id)
     const waiting = await other.waiting()
     if (waiting.length === 0) break
-    await work(world, shuffled(random, waiting))
+    await work(simulation, shuffled(random, waiting))
   }
   await other.tenancy.billing.dunning.sweep()
 }

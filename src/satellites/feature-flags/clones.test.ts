@@ -1,21 +1,21 @@
 /** A clone has the flags of the tenant that it was made from, as flags of its own. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { openWorld, type World } from '../../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import featureFlags from './index.ts'
 
-let world: World<[ReturnType<typeof featureFlags>]>
+let environment: TestEnvironment<[ReturnType<typeof featureFlags>]>
 beforeAll(async () => {
-  world = await openWorld(inject('postgresUrl'), { satellites: [featureFlags()] })
+  environment = await openTestEnvironment(inject('postgresUrl'), { satellites: [featureFlags()] })
 })
-afterAll(() => world?.end())
+afterAll(() => environment?.end())
 
 test('a clone has the flags of its origin, and keeps them whatever becomes of those', async () => {
-  const { featureFlags: flags } = world.tenancy
-  await world.tenant('acme')
+  const { featureFlags: flags } = environment.tenancy
+  await environment.tenant('acme')
   await flags.set('acme', 'on', { enabled: true })
   await flags.set('acme', 'half', { enabled: true, rolloutPercent: 50, bucketKey: 'userId' })
   expect(await flags.isEnabled('on', { tenantId: 'copy' })).toBe(false)
-  await world.done(await world.transfers.clone('acme', { id: 'copy', name: 'A copy' }))
+  await environment.done(await environment.transfers.clone('acme', { id: 'copy', name: 'A copy' }))
   expect(await flags.isEnabled('on', { tenantId: 'copy' })).toBe(true)
   const settingsOf = async (id: string) =>
     (await flags.list(id)).data.map(({ key, enabled, rolloutPercent, bucketKey }) => ({
@@ -32,7 +32,7 @@ test('a clone has the flags of its origin, and keeps them whatever becomes of th
 })
 
 test('a clone of a tenant without flags has none', async () => {
-  await world.tenant('plain')
-  await world.done(await world.transfers.clone('plain', { id: 'plain-copy', name: 'A copy' }))
-  expect((await world.tenancy.featureFlags.list('plain-copy')).data).toEqual([])
+  await environment.tenant('plain')
+  await environment.done(await environment.transfers.clone('plain', { id: 'plain-copy', name: 'A copy' }))
+  expect((await environment.tenancy.featureFlags.list('plain-copy')).data).toEqual([])
 })

@@ -1,6 +1,6 @@
 /** Settings over HTTP and in code: what is answered, recorded and refused, and where the secret is not. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { openWorld, type World } from '../../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import { sso } from './index.ts'
 import { type OpenSso, openSso, type SsoTenancy } from './sso.fixture.ts'
 
@@ -253,16 +253,16 @@ describe('a request is refused', () => {
 })
 
 describe('clones', () => {
-  let world: World<[ReturnType<typeof sso>]>
+  let environment: TestEnvironment<[ReturnType<typeof sso>]>
   beforeAll(async () => {
-    world = await openWorld(inject('postgresUrl'), { satellites: [sso()] })
+    environment = await openTestEnvironment(inject('postgresUrl'), { satellites: [sso()] })
   })
-  afterAll(() => world?.end())
+  afterAll(() => environment?.end())
 
   test('have none of it', async () => {
-    await world.tenant('acme')
-    await world.tenancy.sso.update('acme', EVERYTHING)
-    await world.done(await world.transfers.clone('acme', { id: 'copy', name: 'A copy' }))
-    expect(await world.tenancy.sso.get('copy')).toEqual(NOTHING)
+    await environment.tenant('acme')
+    await environment.tenancy.sso.update('acme', EVERYTHING)
+    await environment.done(await environment.transfers.clone('acme', { id: 'copy', name: 'A copy' }))
+    expect(await environment.tenancy.sso.get('copy')).toEqual(NOTHING)
   })
 })

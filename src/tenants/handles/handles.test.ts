@@ -10,27 +10,27 @@ import { REFUSED_SETTINGS } from './rejected-settings.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 
-let world: TestTenancy<[]>
+let environment: TestTenancy<[]>
 
 beforeAll(async () => {
-  world = await testTenancy(inject('postgresUrl'), {
+  environment = await testTenancy(inject('postgresUrl'), {
     migrations: [NOTES],
     isolation: [schemaPg({ names: 'qualified' })],
   })
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 
 const ids = async ({ db }: TenantHandle) => (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
 
 test('the handle of a tenant that has moved names the schema where it is now, and its client is built again', async () => {
-  const { tenants, kernel } = world.tenancy
-  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
-  const before = await world.tenancy.tenant('acme')
+  const { tenants, kernel } = environment.tenancy
+  await installed(environment.tenancy, { id: 'acme', name: 'Acme' })
+  const before = await environment.tenancy.tenant('acme')
   const disposed: unknown[] = []
-  const clients = world.tenancy.perTenant(({ db }) => db, { dispose: (db) => disposed.push(db) })
+  const clients = environment.tenancy.perTenant(({ db }) => db, { dispose: (db) => disposed.push(db) })
   expect(await clients.of('acme', (db) => db === before.db)).toBe(true)
   await before.db.insertInto('notes').values({ id: 1 }).execute()
-  expect(await world.tenancy.tenant('acme').then(({ db }) => db)).toBe(before.db)
+  expect(await environment.tenancy.tenant('acme').then(({ db }) => db)).toBe(before.db)
 
   const left = toLocation(await tenants.registry.row('acme'))
   const driver = tenants.storage.driver(left.isolation)
@@ -43,7 +43,7 @@ test('the handle of a tenant that has moved names the schema where it is now, an
   await driver.fence(left)
   await tenants.registry.refresh('acme')
 
-  const after = await world.tenancy.tenant('acme')
+  const after = await environment.tenancy.tenant('acme')
   await after.db.insertInto('notes').values({ id: 2 }).execute()
   expect(await ids(after)).toEqual([2])
   expect(await clients.of('acme', (db) => db === after.db)).toBe(true)
@@ -53,12 +53,12 @@ test('the handle of a tenant that has moved names the schema where it is now, an
 })
 
 test('a handle and a guarded request have one pool, which is made with its first use', async () => {
-  await installed(world.tenancy, { id: 'lazy', name: 'Lazy' })
+  await installed(environment.tenancy, { id: 'lazy', name: 'Lazy' })
   const inits = vi.spyOn(EventEmitter as unknown as { init(): void }, 'init')
   const pools = () => inits.mock.contexts.filter((made: any) => made.options?.host === REFUSED_SETTINGS.host)
-  const guard = createGuard(world.tenancy.tenants, { resolve: () => ({ id: 'lazy' }), authorize: 'anyone' })
+  const guard = createGuard(environment.tenancy.tenants, { resolve: () => ({ id: 'lazy' }), authorize: 'anyone' })
   const request = { raw: {}, method: 'GET', path: '/', host: undefined, header: () => undefined }
-  const [handle, { tenant }] = [await world.tenancy.tenant('lazy'), await guard.admit(request)]
+  const [handle, { tenant }] = [await environment.tenancy.tenant('lazy'), await guard.admit(request)]
   expect(await ids(handle)).toEqual([])
   expect(pools()).toEqual([])
   expect(tenant?.pool).toBe(handle.pool)

@@ -17,19 +17,19 @@ interface Client {
 
 const IDS = ['acme', 'globex', 'initech']
 const logged: string[] = []
-let world: TestTenancy<[]>
+let environment: TestTenancy<[]>
 let built: Client[]
 beforeAll(async () => {
   const write = (line: string) => void logged.push(line)
-  world = await testTenancy(inject('postgresUrl'), { logger: createLogger({ level: 'warn', write }) })
-  for (const id of IDS) await installed(world.tenancy, { id, name: id })
+  environment = await testTenancy(inject('postgresUrl'), { logger: createLogger({ level: 'warn', write }) })
+  for (const id of IDS) await installed(environment.tenancy, { id, name: id })
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 beforeEach(() => {
   built = []
 })
 
-const openClients = (max: number, tenancy = world.tenancy): PerTenant<Client> =>
+const openClients = (max: number, tenancy = environment.tenancy): PerTenant<Client> =>
   tenancy.perTenant(
     async (tenant) => {
       await tenant.pool.query('select 1')
@@ -70,7 +70,7 @@ test('concurrent uses build one client of each tenant, in the context of that te
 test('a use runs for its tenant, and a lazy promise is awaited in it', async () => {
   const clients = openClients(10)
   expect(await clients.of('acme', () => lazy(() => currentContext().tenantId))).toBe('acme')
-  await world.tenancy.run('acme', async () => {
+  await environment.tenancy.run('acme', async () => {
     expect(await clients.current(({ tenant }) => tenant.id)).toBe('acme')
     await expect(clients.of('globex', () => 'x')).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
   })
@@ -109,7 +109,7 @@ test('a client in use is neither disposed nor replaced to make room', async () =
 test('a client whose build fails is not kept, and all who wait for it get the error', async () => {
   let builds = 0
   const disposed: number[] = []
-  const clients = world.tenancy.perTenant(
+  const clients = environment.tenancy.perTenant(
     () => {
       if (++builds === 1) throw new Error('the first build fails')
       return builds
@@ -125,11 +125,11 @@ test('a client whose build fails is not kept, and all who wait for it get the er
 })
 
 test('the client of a tenant that another process deletes is disposed when its uses have ended', async () => {
-  await installed(world.tenancy, { id: 'hooli', name: 'hooli' })
+  await installed(environment.tenancy, { id: 'hooli', name: 'hooli' })
   const clients = openClients(10)
   await clients.of('acme', () => undefined)
   const use = await beginUse(clients, 'hooli')
-  const other = await world.open()
+  const other = await environment.open()
   await other.tenants.update('hooli', { name: 'Hooli' })
   await other.tenants.delete('hooli')
   await eventually(async () =>
@@ -148,15 +148,15 @@ test('the client of a tenant that another process deletes is disposed when its u
 })
 
 test('an unused client of a deleted tenant is disposed without another use', async () => {
-  await installed(world.tenancy, { id: 'vehement', name: 'vehement' })
+  await installed(environment.tenancy, { id: 'vehement', name: 'vehement' })
   const clients = openClients(10)
   await clients.of('vehement', () => undefined)
-  await world.tenancy.tenants.delete('vehement')
+  await environment.tenancy.tenants.delete('vehement')
   await eventually(() => expect(isOpen()).toEqual([['vehement', false]]))
 })
 
 test('a stop waits for the uses, disposes every client, and refuses new uses', async () => {
-  const tenancy = await world.open()
+  const tenancy = await environment.open()
   const clients = openClients(10, tenancy)
   await clients.of('globex', () => undefined)
   const use = await beginUse(clients, 'acme')
@@ -172,7 +172,7 @@ test('a stop waits for the uses, disposes every client, and refuses new uses', a
 })
 
 test('an error of dispose is logged with the tenant', async () => {
-  const clients = world.tenancy.perTenant(({ id }) => id, {
+  const clients = environment.tenancy.perTenant(({ id }) => id, {
     max: 1,
     dispose: (id) => Promise.reject(new Error(`no disconnect of ${id}`)),
   })

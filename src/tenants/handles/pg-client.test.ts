@@ -23,17 +23,17 @@ describe.each([
   ['rowscope-pg', rowscopePg],
   ['database-pg', databasePg],
 ])('%s', (_, driver) => {
-  let world: TestTenancy<[]>
+  let environment: TestTenancy<[]>
   let acme: TenantHandle
   let globex: TenantHandle
 
   beforeAll(async () => {
-    world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [driver()] })
-    for (const id of ['acme', 'globex']) await installed(world.tenancy, { id, name: id })
-    acme = await world.tenancy.tenant('acme')
-    globex = await world.tenancy.tenant('globex')
+    environment = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [driver()] })
+    for (const id of ['acme', 'globex']) await installed(environment.tenancy, { id, name: id })
+    acme = await environment.tenancy.tenant('acme')
+    globex = await environment.tenancy.tenant('globex')
     // What a library that ignores the handle would connect to: the owner's database.
-    const { hostname, port, username, password, pathname } = new URL(world.url)
+    const { hostname, port, username, password, pathname } = new URL(environment.url)
     const owner = {
       PGHOST: hostname,
       PGPORT: port,
@@ -45,7 +45,7 @@ describe.each([
   })
   afterAll(async () => {
     for (const name of ['PGHOST', 'PGPORT', 'PGUSER', 'PGPASSWORD', 'PGDATABASE']) delete process.env[name]
-    await world.end()
+    await environment.end()
   })
   beforeEach(async () => {
     for (const { id, pool } of [acme, globex]) {
@@ -54,7 +54,7 @@ describe.each([
     }
   })
 
-  const busy = () => world.tenancy.tenants.storage.connections().reduce((sum, one) => sum + one.busy, 0)
+  const busy = () => environment.tenancy.tenants.storage.connections().reduce((sum, one) => sum + one.busy, 0)
   const bodies = async ({ pool }: TenantHandle) => (await pool.query(BODIES)).rows.map(({ body }) => body)
 
   describe('a client', () => {
@@ -86,10 +86,10 @@ describe.each([
     test('whose transaction could not begin is aborted until its end', async () => {
       const client = await acme.pool.connect()
       await client.query('begin')
-      await world.tenancy.tenants.suspend('acme')
+      await environment.tenancy.tenants.suspend('acme')
       const insert = `insert into notes (id, body) values (2, 'late')`
       await expect(client.query(insert)).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
-      await world.tenancy.tenants.activate('acme')
+      await environment.tenancy.tenants.activate('acme')
       await expect(client.query(insert)).rejects.toMatchObject({ code: '25P02' })
       await expect(client.query('commit')).rejects.toThrow('rolled back')
       await expect(client.query('commit')).rejects.toMatchObject({ code: '25P01' })
@@ -98,7 +98,7 @@ describe.each([
     })
 
     test('compares each statement with the context, inside a transaction and outside of it', async () => {
-      const { run } = world.tenancy
+      const { run } = environment.tenancy
       const client = await acme.pool.connect()
       await run('globex', () => expect(client.query(BODIES)).rejects.toMatchObject(MISMATCH))
       await client.query('begin')
@@ -118,7 +118,7 @@ describe.each([
       const tx = await acme.db.startTransaction().execute()
       const read = () => sql`select body from notes`.execute(tx)
       expect((await read()).rows).toEqual([{ body: 'of acme' }])
-      await world.tenancy.run('globex', () => expect(read()).rejects.toMatchObject(MISMATCH))
+      await environment.tenancy.run('globex', () => expect(read()).rejects.toMatchObject(MISMATCH))
       await tx.rollback().execute()
     })
 
@@ -166,7 +166,7 @@ describe.each([
 
   describe('tenancy.pg', () => {
     test('sends each statement to the tenant of the context, however many run at once', async () => {
-      const { run, pg, dialect } = world.tenancy
+      const { run, pg, dialect } = environment.tenancy
       const [pool, db] = [new pg.Pool(), new Kysely<any>({ dialect })]
       const useTenant = (id: string, n: number) =>
         run(id, async () => {
@@ -184,7 +184,7 @@ describe.each([
     })
 
     test('refuses work for no tenant, and a transaction of another one', async () => {
-      const { run, pg, dialect } = world.tenancy
+      const { run, pg, dialect } = environment.tenancy
       const [pool, client] = [new pg.Pool(), new pg.Client()]
       await client.connect()
       await expect(pool.query(BODIES)).rejects.toMatchObject(MISMATCH)
@@ -212,14 +212,14 @@ describe.each([
         { host, port, user: name, database },
         acme.db,
         new acme.pg.Pool(),
-        new world.tenancy.pg.Pool(),
+        new environment.tenancy.pg.Pool(),
       ]) {
         const { host, port, user: name, database } = settings as pg.PoolConfig
         const pool = new pg.Pool({ host, port, user: name, database })
         await expect(user(pool)).rejects.toMatchObject({ code: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/) })
         await pool.end()
       }
-      for (const settings of [new acme.pg.Pool(), new world.tenancy.pg.Pool(), acme.db]) {
+      for (const settings of [new acme.pg.Pool(), new environment.tenancy.pg.Pool(), acme.db]) {
         const pool = new pg.Pool(settings as pg.PoolConfig)
         await expect(user(pool)).rejects.toMatchObject({ code: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/) })
         await pool.end()
@@ -237,10 +237,11 @@ describe.each([
       },
       db: async () => await acme.db.selectFrom('missing').selectAll().execute(),
       transaction: async () => await acme.transaction((tx) => tx.selectFrom('missing').selectAll().execute()),
-      'tenancy.pg': async () => await world.tenancy.run('acme', () => new world.tenancy.pg.Pool().query(FAILING)),
+      'tenancy.pg': async () =>
+        await environment.tenancy.run('acme', () => new environment.tenancy.pg.Pool().query(FAILING)),
       'tenancy.dialect': async () =>
-        await world.tenancy.run('acme', () =>
-          new Kysely<any>({ dialect: world.tenancy.dialect }).selectFrom('missing').selectAll().execute(),
+        await environment.tenancy.run('acme', () =>
+          new Kysely<any>({ dialect: environment.tenancy.dialect }).selectFrom('missing').selectAll().execute(),
         ),
     }
 

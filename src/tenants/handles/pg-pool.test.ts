@@ -7,20 +7,20 @@ import type { TenantHandle } from './handle.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key, body text)' }
 
-let world: TestTenancy<[]>
+let environment: TestTenancy<[]>
 let acme: TenantHandle
 let pool: Pool
 
 beforeAll(async () => {
-  world = await testTenancy(inject('postgresUrl'), {
+  environment = await testTenancy(inject('postgresUrl'), {
     migrations: [NOTES],
     placements: { main: { connections: { max: 2, perTenant: 2 } } },
   })
-  for (const id of ['acme', 'globex']) await installed(world.tenancy, { id, name: id })
-  acme = await world.tenancy.tenant('acme')
+  for (const id of ['acme', 'globex']) await installed(environment.tenancy, { id, name: id })
+  acme = await environment.tenancy.tenant('acme')
   pool = acme.pool
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 beforeEach(() => pool.query('delete from notes'))
 
 const bodies = async () => (await pool.query('select body from notes order by id')).rows.map(({ body }) => body)
@@ -90,7 +90,7 @@ describe('a client', () => {
   })
 
   test('released inside a transaction takes the transaction with it', async () => {
-    const globex = await world.tenancy.tenant('globex')
+    const globex = await environment.tenancy.tenant('globex')
     for (let round = 0; round < 4; round++) {
       const client = await pool.connect()
       await client.query('begin')

@@ -5,12 +5,12 @@ import { installed, type TestTenancy, testTenancy } from '../../testing/base/ten
 import { createGuard } from '../guard/guard.ts'
 import { REFUSED_SETTINGS } from './rejected-settings.ts'
 
-let world: TestTenancy<[]>
+let environment: TestTenancy<[]>
 const objects = new Map<string, object>()
 
 beforeAll(async () => {
-  world = await testTenancy(inject('postgresUrl'))
-  const { tenancy } = world
+  environment = await testTenancy(inject('postgresUrl'))
+  const { tenancy } = environment
   await installed(tenancy, { id: 'acme', name: 'Acme' })
   const tenant = await tenancy.tenant('acme')
   const guard = createGuard(tenancy.tenants, { resolve: () => ({ id: 'acme' }), authorize: 'anyone' })
@@ -33,10 +33,10 @@ beforeAll(async () => {
     add(`${name}.pg`, { dialect, module, Client, Pool, defaults, client, pool, options, ofPool: await pool.connect() })
   }
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 
 test('of its members, and of a copy of it, pools and clients are made that reach no server', async () => {
-  const { hostname, port, username, password, pathname } = new URL(world.url)
+  const { hostname, port, username, password, pathname } = new URL(environment.url)
   const owner = { HOST: hostname, PORT: port, USER: username, PASSWORD: password, DATABASE: pathname.slice(1) }
   for (const [name, value] of Object.entries(owner)) vi.stubEnv(`PG${name}`, value)
   const connected = async (settings: pg.PoolConfig) => {
@@ -56,7 +56,7 @@ test('of its members, and of a copy of it, pools and clients are made that reach
 })
 
 test('a pool of node-postgres refuses the module of a tenant, and its Client', async () => {
-  const { tenancy } = world
+  const { tenancy } = environment
   const tenant = await tenancy.tenant('acme')
   for (const { pg: module } of [tenancy, tenant]) {
     for (const options of [module, { Client: module.Client }]) {

@@ -15,26 +15,26 @@ const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id in
 
 let proxy: FaultProxy
 let elsewhere: TestDatabase
-let world: TestTenancy<[]>
+let environment: TestTenancy<[]>
 let acme: TenantHandle
 
 beforeAll(async () => {
   elsewhere = await createTestDatabase(inject('postgresUrl'))
   proxy = await startFaultProxy(elsewhere.url)
-  world = await testTenancy(inject('postgresUrl'), {
+  environment = await testTenancy(inject('postgresUrl'), {
     isolation: [databasePg()],
     migrations: [NOTES],
     placements: { elsewhere: { url: proxy.through(elsewhere.url) } },
   })
-  await installed(world.tenancy, { id: 'acme', name: 'Acme', placement: 'elsewhere' })
-  acme = await world.tenancy.tenant('acme')
+  await installed(environment.tenancy, { id: 'acme', name: 'Acme', placement: 'elsewhere' })
+  acme = await environment.tenancy.tenant('acme')
 })
 afterAll(async () => {
-  const { registry, storage } = world.tenancy.tenants
+  const { registry, storage } = environment.tenancy.tenants
   const location = toLocation(await registry.row('acme'))
   await storage.driver(location.isolation).drop(location)
   await elsewhere.drop() // before the roles that have rights in it
-  await world.end()
+  await environment.end()
   await proxy.close()
 })
 

@@ -12,21 +12,21 @@ const NOTES = {
   up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
 }
 
-let world: TestTenancy<[]>
+let environment: TestTenancy<[]>
 
 beforeAll(async () => {
-  world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [schemaPg(), rowscopePg()] })
+  environment = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [schemaPg(), rowscopePg()] })
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 
 const ids = async ({ db }: Pick<TenantHandle, 'db'>) =>
   (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
 const write = ({ db }: Pick<TenantHandle, 'db'>, id: number) => db.insertInto('notes').values({ id }).execute()
 /** What has been written at a place, whoever has it now. */
 const at = async (id: string, epoch: number, isolation: string) => {
-  const driver = world.tenancy.tenants.storage.driver(isolation)
+  const driver = environment.tenancy.tenants.storage.driver(isolation)
   const location = {
-    ...toLocation(await world.tenancy.tenants.registry.row(id)),
+    ...toLocation(await environment.tenancy.tenants.registry.row(id)),
     isolation,
     epoch,
     locator: driver.locator(id, epoch),
@@ -44,7 +44,7 @@ const at = async (id: string, epoch: number, isolation: string) => {
 
 /** The tenant goes to another place, and no process is told: as if each had lost the notification. */
 async function move(id: string, isolation: string): Promise<void> {
-  const { tenants, kernel } = world.tenancy
+  const { tenants, kernel } = environment.tenancy
   const row = await tenants.registry.row(id)
   const driver = tenants.storage.driver(isolation)
   const epoch = row.epoch + 1
@@ -67,8 +67,8 @@ describe.each([
 ])('a process that has not heard that its tenant moved from %s to %s', (from, to) => {
   const moved = async (what: string) => {
     const id = `${what}-from-${from}-to-${to}`
-    await installed(world.tenancy, { id, name: id, isolation: from })
-    const handle = await world.tenancy.tenant(id)
+    await installed(environment.tenancy, { id, name: id, isolation: from })
+    const handle = await environment.tenancy.tenant(id)
     await write(handle, 1)
     await move(id, to)
     return { id, handle }
@@ -91,9 +91,9 @@ describe.each([
 
 describe('a handle that is kept', () => {
   test('follows its tenant through every status', async () => {
-    const { tenants } = world.tenancy
-    await installed(world.tenancy, { id: 'kept', name: 'Kept' })
-    const kept = await world.tenancy.tenant('kept')
+    const { tenants } = environment.tenancy
+    await installed(environment.tenancy, { id: 'kept', name: 'Kept' })
+    const kept = await environment.tenancy.tenant('kept')
     await write(kept, 1)
     await tenants.enterMaintenance('kept')
     await expect(ids(kept)).rejects.toMatchObject({ code: 'E_TENANT_MAINTENANCE' })
@@ -108,11 +108,11 @@ describe('a handle that is kept', () => {
   })
 
   test('is not used in work for another tenant', async () => {
-    for (const id of ['one', 'other']) await installed(world.tenancy, { id, name: id })
-    const [one, other] = await Promise.all(['one', 'other'].map((id) => world.tenancy.tenant(id)))
-    const crossing = world.tenancy.run('other', () => ids(one as TenantHandle))
+    for (const id of ['one', 'other']) await installed(environment.tenancy, { id, name: id })
+    const [one, other] = await Promise.all(['one', 'other'].map((id) => environment.tenancy.tenant(id)))
+    const crossing = environment.tenancy.run('other', () => ids(one as TenantHandle))
     await expect(crossing).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
-    expect(await world.tenancy.run('other', async () => ids(await world.tenancy.current()))).toEqual([])
+    expect(await environment.tenancy.run('other', async () => ids(await environment.tenancy.current()))).toEqual([])
     expect(await ids(other as TenantHandle)).toEqual([])
   })
 })

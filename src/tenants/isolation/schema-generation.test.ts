@@ -16,7 +16,7 @@ const EXACT = { name: '0002_exact', checksum: '', up: `alter table events alter 
 const NOON = '2030-01-01 12:00:00'
 
 const opened: TestTenancy<[]>[] = []
-afterAll(() => Promise.all(opened.map((world) => world.end())))
+afterAll(() => Promise.all(opened.map((environment) => environment.end())))
 
 test.each([
   ['schema-pg', () => schemaPg()],
@@ -24,15 +24,15 @@ test.each([
   ['rowscope-pg', () => rowscopePg()],
   ['database-pg', () => databasePg()],
 ])('%s', async (kind, make) => {
-  const world = await testTenancy(inject('postgresUrl'), { migrations: [EVENTS], isolation: [make()] })
-  opened.push(world)
-  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
-  const acme = await world.tenancy.tenant('acme')
+  const environment = await testTenancy(inject('postgresUrl'), { migrations: [EVENTS], isolation: [make()] })
+  opened.push(environment)
+  await installed(environment.tenancy, { id: 'acme', name: 'Acme' })
+  const acme = await environment.tenancy.tenant('acme')
   const table = kind.includes('qualified') ? 't1_acme.events' : 'events'
   const write = () => acme.pool.query(`insert into ${table} (at) values ($1)`, [NOON])
   for (let n = 0; n < 3; n++) await write()
 
-  const deployed = await world.open({ migrations: [EVENTS, EXACT], isolation: [make()] })
+  const deployed = await environment.open({ migrations: [EVENTS, EXACT], isolation: [make()] })
   const run = await deployed.tenants.migrations.run()
   expect(run).toMatchObject({ done: 1, failed: 0 })
   const exact = async () => {
@@ -51,13 +51,13 @@ test.each([
 })
 
 test('a run whose end could not be told of has changed the tables all the same', async () => {
-  const world = await testTenancy(inject('postgresUrl'), { migrations: [EVENTS] })
-  opened.push(world)
-  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
-  const acme = await world.tenancy.tenant('acme')
+  const environment = await testTenancy(inject('postgresUrl'), { migrations: [EVENTS] })
+  opened.push(environment)
+  await installed(environment.tenancy, { id: 'acme', name: 'Acme' })
+  const acme = await environment.tenancy.tenant('acme')
   const write = () => acme.pool.query('insert into events (at) values ($1)', [NOON])
   for (let n = 0; n < 3; n++) await write()
-  const deployed = await world.open({ migrations: [EVENTS, EXACT] })
+  const deployed = await environment.open({ migrations: [EVENTS, EXACT] })
   deployed.kernel.events.subscribe(TenantMigrated, 'within', () => {
     throw new Error('nobody is told')
   })

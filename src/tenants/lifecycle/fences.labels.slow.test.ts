@@ -14,16 +14,16 @@ const NOTES = {
   up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
 }
 
-let world: TestTenancy<[]>
+let environment: TestTenancy<[]>
 beforeAll(async () => {
-  world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [rowscopePg()] })
+  environment = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [rowscopePg()] })
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 
 test('a request waits ten seconds for the labels at most', async () => {
-  const { storage, registry } = world.tenancy.tenants
-  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
-  const { pool } = await world.tenancy.tenant('acme')
+  const { storage, registry } = environment.tenancy.tenants
+  await installed(environment.tenancy, { id: 'acme', name: 'Acme' })
+  const { pool } = await environment.tenancy.tenant('acme')
   const first = toLocation(await registry.row('acme'))
   const driver = storage.driver(first.isolation)
   const next = { ...first, locator: driver.locator('acme', 2), epoch: 2 }
@@ -32,7 +32,7 @@ test('a request waits ten seconds for the labels at most', async () => {
   await driver.fence(first)
   await driver.enter?.(next, { signal: never() })
 
-  const busy = new pg.Client(world.url)
+  const busy = new pg.Client(environment.url)
   await busy.connect()
   await busy.query(`select pg_advisory_lock(${lockOf(stagingSchemaOf('acme'))})`)
   await expect(pool.query('select id from notes')).rejects.toMatchObject({

@@ -4,22 +4,22 @@ import type { Database } from '../../kernel/database/database.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { toLocation } from '../registry/registry.ts'
 
-let world: TestTenancy<[]>
+let environment: TestTenancy<[]>
 
 beforeAll(async () => {
   const up = 'create table notes (id int primary key)'
-  world = await testTenancy(inject('postgresUrl'), { migrations: [{ name: '0001_notes', checksum: '', up }] })
-  await installed(world.tenancy, { id: 'acme', name: 'Acme' })
+  environment = await testTenancy(inject('postgresUrl'), { migrations: [{ name: '0001_notes', checksum: '', up }] })
+  await installed(environment.tenancy, { id: 'acme', name: 'Acme' })
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 
 test('the fence stays, whoever meets it before the suspension has been committed', async () => {
-  const { tenants } = world.tenancy
-  const acme = await world.tenancy.tenant('acme')
-  const other = await world.open()
+  const { tenants } = environment.tenancy
+  const acme = await environment.tenancy.tenant('acme')
+  const other = await environment.open()
   const fromElsewhere = await other.tenant('acme')
   const asked: Promise<unknown>[] = []
-  await world.tenancy.transaction(async () => {
+  await environment.tenancy.transaction(async () => {
     await tenants.suspend('acme')
     const uncommittedLocation = toLocation(await tenants.registry.row('acme'))
     expect(await tenants.storage.driver(uncommittedLocation.isolation).isFenced(uncommittedLocation)).toBe(true)

@@ -6,25 +6,25 @@ import { toLocation } from '../registry/registry.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 
-let world: TestTenancy<[]>
+let environment: TestTenancy<[]>
 let elsewhere: TestDatabase
 let way: Way
 
 beforeAll(async () => {
   elsewhere = await createTestDatabase(inject('postgresUrl'))
   way = await startProxy(elsewhere.url)
-  world = await testTenancy(inject('postgresUrl'), {
+  environment = await testTenancy(inject('postgresUrl'), {
     migrations: [NOTES],
     placements: { main: { connections: { max: 4 } }, elsewhere: { url: way.url } },
   })
 })
 afterAll(async () => {
   await elsewhere.drop() // before the roles that have rights in it
-  await world.end()
+  await environment.end()
   await way.close()
 })
 
-const tenants = () => world.tenancy.tenants
+const tenants = () => environment.tenancy.tenants
 /** What a process does that has not heard of anything: straight to the driver. */
 const executeDirectly = async (id: string) => {
   const location = toLocation(await tenants().registry.row(id))
@@ -32,7 +32,7 @@ const executeDirectly = async (id: string) => {
 }
 
 test('a tenant is suspended while its server is away; its storage is closed when the server is back', async () => {
-  await installed(world.tenancy, { id: 'far', name: 'Far', placement: 'elsewhere' })
+  await installed(environment.tenancy, { id: 'far', name: 'Far', placement: 'elsewhere' })
   await way.close()
   expect((await tenants().suspend('far')).tenant.status).toBe('suspended')
   await expect(tenants().activate('far')).rejects.toSatisfy((error: any) => error.code === 'ECONNREFUSED')
@@ -48,9 +48,9 @@ test('a tenant is suspended while its server is away; its storage is closed when
 
 test('the storages of several tenants are closed when their server is back, each by its own job', async () => {
   const ids = ['remote', 'remoter']
-  for (const id of ids) await installed(world.tenancy, { id, name: id, placement: 'elsewhere' })
+  for (const id of ids) await installed(environment.tenancy, { id, name: id, placement: 'elsewhere' })
   await way.close()
-  await world.tenancy.transaction(async () => {
+  await environment.tenancy.transaction(async () => {
     for (const id of ids) await tenants().suspend(id)
   })
   await way.open()

@@ -1,26 +1,26 @@
 /** A server that is gone for good: what tenants had there holds nothing up once an operator has said so, and everything until then. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { openWorld, type World } from '../../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
 import { installed } from '../../testing/base/tenancy.ts'
 
-let world: World
+let environment: TestEnvironment
 let clock: FakeClock
 beforeAll(async () => {
   clock = fakeClock()
-  world = await openWorld(inject('postgresUrl'), { clock })
+  environment = await openTestEnvironment(inject('postgresUrl'), { clock })
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 
-const sql = (text: string, values?: unknown[]) => world.tenancy.kernel.database.sql(text, values)
-const tenants = () => world.tenancy.tenants
+const sql = (text: string, values?: unknown[]) => environment.tenancy.kernel.database.sql(text, values)
+const tenants = () => environment.tenancy.tenants
 const lose = (id: string, server: string) =>
   sql(`update multitenancy.tenants set placement = $2 where id = $1`, [id, server])
 const placesOf = async (id: string) =>
   (await sql('select placement, state from multitenancy.storage_locations where tenant_id = $1', [id])).rows
 
 test('a tenant that was there is purged when it is said to be lost, not before', async () => {
-  await installed(world.tenancy, { id: 'drowned', name: 'Drowned', placement: 'other' })
+  await installed(environment.tenancy, { id: 'drowned', name: 'Drowned', placement: 'other' })
   await lose('drowned', 'flooded')
   await tenants().delete('drowned')
   clock.advance(31 * 86_400_000)
@@ -31,16 +31,16 @@ test('a tenant that was there is purged when it is said to be lost, not before',
 })
 
 test('what a tenant has left there is given up, and the tenant is where it has gone', async () => {
-  const { id } = await world.tenant('swum', { placement: 'other' })
-  await world.done(await world.transfers.move(id, { placement: 'main' }))
+  const { id } = await environment.tenant('swum', { placement: 'other' })
+  await environment.done(await environment.transfers.move(id, { placement: 'main' }))
   await sql(`update multitenancy.storage_locations set placement = 'burnt' where tenant_id = $1`, [id])
   clock.advance(31 * 86_400_000)
-  await expect(world.transfers.recover()).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
+  await expect(environment.transfers.recover()).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
   expect(await placesOf(id)).toEqual([{ placement: 'burnt', state: 'abandoned' }])
   expect(await tenants().lostPlacements.forget('burnt')).toEqual({ placement: 'burnt', tenants: 0, left: 1 })
-  await world.transfers.recover()
+  await environment.transfers.recover()
   expect(await placesOf(id)).toEqual([])
-  expect(await world.notes(id)).toEqual(['first', 'second'])
+  expect(await environment.notes(id)).toEqual(['first', 'second'])
 })
 
 test('only what is not configured can be lost, and only what was ever there', async () => {
@@ -49,9 +49,9 @@ test('only what is not configured can be lost, and only what was ever there', as
 })
 
 test('a server that is configured again is lost no more', async () => {
-  await installed(world.tenancy, { id: 'back', name: 'Back', placement: 'other' })
+  await installed(environment.tenancy, { id: 'back', name: 'Back', placement: 'other' })
   await sql(`insert into multitenancy.lost_placements values ('other', now()), ('gone', now())`)
-  await world.open()
+  await environment.open()
   expect(
     (await sql(`select placement from multitenancy.lost_placements where placement in ('other', 'gone')`)).rows,
   ).toEqual([{ placement: 'gone' }])

@@ -2,54 +2,57 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { latch, latchImport } from '../../../test/support/latch.ts'
 import { type Recorded, recorded } from '../../../test/support/recorded.ts'
-import { openWorld, type World } from '../../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import type { Transfer } from './model/transfer.ts'
 
-let world: World
+let environment: TestEnvironment
 let published: Recorded
 beforeAll(async () => {
-  world = await openWorld(inject('postgresUrl'), { role: 'api' })
-  published = recorded(world.tenancy)
+  environment = await openTestEnvironment(inject('postgresUrl'), { role: 'api' })
+  published = recorded(environment.tenancy)
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 
-const tenants = () => world.tenancy.tenants
+const tenants = () => environment.tenancy.tenants
 const only = { isLast: true, signal: new AbortController().signal }
-const sql = (text: string, values?: unknown[]) => world.tenancy.kernel.database.sql(text, values)
+const sql = (text: string, values?: unknown[]) => environment.tenancy.kernel.database.sql(text, values)
 const install = async (id: string) => {
   await tenants().create({ id, name: id })
   await tenants().installation.install(id, only)
-  const { db } = await world.tenancy.tenant(id)
+  const { db } = await environment.tenancy.tenant(id)
   await db.insertInto('notes').values({ text: 'first' }).execute()
 }
 const backedUp = async (id: string) => {
-  const backup = await world.transfers.backups.create(id)
-  await world.transfers.work(backup.id, only)
+  const backup = await environment.transfers.backups.create(id)
+  await environment.transfers.work(backup.id, only)
   return backup.id
 }
-const reading = (id: string) => latch(world.url, `lock table "t1_${id}".notes in access exclusive mode`)
+const reading = (id: string) => latch(environment.url, `lock table "t1_${id}".notes in access exclusive mode`)
 
 /** Begins one, and what keeps it from coming to its end. */
 const BEGIN: Readonly<
   Record<string, (id: string) => Promise<[Pick<Transfer, 'id' | 'tenantId'>, () => Promise<void>]>>
 > = {
-  backup: async (id) => [await world.transfers.backups.create(id), await reading(id)],
+  backup: async (id) => [await environment.transfers.backups.create(id), await reading(id)],
   restore: async (id) => {
-    const { transfer } = await world.transfers.backups.restore(id, { backupId: await backedUp(id) })
-    return [transfer, await latchImport(world.url, `t2_${id}`)]
+    const { transfer } = await environment.transfers.backups.restore(id, { backupId: await backedUp(id) })
+    return [transfer, await latchImport(environment.url, `t2_${id}`)]
   },
   rehearsal: async (id) => {
-    const { transfer } = await world.transfers.backups.restore(id, { backupId: await backedUp(id), rehearse: true })
-    return [transfer, await latchImport(world.url, `t2_${id}`)]
+    const { transfer } = await environment.transfers.backups.restore(id, {
+      backupId: await backedUp(id),
+      rehearse: true,
+    })
+    return [transfer, await latchImport(environment.url, `t2_${id}`)]
   },
   clone: async (id) => [
-    (await world.transfers.clone(id, { id: `${id}-copy`, name: 'A copy' })).transfer,
+    (await environment.transfers.clone(id, { id: `${id}-copy`, name: 'A copy' })).transfer,
     await reading(id),
   ],
   move: async (id) => [
-    (await world.transfers.move(id, { placement: 'other' })).transfer,
-    await latchImport(world.otherUrl, `t2_${id}`),
+    (await environment.transfers.move(id, { placement: 'other' })).transfer,
+    await latchImport(environment.otherUrl, `t2_${id}`),
   ],
 }
 
@@ -63,7 +66,7 @@ const PHASE: Readonly<Record<string, string>> = {
 
 async function expectAsBefore(id: string, kind: string): Promise<void> {
   expect(await tenants().get(id)).toMatchObject({ status: 'active', maintenance: null, placement: 'main' })
-  expect(await world.notes(id)).toEqual(['first'])
+  expect(await environment.notes(id)).toEqual(['first'])
   if (kind === 'clone') {
     const failure = { code: 'E_TRANSFER_CANCELLED', message: 'It was cancelled.' }
     expect(await tenants().get(`${id}-copy`)).toMatchObject({ status: 'failed', failure })
@@ -74,7 +77,7 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
   const startTransfer = async (id: string) => {
     await install(id)
     const [{ id: transferId, tenantId }, release] = await (BEGIN[kind] as (typeof BEGIN)[string])(id)
-    return { transferId, tenantId, release, cancel: () => world.transfers.cancel(tenantId, transferId) }
+    return { transferId, tenantId, release, cancel: () => environment.transfers.cancel(tenantId, transferId) }
   }
 
   test('is cancelled before anybody has begun with it', async () => {
@@ -82,8 +85,8 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
     const { transferId, tenantId, release, cancel } = await startTransfer(id)
     await release()
     expect(await cancel()).toMatchObject({ state: 'cancelled', failure: { code: 'E_TRANSFER_CANCELLED' } })
-    await world.transfers.work(transferId, only)
-    expect(await world.transfers.get(tenantId, transferId)).toMatchObject({ state: 'cancelled', attempts: 0 })
+    await environment.transfers.work(transferId, only)
+    expect(await environment.transfers.get(tenantId, transferId)).toMatchObject({ state: 'cancelled', attempts: 0 })
     await expectAsBefore(id, kind)
     await expect(cancel()).rejects.toMatchObject({ code: 'E_TRANSFER_ENDED' })
   })
@@ -91,23 +94,26 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
   test('is cancelled while somebody is at work on it, and nothing of it is left', async () => {
     const id = `busy-${kind}`
     const { transferId, tenantId, release, cancel } = await startTransfer(id)
-    const working = world.transfers.work(transferId, only)
+    const working = environment.transfers.work(transferId, only)
     await eventually(async () =>
-      expect(await world.transfers.get(tenantId, transferId)).toMatchObject({ state: 'running', phase: PHASE[kind] }),
+      expect(await environment.transfers.get(tenantId, transferId)).toMatchObject({
+        state: 'running',
+        phase: PHASE[kind],
+      }),
     )
     await cancel()
     await release()
     await working
-    expect(await world.transfers.get(tenantId, transferId)).toMatchObject({ state: 'cancelled' })
+    expect(await environment.transfers.get(tenantId, transferId)).toMatchObject({ state: 'cancelled' })
     await expectAsBefore(id, kind)
-    await world.transfers.recover()
+    await environment.transfers.recover()
     expect((await sql(`select from multitenancy.storage_locations where tenant_id = $1`, [tenantId])).rows).toEqual([])
     for (const driver of tenants().storage.drivers) {
       for (const placement of ['main', 'other'])
         expect(await tenants().reconciliation.mismatches(driver, placement)).toEqual([])
     }
     const kept = await sql('select archive from multitenancy.backups where archive is not null')
-    expect((await world.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())
+    expect((await environment.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())
     expect(
       (await sql(`select from multitenancy.transfers where tenant_id = $1 and state = 'running'`, [id])).rows,
     ).toEqual([])
@@ -116,20 +122,20 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
 
 test('a clone that was cancelled is begun again when its tenant is activated', async () => {
   await install('source')
-  const { transfer } = await world.transfers.clone('source', { id: 'again', name: 'Again' })
-  await world.transfers.cancel('again', transfer.id)
+  const { transfer } = await environment.transfers.clone('source', { id: 'again', name: 'Again' })
+  await environment.transfers.cancel('again', transfer.id)
   await tenants().activate('again')
-  const { data } = await world.transfers.list('again', { limit: 10 })
+  const { data } = await environment.transfers.list('again', { limit: 10 })
   expect(data.map(({ state }) => state)).toEqual(['pending', 'cancelled'])
-  await world.transfers.work(data[0]?.id ?? '', only)
-  expect(await world.notes('again')).toEqual(['first'])
+  await environment.transfers.work(data[0]?.id ?? '', only)
+  expect(await environment.notes('again')).toEqual(['first'])
 })
 
 test('a tenant that is deleted while it is moved has left maintenance, and comes back as it was', async () => {
   await install('gone')
-  const release = await latchImport(world.otherUrl, 't2_gone')
-  const { transfer } = await world.transfers.move('gone', { placement: 'other' })
-  const working = world.transfers.work(transfer.id, only)
+  const release = await latchImport(environment.otherUrl, 't2_gone')
+  const { transfer } = await environment.transfers.move('gone', { placement: 'other' })
+  const working = environment.transfers.work(transfer.id, only)
   await eventually(async () => expect((await tenants().get('gone')).maintenance).not.toBeNull())
   await tenants().delete('gone')
   await release()
@@ -137,12 +143,12 @@ test('a tenant that is deleted while it is moved has left maintenance, and comes
   expect(await published.until('gone', 'TenantExitedMaintenance')).toContain('TenantEnteredMaintenance')
   await tenants().restore('gone')
   expect(await tenants().get('gone')).toMatchObject({ status: 'active', maintenance: null, placement: 'main' })
-  expect(await world.notes('gone')).toEqual(['first'])
+  expect(await environment.notes('gone')).toEqual(['first'])
 })
 
 test('only what is there can be cancelled', async () => {
   await install('quiet')
   const unknown = '00000000-0000-7000-8000-000000000000'
-  await expect(world.transfers.cancel('quiet', unknown)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
-  await expect(world.transfers.cancel('nobody', unknown)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  await expect(environment.transfers.cancel('quiet', unknown)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+  await expect(environment.transfers.cancel('nobody', unknown)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
 })

@@ -14,17 +14,17 @@ import { eventually } from '../../testing/base/tenancy.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import { toLocation } from '../registry/registry.ts'
 import type { Transfer } from './model/transfer.ts'
-import { idle, NOTES, openProcessesWorld, type ProcessesWorld, send } from './transfer-processes.fixture.ts'
+import { idle, NOTES, openProcessesEnvironment, type ProcessesEnvironment, send } from './transfer-processes.fixture.ts'
 
 const LOCK = 4_004
 
-let world: ProcessesWorld
+let environment: ProcessesEnvironment
 /** Of the test alone: what it does to the row of a transfer must not wait for its own lock. */
 let database: Database
 
 beforeAll(async () => {
-  world = await openProcessesWorld(inject('postgresUrl'))
-  database = new Database({ url: world.url }, createLogger({ level: 'silent' }))
+  environment = await openProcessesEnvironment(inject('postgresUrl'))
+  database = new Database({ url: environment.url }, createLogger({ level: 'silent' }))
   await database.sql(`
     create table pause_at (phase text);
     create function pause() returns trigger language plpgsql as $$ begin
@@ -37,25 +37,25 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await database?.close()
-  await world?.end()
+  await environment?.end()
 })
 
-const api = () => world.tenancy.tenants
+const api = () => environment.tenancy.tenants
 
 type Kind = Transfer['kind']
 
 /** Begins one of a kind; whatever it needs has been done before. */
 const BEGIN: Readonly<Record<Kind, (id: string) => Promise<{ tenantId: string; id: string }>>> = {
-  backup: (id) => world.transfers.backups.create(id),
-  restore: async (id) => (await world.transfers.backups.restore(id, { backupId: await backedUp(id) })).transfer,
+  backup: (id) => environment.transfers.backups.create(id),
+  restore: async (id) => (await environment.transfers.backups.restore(id, { backupId: await backedUp(id) })).transfer,
   rehearsal: async (id) =>
-    (await world.transfers.backups.restore(id, { backupId: await backedUp(id), rehearse: true })).transfer,
-  clone: async (id) => (await world.transfers.clone(id, { id: `${id}-copy`, name: 'A copy' })).transfer,
-  move: async (id) => (await world.transfers.move(id, { placement: 'other' })).transfer,
+    (await environment.transfers.backups.restore(id, { backupId: await backedUp(id), rehearse: true })).transfer,
+  clone: async (id) => (await environment.transfers.clone(id, { id: `${id}-copy`, name: 'A copy' })).transfer,
+  move: async (id) => (await environment.transfers.move(id, { placement: 'other' })).transfer,
   undo: async (id) => {
-    const { transfer } = await world.transfers.move(id, { placement: 'other' })
-    await world.transfers.work(transfer.id, idle)
-    return (await world.transfers.move(id, { undo: true })).transfer
+    const { transfer } = await environment.transfers.move(id, { placement: 'other' })
+    await environment.transfers.work(transfer.id, idle)
+    return (await environment.transfers.move(id, { undo: true })).transfer
   },
 }
 
@@ -72,8 +72,8 @@ const textsIn = (driver: IsolationDriver, location: StorageLocation): Promise<st
   )
 
 async function backedUp(id: string): Promise<string> {
-  const backup = await world.transfers.backups.create(id)
-  await world.transfers.work(backup.id, idle)
+  const backup = await environment.transfers.backups.create(id)
+  await environment.transfers.work(backup.id, idle)
   return backup.id
 }
 
@@ -112,14 +112,14 @@ describe('a killed process', () => {
     'leaves a $kind on $isolation, interrupted while $phase, to the next process',
     async ({ isolation, kind, phase }) => {
       const id = `${kind}-${phase}-${isolation.slice(0, 3)}`
-      await world.install(id, isolation)
+      await environment.install(id, isolation)
       const started = await BEGIN[kind](id)
       await killedAt(phase, started.id)
 
       // Everything is as before: what was there is there, and nothing that is half done is told as done.
-      const before = (await world.transfers.get(started.tenantId, started.id)).state
+      const before = (await environment.transfers.get(started.tenantId, started.id)).state
       expect(before).toBe('running')
-      const backups = await world.transfers.backups.list(id, { limit: 50 })
+      const backups = await environment.transfers.backups.list(id, { limit: 50 })
       for (const one of backups.data) expect(one.state === 'completed').toBe(one.sizeBytes !== null)
       if (kind === 'move' || kind === 'undo') {
         // Kept out until the next attempt, with everything where it was.
@@ -131,24 +131,24 @@ describe('a killed process', () => {
           expect(await driver.isFenced(source)).toBe(true)
         }
       } else if (phase !== 'done') {
-        expect(await world.notes(id)).toEqual(NOTES) // at `done` the next attempt begins with what was entered
+        expect(await environment.notes(id)).toEqual(NOTES) // at `done` the next attempt begins with what was entered
       }
 
       // Its lease runs out, and another process does it from the beginning.
       await database.sql(`update multitenancy.transfers set lease_until = now() - interval '1 hour' where id = $1`, [
         started.id,
       ])
-      await world.transfers.work(started.id, idle)
-      expect(await world.transfers.get(started.tenantId, started.id)).toMatchObject({
+      await environment.transfers.work(started.id, idle)
+      expect(await environment.transfers.get(started.tenantId, started.id)).toMatchObject({
         state: 'completed',
         failure: null,
         attempts: 2,
       })
-      expect(await world.notes(id)).toEqual(NOTES)
-      if (kind === 'clone') expect(await world.notes(`${id}-copy`)).toEqual(NOTES)
+      expect(await environment.notes(id)).toEqual(NOTES)
+      if (kind === 'clone') expect(await environment.notes(`${id}-copy`)).toEqual(NOTES)
       expect(await api().get(id)).toMatchObject({ status: 'active', maintenance: null })
 
-      await world.transfers.recover()
+      await environment.transfers.recover()
       const { rows: left } = await database.sql(`select from multitenancy.storage_locations where state <> 'former'`)
       expect(left).toEqual([])
       for (const driver of api().storage.drivers) {
@@ -156,14 +156,14 @@ describe('a killed process', () => {
           expect(await api().reconciliation.mismatches(driver, placement)).toEqual([])
       }
       const kept = await database.sql(`select archive from multitenancy.backups where archive is not null`)
-      expect((await world.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())
+      expect((await environment.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())
     },
   )
 })
 
 /** Lets a process carry out the transfer, and kills it where it says that it begins with this phase. */
 async function killedAt(phase: string, transferId: string): Promise<void> {
-  const child = await world.start()
+  const child = await environment.start()
   const holder = new AbortController()
   const held = Promise.withResolvers<void>()
   const holding = database.session(async (client) => {

@@ -1,6 +1,6 @@
 /** Two placements with a fake clock, and transfers whose workers are the tests. */
 import { afterAll, beforeAll, inject } from 'vitest'
-import { openWorld, type World } from '../../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import { fakeClock } from '../../testing/base/clock.ts'
 import { Attempt } from './execution/lease.ts'
 
@@ -15,27 +15,27 @@ export const only = { isLast: true, signal: new AbortController().signal }
 /** For one file. */
 export function useRecovery() {
   const clock = fakeClock()
-  let world: World
+  let environment: TestEnvironment
   beforeAll(async () => {
-    world = await openWorld(inject('postgresUrl'), {
+    environment = await openTestEnvironment(inject('postgresUrl'), {
       role: 'api',
       clock,
       plans: HOURLY_BACKUPS,
     })
   })
-  afterAll(() => world?.end())
+  afterAll(() => environment?.end())
 
-  const sql = (text: string, values: unknown[] = []) => world.tenancy.kernel.database.sql(text, values)
+  const sql = (text: string, values: unknown[] = []) => environment.tenancy.kernel.database.sql(text, values)
 
   return {
     clock,
-    get world() {
-      return world
+    get environment() {
+      return environment
     },
     sql,
     async install(id: string, metadata = {}): Promise<void> {
-      await world.tenancy.tenants.create({ id, name: id, metadata })
-      await world.tenancy.tenants.installation.install(id, only)
+      await environment.tenancy.tenants.create({ id, name: id, metadata })
+      await environment.tenancy.tenants.installation.install(id, only)
     },
     /** Ends the lease of a transfer, so many seconds ago. */
     withoutHeartbeatFor: (id: string, seconds: number) =>
@@ -44,7 +44,7 @@ export function useRecovery() {
         seconds,
       ]),
     async claim(id: string, leaseMs = 60_000): Promise<Attempt> {
-      const attempt = await Attempt.claim(world.tenancy.kernel, id, { leaseMs, signal: only.signal })
+      const attempt = await Attempt.claim(environment.tenancy.kernel, id, { leaseMs, signal: only.signal })
       if (!attempt) throw new Error('it could not be claimed')
       return attempt
     },

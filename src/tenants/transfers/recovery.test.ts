@@ -30,29 +30,29 @@ const nowhere = async (transferId: string, work: () => Promise<void>) => {
 describe('an attempt', () => {
   test('is one at a time, and ended by whoever takes its place once its lease has run out', async () => {
     await install('leased')
-    const { id } = await here.world.transfers.backups.create('leased')
+    const { id } = await here.environment.transfers.backups.create('leased')
     const first = await claim(id)
-    expect(await Attempt.claim(here.world.tenancy.kernel, id, { signal: only.signal })).toBeUndefined()
-    await here.world.transfers.work(id, only) // nothing: somebody is at work on it
-    expect(await here.world.transfers.get('leased', id)).toMatchObject({ state: 'running', attempts: 1 })
+    expect(await Attempt.claim(here.environment.tenancy.kernel, id, { signal: only.signal })).toBeUndefined()
+    await here.environment.transfers.work(id, only) // nothing: somebody is at work on it
+    expect(await here.environment.transfers.get('leased', id)).toMatchObject({ state: 'running', attempts: 1 })
 
     await withoutHeartbeatFor(id, 1)
     const second = await claim(id)
     await expect(first.phase('writing')).rejects.toThrow('no longer')
     expect(first.signal.aborted).toBe(true)
-    const { database } = here.world.tenancy.kernel
+    const { database } = here.environment.tenancy.kernel
     await expect(database.transaction(() => first.hold())).rejects.toThrow('no longer')
     await database.transaction(() => second.hold())
     first.close()
     second.close()
     await second.release()
-    await here.world.transfers.work(id, only)
-    expect(await here.world.transfers.get('leased', id)).toMatchObject({ state: 'completed', attempts: 3 })
+    await here.environment.transfers.work(id, only)
+    expect(await here.environment.transfers.get('leased', id)).toMatchObject({ state: 'completed', attempts: 3 })
   })
 
   test('keeps its lease as long as it lives', async () => {
     await install('living')
-    const { id } = await here.world.transfers.backups.create('living')
+    const { id } = await here.environment.transfers.backups.create('living')
     const attempt = await claim(id, 500)
     const leaseOf = async () =>
       (await sql('select lease_until from multitenancy.transfers where id = $1', [id])).rows[0]
@@ -60,39 +60,54 @@ describe('an attempt', () => {
     await eventually(async () => expect((await leaseOf()).lease_until.getTime()).toBeGreaterThan(first.getTime()))
     attempt.close()
     await attempt.release()
-    await here.world.transfers.work(id, only)
+    await here.environment.transfers.work(id, only)
   })
 
   test('that is told to stop is given back, with the tenant as it was, and done by the next one', async () => {
     await install('passing')
-    const { transfer } = await here.world.transfers.move('passing', { placement: 'other' })
+    const { transfer } = await here.environment.transfers.move('passing', { placement: 'other' })
     const stopping = new AbortController()
-    const release = await latchImport(here.world.otherUrl, 't2_passing')
-    const stopped = here.world.transfers.work(transfer.id, { isLast: true, signal: stopping.signal })
-    await eventually(async () => expect((await here.world.tenancy.tenants.get('passing')).maintenance).not.toBeNull())
-    await eventually(async () => expect((await here.world.transfers.get('passing', transfer.id)).phase).toBe('making'))
+    const release = await latchImport(here.environment.otherUrl, 't2_passing')
+    const stopped = here.environment.transfers.work(transfer.id, { isLast: true, signal: stopping.signal })
+    await eventually(async () =>
+      expect((await here.environment.tenancy.tenants.get('passing')).maintenance).not.toBeNull(),
+    )
+    await eventually(async () =>
+      expect((await here.environment.transfers.get('passing', transfer.id)).phase).toBe('making'),
+    )
     stopping.abort(new Error('the worker stops'))
     await release()
     await expect(stopped).rejects.toThrow('the worker stops')
-    expect(await here.world.transfers.get('passing', transfer.id)).toMatchObject({ state: 'pending', attempts: 1 })
-    expect(await here.world.tenancy.tenants.get('passing')).toMatchObject({ placement: 'main', maintenance: null })
-    expect(await here.world.notes('passing')).toEqual([])
-    await here.world.transfers.work(transfer.id, only)
-    expect(await here.world.transfers.get('passing', transfer.id)).toMatchObject({ state: 'completed', attempts: 2 })
+    expect(await here.environment.transfers.get('passing', transfer.id)).toMatchObject({
+      state: 'pending',
+      attempts: 1,
+    })
+    expect(await here.environment.tenancy.tenants.get('passing')).toMatchObject({
+      placement: 'main',
+      maintenance: null,
+    })
+    expect(await here.environment.notes('passing')).toEqual([])
+    await here.environment.transfers.work(transfer.id, only)
+    expect(await here.environment.transfers.get('passing', transfer.id)).toMatchObject({
+      state: 'completed',
+      attempts: 2,
+    })
   })
 
   test('that has lost its transfer leaves alone what the next one makes', async () => {
     await install('zombie')
-    const { transfer } = await here.world.transfers.move('zombie', { placement: 'other' })
-    const releaseFirst = await latchImport(here.world.otherUrl, 't2_zombie')
-    const first = here.world.transfers.work(transfer.id, only)
-    await eventually(async () => expect((await here.world.transfers.get('zombie', transfer.id)).phase).toBe('making'))
+    const { transfer } = await here.environment.transfers.move('zombie', { placement: 'other' })
+    const releaseFirst = await latchImport(here.environment.otherUrl, 't2_zombie')
+    const first = here.environment.transfers.work(transfer.id, only)
+    await eventually(async () =>
+      expect((await here.environment.transfers.get('zombie', transfer.id)).phase).toBe('making'),
+    )
     await withoutHeartbeatFor(transfer.id, 1)
     const second = await claim(transfer.id)
     const stagedStorage = new StagedStorage(
-      here.world.tenancy.kernel,
-      here.world.tenancy.tenants.storage,
-      here.world.tenancy.tenants.lostPlacements,
+      here.environment.tenancy.kernel,
+      here.environment.tenancy.tenants.storage,
+      here.environment.tenancy.tenants.lostPlacements,
     )
     const { locator } = await stagedStorage.begin(second)
     await releaseFirst()
@@ -103,8 +118,8 @@ describe('an attempt', () => {
     expect(rows).toContainEqual({ locator, state: 'making' })
     second.close()
     await second.release()
-    await here.world.transfers.work(transfer.id, only)
-    expect(await here.world.transfers.get('zombie', transfer.id)).toMatchObject({ state: 'completed' })
+    await here.environment.transfers.work(transfer.id, only)
+    expect(await here.environment.transfers.get('zombie', transfer.id)).toMatchObject({ state: 'completed' })
   })
 
   test.each([
@@ -113,9 +128,9 @@ describe('an attempt', () => {
   ])('makes nothing once its place was given up, however late it comes: a clone %s', async (name, data) => {
     const id = name.replaceAll(' ', '-')
     await install(id)
-    const { transfer } = await here.world.transfers.clone(id, { id: `${id}-copy`, name: 'Copy', data })
-    const release = await latchImport(here.world.url, `t1_${id}-copy`)
-    const late = here.world.transfers.work(transfer.id, only)
+    const { transfer } = await here.environment.transfers.clone(id, { id: `${id}-copy`, name: 'Copy', data })
+    const release = await latchImport(here.environment.url, `t1_${id}-copy`)
+    const late = here.environment.transfers.work(transfer.id, only)
     await eventually(async () => expect(await waitingFor(`t1_${id}-copy`)).toBe(1))
     const given = await sql(
       `update multitenancy.storage_locations set state = 'abandoned' where transfer_id = $1 returning locator`,
@@ -131,27 +146,30 @@ describe('an attempt', () => {
 
   test('that fails for good leaves the tenant as it was, and says so', async () => {
     await install('failing')
-    const { transfer } = await here.world.transfers.move('failing', { placement: 'other' })
-    await nowhere(transfer.id, () => here.world.transfers.work(transfer.id, only))
-    expect(await here.world.transfers.get('failing', transfer.id)).toMatchObject({
+    const { transfer } = await here.environment.transfers.move('failing', { placement: 'other' })
+    await nowhere(transfer.id, () => here.environment.transfers.work(transfer.id, only))
+    expect(await here.environment.transfers.get('failing', transfer.id)).toMatchObject({
       state: 'failed',
       failure: { code: 'E_DEPENDENCY_UNAVAILABLE' },
     })
-    expect(await here.world.tenancy.tenants.get('failing')).toMatchObject({ placement: 'main', maintenance: null })
-    expect(await here.world.notes('failing')).toEqual([])
+    expect(await here.environment.tenancy.tenants.get('failing')).toMatchObject({
+      placement: 'main',
+      maintenance: null,
+    })
+    expect(await here.environment.notes('failing')).toEqual([])
   })
 })
 
 describe('what was lost', () => {
   test('is sent again, at most ten times, and then given up', async () => {
     await install('lost')
-    const { jobs } = here.world.tenancy.kernel
-    const { transfer } = await here.world.transfers.move('lost', { placement: 'other' })
+    const { jobs } = here.environment.tenancy.kernel
+    const { transfer } = await here.environment.transfers.move('lost', { placement: 'other' })
     await jobs.cancel(JOBS.move, transfer.id)
-    await here.world.transfers.recover()
+    await here.environment.transfers.recover()
     expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(false) // its job may only be late
     await withoutHeartbeatFor(transfer.id, 3_600)
-    await here.world.transfers.recover()
+    await here.environment.transfers.recover()
     expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(true)
 
     await jobs.cancel(JOBS.move, transfer.id)
@@ -159,17 +177,17 @@ describe('what was lost', () => {
     killed.close()
     await sql('update multitenancy.transfers set attempts = 10 where id = $1', [transfer.id])
     await withoutHeartbeatFor(transfer.id, 3_600)
-    await here.world.transfers.recover()
-    expect(await here.world.transfers.get('lost', transfer.id)).toMatchObject({
+    await here.environment.transfers.recover()
+    expect(await here.environment.transfers.get('lost', transfer.id)).toMatchObject({
       state: 'failed',
       failure: { code: 'E_TRANSFER_LOST' },
     })
-    expect(await here.world.notes('lost')).toEqual([])
+    expect(await here.environment.notes('lost')).toEqual([])
   })
 
   test('has its turn however many others wait for theirs', async () => {
     await install('crowded')
-    const { transfer } = await here.world.transfers.move('crowded', { placement: 'other' })
+    const { transfer } = await here.environment.transfers.move('crowded', { placement: 'other' })
     const { rows } = await sql(
       `with tenant as (
          insert into multitenancy.tenants (id, name, status, metadata, domains, isolation, placement, locator, created_at, updated_at)
@@ -182,11 +200,11 @@ describe('what was lost', () => {
        select id, 'backup', tenant_id, id, 'schema-pg', 'main', '2000-01-01Z', now() - interval '1 day' from backup
        returning id, tenant_id as "tenantId"`,
     )
-    const { jobs } = here.world.tenancy.kernel
+    const { jobs } = here.environment.tenancy.kernel
     await Promise.all(rows.map(({ id, tenantId }) => jobs.send(JOBS.backup, { transferId: id }, { tenantId, key: id })))
     await jobs.cancel(JOBS.move, transfer.id)
     await withoutHeartbeatFor(transfer.id, 120)
-    for (const _ of ['the first minute', 'the second']) await here.world.transfers.recover()
+    for (const _ of ['the first minute', 'the second']) await here.environment.transfers.recover()
     expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(true)
     await Promise.all(rows.map(({ id }) => jobs.cancel(JOBS.backup, id)))
     await sql(`delete from multitenancy.transfers where tenant_id like 'crowd-%'`)
@@ -196,33 +214,35 @@ describe('what was lost', () => {
 
   test('of a clone is a tenant that failed, and is cloned again when it is activated', async () => {
     await install('origin')
-    const { transfer, tenant } = await here.world.transfers.clone('origin', { id: 'orphan', name: 'Orphan' })
-    await nowhere(transfer.id, () => here.world.transfers.work(transfer.id, only))
-    expect(await here.world.tenancy.tenants.get(tenant.id)).toMatchObject({
+    const { transfer, tenant } = await here.environment.transfers.clone('origin', { id: 'orphan', name: 'Orphan' })
+    await nowhere(transfer.id, () => here.environment.transfers.work(transfer.id, only))
+    expect(await here.environment.tenancy.tenants.get(tenant.id)).toMatchObject({
       status: 'failed',
       failure: { code: 'E_DEPENDENCY_UNAVAILABLE' },
     })
-    const { db } = await here.world.tenancy.tenant('origin')
+    const { db } = await here.environment.tenancy.tenant('origin')
     await db.insertInto('notes').values({ text: 'meanwhile' }).execute()
-    await here.world.tenancy.tenants.activate(tenant.id)
-    const [again] = (await here.world.transfers.list(tenant.id, { limit: 1 })).data
-    await here.world.transfers.work(again?.id ?? '', only)
-    expect(await here.world.tenancy.tenants.get(tenant.id)).toMatchObject({ status: 'active', failure: null })
-    expect(await here.world.notes(tenant.id)).toEqual(['meanwhile'])
+    await here.environment.tenancy.tenants.activate(tenant.id)
+    const [again] = (await here.environment.transfers.list(tenant.id, { limit: 1 })).data
+    await here.environment.transfers.work(again?.id ?? '', only)
+    expect(await here.environment.tenancy.tenants.get(tenant.id)).toMatchObject({ status: 'active', failure: null })
+    expect(await here.environment.notes(tenant.id)).toEqual(['meanwhile'])
   })
 
   test('storage past its time is dropped, and cannot be gone back to', async () => {
     await install('past')
-    const { transfer } = await here.world.transfers.move('past', { isolation: 'database-pg' })
-    await here.world.transfers.work(transfer.id, only)
-    await here.world.transfers.recover()
+    const { transfer } = await here.environment.transfers.move('past', { isolation: 'database-pg' })
+    await here.environment.transfers.work(transfer.id, only)
+    await here.environment.transfers.recover()
     const former = () => sql(`select locator from multitenancy.storage_locations where tenant_id = 'past'`)
     expect((await former()).rows).toEqual([{ locator: 't1_past' }])
     clock.advance(31 * 86_400_000)
-    await here.world.transfers.recover()
+    await here.environment.transfers.recover()
     expect((await former()).rows).toEqual([])
-    const stored = await here.world.tenancy.tenants.storage.driver('schema-pg').inventory?.('main')
+    const stored = await here.environment.tenancy.tenants.storage.driver('schema-pg').inventory?.('main')
     expect(stored?.map(({ locator }) => locator)).not.toContain('t1_past')
-    await expect(here.world.transfers.move('past', { undo: true })).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
+    await expect(here.environment.transfers.move('past', { undo: true })).rejects.toMatchObject({
+      code: 'E_TENANT_STATE',
+    })
   })
 })

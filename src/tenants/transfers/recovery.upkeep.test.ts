@@ -11,95 +11,95 @@ describe('by themselves', () => {
   beforeAll(() => install('regular', { plan: 'pro' }))
   beforeEach(async () => {
     await sql(`delete from multitenancy.transfers; delete from multitenancy.backups`)
-    await rm(join(here.world.archives, 'regular'), { recursive: true, force: true })
+    await rm(join(here.environment.archives, 'regular'), { recursive: true, force: true })
   })
   const steps = async () =>
-    (await Array.fromAsync(here.world.transfers.due())).filter(({ tenantId }) => tenantId === 'regular')
+    (await Array.fromAsync(here.environment.transfers.due())).filter(({ tenantId }) => tenantId === 'regular')
   const backUp = async () => {
-    await here.world.transfers.runDue()
-    const [{ id = '' } = {}] = (await here.world.transfers.backups.list('regular', { limit: 1 })).data
-    await here.world.transfers.work(id, only)
+    await here.environment.transfers.runDue()
+    const [{ id = '' } = {}] = (await here.environment.transfers.backups.list('regular', { limit: 1 })).data
+    await here.environment.transfers.work(id, only)
     return id
   }
 
   test('backups are made when the plan says, and the oldest go; those that were asked for stay', async () => {
     await install('spared')
-    const asked = await here.world.transfers.backups.create('regular', { note: 'by hand' })
-    await here.world.transfers.work(asked.id, only)
+    const asked = await here.environment.transfers.backups.create('regular', { note: 'by hand' })
+    await here.environment.transfers.work(asked.id, only)
     expect(await steps()).toMatchObject([{ tenantId: 'regular', what: 'make', backupId: null }])
     const first = await backUp()
     expect(await steps()).toEqual([])
     clock.advance(3_600_000)
     const second = await backUp()
     expect(await steps()).toMatchObject([{ tenantId: 'regular', what: 'remove', backupId: first }])
-    await here.world.transfers.runDue()
-    const kept = (await here.world.transfers.backups.list('regular', { limit: 50 })).data
+    await here.environment.transfers.runDue()
+    const kept = (await here.environment.transfers.backups.list('regular', { limit: 50 })).data
     expect(kept.map(({ id, isScheduled }) => [id, isScheduled])).toEqual([
       [second, true],
       [asked.id, false],
     ])
-    expect((await here.world.files()).filter((file) => file.startsWith('regular/'))).toHaveLength(2)
-    expect((await here.world.transfers.backups.list('spared', { limit: 50 })).data).toEqual([])
+    expect((await here.environment.files()).filter((file) => file.startsWith('regular/'))).toHaveLength(2)
+    expect((await here.environment.transfers.backups.list('spared', { limit: 50 })).data).toEqual([])
   })
 
   test('asked for by ten processes at once, one is made', async () => {
-    await Promise.all(Array.from({ length: 10 }, () => here.world.transfers.runDue()))
-    expect((await here.world.transfers.backups.list('regular', { limit: 50 })).data).toHaveLength(1)
+    await Promise.all(Array.from({ length: 10 }, () => here.environment.transfers.runDue()))
+    expect((await here.environment.transfers.backups.list('regular', { limit: 50 })).data).toHaveLength(1)
   })
 
   test('seen to be due by two processes, one is made, also when the other comes when it is complete', async () => {
     const [seen, ...more] = await steps()
     expect(more).toEqual([])
     if (!seen) throw new Error('nothing is due')
-    const id = await here.world.transfers.runDueStep(seen)
+    const id = await here.environment.transfers.runDueStep(seen)
     expect(id).toBeTypeOf('string')
-    await here.world.transfers.work(String(id), only)
-    expect(await here.world.transfers.runDueStep(seen)).toBeUndefined()
-    expect((await here.world.transfers.backups.list('regular', { limit: 50 })).data).toHaveLength(1)
+    await here.environment.transfers.work(String(id), only)
+    expect(await here.environment.transfers.runDueStep(seen)).toBeUndefined()
+    expect((await here.environment.transfers.backups.list('regular', { limit: 50 })).data).toHaveLength(1)
   })
 })
 
 test('transfers that ended long ago are forgotten, but for those of backups that are there', async () => {
   await install('old')
-  const backup = await here.world.transfers.backups.create('old')
-  await here.world.transfers.work(backup.id, only)
-  const { transfer } = await here.world.transfers.backups.restore('old', { backupId: backup.id })
-  await here.world.transfers.work(transfer.id, only)
-  const there = async () => (await here.world.transfers.list('old', { limit: 9 })).data.map(({ kind }) => kind)
+  const backup = await here.environment.transfers.backups.create('old')
+  await here.environment.transfers.work(backup.id, only)
+  const { transfer } = await here.environment.transfers.backups.restore('old', { backupId: backup.id })
+  await here.environment.transfers.work(transfer.id, only)
+  const there = async () => (await here.environment.transfers.list('old', { limit: 9 })).data.map(({ kind }) => kind)
   const ended = (days: number) =>
     sql(`update multitenancy.transfers set finished_at = now() - $1 * interval '1 day' where tenant_id = 'old'`, [days])
   await ended(89)
-  await here.world.transfers.recover()
+  await here.environment.transfers.recover()
   expect(await there()).toEqual(['restore', 'backup'])
-  await here.world.transfers.backups.delete('old', backup.id)
+  await here.environment.transfers.backups.delete('old', backup.id)
   expect(await there()).toEqual(['restore', 'backup']) // what was done stays known
-  const kept = await here.world.transfers.backups.create('old')
-  await here.world.transfers.work(kept.id, only)
+  const kept = await here.environment.transfers.backups.create('old')
+  await here.environment.transfers.work(kept.id, only)
   await ended(91)
-  await here.world.transfers.recover()
+  await here.environment.transfers.recover()
   expect(await there()).toEqual(['backup'])
-  expect(await here.world.transfers.backups.get('old', kept.id)).toMatchObject({ state: 'completed' })
+  expect(await here.environment.transfers.backups.get('old', kept.id)).toMatchObject({ state: 'completed' })
 })
 
 describe('the doctor', () => {
   const findings = async () =>
-    (await here.world.tenancy.doctor.examine()).checks.filter(({ name }) =>
+    (await here.environment.tenancy.doctor.examine()).checks.filter(({ name }) =>
       ['transfers', 'backups', 'storage'].includes(name),
     )
 
   test('tells of what is stuck, missed and left behind, and puts right what is ours', async () => {
     await sql(`delete from multitenancy.transfers; delete from multitenancy.backups`)
-    await here.world.tenancy.doctor.fix({ approve: async () => true }) // what earlier tests have left
+    await here.environment.tenancy.doctor.fix({ approve: async () => true }) // what earlier tests have left
     await install('sick', { plan: 'pro' })
-    const backup = await here.world.transfers.backups.create('sick')
+    const backup = await here.environment.transfers.backups.create('sick')
     const killed = await claim(backup.id)
     killed.close()
     await withoutHeartbeatFor(backup.id, 3_600)
     clock.advance(3 * 3_600_000)
-    await mkdir(join(here.world.archives, 'sick'), { recursive: true })
-    await writeFile(join(here.world.archives, 'sick', `${backup.id}.7.tar.gz`), 'an attempt that was given up')
+    await mkdir(join(here.environment.archives, 'sick'), { recursive: true })
+    await writeFile(join(here.environment.archives, 'sick', `${backup.id}.7.tar.gz`), 'an attempt that was given up')
     await writeFile(
-      join(here.world.archives, 'sick', '0198f0a4-0000-7000-8000-000000000001.1.tar.gz'),
+      join(here.environment.archives, 'sick', '0198f0a4-0000-7000-8000-000000000001.1.tar.gz'),
       'from elsewhere',
     )
     await sql(
@@ -116,30 +116,30 @@ describe('the doctor', () => {
       'storage.abandoned',
       'transfers.stuck',
     ])
-    await here.world.tenancy.doctor.fix({ approve: async () => true })
+    await here.environment.tenancy.doctor.fix({ approve: async () => true })
     expect((await codes()).sort()).toEqual(['backups.stale', 'backups.unknown-file', 'transfers.stuck'])
-    expect((await here.world.files()).filter((file) => file.startsWith('sick/'))).toHaveLength(1)
+    expect((await here.environment.files()).filter((file) => file.startsWith('sick/'))).toHaveLength(1)
     const { rows } = await sql(`select from pg_namespace where nspname = 't7_sick'`)
     expect(rows).toEqual([])
   })
 
   test('tells that archives cannot be reached: the place is no more what it was, or not configured', async () => {
-    const backups = async (tenancy = here.world.tenancy) =>
+    const backups = async (tenancy = here.environment.tenancy) =>
       (await tenancy.doctor.examine()).checks.filter(({ name }) => name === 'backups').map(({ code }) => code)
     await install('cut-off')
-    await here.world.transfers.work((await here.world.transfers.backups.create('cut-off')).id, only)
-    const aside = `${here.world.archives}.aside`
-    await rename(here.world.archives, aside)
-    await writeFile(here.world.archives, 'a file')
+    await here.environment.transfers.work((await here.environment.transfers.backups.create('cut-off')).id, only)
+    const aside = `${here.environment.archives}.aside`
+    await rename(here.environment.archives, aside)
+    await writeFile(here.environment.archives, 'a file')
     expect(await backups()).toContain('backups.unreachable')
-    await rm(here.world.archives)
-    await mkdir(here.world.archives)
+    await rm(here.environment.archives)
+    await mkdir(here.environment.archives)
     expect(await backups()).toContain('backups.missing-file')
-    await rm(here.world.archives, { recursive: true })
-    await rename(aside, here.world.archives)
+    await rm(here.environment.archives, { recursive: true })
+    await rename(aside, here.environment.archives)
     expect(await backups()).not.toContain('backups.missing-file')
     expect(await backups()).not.toContain('backups.unreachable')
-    const other = await here.world.open({ backups: undefined })
+    const other = await here.environment.open({ backups: undefined })
     expect(await backups(other)).toContain('backups.not-configured')
     expect(await backups()).not.toContain('backups.not-configured')
   })

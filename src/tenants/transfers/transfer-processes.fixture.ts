@@ -1,6 +1,6 @@
 /** Two placements without workers: processes that a test starts carry out the transfers, or write notes. */
 import { type Child, startChild } from '../../../test/support/child.ts'
-import { openWorld } from '../../../test/support/two-servers.ts'
+import { openTestEnvironment } from '../../../test/support/two-servers.ts'
 import { migrationsOf } from './kinds/grown.fixture.ts'
 import type { ProcessCommand, ProcessOptions } from './transfer-process.fixture.ts'
 
@@ -8,19 +8,23 @@ const PROGRAM = new URL('./transfer-process.fixture.ts', import.meta.url)
 export const NOTES = Array.from({ length: 20 }, (_, index) => `note ${index}`)
 export const idle = { isLast: true, signal: new AbortController().signal }
 
-export type ProcessesWorld = Awaited<ReturnType<typeof openProcessesWorld>>
+export type ProcessesEnvironment = Awaited<ReturnType<typeof openProcessesEnvironment>>
 
-export async function openProcessesWorld(serverUrl: string) {
-  const world = await openWorld(serverUrl, { role: 'api', migrations: migrationsOf('all') })
-  const options: ProcessOptions = { url: world.url, otherUrl: world.otherUrl, archives: world.archives }
+export async function openProcessesEnvironment(serverUrl: string) {
+  const environment = await openTestEnvironment(serverUrl, { role: 'api', migrations: migrationsOf('all') })
+  const options: ProcessOptions = {
+    url: environment.url,
+    otherUrl: environment.otherUrl,
+    archives: environment.archives,
+  }
   return {
-    ...world,
+    ...environment,
     start: () => startChild(PROGRAM, options),
     /** Makes a tenant with the notes. */
     async install(id: string, isolation: string): Promise<void> {
-      await world.tenancy.tenants.create({ id, name: id, isolation })
-      await world.tenancy.tenants.installation.install(id, idle)
-      const { db } = await world.tenancy.tenant(id)
+      await environment.tenancy.tenants.create({ id, name: id, isolation })
+      await environment.tenancy.tenants.installation.install(id, idle)
+      const { db } = await environment.tenancy.tenant(id)
       await db
         .insertInto('notes')
         .values(NOTES.map((text) => ({ text })))

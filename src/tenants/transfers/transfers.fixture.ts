@@ -1,20 +1,20 @@
 /** What a host may do with a tenant by transfers, for tests on one isolation driver each. */
 import { afterAll, beforeAll, expect, inject } from 'vitest'
 import { recorded } from '../../../test/support/recorded.ts'
-import { openWorld, type World } from '../../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 
 /** For one file. */
 export function useTransfers() {
-  let world: World
+  let environment: TestEnvironment
   let checks: ReturnType<typeof transferChecks>
   beforeAll(async () => {
-    world = await openWorld(inject('postgresUrl'))
-    checks = transferChecks(world)
+    environment = await openTestEnvironment(inject('postgresUrl'))
+    checks = transferChecks(environment)
   })
-  afterAll(() => world?.end())
+  afterAll(() => environment?.end())
   return {
-    get world() {
-      return world
+    get environment() {
+      return environment
     },
     get checks() {
       return checks
@@ -22,22 +22,22 @@ export function useTransfers() {
   }
 }
 
-function transferChecks(world: World) {
-  const published = recorded(world.tenancy)
+function transferChecks(environment: TestEnvironment) {
+  const published = recorded(environment.tenancy)
   const name = (what: string, isolation: string) => `${what}-${isolation.slice(0, 3)}`
   const rowOf = async (id: string) =>
-    (await world.tenancy.kernel.database.sql('select * from multitenancy.tenants where id = $1', [id])).rows[0]
+    (await environment.tenancy.kernel.database.sql('select * from multitenancy.tenants where id = $1', [id])).rows[0]
   const placesOf = async (id: string) =>
     (
-      await world.tenancy.kernel.database.sql(
+      await environment.tenancy.kernel.database.sql(
         'select state, locator from multitenancy.storage_locations where tenant_id = $1',
         [id],
       )
     ).rows
   const backedUp = async (id: string) => {
-    const backup = await world.transfers.backups.create(id)
-    await world.done(backup)
-    return world.transfers.backups.get(id, backup.id)
+    const backup = await environment.transfers.backups.create(id)
+    await environment.done(backup)
+    return environment.transfers.backups.get(id, backup.id)
   }
 
   return {
@@ -47,7 +47,7 @@ function transferChecks(world: World) {
 
     async restoresBackup(isolation: string): Promise<void> {
       const id = name('backup', isolation)
-      const { db } = await world.tenant(id, { isolation })
+      const { db } = await environment.tenant(id, { isolation })
       const backup = await backedUp(id)
       expect(backup).toMatchObject({
         tenantId: id,
@@ -65,13 +65,13 @@ function transferChecks(world: World) {
       await db.insertInto('notes').values({ text: 'later' }).execute()
 
       const before = await rowOf(id)
-      const started = await world.transfers.backups.restore(id, { backupId: backup.id })
+      const started = await environment.transfers.backups.restore(id, { backupId: backup.id })
       expect(started).toMatchObject({ backup: { id: backup.id }, transfer: { kind: 'restore', state: 'pending' } })
-      expect(await world.done(started)).toMatchObject({ phase: 'done', progress: { rows: 2 } })
+      expect(await environment.done(started)).toMatchObject({ phase: 'done', progress: { rows: 2 } })
 
-      expect(await world.notes(id)).toEqual(['first', 'second'])
+      expect(await environment.notes(id)).toEqual(['first', 'second'])
       await db.insertInto('notes').values({ text: 'after' }).execute() // a handle from before, and the sequence goes on
-      expect(await world.notes(id)).toEqual(['first', 'second', 'after'])
+      expect(await environment.notes(id)).toEqual(['first', 'second', 'after'])
       const after = await rowOf(id)
       expect(after).toMatchObject({
         isolation,
@@ -88,20 +88,23 @@ function transferChecks(world: World) {
 
     async clonesWithRows(isolation: string): Promise<void> {
       const [id, copy] = [name('clone', isolation), name('cloned', isolation)]
-      const { db } = await world.tenant(id, { isolation })
-      await world.tenancy.tenants.update(id, { metadata: { plan: 'free', seats: 3 }, domains: [`${id}.example`] })
-      const started = await world.transfers.clone(id, { id: copy, name: 'A copy' })
+      const { db } = await environment.tenant(id, { isolation })
+      await environment.tenancy.tenants.update(id, { metadata: { plan: 'free', seats: 3 }, domains: [`${id}.example`] })
+      const started = await environment.transfers.clone(id, { id: copy, name: 'A copy' })
       expect(started.tenant).toMatchObject({ id: copy, status: 'provisioning', isolation, domains: [] })
-      await world.done(started)
-      expect(await world.tenancy.tenants.get(copy)).toMatchObject({
+      await environment.done(started)
+      expect(await environment.tenancy.tenants.get(copy)).toMatchObject({
         status: 'active',
         name: 'A copy',
         metadata: { plan: 'free', seats: 3 },
         domains: [],
       })
       await db.insertInto('notes').values({ text: 'only here' }).execute()
-      await (await world.tenancy.tenant(copy)).db.deleteFrom('notes').where('text', '=', 'first').execute()
-      expect([await world.notes(id), await world.notes(copy)]).toEqual([['first', 'second', 'only here'], ['second']])
+      await (await environment.tenancy.tenant(copy)).db.deleteFrom('notes').where('text', '=', 'first').execute()
+      expect([await environment.notes(id), await environment.notes(copy)]).toEqual([
+        ['first', 'second', 'only here'],
+        ['second'],
+      ])
       expect(await published.until(copy, 'TenantCloned')).toEqual([
         'tenants.clone',
         'TenantCreated',
@@ -115,69 +118,73 @@ function transferChecks(world: World) {
 
     async clonesWithoutRows(isolation: string): Promise<void> {
       const [id, copy] = [name('bare', isolation), name('bared', isolation)]
-      await world.tenant(id, { isolation })
-      await world.done(await world.transfers.clone(id, { id: copy, name: 'Empty', data: false }))
-      expect(await world.notes(copy)).toEqual([])
-      expect(await world.notes(id)).toEqual(['first', 'second'])
+      await environment.tenant(id, { isolation })
+      await environment.done(await environment.transfers.clone(id, { id: copy, name: 'Empty', data: false }))
+      expect(await environment.notes(copy)).toEqual([])
+      expect(await environment.notes(id)).toEqual(['first', 'second'])
     },
 
     async movesAndReturns(isolation: string, to: string, placement: string): Promise<void> {
       const id = name(`move-${to.slice(0, 3)}-${placement}`, isolation)
-      const { db } = await world.tenant(id, { isolation })
-      const started = await world.transfers.move(id, { isolation: to, placement })
-      await world.done(started)
-      expect(await world.tenancy.tenants.get(id)).toMatchObject({ isolation: to, placement, maintenance: null })
-      expect(await world.notes(id)).toEqual(['first', 'second'])
+      const { db } = await environment.tenant(id, { isolation })
+      const started = await environment.transfers.move(id, { isolation: to, placement })
+      await environment.done(started)
+      expect(await environment.tenancy.tenants.get(id)).toMatchObject({ isolation: to, placement, maintenance: null })
+      expect(await environment.notes(id)).toEqual(['first', 'second'])
       await db.insertInto('notes').values({ text: 'there' }).execute()
       expect(await published.until(id, 'TenantMoved')).toEqual(
         expect.arrayContaining(['TenantEnteredMaintenance', 'tenants.move', 'TenantExitedMaintenance', 'TenantMoved']),
       )
 
-      await world.done(await world.transfers.move(id, { undo: true }))
-      expect(await world.tenancy.tenants.get(id)).toMatchObject({ isolation, placement: 'main', maintenance: null })
-      expect(await world.notes(id)).toEqual(['first', 'second'])
+      await environment.done(await environment.transfers.move(id, { undo: true }))
+      expect(await environment.tenancy.tenants.get(id)).toMatchObject({
+        isolation,
+        placement: 'main',
+        maintenance: null,
+      })
+      expect(await environment.notes(id)).toEqual(['first', 'second'])
       await db.insertInto('notes').values({ text: 'here' }).execute()
       // What was written there is not lost: it can be returned to in the same way.
-      await world.done(await world.transfers.move(id, { undo: true }))
-      expect(await world.notes(id)).toEqual(['first', 'second', 'there'])
+      await environment.done(await environment.transfers.move(id, { undo: true }))
+      expect(await environment.notes(id)).toEqual(['first', 'second', 'there'])
     },
 
     async returnsFromRestore(isolation: string): Promise<void> {
       const id = name('return', isolation)
-      const { db } = await world.tenant(id, { isolation })
+      const { db } = await environment.tenant(id, { isolation })
       const backup = await backedUp(id)
       await db.insertInto('notes').values({ text: 'later' }).execute()
-      await world.done(await world.transfers.backups.restore(id, { backupId: backup.id }))
-      expect(await world.notes(id)).toEqual(['first', 'second'])
-      await world.done(await world.transfers.move(id, { undo: true }))
-      expect(await world.notes(id)).toEqual(['first', 'second', 'later'])
-      await world.done(await world.transfers.move(id, { undo: true }))
-      expect(await world.notes(id)).toEqual(['first', 'second'])
+      await environment.done(await environment.transfers.backups.restore(id, { backupId: backup.id }))
+      expect(await environment.notes(id)).toEqual(['first', 'second'])
+      await environment.done(await environment.transfers.move(id, { undo: true }))
+      expect(await environment.notes(id)).toEqual(['first', 'second', 'later'])
+      await environment.done(await environment.transfers.move(id, { undo: true }))
+      expect(await environment.notes(id)).toEqual(['first', 'second'])
     },
 
     async keepsSuspended(isolation: string): Promise<void> {
       const id = name('shut', isolation)
-      await world.tenant(id, { isolation })
-      await world.tenancy.tenants.suspend(id)
+      await environment.tenant(id, { isolation })
+      await environment.tenancy.tenants.suspend(id)
       const backup = await backedUp(id)
-      await world.done(await world.transfers.backups.restore(id, { backupId: backup.id }))
-      await world.done(await world.transfers.move(id, { placement: 'other' }))
-      const { database } = world.tenancy.kernel
+      await environment.done(await environment.transfers.backups.restore(id, { backupId: backup.id }))
+      await environment.done(await environment.transfers.move(id, { placement: 'other' }))
+      const { database } = environment.tenancy.kernel
       const location = (await database.sql('select * from multitenancy.tenants where id = $1', [id])).rows[0]
-      const driver = world.tenancy.tenants.storage.driver(isolation)
+      const driver = environment.tenancy.tenants.storage.driver(isolation)
       expect(await driver.isFenced({ ...location, tenantId: id })).toBe(true)
-      expect(await world.tenancy.tenants.get(id)).toMatchObject({ status: 'suspended', maintenance: null })
-      await world.tenancy.tenants.activate(id)
-      expect(await world.notes(id)).toEqual(['first', 'second'])
+      expect(await environment.tenancy.tenants.get(id)).toMatchObject({ status: 'suspended', maintenance: null })
+      await environment.tenancy.tenants.activate(id)
+      expect(await environment.notes(id)).toEqual(['first', 'second'])
     },
 
     async rehearses(isolation: string): Promise<void> {
       const id = name('rehearse', isolation)
-      await world.tenant(id, { isolation })
+      await environment.tenant(id, { isolation })
       const backup = await backedUp(id)
       const before = await rowOf(id)
-      const started = await world.transfers.backups.restore(id, { backupId: backup.id, rehearse: true })
-      expect(await world.done(started)).toMatchObject({
+      const started = await environment.transfers.backups.restore(id, { backupId: backup.id, rehearse: true })
+      expect(await environment.done(started)).toMatchObject({
         kind: 'rehearsal',
         compared: 'contents',
         progress: { rows: 2 },
@@ -188,20 +195,20 @@ function transferChecks(world: World) {
 
     async purges(isolation: string): Promise<void> {
       const id = name('purge', isolation)
-      await world.tenant(id, { isolation })
+      await environment.tenant(id, { isolation })
       await backedUp(id)
-      await world.done(await world.transfers.move(id, { placement: 'other' }))
-      expect((await world.files()).filter((file) => file.startsWith(`${id}/`))).toHaveLength(1)
-      await world.tenancy.tenants.delete(id)
-      const { database } = world.tenancy.kernel
+      await environment.done(await environment.transfers.move(id, { placement: 'other' }))
+      expect((await environment.files()).filter((file) => file.startsWith(`${id}/`))).toHaveLength(1)
+      await environment.tenancy.tenants.delete(id)
+      const { database } = environment.tenancy.kernel
       await database.sql(`update multitenancy.tenants set purge_at = '2020-01-01' where id = $1`, [id])
-      expect(await world.tenancy.tenants.installation.purge(id)).toBe(true)
-      expect((await world.files()).filter((file) => file.startsWith(`${id}/`))).toEqual([])
+      expect(await environment.tenancy.tenants.installation.purge(id)).toBe(true)
+      expect((await environment.files()).filter((file) => file.startsWith(`${id}/`))).toEqual([])
       for (const table of ['storage_locations', 'backups', 'transfers']) {
         const { rows } = await database.sql(`select from multitenancy.${table} where tenant_id = $1`, [id])
         expect(rows).toEqual([])
       }
-      for (const driver of world.tenancy.tenants.storage.drivers) {
+      for (const driver of environment.tenancy.tenants.storage.drivers) {
         for (const placement of ['main', 'other']) {
           const stored = (await driver.inventory?.(placement)) ?? []
           const left = stored.filter(({ locator }) => locator.includes(id) && driver.name !== 'rowscope-pg')

@@ -9,102 +9,108 @@ const here = useTransfers()
 
 describe('of one tenant', () => {
   test('one backup is made at a time, although ten are requested concurrently', async () => {
-    await here.world.tenant('often')
-    const release = await latch(here.world.url, 'lock table "t1_often".notes in access exclusive mode')
+    await here.environment.tenant('often')
+    const release = await latch(here.environment.url, 'lock table "t1_often".notes in access exclusive mode')
     const asked = await Promise.allSettled(
-      Array.from({ length: 10 }, () => here.world.transfers.backups.create('often')),
+      Array.from({ length: 10 }, () => here.environment.transfers.backups.create('often')),
     )
     const refused = asked.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[]
     expect(refused).toHaveLength(9)
     for (const { reason } of refused) expect(reason).toMatchObject({ code: 'E_TRANSFER_IN_PROGRESS', status: 409 })
-    const { data } = await here.world.transfers.backups.list('often', { limit: 50 })
+    const { data } = await here.environment.transfers.backups.list('often', { limit: 50 })
     expect(data).toHaveLength(1)
     await release()
-    for (const { tenantId, id } of data) await here.world.done({ tenantId, id })
+    for (const { tenantId, id } of data) await here.environment.done({ tenantId, id })
   })
 
   test('the storage is replaced by one transfer at a time', async () => {
-    await here.world.tenant('torn')
+    await here.environment.tenant('torn')
     const asked = await Promise.allSettled([
-      ...ISOLATIONS.slice(1).map((isolation) => here.world.transfers.move('torn', { isolation })),
-      here.world.transfers.move('torn', { placement: 'other' }),
+      ...ISOLATIONS.slice(1).map((isolation) => here.environment.transfers.move('torn', { isolation })),
+      here.environment.transfers.move('torn', { placement: 'other' }),
     ])
     const started = asked.filter(({ status }) => status === 'fulfilled')
     expect(started).toHaveLength(1)
     for (const one of asked) {
       if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'E_TRANSFER_IN_PROGRESS' })
-      else await here.world.done(one.value)
+      else await here.environment.done(one.value)
     }
-    expect(await here.world.notes('torn')).toEqual(['first', 'second'])
+    expect(await here.environment.notes('torn')).toEqual(['first', 'second'])
   })
 
   test('a backup is deleted with its archive, and is another tenant’s to nobody', async () => {
-    await here.world.tenant('mine')
-    await here.world.tenant('yours')
+    await here.environment.tenant('mine')
+    await here.environment.tenant('yours')
     const { id } = await here.checks.backedUp('mine')
-    const { backups } = here.world.transfers
+    const { backups } = here.environment.transfers
     await expect(backups.get('yours', id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
     await expect(backups.delete('yours', id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
     await expect(backups.restore('yours', { backupId: id })).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
-    await expect(here.world.transfers.get('yours', id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+    await expect(here.environment.transfers.get('yours', id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
     await backups.delete('mine', id)
     await expect(backups.get('mine', id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
     await expect(backups.delete('mine', id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
-    expect((await here.world.files()).filter((file) => file.startsWith('mine/'))).toEqual([])
+    expect((await here.environment.files()).filter((file) => file.startsWith('mine/'))).toEqual([])
   })
 
   test.each(['nope', '', 'x'.repeat(36)])('what is no id at all is none of a backup or transfer: "%s"', async (id) => {
     const tenantId = `named-${id.length}`
-    await here.world.tenant(tenantId)
-    const { backups } = here.world.transfers
+    await here.environment.tenant(tenantId)
+    const { backups } = here.environment.transfers
     await expect(backups.get(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
     await expect(backups.delete(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
     await expect(backups.download(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
-    await expect(here.world.transfers.get(tenantId, id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
-    await expect(here.world.transfers.cancel(tenantId, id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+    await expect(here.environment.transfers.get(tenantId, id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+    await expect(here.environment.transfers.cancel(tenantId, id)).rejects.toMatchObject({
+      code: 'E_TRANSFER_NOT_FOUND',
+    })
   })
 
   test('backups and transfers are listed page by page, the newest first', async () => {
-    await here.world.tenant('paged')
+    await here.environment.tenant('paged')
     const made = [
       await here.checks.backedUp('paged'),
       await here.checks.backedUp('paged'),
       await here.checks.backedUp('paged'),
     ].map(({ id }) => id)
-    const first = await here.world.transfers.backups.list('paged', { limit: 2 })
-    const second = await here.world.transfers.backups.list('paged', { limit: 2, cursor: first.nextCursor ?? '' })
+    const first = await here.environment.transfers.backups.list('paged', { limit: 2 })
+    const second = await here.environment.transfers.backups.list('paged', { limit: 2, cursor: first.nextCursor ?? '' })
     expect([...first.data, ...second.data].map(({ id }) => id)).toEqual(made.reverse())
     expect(second.nextCursor).toBeNull()
-    const transfers = await here.world.transfers.list('paged', { limit: 200 })
+    const transfers = await here.environment.transfers.list('paged', { limit: 200 })
     expect(transfers.data.map(({ id }) => id)).toEqual(made)
   })
 
   test('nothing is copied that is not there', async () => {
-    await here.world.tenant('gone')
-    await here.world.tenancy.tenants.delete('gone')
+    await here.environment.tenant('gone')
+    await here.environment.tenancy.tenants.delete('gone')
     const state = { code: 'E_TENANT_STATE' }
-    await expect(here.world.transfers.backups.create('gone')).rejects.toMatchObject(state)
-    await expect(here.world.transfers.clone('gone', { name: 'x' })).rejects.toMatchObject(state)
-    await expect(here.world.transfers.move('gone', { placement: 'other' })).rejects.toMatchObject(state)
-    await expect(here.world.transfers.move('never', { placement: 'other' })).rejects.toMatchObject({
+    await expect(here.environment.transfers.backups.create('gone')).rejects.toMatchObject(state)
+    await expect(here.environment.transfers.clone('gone', { name: 'x' })).rejects.toMatchObject(state)
+    await expect(here.environment.transfers.move('gone', { placement: 'other' })).rejects.toMatchObject(state)
+    await expect(here.environment.transfers.move('never', { placement: 'other' })).rejects.toMatchObject({
       code: 'E_TENANT_NOT_FOUND',
     })
-    await here.world.tenant('settled')
-    await expect(here.world.transfers.move('settled', { undo: true })).rejects.toMatchObject(state)
-    await expect(here.world.transfers.move('settled', { placement: 'nowhere' })).rejects.toMatchObject({ status: 400 })
-    await expect(here.world.transfers.move('settled', {})).rejects.toMatchObject({ status: 400 })
+    await here.environment.tenant('settled')
+    await expect(here.environment.transfers.move('settled', { undo: true })).rejects.toMatchObject(state)
+    await expect(here.environment.transfers.move('settled', { placement: 'nowhere' })).rejects.toMatchObject({
+      status: 400,
+    })
+    await expect(here.environment.transfers.move('settled', {})).rejects.toMatchObject({ status: 400 })
   })
 
   test('a transfer is cancelled when the tenant is deleted, and leaves nothing', async () => {
-    const { id } = await here.world.tenant('brief')
-    const release = await latchImport(here.world.otherUrl, 't2_brief')
-    const started = await here.world.transfers.move(id, { placement: 'other' })
-    await eventually(async () => expect((await here.world.transfers.get(id, started.transfer.id)).phase).toBe('making'))
-    await here.world.tenancy.tenants.delete(id)
+    const { id } = await here.environment.tenant('brief')
+    const release = await latchImport(here.environment.otherUrl, 't2_brief')
+    const started = await here.environment.transfers.move(id, { placement: 'other' })
+    await eventually(async () =>
+      expect((await here.environment.transfers.get(id, started.transfer.id)).phase).toBe('making'),
+    )
+    await here.environment.tenancy.tenants.delete(id)
     await release()
-    expect(await here.world.ended(started)).toMatchObject({ state: 'cancelled' })
+    expect(await here.environment.ended(started)).toMatchObject({ state: 'cancelled' })
     await eventually(async () => {
-      await here.world.transfers.recover()
+      await here.environment.transfers.recover()
       expect(await here.checks.placesOf(id)).toEqual([])
     })
     const row = await here.checks.rowOf(id)

@@ -19,8 +19,8 @@ describe.each(ISOLATIONS)('a tenant on %s', (isolation) => {
   )
 
   test('does not move to the place that it has', async () => {
-    const { id } = await here.world.tenant(`stays-${isolation.slice(0, 3)}`, { isolation })
-    await expect(here.world.transfers.move(id, { isolation })).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
+    const { id } = await here.environment.tenant(`stays-${isolation.slice(0, 3)}`, { isolation })
+    await expect(here.environment.transfers.move(id, { isolation })).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
   })
 
   test('that is suspended is backed up, restored and moved, and stays closed', () =>

@@ -29,8 +29,8 @@ describe('a tenant', () => {
   )
 
   test('does not move to the place that it has', async () => {
-    await here.world.tenant('stays')
-    await expect(here.world.transfers.move('stays', { isolation: 'schema-pg' })).rejects.toMatchObject({
+    await here.environment.tenant('stays')
+    await expect(here.environment.transfers.move('stays', { isolation: 'schema-pg' })).rejects.toMatchObject({
       code: 'E_TENANT_STATE',
     })
   })

@@ -8,7 +8,7 @@ import { type CardDraft, giveCard } from './invoices/payment-methods.ts'
 import { PAGING, pageOf } from './lists.ts'
 import { get, post, type Route } from './routes.ts'
 import { DAY_SECONDS, idOf, livingCustomer, named, type State } from './state.ts'
-import { createSubscription } from './subscriptions/life.ts'
+import { createSubscription } from './subscriptions/lifecycle.ts'
 import { wantedItems } from './subscriptions/routes.ts'
 
 function createSession(state: State, params: Params): Stripe.Checkout.Session {

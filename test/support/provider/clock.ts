@@ -12,7 +12,7 @@ import {
   WARNING_SECONDS,
   warnOfTrialEnd,
   wasWarned,
-} from './subscriptions/life.ts'
+} from './subscriptions/lifecycle.ts'
 import { INCOMPLETE_SECONDS, periodOf, updateSubscription } from './subscriptions/subscriptions.ts'
 
 interface Due {

@@ -8,7 +8,7 @@ import { collect, finalizeAndCollect } from './invoices/collection.ts'
 import { type CardDraft, type CardKind, giveCard } from './invoices/payment-methods.ts'
 import { createMeter, type MeterDraft } from './meters.ts'
 import { DAY_SECONDS, livingCustomer, named, type State, snapshot } from './state.ts'
-import { createSubscription, pause, resume } from './subscriptions/life.ts'
+import { createSubscription, pause, resume } from './subscriptions/lifecycle.ts'
 import { cancel } from './subscriptions/subscriptions.ts'
 import { applyUpdate } from './subscriptions/update.ts'
 

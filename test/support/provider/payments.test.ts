@@ -9,17 +9,17 @@
  */
 import Stripe from 'stripe'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { FAILED, type Life, PAID, startLife } from './life.fixture.ts'
+import { FAILED, type Lifecycle, PAID, startLifecycle } from './lifecycle.fixture.ts'
 
-let life: Life
+let lifecycle: Lifecycle
 beforeEach(async () => {
-  life = await startLife()
+  lifecycle = await startLifecycle()
 })
-afterEach(() => life.provider.close())
+afterEach(() => lifecycle.provider.close())
 
 describe('the first payment', () => {
   test('with a card that is declined leaves it incomplete, and paying makes it active', async () => {
-    const { provider, stripe, customer, basic, published, latest } = life
+    const { provider, stripe, customer, basic, published, latest } = lifecycle
     provider.setPaymentMethod(customer, 'declines')
     published()
     const made = await stripe.subscriptions.create({ customer, items: [{ price: basic }] })
@@ -40,7 +40,7 @@ describe('the first payment', () => {
   })
 
   test('never made lets it expire after 23 hours', async () => {
-    const { provider, stripe, customer, basic, published } = life
+    const { provider, stripe, customer, basic, published } = lifecycle
     const made = await stripe.subscriptions.create({
       customer,
       items: [{ price: basic }],
@@ -53,7 +53,7 @@ describe('the first payment', () => {
   })
 
   test('without any card is refused, and so is a declined one if asked', async () => {
-    const { provider, stripe, customer, basic } = life
+    const { provider, stripe, customer, basic } = lifecycle
     const without = provider.customer({ card: null }).id
     await expect(stripe.subscriptions.create({ customer: without, items: [{ price: basic }] })).rejects.toMatchObject({
       statusCode: 400,
@@ -76,7 +76,7 @@ describe('retries', () => {
     ['unpaid', 'customer.subscription.updated unpaid'],
     ['past_due', undefined],
   ] as const)('of three days, five and seven end in %s', (afterRetries, end) => {
-    const { provider, customer, basic, published } = life
+    const { provider, customer, basic, published } = lifecycle
     provider.settings.afterRetries = afterRetries
     provider.subscribe(customer, basic)
     provider.setPaymentMethod(customer, 'declines')
@@ -90,7 +90,7 @@ describe('retries', () => {
   })
 
   test('end with what is unpaid: later invoices stay drafts until the latest one is paid', async () => {
-    const { provider, customer, basic, published, latest } = life
+    const { provider, customer, basic, published, latest } = lifecycle
     provider.settings.afterRetries = 'unpaid'
     const { id } = provider.subscribe(customer, basic)
     provider.setPaymentMethod(customer, 'declines')

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { exported, never, replayed } from '../copy/copy.fixture.ts'
-import { BEFORE, fill, TENANT, withSide } from '../copy/rows.fixture.ts'
-import { locationFor, type Side } from '../copy/sides.fixture.ts'
+import { type CopyFixture, locationFor } from '../copy/copy-storage.fixture.ts'
+import { BEFORE, fill, TENANT, withFixture } from '../copy/rows.fixture.ts'
 
 /** Its only index does not lead with `tenant_id`. */
 const UNINDEXED = {
@@ -12,7 +12,7 @@ const UNINDEXED = {
 }
 
 interface Subject {
-  readonly side: Side
+  readonly fixture: CopyFixture
   readonly neighbour: StorageLocation
   readonly first: StorageLocation
   /** Imported, with the same rows. */
@@ -22,27 +22,27 @@ interface Subject {
 
 /** A tenant with two locations, in addition to another tenant. */
 async function withSubject(
-  owner: Parameters<typeof withSide>[0],
+  owner: Parameters<typeof withFixture>[0],
   work: (subject: Subject) => Promise<void>,
 ): Promise<void> {
-  await withSide(
+  await withFixture(
     owner,
-    async (side) => {
-      const driver = side.drivers['rowscope-pg']
-      await fill(side, 'rowscope-pg', 'neighbour')
-      await fill(side, 'rowscope-pg', 'gamma')
-      const first = locationFor(side, 'rowscope-pg', 'gamma')
+    async (fixture) => {
+      const driver = fixture.drivers['rowscope-pg']
+      await fill(fixture, 'rowscope-pg', 'neighbour')
+      await fill(fixture, 'rowscope-pg', 'gamma')
+      const first = locationFor(fixture, 'rowscope-pg', 'gamma')
       const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
       await driver.import(next, replayed(await exported(driver, first)), { signal: never() })
       const find: Subject['find'] = async (registered) => (await driver.orphanedRows?.('main', registered)) ?? [{}]
-      await work({ side, neighbour: locationFor(side, 'rowscope-pg', 'neighbour'), first, next, find })
+      await work({ fixture, neighbour: locationFor(fixture, 'rowscope-pg', 'neighbour'), first, next, find })
     },
     [...BEFORE, UNINDEXED],
   )
 }
 
-const switched = async ({ side, first, next }: Subject) => {
-  const driver = side.drivers['rowscope-pg']
+const switched = async ({ fixture, first, next }: Subject) => {
+  const driver = fixture.drivers['rowscope-pg']
   await driver.fence(first)
   await driver.enter?.(next, { signal: never() })
   await driver.unfence(next)
@@ -68,8 +68,8 @@ describe.each(['an owner like any other', 'a superuser'] as const)('orphanedRows
   })
 
   test('counts rows of unknown tenants by table and tenant_id, with and without an index', async () => {
-    await withSubject(owner, async ({ side, neighbour, first, next, find }) => {
-      await side.installation.database.sql(`
+    await withSubject(owner, async ({ fixture, neighbour, first, next, find }) => {
+      await fixture.installation.database.sql(`
         insert into tenantry_rows.notes (tenant_id, body) values ('ghost', 'a'), ('ghost', 'b'), ('it''s', 'c');
         insert into tenantry_rows.marks (tenant_id, mark) values ('ghost', 1), ('gamma', 1)`)
       expect(await find(async () => [neighbour, first, next])).toEqual([
@@ -94,8 +94,8 @@ describe('orphanedRows, while locations change,', () => {
   })
 
   test('finds nothing if a location is imported after the registry was read', async () => {
-    await withSubject('an owner like any other', async ({ side, neighbour, first, next, find }) => {
-      const driver = side.drivers['rowscope-pg']
+    await withSubject('an owner like any other', async ({ fixture, neighbour, first, next, find }) => {
+      const driver = fixture.drivers['rowscope-pg']
       const third = { ...first, locator: driver.locator('gamma', 3), epoch: 3 }
       const importing = async () => {
         await driver.import(third, replayed(await exported(driver, first)), { signal: never() })
@@ -107,9 +107,9 @@ describe('orphanedRows, while locations change,', () => {
   })
 
   test('finds nothing if a location is dropped between its two readings', async () => {
-    await withSubject('an owner like any other', async ({ side, neighbour, first, next, find }) => {
+    await withSubject('an owner like any other', async ({ fixture, neighbour, first, next, find }) => {
       const dropping = async () => {
-        await side.drivers['rowscope-pg'].drop(next)
+        await fixture.drivers['rowscope-pg'].drop(next)
         return [neighbour, first]
       }
       expect(await find(dropping)).toEqual([])

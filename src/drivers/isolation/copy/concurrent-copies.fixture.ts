@@ -4,7 +4,7 @@ import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { COPIES } from '../server/postgres-server.ts'
 import { type BufferedCopy, exported, never, replayed } from './copy.fixture.ts'
-import { type Kind, locationFor, openSide, type Side } from './sides.fixture.ts'
+import { type CopyFixture, type Kind, locationFor, openCopyFixture } from './copy-storage.fixture.ts'
 
 const NOTES = [
   {
@@ -18,15 +18,15 @@ const MANY = 40
 
 export function copiesAtOnce(kinds: readonly Kind[]): void {
   describe.each(kinds)('concurrent copies of %s', (kind) => {
-    let side: Side
+    let fixture: CopyFixture
     beforeAll(async () => {
-      side = await openSide(inject('postgresUrl'), { migrations: NOTES })
+      fixture = await openCopyFixture(inject('postgresUrl'), { migrations: NOTES })
       await driver().provision(locationOf('source'))
     })
-    afterAll(() => side.end())
+    afterAll(() => fixture.end())
 
-    const locationOf = (id: string) => locationFor(side, kind, id)
-    const driver = () => side.drivers[kind]
+    const locationOf = (id: string) => locationFor(fixture, kind, id)
+    const driver = () => fixture.drivers[kind]
     const gone = new Error('not wanted any more')
 
     /** Copies that go on until they are told to end. */

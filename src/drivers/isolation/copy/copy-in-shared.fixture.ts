@@ -1,27 +1,27 @@
 import { describe, expect, test } from 'vitest'
 import { type BufferedCopy, changed, exported, replayed } from './copy.fixture.ts'
-import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
-import { locationFor } from './sides.fixture.ts'
+import { locationFor } from './copy-storage.fixture.ts'
+import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withFixture } from './rows.fixture.ts'
 
 /** Imports into shared tables. */
 export function importsOfRows(owners: readonly Owner[]): void {
   describe.each(owners)('into shared tables, by %s,', (owner) => {
     test('rows come in as they were, from any driver, and are the new tenant’s', async () => {
-      await withSide(owner, async (side) => {
-        await fill(side, 'rowscope-pg', 'other')
+      await withFixture(owner, async (fixture) => {
+        await fill(fixture, 'rowscope-pg', 'other')
         for (const kind of ['schema-pg', 'rowscope-pg'] as const) {
-          await fill(side, kind, 'source')
-          const before = await everything(side)
+          await fill(fixture, kind, 'source')
+          const before = await everything(fixture)
           const imported = await take(
-            side.drivers['rowscope-pg'],
+            fixture.drivers['rowscope-pg'],
             `from-${kind}`,
-            replayed(await exported(side.drivers[kind], locationFor(side, kind, 'source')), 5),
+            replayed(await exported(fixture.drivers[kind], locationFor(fixture, kind, 'source')), 5),
           )
           expect(imported.migrations).toEqual(BEFORE.map(({ name }) => name))
           expect(imported.rows.get('notes')).toBe(2)
           expect(
             await query(
-              side,
+              fixture,
               'rowscope-pg',
               `from-${kind}`,
               'select id - min(id) over (), parent - id, country, body, mood, moods::text, twice - id * 2 from notes order by id',
@@ -30,37 +30,37 @@ export function importsOfRows(owners: readonly Owner[]): void {
             [0, null, 'de', 'one', 'sad', '{sad,happy}', 0],
             [2, -2, null, 'two', null, null, 0],
           ])
-          const after = await everything(side)
+          const after = await everything(fixture)
           for (const [table, rows] of Object.entries(after)) {
             expect(rows.filter((row) => !row.startsWith(`(from-${kind},`))).toEqual(before[table])
           }
-          await expectNoTrace(side)
+          await expectNoTrace(fixture)
         }
       })
     })
 
     test('what all tenants share is not written: it has to be there', async () => {
-      await withSide(owner, async (side) => {
-        const driver = side.drivers['rowscope-pg']
-        await fill(side, 'schema-pg', 'source')
-        await side.installation.database.sql(`insert into t1_source.countries values ('at')`)
-        await driver.provision(locationFor(side, 'rowscope-pg', 'other'))
-        const copy = await exported(side.drivers['schema-pg'], locationFor(side, 'schema-pg', 'source'))
-        const before = await everything(side)
+      await withFixture(owner, async (fixture) => {
+        const driver = fixture.drivers['rowscope-pg']
+        await fill(fixture, 'schema-pg', 'source')
+        await fixture.installation.database.sql(`insert into t1_source.countries values ('at')`)
+        await driver.provision(locationFor(fixture, 'rowscope-pg', 'other'))
+        const copy = await exported(fixture.drivers['schema-pg'], locationFor(fixture, 'schema-pg', 'source'))
+        const before = await everything(fixture)
         await expect(take(driver, 'taken', replayed(copy))).rejects.toMatchObject({
           code: 'E_BACKUP_INCOMPATIBLE',
           message: expect.stringContaining('rows of the table "countries" that are not there'),
         })
-        expect(await everything(side)).toEqual(before)
-        await side.installation.database.sql(`insert into tenantry_rows.countries values ('at'), ('ch')`)
+        expect(await everything(fixture)).toEqual(before)
+        await fixture.installation.database.sql(`insert into tenantry_rows.countries values ('at'), ('ch')`)
         await take(driver, 'taken', replayed(copy))
-        expect((await everything(side)).countries).toEqual(['(at,at)', '(ch,ch)', '(de,de)', '(fr,fr)'])
+        expect((await everything(fixture)).countries).toEqual(['(at,at)', '(ch,ch)', '(de,de)', '(fr,fr)'])
         // A copy of shared tables does not say what was in those that all read.
-        const shared = await exported(driver, locationFor(side, 'rowscope-pg', 'taken'))
+        const shared = await exported(driver, locationFor(fixture, 'rowscope-pg', 'taken'))
         expect(shared.csv.has('countries')).toBe(false)
-        await side.installation.database.sql(`update tenantry_rows.notes set country = 'ch' where country = 'de'`)
-        const refers = await exported(driver, locationFor(side, 'rowscope-pg', 'taken'))
-        await side.installation.database.sql(
+        await fixture.installation.database.sql(`update tenantry_rows.notes set country = 'ch' where country = 'de'`)
+        const refers = await exported(driver, locationFor(fixture, 'rowscope-pg', 'taken'))
+        await fixture.installation.database.sql(
           `update tenantry_rows.notes set country = null; delete from tenantry_rows.countries where code = 'ch'`,
         )
         await expect(take(driver, 'refers', replayed(refers))).rejects.toMatchObject({
@@ -68,22 +68,22 @@ export function importsOfRows(owners: readonly Owner[]): void {
           message: expect.stringContaining('"notes" is refused by its constraint "notes_country_fkey"'),
         })
         await take(driver, 'does-not', replayed(shared))
-        await expectNoTrace(side)
+        await expectNoTrace(fixture)
       })
     })
 
     test('a copy is refused that would not fit, or is not whole, and nothing is changed', async () => {
-      await withSide(owner, async (side) => {
-        const driver = side.drivers['rowscope-pg']
-        await fill(side, 'rowscope-pg', 'source')
-        const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
-        const before = await everything(side)
+      await withFixture(owner, async (fixture) => {
+        const driver = fixture.drivers['rowscope-pg']
+        await fill(fixture, 'rowscope-pg', 'source')
+        const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))
+        const before = await everything(fixture)
         const refused = async (what: BufferedCopy, expected: RegExp) => {
           await expect(take(driver, 'refused', replayed(what))).rejects.toMatchObject({
             code: 'E_BACKUP_INCOMPATIBLE',
             message: expect.stringMatching(expected),
           })
-          expect(await everything(side)).toEqual(before)
+          expect(await everything(fixture)).toEqual(before)
         }
         await refused(changed(copy, 'hens', 'id,egg\n1,1\n1,1\n'), /"hens" is refused by its constraint "hens_pkey"/)
         await refused(
@@ -116,8 +116,8 @@ export function importsOfRows(owners: readonly Owner[]): void {
         const description = { ...copy.description, isolation: 'schema-pg', sequences: far }
         await refused({ ...copy, description }, /has the value 9223372036854775807. In shared tables/)
         await expect(take(driver, 'source', replayed(copy))).rejects.toThrow('has rows already')
-        expect(await everything(side)).toEqual(before)
-        await expectNoTrace(side)
+        expect(await everything(fixture)).toEqual(before)
+        await expectNoTrace(fixture)
       })
     })
   })

@@ -1,8 +1,8 @@
 /** What shared tables have of triggers, and of keys that are checked by triggers, while a copy comes in. */
 import { describe, expect, test } from 'vitest'
 import { changed, exported, replayed } from './copy.fixture.ts'
-import { everything, expectNoTrace, type Owner, query, TENANT, take, withSide } from './rows.fixture.ts'
-import { locationFor } from './sides.fixture.ts'
+import { locationFor } from './copy-storage.fixture.ts'
+import { everything, expectNoTrace, type Owner, query, TENANT, take, withFixture } from './rows.fixture.ts'
 
 const noted = (triggers: string) => ({
   name: '0001_noted',
@@ -24,16 +24,16 @@ const LOOK = 'create trigger looks after insert on notes for each statement exec
 export function importsWithTriggers(owners: readonly Owner[]): void {
   describe.each(owners)('into shared tables with triggers, by %s,', (owner) => {
     /** A tenant with one note and its journal, and another's. */
-    const prepared = (triggers: string, work: Parameters<typeof withSide>[1]) =>
-      withSide(
+    const prepared = (triggers: string, work: Parameters<typeof withFixture>[1]) =>
+      withFixture(
         owner,
-        async (side, newer, role) => {
-          const driver = side.drivers['rowscope-pg']
+        async (fixture, newer, role) => {
+          const driver = fixture.drivers['rowscope-pg']
           for (const tenant of ['source', 'other']) {
-            await driver.provision(locationFor(side, 'rowscope-pg', tenant))
-            await query(side, 'rowscope-pg', tenant, `insert into notes values (default, 1, 'a note')`)
+            await driver.provision(locationFor(fixture, 'rowscope-pg', tenant))
+            await query(fixture, 'rowscope-pg', tenant, `insert into notes values (default, 1, 'a note')`)
           }
-          await work(side, newer, role)
+          await work(fixture, newer, role)
         },
         [noted(triggers)],
       )
@@ -42,11 +42,11 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
       ['adds rows', JOURNAL, ['(taken,"a note")']],
       ['changes rows', SHOUT, []],
     ])('a trigger that %s has no say', async (_, trigger, journal) => {
-      await prepared(trigger, async (side, __, role) => {
-        const driver = side.drivers['rowscope-pg']
-        const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
+      await prepared(trigger, async (fixture, __, role) => {
+        const driver = fixture.drivers['rowscope-pg']
+        const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))
         const lower = changed(copy, 'notes', 'id,body\n1,a note\n')
-        const before = await everything(side)
+        const before = await everything(fixture)
         if (owner !== 'a superuser') {
           await expect(take(driver, 'taken', replayed(lower))).rejects.toMatchObject({
             code: 'E_BACKUP_INCOMPATIBLE',
@@ -54,29 +54,29 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
               /Triggers have changed rows of the table "(journal|notes)".* grant set on parameter session_replication_role/,
             ),
           })
-          expect(await everything(side)).toEqual(before)
-          await side.installation.database.sql(`grant set on parameter session_replication_role to ${role}`)
+          expect(await everything(fixture)).toEqual(before)
+          await fixture.installation.database.sql(`grant set on parameter session_replication_role to ${role}`)
         }
         try {
           await take(driver, 'taken', replayed(lower))
-          const { notes, journal: all } = await everything(side)
+          const { notes, journal: all } = await everything(fixture)
           expect(notes?.filter((row) => row.startsWith('(taken'))).toEqual(['(taken,1,"a note")'])
           expect(all?.filter((row) => row.startsWith('(taken'))).toEqual(journal)
           expect(all?.filter((row) => !row.startsWith('(taken'))).toEqual(before.journal)
         } finally {
           if (role)
-            await side.installation.database.sql(`revoke set on parameter session_replication_role from ${role}`)
+            await fixture.installation.database.sql(`revoke set on parameter session_replication_role from ${role}`)
         }
-        await expectNoTrace(side)
+        await expectNoTrace(fixture)
       })
     })
 
     test('a trigger that runs is one of the tenant’s: it sees and changes no row of another', async () => {
-      await prepared(LOOK, async (side) => {
-        const driver = side.drivers['rowscope-pg']
-        const before = await everything(side)
-        await take(driver, 'taken', replayed(await exported(driver, locationFor(side, 'rowscope-pg', 'source'))))
-        expect(await everything(side)).toEqual({
+      await prepared(LOOK, async (fixture) => {
+        const driver = fixture.drivers['rowscope-pg']
+        const before = await everything(fixture)
+        await take(driver, 'taken', replayed(await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))))
+        expect(await everything(fixture)).toEqual({
           ...before,
           notes: ['(other,1,"a note")', '(source,1,"a note")', '(taken,1,"a note")'],
         })
@@ -100,10 +100,10 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
         undefined,
       ],
     ])('nothing is kept quiet where %s', async (_, change, expected) => {
-      await prepared(change, async (side) => {
-        const driver = side.drivers['rowscope-pg']
-        const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
-        const before = await everything(side)
+      await prepared(change, async (fixture) => {
+        const driver = fixture.drivers['rowscope-pg']
+        const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))
+        const before = await everything(fixture)
         if (expected) {
           await expect(take(driver, 'taken', replayed(copy))).rejects.toThrow(expected)
         } else {
@@ -112,10 +112,10 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
             code: 'E_BACKUP_INCOMPATIBLE',
             message: expect.stringMatching(/"notes" is refused by its constraint "notes_tenant_id_body_(key|excl)"/),
           })
-          expect(await everything(side)).toEqual(before)
+          expect(await everything(fixture)).toEqual(before)
           await take(driver, 'taken', replayed(copy))
         }
-        await expectNoTrace(side)
+        await expectNoTrace(fixture)
       })
     })
   })

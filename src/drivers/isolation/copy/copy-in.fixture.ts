@@ -5,41 +5,41 @@ import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import type { Imported, IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { provisioned } from '../roles/installation.fixture.ts'
 import { type BufferedCopy, exported, never } from './copy.fixture.ts'
+import { type CopyFixture, type Kind, locationFor, openCopyFixture } from './copy-storage.fixture.ts'
 import { OLD_ROWS, RICH, ROWS } from './rich.fixture.ts'
-import { type Kind, locationFor, openSide, type Side } from './sides.fixture.ts'
 
 /** Drivers with storage of its own for each tenant. */
 export const OWN: Kind[] = ['schema-pg', 'database-pg']
 
 /** For one file: a tenant `full` with rows in all tables, its copy, and a connection to look at what an import has made. */
 export function useImports() {
-  let side: Side
+  let fixture: CopyFixture
   /** The superuser, in the database of the installation. */
   let client: pg.Client
   let copy: BufferedCopy
 
   beforeAll(async () => {
-    side = await openSide(inject('postgresUrl'), { migrations: RICH })
-    const driver = side.drivers['schema-pg']
-    client = new pg.Client(side.installation.url)
+    fixture = await openCopyFixture(inject('postgresUrl'), { migrations: RICH })
+    const driver = fixture.drivers['schema-pg']
+    client = new pg.Client(fixture.installation.url)
     await client.connect()
     await provisioned(driver, 'full')
     await client.query('set search_path = t1_full')
     for (const text of ROWS) await client.query(text)
     await client.query(OLD_ROWS)
     await client.query('reset search_path')
-    copy = await exported(driver, locationFor(side, 'schema-pg', 'full'))
+    copy = await exported(driver, locationFor(fixture, 'schema-pg', 'full'))
   })
   afterAll(async () => {
     await client?.end()
-    await side?.end()
+    await fixture?.end()
   })
 
-  const locationOf = (tenantId: string, kind: Kind = 'schema-pg') => locationFor(side, kind, tenantId)
+  const locationOf = (tenantId: string, kind: Kind = 'schema-pg') => locationFor(fixture, kind, tenantId)
 
   return {
-    get side() {
-      return side
+    get fixture() {
+      return fixture
     },
     get client() {
       return client
@@ -53,7 +53,7 @@ export function useImports() {
     take: (
       to: StorageLocation,
       what: TenantCopy,
-      by: IsolationDriver = side.drivers[to.isolation as Kind],
+      by: IsolationDriver = fixture.drivers[to.isolation as Kind],
     ): Promise<Imported> => by.import(to, what, { signal: never() }),
     isThere: async (schema: string) =>
       (await client.query('select from pg_namespace where nspname = $1', [schema])).rowCount === 1,
@@ -70,7 +70,7 @@ export function useImports() {
 }
 
 /** Everything in the tables, by the superuser. */
-export const rowsIn = (of: Side, at: StorageLocation) =>
+export const rowsIn = (of: CopyFixture, at: StorageLocation) =>
   of.reach(at, async (reader, schema) => {
     const { rows: tables } = await reader.query(
       `select relname from pg_class where relnamespace = $1::regnamespace and relkind in ('r', 'p', 'm') and not relispartition order by 1`,

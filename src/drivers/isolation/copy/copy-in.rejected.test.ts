@@ -8,8 +8,8 @@ import { provisioned } from '../roles/installation.fixture.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { type BufferedCopy, changed, exported, replayed } from './copy.fixture.ts'
 import { OWN, rowsIn, useImports } from './copy-in.fixture.ts'
+import type { Kind } from './copy-storage.fixture.ts'
 import { RICH } from './rich.fixture.ts'
-import type { Kind } from './sides.fixture.ts'
 
 const here = useImports()
 const { locationOf, take, isThere, busy } = here
@@ -32,7 +32,7 @@ const FEW = {
 }
 
 beforeAll(async () => {
-  fewDriver = await here.side.installation.open(await here.side.installation.prepare(), {
+  fewDriver = await here.fixture.installation.open(await here.fixture.installation.prepare(), {
     driver: () => schemaPg(),
     migrations: [FEW],
   })
@@ -48,12 +48,12 @@ beforeAll(async () => {
 })
 
 /** Checks the message of a refused copy, and that its storage is gone. */
-async function rejection(what: TenantCopy, kind: Kind = 'schema-pg', by = here.side.drivers[kind]): Promise<string> {
+async function rejection(what: TenantCopy, kind: Kind = 'schema-pg', by = here.fixture.drivers[kind]): Promise<string> {
   const at = locationOf('refused', kind)
   const error = await take(at, what, by).catch((error) => error)
   expect(error).toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
   if (kind === 'schema-pg') expect(await isThere(at.locator)).toBe(false)
-  await here.side.drivers[kind].drop(at)
+  await here.fixture.drivers[kind].drop(at)
   return error.message
 }
 
@@ -77,7 +77,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
     expect(rowCount).toBe(0)
     const withoutChecksums = described({ migrations: migrations.map(({ name }) => ({ name, checksum: '' })) })
     await take(locationOf('unsaid'), replayed(withoutChecksums))
-    await here.side.drivers['schema-pg'].drop(locationOf('unsaid'))
+    await here.fixture.drivers['schema-pg'].drop(locationOf('unsaid'))
   })
 
   test('when its tables are not those that its migrations make', async () => {
@@ -141,20 +141,20 @@ describe('a copy is refused, and nothing of it is left,', () => {
 
   test.each(OWN)('when %s has the storage already, which stays as it is', async (kind) => {
     const there = locationOf('there', kind)
-    await here.side.drivers[kind].provision(there)
-    await here.side.drivers[kind].execute(there, { text: `insert into countries values ('xx', 'mine')` })
-    const before = await rowsIn(here.side, there)
+    await here.fixture.drivers[kind].provision(there)
+    await here.fixture.drivers[kind].execute(there, { text: `insert into countries values ('xx', 'mine')` })
+    const before = await rowsIn(here.fixture, there)
     await expect(take(there, replayed(here.copy))).rejects.toMatchObject({
       code: 'E_STORAGE_EXISTS',
       message: expect.stringContaining('there already'),
     })
-    expect(await rowsIn(here.side, there)).toEqual(before)
+    expect(await rowsIn(here.fixture, there)).toEqual(before)
   })
 
   test.each(OWN)('when it is taken in twice at once: %s takes one', async (kind) => {
     const at = locationOf('racing', kind)
-    const other = await here.side.installation.open(await here.side.installation.prepare(), {
-      driver: () => here.side.makers[kind](),
+    const other = await here.fixture.installation.open(await here.fixture.installation.prepare(), {
+      driver: () => here.fixture.makers[kind](),
       migrations: RICH,
     })
     const outcomes = await Promise.allSettled([take(at, replayed(here.copy)), take(at, replayed(here.copy), other)])
@@ -162,7 +162,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
     expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
       reason: { code: 'E_STORAGE_EXISTS' },
     })
-    expect((await rowsIn(here.side, at)).hens).toEqual(['(1,1)'])
+    expect((await rowsIn(here.fixture, at)).hens).toEqual(['(1,1)'])
   })
 })
 
@@ -198,14 +198,14 @@ describe('a cancelled import', () => {
       const controller = new AbortController()
       const reason = new Error('not wanted any more')
       const onPhase = (started: string) => started === phase && controller.abort(reason)
-      const importing = here.side.drivers['schema-pg'].import(at, replayed(here.copy), {
+      const importing = here.fixture.drivers['schema-pg'].import(at, replayed(here.copy), {
         signal: controller.signal,
         onPhase,
       })
       await expect(importing).rejects.toBe(reason)
       await eventually(async () => expect(await busy()).toEqual([]))
       expect(await isThere(at.locator)).toBe(false)
-      await here.side.drivers['schema-pg'].drop(at)
+      await here.fixture.drivers['schema-pg'].drop(at)
       const { rows } = await here.client.query(`select from pg_locks
         where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)
       expect(rows).toEqual([])
@@ -241,7 +241,7 @@ describe('a cancelled import', () => {
 
   test('has not begun when the signal came before', async () => {
     for (const kind of OWN) {
-      const importing = here.side.drivers[kind].import(locationOf('before', kind), replayed(here.copy), {
+      const importing = here.fixture.drivers[kind].import(locationOf('before', kind), replayed(here.copy), {
         signal: AbortSignal.abort(),
       })
       await expect(importing).rejects.toMatchObject({ name: 'AbortError' })

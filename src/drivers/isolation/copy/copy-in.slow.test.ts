@@ -7,8 +7,8 @@ import { provisioned } from '../roles/installation.fixture.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { catalogOf, exported, replayed } from './copy.fixture.ts'
 import { OWN, rowsIn, useImports } from './copy-in.fixture.ts'
+import { locationFor, openCopyFixture, withOwner } from './copy-storage.fixture.ts'
 import { RICH } from './rich.fixture.ts'
-import { locationFor, openSide, withOwner } from './sides.fixture.ts'
 
 const here = useImports()
 const { locationOf, take, isThere, busy } = here
@@ -16,7 +16,7 @@ const { locationOf, take, isThere, busy } = here
 describe('storage that was made by an import', () => {
   test('of an owner that is no superuser is the same as any other, in every word of the catalog', async () => {
     await withOwner(inject('postgresUrl'), async (ownerUrl) => {
-      const theirs = await openSide(inject('postgresUrl'), { migrations: RICH, ownerUrl })
+      const theirs = await openCopyFixture(inject('postgresUrl'), { migrations: RICH, ownerUrl })
       try {
         for (const kind of OWN) {
           const [fresh, made] = [locationFor(theirs, kind, 'fresh'), locationFor(theirs, kind, 'made')]
@@ -40,10 +40,10 @@ describe('an import whose connection is cut', () => {
   test.each(['create schema', 'copy "t1_cut"."people"', 'create unique index', 'analyze', 'commit'])(
     'at "%s" has made nothing, and is made anew',
     async (text) => {
-      const proxy = await startFaultProxy(here.side.installation.url)
+      const proxy = await startFaultProxy(here.fixture.installation.url)
       try {
-        const placement = await here.side.installation.prepare()
-        const cut = await here.side.installation.open(
+        const placement = await here.fixture.installation.prepare()
+        const cut = await here.fixture.installation.open(
           { ...placement, url: proxy.through(placement.url) },
           { driver: () => schemaPg(), migrations: RICH },
         )
@@ -72,13 +72,13 @@ describe('an import into database-pg that nobody wants any more', () => {
       const controller = new AbortController()
       const reason = new Error('not wanted any more')
       const onPhase = (started: string) => started === phase && controller.abort(reason)
-      const importing = here.side.drivers['database-pg'].import(at, replayed(here.copy), {
+      const importing = here.fixture.drivers['database-pg'].import(at, replayed(here.copy), {
         signal: controller.signal,
         onPhase,
       })
       await expect(importing).rejects.toBe(reason)
       await eventually(async () => expect(await busy()).toEqual([]))
-      await here.side.drivers['database-pg'].drop(at)
+      await here.fixture.drivers['database-pg'].drop(at)
       const { rows } = await here.client.query(`select from pg_locks
         where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())`)
       expect(rows).toEqual([])
@@ -87,15 +87,15 @@ describe('an import into database-pg that nobody wants any more', () => {
 })
 
 test('the server ends the statement of a cancelled import', async () => {
-  const { database } = here.side.installation
-  const name = pg.escapeIdentifier(new URL(here.side.installation.url).pathname.slice(1))
+  const { database } = here.fixture.installation
+  const name = pg.escapeIdentifier(new URL(here.fixture.installation.url).pathname.slice(1))
   await database.sql(`alter database ${name} set client_connection_check_interval = 0`)
   const slow = {
     name: '0001_slow',
     checksum: '',
     up: `create table few (id int); create materialized view slow as select pg_sleep(300)::text from few`,
   }
-  const by = await here.side.installation.open(await here.side.installation.prepare(), {
+  const by = await here.fixture.installation.open(await here.fixture.installation.prepare(), {
     driver: () => schemaPg(),
     migrations: [slow],
   })

@@ -6,8 +6,8 @@ import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { catalogOf, changed, exported, never, replayed } from './copy.fixture.ts'
 import { OWN, rowsIn, useImports } from './copy-in.fixture.ts'
+import { locationFor, openCopyFixture } from './copy-storage.fixture.ts'
 import { RICH } from './rich.fixture.ts'
-import { locationFor, openSide } from './sides.fixture.ts'
 
 const here = useImports()
 const { locationOf, take } = here
@@ -16,7 +16,7 @@ describe('storage that was made by an import', () => {
   test('has the rows, to the letter, and nothing that triggers would have made of them', async () => {
     const phases: string[] = []
     const options = { signal: never(), onPhase: (phase: string) => phases.push(phase) }
-    const { rows, migrations } = await here.side.drivers['schema-pg'].import(
+    const { rows, migrations } = await here.fixture.drivers['schema-pg'].import(
       locationOf('again'),
       replayed(here.copy, 7),
       options,
@@ -24,28 +24,28 @@ describe('storage that was made by an import', () => {
     expect(migrations).toEqual(RICH.map(({ name }) => name))
     expect([...rows]).toEqual(here.copy.totals.map(({ name, rows }) => [name, rows]))
     expect(phases).toEqual(['making', 'loading', 'indexing', 'migrating'])
-    const before = await rowsIn(here.side, locationOf('full'))
+    const before = await rowsIn(here.fixture, locationOf('full'))
     expect(Object.keys(before).filter((name) => before[name]?.length === 0)).toEqual([])
     // Nobody has refreshed the views of the source.
-    const { a_first, '0 second': second, over_forced, ...after } = await rowsIn(here.side, locationOf('again'))
+    const { a_first, '0 second': second, over_forced, ...after } = await rowsIn(here.fixture, locationOf('again'))
     expect([a_first, second, over_forced]).toEqual([['(3)'], ['(4)'], ['(1)']])
     const { a_first: _, '0 second': __, over_forced: ___, ...expected } = before
     expect(after).toEqual({ ...expected, owned: ['(again,1)', '(again,2)'] })
-    await here.side.drivers['schema-pg'].drop(locationOf('again'))
+    await here.fixture.drivers['schema-pg'].drop(locationOf('again'))
   })
 
   test.each(OWN)('of %s is the same as any other, in every word of the catalog', async (kind) => {
     const [fresh, made] = [locationOf('fresh', kind), locationOf('made', kind)]
-    await here.side.drivers[kind].provision(fresh)
+    await here.fixture.drivers[kind].provision(fresh)
     await take(made, replayed(here.copy))
     const catalogs = await Promise.all(
-      [fresh, made].map((one) => here.side.reach(one, (reader, schema) => catalogOf(reader, schema))),
+      [fresh, made].map((one) => here.fixture.reach(one, (reader, schema) => catalogOf(reader, schema))),
     )
     expect(catalogs[0]?.length).toBeGreaterThan(900)
     expect(catalogs[1]).toEqual(catalogs[0])
-    await here.side.drivers[kind].fence(made)
-    await here.side.drivers[kind].unfence(made)
-    const { rows } = await here.side.drivers[kind].execute(made, { text: 'select name from people order by id' })
+    await here.fixture.drivers[kind].fence(made)
+    await here.fixture.drivers[kind].unfence(made)
+    const { rows } = await here.fixture.drivers[kind].execute(made, { text: 'select name from people order by id' })
     expect(rows).toEqual([{ name: 'Ada Lovelace' }, { name: 'two\nlines, "quoted"\t\\.' }, { name: 'ž 🦄' }])
   })
 
@@ -59,7 +59,7 @@ describe('storage that was made by an import', () => {
       up: `create table spread (id int, a int, b int); create index on spread (b) tablespace pg_default;
         create index on spread (a) tablespace ${name}; alter table spread add primary key (id) using index tablespace ${name}`,
     }
-    const there = await openSide(inject('postgresUrl'), { migrations: [spread] })
+    const there = await openCopyFixture(inject('postgresUrl'), { migrations: [spread] })
     try {
       const by = there.drivers['schema-pg']
       const [fresh, made] = [locationFor(there, 'schema-pg', 'fresh'), locationFor(there, 'schema-pg', 'made')]
@@ -89,7 +89,7 @@ describe('storage that was made by an import', () => {
     await take(locationOf('going'), replayed(here.copy))
     const next = async (at: StorageLocation) =>
       (
-        await here.side.reach(
+        await here.fixture.reach(
           at,
           (reader, schema) =>
             reader.query(`set search_path = ${schema}; select nextval('"free ""seq"""') as free, nextval('people_id_seq') as serial,
@@ -98,9 +98,9 @@ describe('storage that was made by an import', () => {
       )[1]?.rows[0]
     expect(await next(locationOf('going'))).toEqual({ free: '95', serial: '4', identity: '14' })
     const insert = `insert into people (name, email) values ('x', 'x') returning id, stamped`
-    const { rows } = await here.side.drivers['schema-pg'].execute(locationOf('going'), { text: insert })
+    const { rows } = await here.fixture.drivers['schema-pg'].execute(locationOf('going'), { text: insert })
     expect(rows).toEqual([{ id: 5, stamped: 1 }])
-    await here.side.drivers['schema-pg'].drop(locationOf('going'))
+    await here.fixture.drivers['schema-pg'].drop(locationOf('going'))
   })
 
   test('is brought up to date, and its constraints may wait again for the end of the transaction', async () => {
@@ -110,14 +110,14 @@ describe('storage that was made by an import', () => {
       up: `insert into outside values (7); insert into public.shared_by_all values (7) on conflict do nothing;
         alter table people rename column later to last; update people set last = upper(last); create table new (id int)`,
     }
-    const newer = await here.side.installation.open(await here.side.installation.prepare(), {
+    const newer = await here.fixture.installation.open(await here.fixture.installation.prepare(), {
       driver: () => schemaPg(),
       migrations: [...RICH, later],
     })
     const { migrations, rows } = await take(locationOf('newer'), replayed(here.copy), newer)
     expect(migrations).toEqual([...RICH, later].map(({ name }) => name))
     expect(rows.has('new')).toBe(false)
-    const after = await rowsIn(here.side, locationOf('newer'))
+    const after = await rowsIn(here.fixture, locationOf('newer'))
     expect(after).toMatchObject({ outside: ['(1)', '(1)', '(7)'], new: [] })
     expect(after.people?.join()).toContain('LATER')
     expect(await newer.applied(locationOf('newer'))).toEqual(migrations)
@@ -126,10 +126,10 @@ describe('storage that was made by an import', () => {
 
   test('keeps what the copy does not have of its tables', async () => {
     await take(locationOf('kept'), replayed(changed(here.copy, 'rented', undefined)))
-    expect((await rowsIn(here.side, locationOf('kept'))).rented).toEqual([
+    expect((await rowsIn(here.fixture, locationOf('kept'))).rented).toEqual([
       '(9,"[""2000-01-01 00:00:00"",""2000-02-01 00:00:00"")")',
     ])
-    await here.side.drivers['schema-pg'].drop(locationOf('kept'))
+    await here.fixture.drivers['schema-pg'].drop(locationOf('kept'))
   })
 
   test('is without statistics where they cannot be made, and whole all the same', async () => {
@@ -143,8 +143,8 @@ describe('storage that was made by an import', () => {
     }
     const source = schemaPg()
     await source.start({
-      installation: here.side.installation.id,
-      placements: new Map([['main', await here.side.installation.prepare()]]),
+      installation: here.fixture.installation.id,
+      placements: new Map([['main', await here.fixture.installation.prepare()]]),
       migrations: [...RICH, stubborn],
       generation: () => 0,
       log: createLogger({ write: (line) => lines.push(line) }),
@@ -154,7 +154,7 @@ describe('storage that was made by an import', () => {
       text: `insert into people (name, email) values ('a', 'a'), ('b', 'b')`,
     })
     await take(locationOf('moved'), replayed(await exported(source, locationOf('stubborn'))), source)
-    const { people } = await rowsIn(here.side, locationOf('moved'))
+    const { people } = await rowsIn(here.fixture, locationOf('moved'))
     expect(people).toHaveLength(2)
     expect(lines.map((line) => JSON.parse(line).msg)).toEqual([expect.stringMatching(/^statistics of imported tables/)])
     await source.drop(locationOf('stubborn'))

@@ -4,8 +4,15 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { exported, never } from './copy.fixture.ts'
+import {
+  type CopyFixture,
+  createOwner,
+  KINDS,
+  type Kind,
+  locationFor,
+  openCopyFixture,
+} from './copy-storage.fixture.ts'
 import { TENANT } from './rows.fixture.ts'
-import { createOwner, KINDS, type Kind, locationFor, openSide, type Side } from './sides.fixture.ts'
 
 const MIGRATION = {
   name: '0001_all',
@@ -31,7 +38,7 @@ export const OWNERS = ['a superuser', 'an owner like any other'] as const
 export type Owner = (typeof OWNERS)[number]
 
 export interface OwnedSide {
-  readonly side: Side
+  readonly fixture: CopyFixture
   /** The role of the owner; empty for the superuser. */
   readonly role: string
   end(): Promise<void>
@@ -40,56 +47,59 @@ export interface OwnedSide {
 async function openOwned(kind: Owner): Promise<OwnedSide> {
   const migrations = [MIGRATION, SECOND]
   if (kind === 'a superuser') {
-    const side = await openSide(inject('postgresUrl'), { migrations })
-    return { side, role: '', end: () => side.end() }
+    const fixture = await openCopyFixture(inject('postgresUrl'), { migrations })
+    return { fixture, role: '', end: () => fixture.end() }
   }
   const owner = await createOwner(inject('postgresUrl'))
-  const side = await openSide(inject('postgresUrl'), { migrations, ownerUrl: owner.ownerUrl })
+  const fixture = await openCopyFixture(inject('postgresUrl'), { migrations, ownerUrl: owner.ownerUrl })
   return {
-    side,
+    fixture,
     role: owner.name,
     async end() {
-      await side.end()
+      await fixture.end()
       await owner.drop()
     },
   }
 }
 
-export async function withSide(owner: Owner, work: (side: Side, role: string) => Promise<void>): Promise<void> {
-  const { side, role, end } = await openOwned(owner)
+export async function withFixture(
+  owner: Owner,
+  work: (fixture: CopyFixture, role: string) => Promise<void>,
+): Promise<void> {
+  const { fixture, role, end } = await openOwned(owner)
   try {
-    await work(side, role)
+    await work(fixture, role)
   } finally {
     await end()
   }
 }
 
-/** One side for all tests of a block, with the tenants `source` and `other` in storage of these kinds. Tests leave them unchanged. */
+/** One storage for all tests of a block, with the tenants `source` and `other` in storage of these kinds. Tests leave them unchanged. */
 export function sharedSide(owner: Owner, kinds: readonly Kind[]): () => OwnedSide {
   let owned: OwnedSide
   beforeAll(async () => {
     owned = await openOwned(owner)
-    for (const kind of kinds) for (const tenantId of ['source', 'other']) await fill(owned.side, kind, tenantId)
+    for (const kind of kinds) for (const tenantId of ['source', 'other']) await fill(owned.fixture, kind, tenantId)
   })
   afterAll(() => owned?.end())
   return () => owned
 }
 
-export const handle = (side: Side, kind: Kind, tenantId: string): TenantHandle =>
-  directHandle(side.drivers[kind], locationFor(side, kind, tenantId))
+export const handle = (fixture: CopyFixture, kind: Kind, tenantId: string): TenantHandle =>
+  directHandle(fixture.drivers[kind], locationFor(fixture, kind, tenantId))
 
-export async function fill(side: Side, kind: Kind, tenantId: string): Promise<void> {
-  await side.drivers[kind].provision(locationFor(side, kind, tenantId))
-  for (const text of FILL) await handle(side, kind, tenantId).pool.query(text)
+export async function fill(fixture: CopyFixture, kind: Kind, tenantId: string): Promise<void> {
+  await fixture.drivers[kind].provision(locationFor(fixture, kind, tenantId))
+  for (const text of FILL) await handle(fixture, kind, tenantId).pool.query(text)
 }
 
 /** Sessions of the owner that are not idle, in the databases of this installation. */
-export const busy = async (side: Side) =>
+export const busy = async (fixture: CopyFixture) =>
   (
-    await side.installation.database.sql(
+    await fixture.installation.database.sql(
       `select state, query from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'
         and datname in (current_database(), $1, $2)`,
-      ['source', 'other'].map((tenant) => locationFor(side, 'database-pg', tenant).locator),
+      ['source', 'other'].map((tenant) => locationFor(fixture, 'database-pg', tenant).locator),
     )
   ).rows
 
@@ -106,19 +116,19 @@ export const CSV = {
 `,
 }
 
-/** @param shared the side of this owner, with storage of all kinds. */
+/** @param shared the storage of this owner, with storage of all kinds. */
 export function readings(owner: Owner, shared: () => OwnedSide): void {
   describe(`what ${owner} reads`, () => {
     test.each(KINDS)('of %s is all that the tenant has, and nothing of another', async (kind) => {
-      const { side } = shared()
-      const [{ next }] = (await handle(side, kind, 'source').pool.query(`select nextval('free') as next`)).rows
-      const [rows] = (await handle(side, kind, 'source').pool.query('select id from "Values" order by id')).rows
+      const { fixture } = shared()
+      const [{ next }] = (await handle(fixture, kind, 'source').pool.query(`select nextval('free') as next`)).rows
+      const [rows] = (await handle(fixture, kind, 'source').pool.query('select id from "Values" order by id')).rows
       const [{ last }] = (
-        await side.reach(locationFor(side, kind, 'source'), (client, schema) =>
+        await fixture.reach(locationFor(fixture, kind, 'source'), (client, schema) =>
           client.query(`select last_value as last from ${schema}."Values_id_seq"`),
         )
       ).rows
-      const { description, csv, totals } = await exported(side.drivers[kind], locationFor(side, kind, 'source'))
+      const { description, csv, totals } = await exported(fixture.drivers[kind], locationFor(fixture, kind, 'source'))
       // In shared tables, others have taken numbers too, in between.
       const values = CSV.Values.replace('\n41,', `\n${rows.id},`).replace('\n42,', `\n${Number(rows.id) + 1},`)
       expect([...csv]).toEqual([
@@ -170,15 +180,15 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
           bytes: Buffer.byteLength(text),
         })),
       )
-      expect(await busy(side)).toEqual([])
+      expect(await busy(fixture)).toEqual([])
     })
 
     test.each(KINDS)('of %s is the same whatever the server is set to', async (kind) => {
-      const { side } = shared()
-      const [source, taken] = [locationFor(side, kind, 'source'), locationFor(side, kind, 'taken')]
-      const before = await exported(side.drivers[kind], source)
+      const { fixture } = shared()
+      const [source, taken] = [locationFor(fixture, kind, 'source'), locationFor(fixture, kind, 'taken')]
+      const before = await exported(fixture.drivers[kind], source)
       const database = pg.escapeIdentifier(
-        kind === 'database-pg' ? source.locator : new URL(side.installation.url).pathname.slice(1),
+        kind === 'database-pg' ? source.locator : new URL(fixture.installation.url).pathname.slice(1),
       )
       const odd = {
         datestyle: 'German',
@@ -194,9 +204,9 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
         client_encoding: 'LATIN1',
       }
       const settings = Object.entries(odd).map(([name, value]) => `alter database ${database} set ${name} = '${value}'`)
-      await side.installation.database.sql(settings.join('; '))
-      const again = await side.installation.open(await side.installation.prepare(), {
-        driver: () => side.makers[kind](),
+      await fixture.installation.database.sql(settings.join('; '))
+      const again = await fixture.installation.open(await fixture.installation.prepare(), {
+        driver: () => fixture.makers[kind](),
         migrations: [MIGRATION, SECOND],
       })
       try {
@@ -209,14 +219,14 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
         expect((await exported(again, taken)).csv).toEqual(before.csv)
       } finally {
         await again.stop()
-        await side.installation.database.sql(`alter database ${database} reset all`)
-        await side.drivers[kind].drop(taken)
+        await fixture.installation.database.sql(`alter database ${database} reset all`)
+        await fixture.drivers[kind].drop(taken)
       }
     })
 
     test.each(KINDS)('of %s comes through a fence', async (kind) => {
-      const { side } = shared()
-      const [driver, source] = [side.drivers[kind], locationFor(side, kind, 'source')]
+      const { fixture } = shared()
+      const [driver, source] = [fixture.drivers[kind], locationFor(fixture, kind, 'source')]
       await driver.fence(source)
       try {
         const { csv } = await exported(driver, source)
@@ -228,9 +238,9 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
     })
 
     test.each(KINDS)('of %s is of the moment at which the copy began', async (kind) => {
-      const { side } = shared()
-      const { pool } = handle(side, kind, 'other')
-      const [driver, other] = [side.drivers[kind], locationFor(side, kind, 'other')]
+      const { fixture } = shared()
+      const { pool } = handle(fixture, kind, 'other')
+      const [driver, other] = [fixture.drivers[kind], locationFor(fixture, kind, 'other')]
       try {
         const read: Record<string, string> = {}
         const reading = driver.export(
@@ -255,12 +265,12 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
     })
 
     test.each(KINDS)('of %s comes with an estimate of its rows', async (kind) => {
-      const { side } = shared()
-      const source = locationFor(side, kind, 'source')
-      await side.reach(source, (client, schema) =>
+      const { fixture } = shared()
+      const source = locationFor(fixture, kind, 'source')
+      await fixture.reach(source, (client, schema) =>
         client.query(`analyze ${schema}.tokens, ${schema}.there, ${schema}."Values"`),
       )
-      const guess = await side.drivers[kind].export(source, async ({ estimatedRows }) => estimatedRows, {
+      const guess = await fixture.drivers[kind].export(source, async ({ estimatedRows }) => estimatedRows, {
         signal: never(),
       })
       expect(guess).toBeGreaterThan(20)

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { exported, held, never } from './copy.fixture.ts'
-import { busy, END, fill, handle, readings, sharedSide, withSide } from './copy-out.fixture.ts'
-import { KINDS, locationFor } from './sides.fixture.ts'
+import { busy, END, fill, handle, readings, sharedSide, withFixture } from './copy-out.fixture.ts'
+import { KINDS, locationFor } from './copy-storage.fixture.ts'
 
 const OWNER = 'an owner like any other'
 readings(OWNER, sharedSide(OWNER, KINDS))
 
 test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is written`, async (kind) => {
-  await withSide(OWNER, async (side) => {
-    await fill(side, kind, 'source')
-    const { transaction, pool } = handle(side, kind, 'source')
+  await withFixture(OWNER, async (fixture) => {
+    await fill(fixture, kind, 'source')
+    const { transaction, pool } = handle(fixture, kind, 'source')
     let isFinished = false
     const write = async () => {
       while (!isFinished) {
@@ -37,7 +37,7 @@ test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is wr
         .map((line) => Number.parseInt(line, 10))
     try {
       for (let n = 0; n < 10; n++) {
-        const { csv } = await exported(side.drivers[kind], locationFor(side, kind, 'source'))
+        const { csv } = await exported(fixture.drivers[kind], locationFor(fixture, kind, 'source'))
         const all = [...ids(csv.get('tokens')), ...ids(csv.get('there'))].sort((a, b) => a - b)
         expect(all).toEqual(Array.from({ length: 100 }, (_, index) => index + 1))
       }
@@ -51,10 +51,10 @@ test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is wr
 
 describe.each(KINDS)('a copy out of %s', (kind) => {
   test('may be left at any moment, and leaves nothing behind', async () => {
-    await withSide('a superuser', async (side) => {
-      const [driver, location] = [side.drivers[kind], locationFor(side, kind, 'source')]
-      await fill(side, kind, 'source')
-      await handle(side, kind, 'source').pool.query(
+    await withFixture('a superuser', async (fixture) => {
+      const [driver, location] = [fixture.drivers[kind], locationFor(fixture, kind, 'source')]
+      await fill(fixture, kind, 'source')
+      await handle(fixture, kind, 'source').pool.query(
         `insert into tokens (id, place) select n, repeat('x', 1000) from generate_series(1000, 20000) n`,
       )
       const reading = <T>(work: Parameters<typeof driver.export<T>>[1], signal = never()) =>
@@ -88,7 +88,7 @@ describe.each(KINDS)('a copy out of %s', (kind) => {
       const ended = reading(async (copy) => {
         for await (const { table, csv } of copy.tables()) {
           for await (const _ of csv)
-            if (table.name === 'tokens') await side.reach(location, (client) => client.query(END))
+            if (table.name === 'tokens') await fixture.reach(location, (client) => client.query(END))
         }
       })
       await expect(ended).rejects.toThrow()
@@ -99,7 +99,7 @@ describe.each(KINDS)('a copy out of %s', (kind) => {
       }, idle.signal)
       await expect(waiting).rejects.toBe(none)
       await expect(reading(async () => 1, AbortSignal.abort(reason))).rejects.toBe(reason)
-      await eventually(async () => expect(await busy(side)).toEqual([]))
+      await eventually(async () => expect(await busy(fixture)).toEqual([]))
       expect((await exported(driver, location)).totals.at(-1)?.rows).toBe(19_101)
     })
   })

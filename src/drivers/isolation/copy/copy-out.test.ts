@@ -7,7 +7,7 @@ import { abortable } from '../transactions/copy-session.ts'
 import { exported, held, never } from './copy.fixture.ts'
 import { CSV, fill, OWNERS, readings, sharedSide } from './copy-out.fixture.ts'
 import { copyOut } from './copy-out.ts'
-import { KINDS, locationFor, type Side } from './sides.fixture.ts'
+import { type CopyFixture, KINDS, locationFor } from './copy-storage.fixture.ts'
 
 const owned = {
   'a superuser': sharedSide('a superuser', KINDS),
@@ -18,35 +18,35 @@ readings('a superuser', owned['a superuser'])
 
 describe('a copy is not made', () => {
   test.each(['schema-pg', 'database-pg'] as const)('of storage of %s that is not there', async (kind) => {
-    const { side } = owned['a superuser']()
-    await expect(exported(side.drivers[kind], locationFor(side, kind, 'nobody'))).rejects.toMatchObject({
+    const { fixture } = owned['a superuser']()
+    await expect(exported(fixture.drivers[kind], locationFor(fixture, kind, 'nobody'))).rejects.toMatchObject({
       code: 'E_BACKUP_INCOMPATIBLE',
       message: 'The storage of the tenant is not there; nothing was read.',
     })
   })
 
   test('where a table’s own policies would hide rows from its owner', async () => {
-    const { side } = owned['an owner like any other']()
-    const alter = (text: string) => side.installation.database.sql(`alter table t1_source.tokens ${text}`)
+    const { fixture } = owned['an owner like any other']()
+    const alter = (text: string) => fixture.installation.database.sql(`alter table t1_source.tokens ${text}`)
     await alter('enable row level security, force row level security')
     try {
-      await expect(exported(side.drivers['schema-pg'], locationFor(side, 'schema-pg', 'source'))).rejects.toMatchObject(
-        {
-          code: '42501',
-        },
-      )
+      await expect(
+        exported(fixture.drivers['schema-pg'], locationFor(fixture, 'schema-pg', 'source')),
+      ).rejects.toMatchObject({
+        code: '42501',
+      })
     } finally {
       await alter('disable row level security, no force row level security')
     }
   })
 
   test.each(OWNERS)('where a policy of the host’s may hide rows from %s', async (owner) => {
-    const { side, role } = owned[owner]()
-    const [driver, location] = [side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source')]
-    const { scopeRole } = await side.installation.prepare()
+    const { fixture, role } = owned[owner]()
+    const [driver, location] = [fixture.drivers['rowscope-pg'], locationFor(fixture, 'rowscope-pg', 'source')]
+    const { scopeRole } = await fixture.installation.prepare()
     const drop = 'drop policy if exists hides on tenantry_rows.tokens'
     const restrict = (who: string) =>
-      side.installation.database.sql(`${drop};
+      fixture.installation.database.sql(`${drop};
         create policy hides on tenantry_rows.tokens as restrictive for select to ${who} using (id > 50)`)
     try {
       for (const who of ['public', owner === 'a superuser' ? scopeRole : role]) {
@@ -59,24 +59,24 @@ describe('a copy is not made', () => {
       await restrict('pg_monitor')
       expect((await exported(driver, location)).csv.get('tokens')).toBe(CSV.tokens)
     } finally {
-      await side.installation.database.sql(drop)
+      await fixture.installation.database.sql(drop)
     }
   })
 
   test.each(OWNERS)('by %s with fewer rows because policies were lost: they are made again', async (owner) => {
-    const { side } = owned[owner]()
-    await side.installation.database.sql(`do $$ declare lost record; begin
+    const { fixture } = owned[owner]()
+    await fixture.installation.database.sql(`do $$ declare lost record; begin
       for lost in select polname, polrelid::regclass as of from pg_policy where polname like 'tenantry_%' loop
         execute format('drop policy %I on %s', lost.polname, lost.of); end loop; end $$`)
-    const { csv } = await exported(side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source'))
+    const { csv } = await exported(fixture.drivers['rowscope-pg'], locationFor(fixture, 'rowscope-pg', 'source'))
     expect(csv.get('tokens')).toBe(CSV.tokens)
   })
 })
 
 describe('while tables come and go', () => {
   /** A client of the superuser that has something done just before the transaction of a copy begins. */
-  async function withInterruption(side: Side, interruption: () => Promise<unknown>, times = 1) {
-    const client = new pg.Client(side.installation.url)
+  async function withInterruption(fixture: CopyFixture, interruption: () => Promise<unknown>, times = 1) {
+    const client = new pg.Client(fixture.installation.url)
     await client.connect()
     const query = client.query.bind(client) as (...of: unknown[]) => Promise<unknown>
     let left = times
@@ -101,35 +101,35 @@ describe('while tables come and go', () => {
   }
 
   test('a copy begins anew, until it has them all', async () => {
-    const { side } = owned['a superuser']()
-    const { database } = side.installation
-    await fill(side, 'schema-pg', 'changing')
-    expect(await withInterruption(side, () => database.sql('create table t1_changing.came (id int)'))).toEqual([
+    const { fixture } = owned['a superuser']()
+    const { database } = fixture.installation
+    await fill(fixture, 'schema-pg', 'changing')
+    expect(await withInterruption(fixture, () => database.sql('create table t1_changing.came (id int)'))).toEqual([
       'Values',
       'came',
       'there',
       'tokens',
     ])
-    expect(await withInterruption(side, () => database.sql('drop table t1_changing.came'))).toEqual([
+    expect(await withInterruption(fixture, () => database.sql('drop table t1_changing.came'))).toEqual([
       'Values',
       'there',
       'tokens',
     ])
     let n = 0
-    const always = withInterruption(side, () => database.sql(`create table t1_changing.came_${n++} (id int)`), 100)
+    const always = withInterruption(fixture, () => database.sql(`create table t1_changing.came_${n++} (id int)`), 100)
     await expect(always).rejects.toThrow('no moment for a copy')
   })
 
   test('nobody empties or alters one that is being read', async () => {
-    const { side } = owned['a superuser']()
-    await side.drivers['schema-pg'].export(
-      locationFor(side, 'schema-pg', 'source'),
+    const { fixture } = owned['a superuser']()
+    await fixture.drivers['schema-pg'].export(
+      locationFor(fixture, 'schema-pg', 'source'),
       async (copy) => {
         for (const text of [
           'truncate t1_source.tokens',
           'alter table t1_source.tokens add column more int default 1',
         ]) {
-          await expect(side.installation.database.sql(`set lock_timeout = '1ms'; ${text}`)).rejects.toMatchObject({
+          await expect(fixture.installation.database.sql(`set lock_timeout = '1ms'; ${text}`)).rejects.toMatchObject({
             code: '55P03',
           })
         }

@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { type BufferedCopy, exported, never, replayed } from './copy.fixture.ts'
-import { BEFORE, everything, expectNoTrace, fill, type Owner, query, TENANT, withSide } from './rows.fixture.ts'
-import { locationFor, type Side } from './sides.fixture.ts'
+import { type CopyFixture, locationFor } from './copy-storage.fixture.ts'
+import { BEFORE, everything, expectNoTrace, fill, type Owner, query, TENANT, withFixture } from './rows.fixture.ts'
 
 const JOURNAL = {
   name: '0003_journal',
@@ -21,7 +21,7 @@ const JOURNAL = {
 export const TRIGGER_DISABLING_OWNER = 'an owner that sets session_replication_role'
 
 interface Subject {
-  readonly side: Side
+  readonly fixture: CopyFixture
   readonly driver: IsolationDriver
   readonly first: StorageLocation
   /** The next location, which has a copy of the rows as they were. */
@@ -34,7 +34,7 @@ const contents = async ({ driver }: Subject, location: StorageLocation) => {
   const { csv, totals } = await exported(driver, location)
   return { csv, totals }
 }
-const bodies = ({ side }: Subject) => query(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')
+const bodies = ({ fixture }: Subject) => query(fixture, 'rowscope-pg', 'gamma', 'select body from notes order by id')
 const enter = ({ driver }: Subject, location: StorageLocation) => driver.enter?.(location, { signal: never() })
 
 /** A tenant that has changed since the copy was made, beside another tenant. */
@@ -42,26 +42,26 @@ async function withSubject(
   owner: Owner | typeof TRIGGER_DISABLING_OWNER,
   work: (subject: Subject) => Promise<void>,
 ): Promise<void> {
-  await withSide(
+  await withFixture(
     owner === TRIGGER_DISABLING_OWNER ? 'an owner like any other' : owner,
-    async (side, _, role) => {
+    async (fixture, _, role) => {
       if (owner === TRIGGER_DISABLING_OWNER) {
-        await side.installation.database.sql(`grant set on parameter session_replication_role to ${role}`)
+        await fixture.installation.database.sql(`grant set on parameter session_replication_role to ${role}`)
       }
-      const driver = side.drivers['rowscope-pg']
-      await fill(side, 'rowscope-pg', 'neighbour')
-      await fill(side, 'rowscope-pg', 'gamma')
-      const first = locationFor(side, 'rowscope-pg', 'gamma')
+      const driver = fixture.drivers['rowscope-pg']
+      await fill(fixture, 'rowscope-pg', 'neighbour')
+      await fill(fixture, 'rowscope-pg', 'gamma')
+      const first = locationFor(fixture, 'rowscope-pg', 'gamma')
       const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
       const copy = await exported(driver, first)
-      await query(side, 'rowscope-pg', 'gamma', `update notes set body = body || ' changed'`)
+      await query(fixture, 'rowscope-pg', 'gamma', `update notes set body = body || ' changed'`)
       await driver.import(next, replayed(copy), { signal: never() })
-      await work({ side, driver, first, next, copy })
-      expect((await query(side, 'rowscope-pg', 'neighbour', 'select body from notes order by id')).flat()).toEqual([
+      await work({ fixture, driver, first, next, copy })
+      expect((await query(fixture, 'rowscope-pg', 'neighbour', 'select body from notes order by id')).flat()).toEqual([
         'one',
         'two',
       ])
-      await expectNoTrace(side)
+      await expectNoTrace(fixture)
     },
     [...BEFORE, JOURNAL],
   )
@@ -78,15 +78,15 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
   describe.each(owners)('of shared tables, by %s,', (owner) => {
     test('a location that is entered has the tenant’s id in its rows, exactly as they were copied', async () => {
       await withSubject(owner, async (subject) => {
-        const { side, driver, first, next, copy } = subject
+        const { fixture, driver, first, next, copy } = subject
         expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
         await change(subject, first, next)
         expect(await bodies(subject)).toEqual([['one'], ['two']])
         expect(
-          await query(side, 'rowscope-pg', 'gamma', `select count(*)::int from notes where tenant_id = 'gamma'`),
+          await query(fixture, 'rowscope-pg', 'gamma', `select count(*)::int from notes where tenant_id = 'gamma'`),
         ).toEqual([[2]])
-        await query(side, 'rowscope-pg', 'gamma', `insert into hens (tenant_id, id, egg) values ('gamma', 2, 1)`)
-        await query(side, 'rowscope-pg', 'gamma', `delete from hens where tenant_id = 'gamma' and id = 2`)
+        await query(fixture, 'rowscope-pg', 'gamma', `insert into hens (tenant_id, id, egg) values ('gamma', 2, 1)`)
+        await query(fixture, 'rowscope-pg', 'gamma', `delete from hens where tenant_id = 'gamma' and id = 2`)
         expect(await contents(subject, next)).toEqual({ csv: copy.csv, totals: copy.totals })
         expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([true, false])
         expect(await driver.inventory?.('main')).toContainEqual({ locator: first.locator, isFenced: true })
@@ -108,12 +108,12 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
 
     test('each location is dropped without the other one', async () => {
       await withSubject(owner, async (subject) => {
-        const { side, driver, first, next } = subject
+        const { fixture, driver, first, next } = subject
         await change(subject, first, next)
         await driver.drop(first)
         expect(await bodies(subject)).toEqual([['one'], ['two']])
         await driver.drop(next)
-        const rows = Object.values(await everything(side)).flat()
+        const rows = Object.values(await everything(fixture)).flat()
         expect(rows.filter((row) => row.startsWith('(gamma'))).toEqual([])
         expect(rows.filter((row) => row.startsWith('(neighbour')).length).toBeGreaterThan(0)
       })
@@ -149,11 +149,11 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
 
     test('a purge leaves no row, whichever location is dropped first', async () => {
       await withSubject(owner, async (subject) => {
-        const { side, driver, first, next } = subject
+        const { fixture, driver, first, next } = subject
         await change(subject, first, next)
         await driver.drop(next)
         await driver.drop(first)
-        const rows = Object.values(await everything(side)).flat()
+        const rows = Object.values(await everything(fixture)).flat()
         expect(rows.filter((row) => row.startsWith('(gamma'))).toEqual([])
         await driver.provision(first)
         expect(await bodies(subject)).toEqual([])
@@ -169,9 +169,9 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
 
     test('rows that an earlier version restored are entered where the tenant is opened', async () => {
       await withSubject(owner, async (subject) => {
-        const { side, driver, first, next } = subject
+        const { fixture, driver, first, next } = subject
         await driver.fence(first)
-        await side.installation.database.sql(`delete from tenantry.row_locations where tenant = 'gamma'`)
+        await fixture.installation.database.sql(`delete from tenantry.row_locations where tenant = 'gamma'`)
         await driver.unfence(next)
         expect(await bodies(subject)).toEqual([['one'], ['two']])
         expect([await driver.isFenced(first), await driver.isFenced(next)]).toEqual([true, false])

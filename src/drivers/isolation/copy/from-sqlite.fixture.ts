@@ -2,7 +2,7 @@
 import { describe, expect, inject, test } from 'vitest'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { type BufferedCopy, never, replayed } from './copy.fixture.ts'
-import { KINDS, locationFor, openSide, type Side, withOwner } from './sides.fixture.ts'
+import { type CopyFixture, KINDS, locationFor, openCopyFixture, withOwner } from './copy-storage.fixture.ts'
 
 const UP = `
   create table notes (tenant_id text not null default tenantry.current_tenant(), id int generated always as identity, is_read boolean, at timestamptz,
@@ -38,11 +38,14 @@ const COPY: BufferedCopy = {
 
 const OWNERS = ['a superuser', 'an owner like any other'] as const
 
-async function withSide(owner: (typeof OWNERS)[number], work: (side: Side) => Promise<void>): Promise<void> {
+async function withFixture(
+  owner: (typeof OWNERS)[number],
+  work: (fixture: CopyFixture) => Promise<void>,
+): Promise<void> {
   const open = async (ownerUrl?: (url: string) => string) => {
     const migrations = [{ name: '0001', checksum: 'a', up: UP }]
-    const side = await openSide(inject('postgresUrl'), { migrations, ...(ownerUrl ? { ownerUrl } : {}) })
-    await work(side).finally(() => side.end())
+    const fixture = await openCopyFixture(inject('postgresUrl'), { migrations, ...(ownerUrl ? { ownerUrl } : {}) })
+    await work(fixture).finally(() => fixture.end())
   }
   if (owner === 'a superuser') await open()
   else await withOwner(inject('postgresUrl'), open)
@@ -51,16 +54,16 @@ async function withSide(owner: (typeof OWNERS)[number], work: (side: Side) => Pr
 export function importsFromSqlite(owners: readonly (typeof OWNERS)[number][]): void {
   describe.each(owners)('a copy of sqlite-memory is imported by %s', (owner) => {
     test.each(KINDS)('into %s', async (kind) => {
-      await withSide(owner, async (side) => {
-        const location = locationFor(side, kind, 'taken')
-        const { rows } = await side.drivers[kind].import(location, replayed(COPY), { signal: never() })
+      await withFixture(owner, async (fixture) => {
+        const location = locationFor(fixture, kind, 'taken')
+        const { rows } = await fixture.drivers[kind].import(location, replayed(COPY), { signal: never() })
         expect([...rows]).toEqual([
           ['notes', 2],
           ['logged', 1],
           ['falling', 1],
           ['empty', 0],
         ])
-        const { pool } = directHandle(side.drivers[kind], location)
+        const { pool } = directHandle(fixture.drivers[kind], location)
         const texts = `id, is_read, extract(epoch from at)::text as at, data->'a'->>0 as data, bytes::text, amount::text, body`
         expect((await pool.query(`select ${texts} from notes order by id`)).rows).toEqual([
           {

@@ -10,8 +10,8 @@ import { archived } from '../../../tenants/transfers/archive/writer.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
 import { exported, never, replayed } from './copy.fixture.ts'
+import { type CopyFixture, KINDS, type Kind, locationFor, openCopyFixture, withOwner } from './copy-storage.fixture.ts'
 import { type GeneratedSchema, generatedSchema } from './generated-schema.fixture.ts'
-import { KINDS, type Kind, locationFor, openSide, type Side, withOwner } from './sides.fixture.ts'
 
 const RUNS = 5
 const quote = pg.escapeIdentifier
@@ -23,8 +23,13 @@ async function admin(text: string): Promise<void> {
 }
 
 /** Past keys and triggers, as the superuser. */
-async function plant(side: Side, location: StorageLocation, { tables }: GeneratedSchema, whose: string): Promise<void> {
-  await side.reach(location, async (client, schema) => {
+async function plant(
+  fixture: CopyFixture,
+  location: StorageLocation,
+  { tables }: GeneratedSchema,
+  whose: string,
+): Promise<void> {
+  await fixture.reach(location, async (client, schema) => {
     await client.query(`set search_path = ${quote(schema)}; set session_replication_role = replica; set datestyle = iso;
       select set_config('app.tenant_id', ${pg.escapeLiteral(location.isolation === 'rowscope-pg' ? location.locator : location.tenantId)}, false)`)
     for (const { name, columns, rows } of tables) {
@@ -42,11 +47,11 @@ async function plant(side: Side, location: StorageLocation, { tables }: Generate
 
 /** As the tenant sees them, in no order that matters. */
 async function rowsOf(
-  side: Side,
+  fixture: CopyFixture,
   location: StorageLocation,
   { tables }: GeneratedSchema,
 ): Promise<Record<string, string[]>> {
-  const { pool } = directHandle(side.drivers[location.isolation as Kind], location)
+  const { pool } = directHandle(fixture.drivers[location.isolation as Kind], location)
   const all: Record<string, string[]> = {}
   for (const { name, columns } of tables) {
     const texts = [...columns, { name: 'twice' }].map((column) => `${quote(column.name)}::text`)
@@ -59,8 +64,8 @@ async function rowsOf(
   return all
 }
 
-const sequencesOf = (side: Side, location: StorageLocation) =>
-  side.reach(location, async (client, schema) => {
+const sequencesOf = (fixture: CopyFixture, location: StorageLocation) =>
+  fixture.reach(location, async (client, schema) => {
     const { rows } = await client.query(
       `select relname, seqincrement from pg_class join pg_sequence on seqrelid = pg_class.oid where relnamespace = $1::regnamespace order by relname`,
       [quote(schema)],
@@ -93,13 +98,13 @@ async function holds(
 ): Promise<void> {
   const migrations = [{ name: '0001', checksum: 'x', up: schema.statements.join(';\n') }]
   const options = { migrations, ...(ownerUrl ? { ownerUrl } : {}) }
-  const here = await openSide(inject('postgresUrl'), options)
-  const there = await openSide(inject('postgresUrl'), options)
+  const here = await openCopyFixture(inject('postgresUrl'), options)
+  const there = await openCopyFixture(inject('postgresUrl'), options)
   try {
-    for (const side of [here, there]) {
+    for (const fixture of [here, there]) {
       for (const kind of kinds) {
-        await side.drivers[kind].provision(locationFor(side, kind, 'other'))
-        await plant(side, locationFor(side, kind, 'other'), schema, 'other')
+        await fixture.drivers[kind].provision(locationFor(fixture, kind, 'other'))
+        await plant(fixture, locationFor(fixture, kind, 'other'), schema, 'other')
       }
     }
     for (const kind of kinds) {
@@ -114,14 +119,14 @@ async function holds(
         copy.description.tables.map(({ name }) => schema.tables.find((table) => table.name === name)?.rows.length ?? 0),
       )
       for (const to of kinds) {
-        for (const side of [here, there]) {
-          const target = locationFor(side, to, `${kind}-${to}`)
+        for (const fixture of [here, there]) {
+          const target = locationFor(fixture, to, `${kind}-${to}`)
           const pieces = replayed(copy, 1 + (copy.totals.length % 50))
-          const passed = side === there ? await throughArchive(pieces) : pieces
-          const { rows } = await side.drivers[to].import(target, passed, { signal: never() })
+          const passed = fixture === there ? await throughArchive(pieces) : pieces
+          const { rows } = await fixture.drivers[to].import(target, passed, { signal: never() })
           expect([...rows.values()]).toEqual(copy.totals.map(({ rows }) => rows))
-          expect(await rowsOf(side, target, schema)).toEqual(before)
-          const { next, steps } = await sequencesOf(side, target)
+          expect(await rowsOf(fixture, target, schema)).toEqual(before)
+          const { next, steps } = await sequencesOf(fixture, target)
           for (const [name, value] of next) {
             const copied = copy.description.sequences.find((one) => one.name === name)
             const last = BigInt(copied?.lastValue ?? 0)
@@ -132,9 +137,9 @@ async function holds(
       }
       expect(await rowsOf(here, source, schema)).toEqual(before)
     }
-    for (const side of [here, there]) {
+    for (const fixture of [here, there]) {
       for (const kind of kinds) {
-        const rows = await rowsOf(side, locationFor(side, kind, 'other'), schema)
+        const rows = await rowsOf(fixture, locationFor(fixture, kind, 'other'), schema)
         for (const { name, rows: planted, columns } of schema.tables) {
           const at = columns.findIndex((column) => column.name === 'whose')
           expect(rows[name]?.map((row) => JSON.parse(row)[at])).toEqual(planted.map(() => 'other'))

@@ -8,7 +8,7 @@ import { eventually } from '../../../testing/base/tenancy.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { never } from './copy.fixture.ts'
-import { type Kind, locationFor, openSide, type Side, withOwner } from './sides.fixture.ts'
+import { type CopyFixture, type Kind, locationFor, openCopyFixture, withOwner } from './copy-storage.fixture.ts'
 
 export const TENANT = 'tenant_id text not null default tenantry.current_tenant()'
 export const TABLES = {
@@ -49,28 +49,28 @@ export const FAST_OWNERS: readonly Owner[] = ['an owner like any other']
 export const SLOW_OWNERS = OWNERS.filter((owner) => !FAST_OWNERS.includes(owner))
 
 /** An installation of such an owner, with drivers that know the migrations before, and what makes others. */
-export async function withSide(
+export async function withFixture(
   owner: Owner,
   work: (
-    side: Side,
+    fixture: CopyFixture,
     newer: (kind: 'schema-pg' | 'rowscope-pg') => Promise<IsolationDriver>,
     role: string,
   ) => Promise<void>,
   migrations: readonly TenantMigration[] = BEFORE,
 ): Promise<void> {
   const open = async (ownerUrl?: (url: string) => string, role = '') => {
-    const side = await openSide(inject('postgresUrl'), { migrations, ...(ownerUrl ? { ownerUrl } : {}) })
+    const fixture = await openCopyFixture(inject('postgresUrl'), { migrations, ...(ownerUrl ? { ownerUrl } : {}) })
     const makers = { 'schema-pg': schemaPg, 'rowscope-pg': rowscopePg }
     try {
-      const placement = await side.installation.prepare()
-      if (owner === 'an owner whom no policy binds') await unbind(side, role, placement.scopeRole)
+      const placement = await fixture.installation.prepare()
+      if (owner === 'an owner whom no policy binds') await unbind(fixture, role, placement.scopeRole)
       await work(
-        side,
-        (kind) => side.installation.open(placement, { driver: () => makers[kind](), migrations: AFTER }),
+        fixture,
+        (kind) => fixture.installation.open(placement, { driver: () => makers[kind](), migrations: AFTER }),
         role,
       )
     } finally {
-      await side.end()
+      await fixture.end()
     }
   }
   if (owner === 'a superuser') await open()
@@ -78,8 +78,8 @@ export async function withSide(
 }
 
 /** Whoever makes a role may not take it by that, since version 16. */
-const unbind = (side: Side, role: string, scopeRole: string) =>
-  side.installation.database.sql(`do $$ begin
+const unbind = (fixture: CopyFixture, role: string, scopeRole: string) =>
+  fixture.installation.database.sql(`do $$ begin
     alter role ${role} bypassrls;
     grant ${scopeRole} to ${role};
     if current_setting('server_version_num')::int >= 160000 then execute 'grant ${scopeRole} to ${role} with set true'; end if; end $$`)
@@ -94,9 +94,13 @@ export const take = (driver: IsolationDriver, tenantId: string, copy: TenantCopy
   )
 
 /** In the tenant's scope. */
-export const query = async (side: Side, kind: Kind, tenantId: string, text: string) =>
-  (await directHandle(side.drivers[kind], locationFor(side, kind, tenantId)).pool.query({ text, rowMode: 'array' }))
-    .rows
+export const query = async (fixture: CopyFixture, kind: Kind, tenantId: string, text: string) =>
+  (
+    await directHandle(fixture.drivers[kind], locationFor(fixture, kind, tenantId)).pool.query({
+      text,
+      rowMode: 'array',
+    })
+  ).rows
 
 export const FILL = [
   `with one as (insert into notes (country, body, mood, moods) values ('de', 'one', 'sad', '{sad,happy}') returning id)
@@ -104,19 +108,19 @@ export const FILL = [
   `with h as (insert into hens values (default, 1, 1)) insert into eggs values (default, 1, 1)`,
 ]
 
-export async function fill(side: Side, kind: Kind, tenantId: string): Promise<void> {
-  await side.drivers[kind].provision(locationFor(side, kind, tenantId))
-  for (const text of FILL) await query(side, kind, tenantId, text)
+export async function fill(fixture: CopyFixture, kind: Kind, tenantId: string): Promise<void> {
+  await fixture.drivers[kind].provision(locationFor(fixture, kind, tenantId))
+  for (const text of FILL) await query(fixture, kind, tenantId, text)
 }
 
 /** Everything in shared tables, whosever it is. */
-export const everything = async (side: Side) => {
-  const { rows: tables } = await side.installation.database.sql(
+export const everything = async (fixture: CopyFixture) => {
+  const { rows: tables } = await fixture.installation.database.sql(
     `select relname from pg_class where relnamespace = 'tenantry_rows'::regnamespace and relkind = 'r' order by 1`,
   )
   const all: Record<string, string[]> = {}
   for (const { relname } of tables) {
-    const { rows } = await side.installation.database.sql(
+    const { rows } = await fixture.installation.database.sql(
       `select t::text as row from tenantry_rows.${relname} t order by 1`,
     )
     all[relname] = rows.map(({ row }) => row)
@@ -125,9 +129,9 @@ export const everything = async (side: Side) => {
 }
 
 /** What an import must not leave behind, whatever becomes of it. */
-export async function expectNoTrace(side: Side): Promise<void> {
+export async function expectNoTrace(fixture: CopyFixture): Promise<void> {
   await eventually(async () => {
-    const { rows } = await side.installation.database.sql(
+    const { rows } = await fixture.installation.database.sql(
       `select (select count(*)::int from pg_namespace where nspname like 'tenantry_scratch%') as schemas,
         (select count(*)::int from tenantry.migrations where locator like 'tenantry_scratch%') as records,
         (select count(*)::int from pg_stat_activity where application_name = 'tenantry ddl' and state <> 'idle'

@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { exported, never, replayed } from '../copy/copy.fixture.ts'
-import { fill, query, withSide } from '../copy/rows.fixture.ts'
-import { locationFor } from '../copy/sides.fixture.ts'
+import { locationFor } from '../copy/copy-storage.fixture.ts'
+import { fill, query, withFixture } from '../copy/rows.fixture.ts'
 
 test('a late process neither enters nor opens a location that is older than the one in use', async () => {
-  await withSide('an owner like any other', async (side) => {
-    const driver = side.drivers['rowscope-pg']
-    await fill(side, 'rowscope-pg', 'gamma')
-    const first = locationFor(side, 'rowscope-pg', 'gamma')
+  await withFixture('an owner like any other', async (fixture) => {
+    const driver = fixture.drivers['rowscope-pg']
+    await fill(fixture, 'rowscope-pg', 'gamma')
+    const first = locationFor(fixture, 'rowscope-pg', 'gamma')
     const [second, third] = [2, 3].map((epoch) => ({ ...first, locator: driver.locator('gamma', epoch), epoch }))
     const copy = await exported(driver, first)
     if (!second || !third) throw new Error('two locations')
     for (const next of [second, third]) await driver.import(next, replayed(copy), { signal: never() })
-    await query(side, 'rowscope-pg', 'gamma', 'delete from notes')
+    await query(fixture, 'rowscope-pg', 'gamma', 'delete from notes')
     await driver.fence(first)
     await driver.enter?.(third, { signal: never() })
     await driver.unfence(third)
@@ -22,7 +22,10 @@ test('a late process neither enters nor opens a location that is older than the 
       await driver.fence(late)
       await driver.unfence(late)
     }
-    expect(await query(side, 'rowscope-pg', 'gamma', 'select body from notes order by id')).toEqual([['one'], ['two']])
+    expect(await query(fixture, 'rowscope-pg', 'gamma', 'select body from notes order by id')).toEqual([
+      ['one'],
+      ['two'],
+    ])
     expect(await Promise.all([first, second, third].map((location) => driver.isFenced(location)))).toEqual([
       true,
       true,
@@ -32,13 +35,13 @@ test('a late process neither enters nor opens a location that is older than the 
 })
 
 test('an import into a placement where the tenant has nothing has the tenant’s id at once', async () => {
-  await withSide('an owner like any other', async (side) => {
-    const driver = side.drivers['rowscope-pg']
-    await fill(side, 'rowscope-pg', 'source')
-    const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
-    const moved = { ...locationFor(side, 'rowscope-pg', 'gamma'), locator: driver.locator('gamma', 2), epoch: 2 }
+  await withFixture('an owner like any other', async (fixture) => {
+    const driver = fixture.drivers['rowscope-pg']
+    await fill(fixture, 'rowscope-pg', 'source')
+    const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))
+    const moved = { ...locationFor(fixture, 'rowscope-pg', 'gamma'), locator: driver.locator('gamma', 2), epoch: 2 }
     await driver.import(moved, replayed(copy), { signal: never() })
-    const { rows } = await side.installation.database.sql(
+    const { rows } = await fixture.installation.database.sql(
       'select distinct tenant_id from tenantry_rows.notes order by tenant_id',
     )
     expect(rows.map(({ tenant_id }) => tenant_id)).toEqual(['gamma', 'source'])
@@ -46,25 +49,25 @@ test('an import into a placement where the tenant has nothing has the tenant’s
 })
 
 test('several processes that enter a location enter it once', async () => {
-  await withSide('an owner like any other', async (side) => {
-    const driver = side.drivers['rowscope-pg']
-    await fill(side, 'rowscope-pg', 'gamma')
-    const first = locationFor(side, 'rowscope-pg', 'gamma')
+  await withFixture('an owner like any other', async (fixture) => {
+    const driver = fixture.drivers['rowscope-pg']
+    await fill(fixture, 'rowscope-pg', 'gamma')
+    const first = locationFor(fixture, 'rowscope-pg', 'gamma')
     const next = { ...first, locator: driver.locator('gamma', 2), epoch: 2 }
     await driver.import(next, replayed(await exported(driver, first)), { signal: never() })
     await driver.fence(first)
     await Promise.all(Array.from({ length: 5 }, () => driver.enter?.(next, { signal: never() })))
     await Promise.all(Array.from({ length: 5 }, () => driver.unfence(next)))
-    expect(await query(side, 'rowscope-pg', 'gamma', 'select count(*)::int from notes')).toEqual([[2]])
+    expect(await query(fixture, 'rowscope-pg', 'gamma', 'select count(*)::int from notes')).toEqual([[2]])
   })
 })
 
 test('an export refuses rows whose label changes before its snapshot', async () => {
-  await withSide('an owner like any other', async (side) => {
-    const driver = side.drivers['rowscope-pg']
-    await fill(side, 'rowscope-pg', 'gamma')
-    const first = locationFor(side, 'rowscope-pg', 'gamma')
-    await side.reach(first, async (other) => {
+  await withFixture('an owner like any other', async (fixture) => {
+    const driver = fixture.drivers['rowscope-pg']
+    await fill(fixture, 'rowscope-pg', 'gamma')
+    const first = locationFor(fixture, 'rowscope-pg', 'gamma')
+    await fixture.reach(first, async (other) => {
       await other.query('begin; lock table tenantry_rows.notes in access exclusive mode')
       const exporting = exported(driver, first)
       exporting.catch(() => undefined) // asserted below

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
-import { locationFor, openSide, type Side, withOwner } from '../copy/sides.fixture.ts'
+import { type CopyFixture, locationFor, openCopyFixture, withOwner } from '../copy/copy-storage.fixture.ts'
 import { ONE_TENANT } from './sql.ts'
 
 const UP = `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id));
@@ -17,14 +17,14 @@ type Clients = Readonly<Record<'owner' | 'login' | 'superuser', pg.Client>>
 const FENCED = 'TN001'
 
 /** Of an owner like any other: a superuser's function of that kind would be refused. */
-async function withRows(work: (side: Side, clients: Clients, scopeRole: string) => Promise<void>) {
+async function withRows(work: (fixture: CopyFixture, clients: Clients, scopeRole: string) => Promise<void>) {
   await withOwner(inject('postgresUrl'), async (ownerUrl, role) => {
-    const side = await openSide(inject('postgresUrl'), {
+    const fixture = await openCopyFixture(inject('postgresUrl'), {
       migrations: [{ name: '0001', checksum: 'a', up: UP }],
       ownerUrl,
     })
-    const { tenantUrl, url, scopeRole } = await side.installation.prepare()
-    const [owner, login, superuser] = [url, tenantUrl, side.installation.url].map((one) => new pg.Client(one)) as [
+    const { tenantUrl, url, scopeRole } = await fixture.installation.prepare()
+    const [owner, login, superuser] = [url, tenantUrl, fixture.installation.url].map((one) => new pg.Client(one)) as [
       pg.Client,
       pg.Client,
       pg.Client,
@@ -34,18 +34,18 @@ async function withRows(work: (side: Side, clients: Clients, scopeRole: string) 
       await superuser.query(`do $$ begin
         grant ${scopeRole} to ${role};
         if current_setting('server_version_num')::int >= 160000 then execute 'grant ${scopeRole} to ${role} with set true'; end if; end $$`)
-      const driver = side.drivers['rowscope-pg']
+      const driver = fixture.drivers['rowscope-pg']
       for (const tenant of ['a', 'b']) {
-        await driver.provision(locationFor(side, 'rowscope-pg', tenant))
-        await driver.execute(locationFor(side, 'rowscope-pg', tenant), {
+        await driver.provision(locationFor(fixture, 'rowscope-pg', tenant))
+        await driver.execute(locationFor(fixture, 'rowscope-pg', tenant), {
           text: 'insert into notes values (default, 1)',
         })
       }
-      await driver.fence(locationFor(side, 'rowscope-pg', 'a'))
-      await work(side, { owner, login, superuser }, scopeRole)
+      await driver.fence(locationFor(fixture, 'rowscope-pg', 'a'))
+      await work(fixture, { owner, login, superuser }, scopeRole)
     } finally {
       await Promise.all([owner, login, superuser].map((client) => client.end()))
-      await side.end()
+      await fixture.end()
     }
   })
 }

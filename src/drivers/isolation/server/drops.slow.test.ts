@@ -9,7 +9,14 @@ import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { type BufferedCopy, exported, never, replayed } from '../copy/copy.fixture.ts'
 import { stagingSchemaOf } from '../copy/copy-in-shared.ts'
-import { KINDS, type Kind, locationFor, openSide, type Side, withOwner } from '../copy/sides.fixture.ts'
+import {
+  type CopyFixture,
+  KINDS,
+  type Kind,
+  locationFor,
+  openCopyFixture,
+  withOwner,
+} from '../copy/copy-storage.fixture.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { PostgresServer } from './postgres-server.ts'
 import { dropDatabase } from './tenant-database.ts'
@@ -29,18 +36,18 @@ const LOCKS: Readonly<Record<Kind, (locator: string) => string>> = {
   'database-pg': (locator) => `hashtextextended(${pg.escapeLiteral(locator)}, 3)`,
 }
 
-let side: Side
-let others: Side['drivers']
+let fixture: CopyFixture
+let others: CopyFixture['drivers']
 let held: BufferedCopy
 beforeAll(async () => {
-  side = await openSide(inject('postgresUrl'), { migrations: NOTES })
-  others = await anotherProcess(side)
+  fixture = await openCopyFixture(inject('postgresUrl'), { migrations: NOTES })
+  others = await anotherProcess(fixture)
   await filled('source')
-  held = await exported(side.drivers['schema-pg'], locationOf('schema-pg', 'source'))
+  held = await exported(fixture.drivers['schema-pg'], locationOf('schema-pg', 'source'))
 })
-afterAll(() => side.end())
+afterAll(() => fixture.end())
 
-async function anotherProcess({ installation, makers }: Side): Promise<Side['drivers']> {
+async function anotherProcess({ installation, makers }: CopyFixture): Promise<CopyFixture['drivers']> {
   const placement = await installation.prepare()
   const open = (kind: Kind) => installation.open(placement, { driver: () => makers[kind](), migrations: NOTES })
   return {
@@ -73,11 +80,11 @@ function hanging(where: 'before the rows' | 'in the rows') {
   return { copy, reached: reached.promise, goOn: () => released.resolve() }
 }
 
-const locationOf = (kind: Kind, id: string) => locationFor(side, kind, id)
-const sql = async (text: string) => (await side.installation.database.sql(text)).rows
+const locationOf = (kind: Kind, id: string) => locationFor(fixture, kind, id)
+const sql = async (text: string) => (await fixture.installation.database.sql(text)).rows
 async function filled(id: string, kind: Kind = 'schema-pg'): Promise<void> {
-  await side.drivers[kind].provision(locationOf(kind, id))
-  await directHandle(side.drivers[kind], locationOf(kind, id)).pool.query('insert into notes (id) values (1), (2)')
+  await fixture.drivers[kind].provision(locationOf(kind, id))
+  await directHandle(fixture.drivers[kind], locationOf(kind, id)).pool.query('insert into notes (id) values (1), (2)')
 }
 
 /** Whether there is something, also what no tenant could reach. */
@@ -88,13 +95,13 @@ async function isThere(at: StorageLocation): Promise<boolean> {
     )
     return rows > 0
   }
-  const stored = await side.drivers[at.isolation as Kind].inventory?.('main')
+  const stored = await fixture.drivers[at.isolation as Kind].inventory?.('main')
   return stored?.some(({ locator }) => locator === at.locator) ?? false
 }
 
 /** Has a lock until it is told. */
 async function holding(lock: string): Promise<() => Promise<void>> {
-  const client = new pg.Client({ connectionString: side.installation.url, application_name: 'tenantry ddl' })
+  const client = new pg.Client({ connectionString: fixture.installation.url, application_name: 'tenantry ddl' })
   await client.connect()
   await client.query(`select pg_advisory_lock(${lock})`)
   return () => client.end()
@@ -109,7 +116,7 @@ describe('what hangs in the middle of its work', () => {
   const importing = async (kind: Kind, id: string) => {
     const at = locationOf(kind, id)
     const { copy, reached, goOn } = hanging('before the rows')
-    const imported = side.drivers[kind].import(at, copy, { signal: never() })
+    const imported = fixture.drivers[kind].import(at, copy, { signal: never() })
     await reached
     return {
       at,
@@ -153,7 +160,7 @@ describe('what hangs in the middle of its work', () => {
   test('in a database of its own is ended', async () => {
     const at = locationOf('database-pg', 'hanging')
     const { copy, reached, goOn } = hanging('before the rows')
-    const imported = side.drivers['database-pg'].import(at, copy, { signal: never() }).catch((error) => error)
+    const imported = fixture.drivers['database-pg'].import(at, copy, { signal: never() }).catch((error) => error)
     await reached
     await others['database-pg'].drop(at)
     goOn()
@@ -165,9 +172,9 @@ describe('what hangs in the middle of its work', () => {
     await filled('apart', 'database-pg')
     const at = locationOf('database-pg', 'apart')
     const { copy, reached, goOn } = hanging('in the rows')
-    const imported = side.drivers['schema-pg'].import(locationOf('schema-pg', 'slow'), copy, { signal: never() })
+    const imported = fixture.drivers['schema-pg'].import(locationOf('schema-pg', 'slow'), copy, { signal: never() })
     await reached
-    const server = PostgresServer.of(await side.installation.prepare(), createLogger({ level: 'silent' }))
+    const server = PostgresServer.of(await fixture.installation.prepare(), createLogger({ level: 'silent' }))
     const failure = await dropDatabase(server, at.locator, 300).catch((error) => error)
     goOn()
     await imported
@@ -180,7 +187,7 @@ describe('what hangs in the middle of its work', () => {
     expect(shown.rows).toEqual([{ statement_timeout: '0' }])
     await server.close()
     expect(await isThere(at)).toBe(true)
-    await side.drivers['database-pg'].drop(at)
+    await fixture.drivers['database-pg'].drop(at)
     expect(await isThere(at)).toBe(false)
   })
 
@@ -213,7 +220,7 @@ describe('what is made where all was dropped', () => {
     const release = await holding(LOCKS[kind](at.locator))
     const dropping = others[kind].drop(at)
     await waiting(1)
-    const made = makings[what](side.drivers[kind], at, async () => {
+    const made = makings[what](fixture.drivers[kind], at, async () => {
       if (isAbandoned) throw gone
     }).catch((error) => error)
     await waiting(2)
@@ -227,7 +234,7 @@ describe('what is made where all was dropped', () => {
   test.each(cases)('is nothing: %s by %s, before the drop, is removed by it', async (what, kind) => {
     const at = locationOf(kind, 'early')
     let dropping: Promise<void> | undefined
-    const making = makings[what](side.drivers[kind], at, async () => {
+    const making = makings[what](fixture.drivers[kind], at, async () => {
       dropping = others[kind].drop(at) // what was asked is true no more, and nothing has been made yet
       await waiting(1)
     })
@@ -239,7 +246,7 @@ describe('what is made where all was dropped', () => {
   test('is nothing while others copy the template', async () => {
     const at = locationOf('database-pg', 'queued')
     const release = await holding(`hashtextextended('template0', 2)`)
-    const making = side.drivers['database-pg'].provision(at).catch((error) => error)
+    const making = fixture.drivers['database-pg'].provision(at).catch((error) => error)
     await waiting(1)
     const dropping = others['database-pg'].drop(at)
     await waiting(2)
@@ -257,7 +264,7 @@ test.each(['schema-pg', 'rowscope-pg'] as const)(
     const release = await holding(LOCKS[kind](at.locator))
     const abort = new AbortController()
     const reason = new Error('not wanted any more')
-    const imported = side.drivers[kind].import(at, replayed(held), { signal: abort.signal }).catch((error) => error)
+    const imported = fixture.drivers[kind].import(at, replayed(held), { signal: abort.signal }).catch((error) => error)
     await waiting(1)
     abort.abort(reason)
     expect(await imported).toBe(reason)
@@ -268,7 +275,7 @@ test.each(['schema-pg', 'rowscope-pg'] as const)(
 
 test('tenants are dropped at the same moment where the policy of their owner is not what it has to be', async () => {
   await withOwner(inject('postgresUrl'), async (ownerUrl) => {
-    const theirs = await openSide(inject('postgresUrl'), { migrations: NOTES, ownerUrl })
+    const theirs = await openCopyFixture(inject('postgresUrl'), { migrations: NOTES, ownerUrl })
     try {
       const drivers = [theirs.drivers['rowscope-pg'], (await anotherProcess(theirs))['rowscope-pg']]
       const { database } = theirs.installation

@@ -1,18 +1,18 @@
 /** Lives of subscriptions by chance: whatever way events arrive, what is known in the end, and what was published, is the same. */
 import { afterAll, beforeAll, inject, test, vi } from 'vitest'
 import { fetchNewestFirst, reportInDisorder } from '../reporting.fixture.ts'
-import { openWorlds, type Worlds } from '../world.fixture.ts'
+import { openSimulations, type Simulations } from '../simulation.fixture.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-let worlds: Worlds
+let simulations: Simulations
 beforeAll(async () => {
-  worlds = await openWorlds(inject('postgresUrl'))
+  simulations = await openSimulations(inject('postgresUrl'))
 })
-afterAll(() => worlds.end())
+afterAll(() => simulations.end())
 
 test('events that arrive in disorder have the same result as in order', () =>
-  reportInDisorder(worlds, { seed: 2, lives: 2, rounds: 4 }))
+  reportInDisorder(simulations, { seed: 2, lifecycles: 2, rounds: 4 }))
 
 test('events that are fetched, the newest first, have the same result as in order', () =>
-  fetchNewestFirst(worlds, { seed: 3, lives: 2, rounds: 3 }))
+  fetchNewestFirst(simulations, { seed: 3, lifecycles: 2, rounds: 3 }))

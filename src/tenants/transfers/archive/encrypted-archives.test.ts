@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, inject, onTestFinished, test } from 'vitest'
-import { NOTES, openWorld } from '../../../../test/support/two-servers.ts'
+import { NOTES, openTestEnvironment } from '../../../../test/support/two-servers.ts'
 import { directory } from '../../../drivers/archives/directory.ts'
 import { bytesOf, unpacked } from './archive.fixture.ts'
 import { backedUp, believed, rejected } from './rejected-archives.fixture.ts'
@@ -11,31 +11,33 @@ import { backedUp, believed, rejected } from './rejected-archives.fixture.ts'
 describe('an encrypted archive', () => {
   test('is decrypted by its key and by nobody else, and downloads as it was before it was encrypted', async () => {
     const path = await mkdtemp(join(tmpdir(), 'tenantry-sealed-'))
-    const world = await openWorld(inject('postgresUrl'), {
+    const environment = await openTestEnvironment(inject('postgresUrl'), {
       migrations: NOTES,
       backups: { archives: directory({ path }), seal: true },
     })
-    onTestFinished(world.end)
-    await world.tenant('acme')
-    const backup = { ...(await backedUp(world, 'acme')) }
+    onTestFinished(environment.end)
+    await environment.tenant('acme')
+    const backup = { ...(await backedUp(environment, 'acme')) }
     const file = join(path, backup.key)
-    expect(await world.transfers.backups.get('acme', backup.id)).toMatchObject({ isSealed: true })
+    expect(await environment.transfers.backups.get('acme', backup.id)).toMatchObject({ isSealed: true })
     const bytes = await readFile(file)
     expect(bytes.includes('first')).toBe(false)
     expect(bytes.subarray(0, 2)).not.toEqual(Buffer.from([0x1f, 0x8b]))
 
-    const plain = await bytesOf(await world.transfers.backups.download('acme', backup.id))
+    const plain = await bytesOf(await environment.transfers.backups.download('acme', backup.id))
     const notes = unpacked(plain).find(({ name }) => name === 'data/notes.csv')
     expect(String(notes?.content)).toBe('id,text\n1,first\n2,second\n')
 
-    await (await world.tenancy.tenant('acme')).db.deleteFrom('notes').execute()
-    await world.done(await world.transfers.backups.restore('acme', { backupId: backup.id }))
-    expect(await world.notes('acme')).toEqual(['first', 'second'])
+    await (await environment.tenancy.tenant('acme')).db.deleteFrom('notes').execute()
+    await environment.done(await environment.transfers.backups.restore('acme', { backupId: backup.id }))
+    expect(await environment.notes('acme')).toEqual(['first', 'second'])
 
     bytes[bytes.length - 30] = (bytes[bytes.length - 30] ?? 0) ^ 1
     await writeFile(file, bytes)
-    await believed(world, { ...backup, file })
-    expect(await rejected(world, 'acme', { ...backup, file })).toMatch(/^E_BACKUP_INCOMPATIBLE: .*cannot be opened/)
+    await believed(environment, { ...backup, file })
+    expect(await rejected(environment, 'acme', { ...backup, file })).toMatch(
+      /^E_BACKUP_INCOMPATIBLE: .*cannot be opened/,
+    )
     await rm(path, { recursive: true })
   })
 })

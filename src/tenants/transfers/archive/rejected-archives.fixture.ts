@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import type { World } from '../../../../test/support/two-servers.ts'
+import type { TestEnvironment } from '../../../../test/support/two-servers.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { forged, unpacked } from './archive.fixture.ts'
 
@@ -13,7 +13,7 @@ export interface Backed {
   readonly key: string
 }
 
-export async function backedUp(of: World, id: string): Promise<Backed> {
+export async function backedUp(of: TestEnvironment, id: string): Promise<Backed> {
   const backup = await of.transfers.backups.create(id)
   await of.done(backup)
   const { rows } = await of.tenancy.kernel.database.sql('select archive from multitenancy.backups where id = $1', [
@@ -23,7 +23,7 @@ export async function backedUp(of: World, id: string): Promise<Backed> {
 }
 
 /** As if it had been what was written, so that only what is in it can tell. */
-export async function believed(of: World, { id, file }: Backed): Promise<void> {
+export async function believed(of: TestEnvironment, { id, file }: Backed): Promise<void> {
   const bytes = await readFile(file)
   await of.tenancy.kernel.database.sql('update multitenancy.backups set size_bytes = $2, sha256 = $3 where id = $1', [
     id,
@@ -54,7 +54,7 @@ export const everyJson = (edit: (json: any) => unknown) => (files: Files) => {
   files.set('manifest.json', JSON.stringify(manifest))
 }
 
-export async function rejected(of: World, id: string, backup: Backed): Promise<string> {
+export async function rejected(of: TestEnvironment, id: string, backup: Backed): Promise<string> {
   const { database } = of.tenancy.kernel
   const state = async () => ({
     row: (await database.sql('select epoch, locator, status, held_by from multitenancy.tenants where id = $1', [id]))

@@ -1,47 +1,47 @@
 /** Backups that fail, before one is missed and after. */
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
-import { openWorld, type World } from '../../../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../../../test/support/two-servers.ts'
 import { type FakeClock, fakeClock } from '../../../testing/base/clock.ts'
 import { HOURLY_BACKUPS, only } from '../recovery.fixture.ts'
 
 const HOUR_MS = 3_600_000
 
-let world: World
+let environment: TestEnvironment
 let clock: FakeClock
 beforeEach(async () => {
   clock = fakeClock()
-  world = await openWorld(inject('postgresUrl'), {
+  environment = await openTestEnvironment(inject('postgresUrl'), {
     role: 'api',
     clock,
     plans: HOURLY_BACKUPS,
   })
 })
-afterEach(() => world.end())
+afterEach(() => environment.end())
 
 const install = async (id: string, metadata = {}) => {
-  await world.tenancy.tenants.create({ id, name: id, metadata })
-  await world.tenancy.tenants.installation.install(id, only)
+  await environment.tenancy.tenants.create({ id, name: id, metadata })
+  await environment.tenancy.tenants.installation.install(id, only)
 }
 const findings = async () =>
-  (await world.tenancy.doctor.examine()).checks
+  (await environment.tenancy.doctor.examine()).checks
     .filter(({ code }) => ['backups.stale', 'backups.failing'].includes(code))
     .map(({ severity, code, message }) => `${severity} ${code}: ${message}`)
 
 async function backUp(id: string) {
-  const { id: backupId } = await world.transfers.backups.create(id)
-  await world.transfers.work(backupId, only).catch(() => undefined) // what is told of it is looked at
-  return world.transfers.backups.get(id, backupId)
+  const { id: backupId } = await environment.transfers.backups.create(id)
+  await environment.transfers.work(backupId, only).catch(() => undefined) // what is told of it is looked at
+  return environment.transfers.backups.get(id, backupId)
 }
 
 /** The place of the archives is no folder meanwhile. */
 async function whileBroken(work: () => Promise<void>): Promise<void> {
-  const aside = `${world.archives}.aside`
-  await rename(world.archives, aside)
-  await writeFile(world.archives, 'a file')
+  const aside = `${environment.archives}.aside`
+  await rename(environment.archives, aside)
+  await writeFile(environment.archives, 'a file')
   await work()
-  await rm(world.archives)
-  await rename(aside, world.archives)
+  await rm(environment.archives)
+  await rename(aside, environment.archives)
 }
 
 test('are told at once for tenants that are to be backed up, until one succeeds', async () => {
@@ -75,9 +75,9 @@ test('are told at once for tenants that are to be backed up, until one succeeds'
 test('of thousands of tenants are told one by one up to a bound', async () => {
   const ids = Array.from({ length: 60 }, (_, n) => `many-${String(n).padStart(2, '0')}`)
   for (const id of ids) {
-    await world.tenancy.tenants.create({ id, name: id, metadata: { plan: 'pro' } })
+    await environment.tenancy.tenants.create({ id, name: id, metadata: { plan: 'pro' } })
   }
-  const { database } = world.tenancy.kernel
+  const { database } = environment.tenancy.kernel
   await database.sql(
     `update multitenancy.tenants set status = 'active', activated_at = created_at where id like 'many-%'`,
   )

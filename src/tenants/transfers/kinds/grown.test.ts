@@ -1,16 +1,16 @@
 /** A backup of before a migration: what is restored from it is brought up to date, whatever the others share by then. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { ISOLATIONS, openWorld, type World } from '../../../../test/support/two-servers.ts'
+import { ISOLATIONS, openTestEnvironment, type TestEnvironment } from '../../../../test/support/two-servers.ts'
 import type { Tenancy } from '../../../tenancy/tenancy.ts'
 import { migrationsOf } from './grown.fixture.ts'
 
-let before: World
+let before: TestEnvironment
 let after: Tenancy
 const backups = new Map<string, string>()
 const only = { isLast: true, signal: new AbortController().signal }
 
 beforeAll(async () => {
-  before = await openWorld(inject('postgresUrl'), { role: 'api', migrations: migrationsOf('first') })
+  before = await openTestEnvironment(inject('postgresUrl'), { role: 'api', migrations: migrationsOf('first') })
   for (const isolation of ISOLATIONS) {
     for (const id of [`old-${isolation}`, `neighbour-${isolation}`]) {
       await before.tenancy.tenants.create({ id, name: id, isolation })

@@ -1,23 +1,23 @@
 /** What others do to a tenant while its storage is replaced, and who may replace it. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { latch, latchImport } from '../../../../test/support/latch.ts'
-import { openWorld, type World } from '../../../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../../../test/support/two-servers.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { toLocation } from '../../registry/registry.ts'
 
-let world: World
+let environment: TestEnvironment
 beforeAll(async () => {
-  world = await openWorld(inject('postgresUrl'), { role: 'api' })
+  environment = await openTestEnvironment(inject('postgresUrl'), { role: 'api' })
 })
-afterAll(() => world.end())
+afterAll(() => environment.end())
 
-const database = () => world.tenancy.kernel.database
-const tenants = () => world.tenancy.tenants
+const database = () => environment.tenancy.kernel.database
+const tenants = () => environment.tenancy.tenants
 const only = { isLast: true, signal: new AbortController().signal }
 const install = async (id: string) => {
   await tenants().create({ id, name: id })
   await tenants().installation.install(id, only)
-  const { db } = await world.tenancy.tenant(id)
+  const { db } = await environment.tenancy.tenant(id)
   await db.insertInto('notes').values({ text: 'first' }).execute()
 }
 const locationOf = async (id: string) => toLocation(await tenants().registry.row(id))
@@ -33,9 +33,9 @@ const until = (id: string, phase: string) =>
 test('a statement of a process that has not heard of a move is refused while the copy is made', async () => {
   await install('stale')
   const before = await locationOf('stale')
-  const release = await latchImport(world.otherUrl, 't2_stale')
-  const { transfer } = await world.transfers.move('stale', { placement: 'other' })
-  const moving = world.transfers.work(transfer.id, only)
+  const release = await latchImport(environment.otherUrl, 't2_stale')
+  const { transfer } = await environment.transfers.move('stale', { placement: 'other' })
+  const moving = environment.transfers.work(transfer.id, only)
   await until(transfer.id, 'making')
   const writing = tenants()
     .storage.driver('schema-pg')
@@ -47,14 +47,14 @@ test('a statement of a process that has not heard of a move is refused while the
   await release()
   await moving
   expect(outcome).toBe('E_TENANT_STORAGE_FENCED')
-  expect(await world.notes('stale')).toEqual(['first'])
+  expect(await environment.notes('stale')).toEqual(['first'])
 })
 
 test('a tenant that is suspended and activated while it is moved stays closed until it has moved', async () => {
   await install('busy')
-  const release = await latchImport(world.otherUrl, 't2_busy')
-  const { transfer } = await world.transfers.move('busy', { isolation: 'schema-pg', placement: 'other' })
-  const moving = world.transfers.work(transfer.id, only)
+  const release = await latchImport(environment.otherUrl, 't2_busy')
+  const { transfer } = await environment.transfers.move('busy', { isolation: 'schema-pg', placement: 'other' })
+  const moving = environment.transfers.work(transfer.id, only)
   await eventually(async () => expect((await tenants().get('busy')).maintenance).not.toBeNull())
   const before = await locationOf('busy')
   await eventually(async () => expect(await isFenced(before)).toBe(true))
@@ -64,34 +64,34 @@ test('a tenant that is suspended and activated while it is moved stays closed un
   expect(await isFenced(before)).toBe(true)
   await release()
   await moving
-  expect(await world.transfers.get('busy', transfer.id)).toMatchObject({ state: 'completed' })
-  expect(await world.notes('busy')).toEqual(['first'])
+  expect(await environment.transfers.get('busy', transfer.id)).toMatchObject({ state: 'completed' })
+  expect(await environment.notes('busy')).toEqual(['first'])
 })
 
 test('a move waits for a transaction that began before it, and takes its rows along', async () => {
   await install('open')
   const [hasWritten, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const writing = (await world.tenancy.tenant('open')).transaction(async (db) => {
+  const writing = (await environment.tenancy.tenant('open')).transaction(async (db) => {
     await db.insertInto('notes').values({ text: 'second' }).execute()
     hasWritten.resolve()
     await gate.promise
   })
   await hasWritten.promise
-  const { transfer } = await world.transfers.move('open', { placement: 'other' })
-  const moving = world.transfers.work(transfer.id, only)
+  const { transfer } = await environment.transfers.move('open', { placement: 'other' })
+  const moving = environment.transfers.work(transfer.id, only)
   const closed = eventually(async () => expect(await isFenced(await locationOf('open'))).toBe(true))
   await Promise.race([closed, moving])
   gate.resolve()
   await writing
   await moving
-  expect(await world.notes('open')).toEqual(['first', 'second'])
+  expect(await environment.notes('open')).toEqual(['first', 'second'])
 })
 
 test('a tenant that is suspended while it is moved arrives suspended, and closed', async () => {
   await install('late')
-  const release = await latchImport(world.otherUrl, 't2_late')
-  const { transfer } = await world.transfers.move('late', { placement: 'other' })
-  const moving = world.transfers.work(transfer.id, only)
+  const release = await latchImport(environment.otherUrl, 't2_late')
+  const { transfer } = await environment.transfers.move('late', { placement: 'other' })
+  const moving = environment.transfers.work(transfer.id, only)
   await eventually(async () => expect((await tenants().get('late')).maintenance).not.toBeNull())
   await tenants().suspend('late')
   await release()
@@ -103,54 +103,57 @@ test('a tenant that is suspended while it is moved arrives suspended, and closed
 test('a tenant that is in maintenance already stays in it', async () => {
   await install('kept')
   await tenants().enterMaintenance('kept', { message: 'Back at noon' })
-  const { transfer } = await world.transfers.move('kept', { placement: 'other' })
-  await world.transfers.work(transfer.id, only)
+  const { transfer } = await environment.transfers.move('kept', { placement: 'other' })
+  await environment.transfers.work(transfer.id, only)
   expect(await tenants().get('kept')).toMatchObject({ placement: 'other', maintenance: { message: 'Back at noon' } })
 })
 
 test('what a restore leaves is closed at its server, whatever a process believes', async () => {
   await install('left')
-  const backup = await world.transfers.backups.create('left')
-  await world.transfers.work(backup.id, only)
+  const backup = await environment.transfers.backups.create('left')
+  await environment.transfers.work(backup.id, only)
   const before = await locationOf('left')
-  const { transfer } = await world.transfers.backups.restore('left', { backupId: backup.id })
-  await world.transfers.work(transfer.id, only)
+  const { transfer } = await environment.transfers.backups.restore('left', { backupId: backup.id })
+  await environment.transfers.work(transfer.id, only)
   expect(await isFenced(before)).toBe(true)
   const driver = tenants().storage.driver('schema-pg')
   await expect(driver.execute(before, { text: `insert into notes (text) values ('stale')` })).rejects.toMatchObject({
     code: 'E_TENANT_STORAGE_FENCED',
   })
-  expect(await world.notes('left')).toEqual(['first'])
+  expect(await environment.notes('left')).toEqual(['first'])
 })
 
 test('an attempt that has lost its transfer switches nothing, however far it has come', async () => {
   await install('taken')
-  const backup = await world.transfers.backups.create('taken')
-  await world.transfers.work(backup.id, only)
+  const backup = await environment.transfers.backups.create('taken')
+  await environment.transfers.work(backup.id, only)
   const before = await locationOf('taken')
-  const releaseImport = await latchImport(world.url, 't2_taken')
-  const { transfer } = await world.transfers.backups.restore('taken', { backupId: backup.id })
-  const late = world.transfers.work(transfer.id, only)
+  const releaseImport = await latchImport(environment.url, 't2_taken')
+  const { transfer } = await environment.transfers.backups.restore('taken', { backupId: backup.id })
+  const late = environment.transfers.work(transfer.id, only)
   await until(transfer.id, 'making')
-  const releaseRow = await latch(world.url, `select from multitenancy.tenants where id = 'taken' for update`)
+  const releaseRow = await latch(environment.url, `select from multitenancy.tenants where id = 'taken' for update`)
   await releaseImport()
   await until(transfer.id, 'switching')
   await database().sql('update multitenancy.transfers set worker = gen_random_uuid() where id = $1', [transfer.id])
   await releaseRow()
   await late
   expect(await locationOf('taken')).toEqual(before)
-  expect(await world.transfers.get('taken', transfer.id)).toMatchObject({ state: 'running' })
-  expect(await world.notes('taken')).toEqual(['first'])
+  expect(await environment.transfers.get('taken', transfer.id)).toMatchObject({ state: 'running' })
+  expect(await environment.notes('taken')).toEqual(['first'])
 })
 
 test('a restore goes elsewhere when the server that the tenant is on is lost, and no longer configured', async () => {
   await install('stranded')
-  const backup = await world.transfers.backups.create('stranded')
-  await world.transfers.work(backup.id, only)
+  const backup = await environment.transfers.backups.create('stranded')
+  await environment.transfers.work(backup.id, only)
   await database().sql(`update multitenancy.tenants set placement = 'lost' where id = 'stranded'`)
-  const { transfer } = await world.transfers.backups.restore('stranded', { backupId: backup.id, placement: 'other' })
-  await world.transfers.work(transfer.id, only)
-  expect(await world.transfers.get('stranded', transfer.id)).toMatchObject({ state: 'completed', failure: null })
+  const { transfer } = await environment.transfers.backups.restore('stranded', {
+    backupId: backup.id,
+    placement: 'other',
+  })
+  await environment.transfers.work(transfer.id, only)
+  expect(await environment.transfers.get('stranded', transfer.id)).toMatchObject({ state: 'completed', failure: null })
   expect(await tenants().get('stranded')).toMatchObject({ placement: 'other', status: 'active' })
-  expect(await world.notes('stranded')).toEqual(['first'])
+  expect(await environment.notes('stranded')).toEqual(['first'])
 })

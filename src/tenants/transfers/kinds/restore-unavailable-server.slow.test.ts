@@ -2,49 +2,49 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { startProxy, type Proxy as Way } from '../../../../test/support/proxy.ts'
-import { openWorld, type World } from '../../../../test/support/two-servers.ts'
+import { openTestEnvironment, type TestEnvironment } from '../../../../test/support/two-servers.ts'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import { Database } from '../../../kernel/database/database.ts'
 import { createTestDatabase, type TestDatabase } from '../../../testing/base/database.ts'
 import { toLocation } from '../../registry/registry.ts'
 
-let world: World
+let environment: TestEnvironment
 let far: TestDatabase
 let way: Way
 beforeAll(async () => {
   far = await createTestDatabase(inject('postgresUrl'))
   way = await startProxy(far.url)
-  world = await openWorld(inject('postgresUrl'), {
+  environment = await openTestEnvironment(inject('postgresUrl'), {
     role: 'api',
     placements: { main: { connections: { max: 4 } }, far: { url: way.url, connections: { max: 4 } } },
   })
 })
 afterAll(async () => {
   await far.drop()
-  await world.end()
+  await environment.end()
   await way.close()
 })
 
 const only = { isLast: true, signal: new AbortController().signal }
 const backedUp = async (id: string) => {
-  await world.tenancy.tenants.create({ id, name: id, placement: 'far' })
-  await world.tenancy.tenants.installation.install(id, only)
-  const { db } = await world.tenancy.tenant(id)
+  await environment.tenancy.tenants.create({ id, name: id, placement: 'far' })
+  await environment.tenancy.tenants.installation.install(id, only)
+  const { db } = await environment.tenancy.tenant(id)
   await db.insertInto('notes').values({ text: 'first' }).execute()
-  const backup = await world.transfers.backups.create(id)
-  await world.transfers.work(backup.id, only)
+  const backup = await environment.transfers.backups.create(id)
+  await environment.transfers.work(backup.id, only)
   return backup.id
 }
 const restore = async (id: string, backupId: string) => {
-  const { transfer } = await world.transfers.backups.restore(id, { backupId, placement: 'main' })
-  await world.transfers.work(transfer.id, only)
-  return world.transfers.get(id, transfer.id)
+  const { transfer } = await environment.transfers.backups.restore(id, { backupId, placement: 'main' })
+  await environment.transfers.work(transfer.id, only)
+  return environment.transfers.get(id, transfer.id)
 }
 
 test('of one that works on something of nobody knows whom, the tenant stays', async () => {
   const backupId = await backedUp('busy')
-  const { tenantId, placement, locator } = toLocation(await world.tenancy.tenants.registry.row('busy'))
-  const { database } = world.tenancy.kernel
+  const { tenantId, placement, locator } = toLocation(await environment.tenancy.tenants.registry.row('busy'))
+  const { database } = environment.tenancy.kernel
   const logins = await database.sql(
     `select scope_role as "scopeRole" from multitenancy.placement_logins where placement = $1`,
     [placement],
@@ -71,17 +71,17 @@ test('of one that works on something of nobody knows whom, the tenant stays', as
     await direct.close()
     await database.sql(`drop role ${login}`)
   }
-  expect(await world.tenancy.tenants.get(tenantId)).toMatchObject({ placement: 'far', status: 'active' })
-  expect(await world.notes('busy')).toEqual(['first', 'late'])
+  expect(await environment.tenancy.tenants.get(tenantId)).toMatchObject({ placement: 'far', status: 'active' })
+  expect(await environment.notes('busy')).toEqual(['first', 'late'])
 }, 60_000)
 
 test('of one that is away, the tenant is restored elsewhere, and what it left is closed when the server is back', async () => {
   const backupId = await backedUp('away')
-  const left = toLocation(await world.tenancy.tenants.registry.row('away'))
+  const left = toLocation(await environment.tenancy.tenants.registry.row('away'))
   await way.close()
   expect(await restore('away', backupId)).toMatchObject({ state: 'completed', failure: null })
-  expect(await world.notes('away')).toEqual(['first'])
+  expect(await environment.notes('away')).toEqual(['first'])
   await way.open()
-  await world.tenancy.tenants.openStorage.close()
-  expect(await world.tenancy.tenants.storage.driver(left.isolation).isFenced(left)).toBe(true)
+  await environment.tenancy.tenants.openStorage.close()
+  expect(await environment.tenancy.tenants.storage.driver(left.isolation).isFenced(left)).toBe(true)
 })

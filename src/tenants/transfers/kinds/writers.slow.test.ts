@@ -2,13 +2,19 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import type { Written } from '../transfer-process.fixture.ts'
-import { idle, NOTES, openProcessesWorld, type ProcessesWorld, send } from '../transfer-processes.fixture.ts'
+import {
+  idle,
+  NOTES,
+  openProcessesEnvironment,
+  type ProcessesEnvironment,
+  send,
+} from '../transfer-processes.fixture.ts'
 
-let world: ProcessesWorld
+let environment: ProcessesEnvironment
 beforeAll(async () => {
-  world = await openProcessesWorld(inject('postgresUrl'))
+  environment = await openProcessesEnvironment(inject('postgresUrl'))
 })
-afterAll(() => world?.end())
+afterAll(() => environment?.end())
 
 test.each([
   ['schema-pg', 'database-pg'],
@@ -18,20 +24,20 @@ test.each([
   'a move from %s to %s keeps every write that was acknowledged, once, and none that was refused',
   async (from, to) => {
     const id = `writers-${from.slice(0, 3)}`
-    await world.install(id, from)
-    const writers = [await world.start(), await world.start()]
+    await environment.install(id, from)
+    const writers = [await environment.start(), await environment.start()]
     for (const [index, writer] of writers.entries()) await send(writer, { write: id, as: `w${index}` })
-    await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(NOTES.length + 20))
+    await eventually(async () => expect((await environment.notes(id)).length).toBeGreaterThan(NOTES.length + 20))
 
-    const { transfer } = await world.transfers.move(id, { isolation: to, placement: 'other' })
-    await world.transfers.work(transfer.id, idle)
-    expect(await world.transfers.get(id, transfer.id)).toMatchObject({ state: 'completed' })
-    const atTheSwitch = (await world.notes(id)).length
-    await eventually(async () => expect((await world.notes(id)).length).toBeGreaterThan(atTheSwitch + 20))
+    const { transfer } = await environment.transfers.move(id, { isolation: to, placement: 'other' })
+    await environment.transfers.work(transfer.id, idle)
+    expect(await environment.transfers.get(id, transfer.id)).toMatchObject({ state: 'completed' })
+    const atTheSwitch = (await environment.notes(id)).length
+    await eventually(async () => expect((await environment.notes(id)).length).toBeGreaterThan(atTheSwitch + 20))
     const all: Written[] = await Promise.all(writers.map((writer) => send(writer, { stop: true })))
     for (const writer of writers) await writer.kill('SIGTERM')
 
-    const found = (await world.notes(id)).filter((text) => !NOTES.includes(text))
+    const found = (await environment.notes(id)).filter((text) => !NOTES.includes(text))
     expect(new Set(found).size).toBe(found.length)
     const there = new Set(found)
     const acknowledged = all.flatMap((written) => written.acknowledged)

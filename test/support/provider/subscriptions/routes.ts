@@ -5,7 +5,7 @@ import { flag, hash, hashes, metadata, neededText, oneOf, type Params, text, who
 import { PAGING, pageOf } from '../lists.ts'
 import { del, get, post, type Route } from '../routes.ts'
 import { DAY_SECONDS, idOf, livingCustomer, named, referred, type State, type Wanted } from '../state.ts'
-import { cancelWithInvoice, createSubscription, pause, resume } from './life.ts'
+import { cancelWithInvoice, createSubscription, pause, resume } from './lifecycle.ts'
 import { cancel, type SubscriptionDraft } from './subscriptions.ts'
 import { applyUpdate, UPDATE } from './update.ts'
 

@@ -8,7 +8,7 @@ import { draftInvoice, finalize } from '../invoices/invoices.ts'
 import { isDeclined, methodFor } from '../invoices/payment-methods.ts'
 import { idOf, referred, type State } from '../state.ts'
 import { addProrations, periodLines, restOf } from './billing.ts'
-import { endTrial } from './life.ts'
+import { endTrial } from './lifecycle.ts'
 import {
   beginPeriod,
   buildItem,

@@ -16,7 +16,7 @@ async function change(driver: IsolationDriver, from: StorageLocation, to: Storag
   await driver.unfence(to)
 }
 
-export function lifeOfStorage(
+export function storageLifecycle(
   { afterAll, describe, expect, test }: Vitest,
   proof: () => Proof,
   engine: IsolationDriver['capabilities']['engine'],

@@ -13,16 +13,16 @@
  * - Periods that begin on the last day of a month: https://docs.stripe.com/billing/subscriptions/billing-cycle
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { FAILED, type Life, PAID, startLife } from '../life.fixture.ts'
+import { FAILED, type Lifecycle, PAID, startLifecycle } from '../lifecycle.fixture.ts'
 
-let life: Life
+let lifecycle: Lifecycle
 beforeEach(async () => {
-  life = await startLife()
+  lifecycle = await startLifecycle()
 })
-afterEach(() => life.provider.close())
+afterEach(() => lifecycle.provider.close())
 
 test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, end of the period, deletion', async () => {
-  const { provider, stripe, customer, basic, pro, published, latest } = life
+  const { provider, stripe, customer, basic, pro, published, latest } = lifecycle
   const { id } = await stripe.subscriptions.create({
     customer,
     items: [{ price: basic }],
@@ -118,7 +118,7 @@ test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, e
 
 describe('a change of price', () => {
   test('is settled with the next invoice, unless it is asked for now or not at all', async () => {
-    const { provider, customer, basic, pro, published, latest } = life
+    const { provider, customer, basic, pro, published, latest } = lifecycle
     const { id } = provider.subscribe(customer, basic)
     provider.advance({ days: 14 })
     provider.changePrice(id, pro)
@@ -136,7 +136,7 @@ describe('a change of price', () => {
   })
 
   test('to a yearly one begins a year, and is paid at once', async () => {
-    const { provider, stripe, customer, basic, published, latest } = life
+    const { provider, stripe, customer, basic, published, latest } = lifecycle
     const yearly = provider.price({ product: provider.product({ name: 'Y' }).id, amount: 9000, interval: 'year' }).id
     const { id } = provider.subscribe(customer, basic)
     provider.advance({ days: 14 })
@@ -155,7 +155,7 @@ describe('payment collection', () => {
     ['mark_uncollectible', 'uncollectible'],
     ['void', 'void'],
   ] as const)('paused as %s leaves the status, and the invoice %s', async (behavior, status) => {
-    const { provider, stripe, customer, basic, latest } = life
+    const { provider, stripe, customer, basic, latest } = lifecycle
     const { id } = provider.subscribe(customer, basic)
     await stripe.subscriptions.update(id, { pause_collection: { behavior } })
     provider.advance({ days: 29 })
@@ -167,7 +167,7 @@ describe('payment collection', () => {
 
 describe('the end', () => {
   test('of a period can be taken back', async () => {
-    const { provider, stripe, customer, basic } = life
+    const { provider, stripe, customer, basic } = lifecycle
     const { id } = provider.subscribe(customer, basic)
     provider.cancel(id, { atPeriodEnd: true })
     const kept = await stripe.subscriptions.update(id, { cancel_at_period_end: false })
@@ -177,7 +177,7 @@ describe('the end', () => {
   })
 
   test('of a customer is the end of the subscriptions', () => {
-    const { provider, customer, basic, pro, published } = life
+    const { provider, customer, basic, pro, published } = lifecycle
     provider.subscribe(customer, basic)
     provider.subscribe(customer, pro)
     published()
@@ -193,7 +193,7 @@ describe('the end', () => {
 })
 
 test('a trial that ends without a card pauses, where it was asked to', async () => {
-  const { provider, stripe, basic, published, latest } = life
+  const { provider, stripe, basic, published, latest } = lifecycle
   const without = provider.customer({ card: null }).id
   const { id } = await stripe.subscriptions.create({
     customer: without,
@@ -217,7 +217,7 @@ test('a trial that ends without a card pauses, where it was asked to', async () 
 })
 
 test('a period that began on the 31st ends on the last day of each month', async () => {
-  const { provider, stripe, customer, basic } = life
+  const { provider, stripe, customer, basic } = lifecycle
   const { id } = provider.subscribe(customer, basic)
   const ends: string[] = []
   for (const days of [28, 31, 30]) {

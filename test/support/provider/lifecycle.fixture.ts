@@ -2,7 +2,7 @@
 import Stripe from 'stripe'
 import { type Provider, startProvider } from './provider.ts'
 
-export interface Life {
+export interface Lifecycle {
   readonly provider: Provider
   readonly stripe: Stripe
   readonly customer: string
@@ -16,7 +16,7 @@ export interface Life {
   latest(subscriptionId: string): Promise<Stripe.Invoice>
 }
 
-export async function startLife(): Promise<Life> {
+export async function startLifecycle(): Promise<Lifecycle> {
   const provider = await startProvider({ start: new Date('2026-01-31T10:00:00Z') })
   const stripe = new Stripe(provider.apiKey, { ...provider.clientOptions, maxNetworkRetries: 0 })
   const monthly = (name: string, amount: number) =>

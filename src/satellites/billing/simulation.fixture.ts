@@ -2,7 +2,7 @@
  * A provider, and two tenancies that hear of it, with the same tenants: one hears everything at once and in order, the other one as a
  * test pleases. In the end both must know the same, and have said the same.
  *
- * The same seed makes the same world. Databases are made once for all worlds, and are empty when one begins.
+ * The same seed makes the same simulation. Databases are made once for all simulations, and are empty when one begins.
  */
 import Stripe from 'stripe'
 import { type Provider, type ProviderOptions, startProvider } from '../../../test/support/provider/provider.ts'
@@ -13,14 +13,14 @@ import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type BillingTenancy, PLANS, SECRET } from './billing.fixture.ts'
 import { eventRecorder } from './event-recorder.fixture.ts'
 import { type BillingOptions, billing } from './index.ts'
-import { Life } from './life.fixture.ts'
+import { CustomerLifecycle } from './lifecycle.fixture.ts'
 
 const PAUSES = [{}, { seconds: 1 }, { hours: 2 }, { days: 1 }, { days: 3 }, { days: 8 }, { days: 16 }]
 
 export type ProviderEvents = Provider['events']
 
 /** One of the two. */
-export interface Side {
+export interface SimulatedTenancy {
   readonly url: string
   readonly tenancy: BillingTenancy
   receive(events: ProviderEvents): Promise<void>
@@ -33,14 +33,14 @@ export interface Side {
   publishedEvents(): Promise<string[]>
 }
 
-export interface World {
+export interface Simulation {
   readonly seed: number
   readonly random: Random
   readonly provider: Provider
   readonly options: BillingOptions
-  readonly lives: readonly Life[]
-  readonly reference: Side
-  readonly other: Side
+  readonly lifecycles: readonly CustomerLifecycle[]
+  readonly reference: SimulatedTenancy
+  readonly other: SimulatedTenancy
   /**
    * Something happens in each life, or not, and time goes by. The reference hears of it: that of each customer in order.
    * @returns what has happened since the last time
@@ -49,23 +49,27 @@ export interface World {
   end(): Promise<void>
 }
 
-export interface Worlds {
-  open(seed: number, lives: number): Promise<World>
+export interface Simulations {
+  open(seed: number, lifecycles: number): Promise<Simulation>
   end(): Promise<void>
 }
 
-export async function openWorlds(postgresUrl: string): Promise<Worlds> {
+export async function openSimulations(postgresUrl: string): Promise<Simulations> {
   // They install tenants, and know nothing of billing.
   const bases = await Promise.all([1, 2].map(() => testTenancy(postgresUrl, { role: 'api' })))
   return {
-    open: (seed, lives) => openWorld(bases, seed, lives),
+    open: (seed, lifecycles) => openSimulation(bases, seed, lifecycles),
     async end() {
       await Promise.all(bases.map((base) => base.end()))
     },
   }
 }
 
-async function openWorld(bases: readonly TestTenancy<[]>[], seed: number, lives: number): Promise<World> {
+async function openSimulation(
+  bases: readonly TestTenancy<[]>[],
+  seed: number,
+  lifecycles: number,
+): Promise<Simulation> {
   const random = seededRandom(seed)
   const provider = await startProvider({
     start: new Date('2026-01-31T10:00:00Z'),
@@ -77,18 +81,18 @@ async function openWorld(bases: readonly TestTenancy<[]>[], seed: number, lives:
     ]),
   })
   const options = optionsFor(provider, random)
-  const ids = Array.from({ length: lives }, (_, index) => `payer-${seed}-${index}`)
-  const [reference, other] = await Promise.all(bases.map((base) => openSide(base, provider, options, ids)))
-  if (!reference || !other) throw new Error('a world has two sides')
+  const ids = Array.from({ length: lifecycles }, (_, index) => `payer-${seed}-${index}`)
+  const [reference, other] = await Promise.all(bases.map((base) => openSimulatedTenancy(base, provider, options, ids)))
+  if (!reference || !other) throw new Error('a simulation has two tenancies')
   const around = { ...surroundings(provider, options, reference.tenancy), random }
-  const all = ids.map((id) => new Life(id, around))
+  const all = ids.map((id) => new CustomerLifecycle(id, around))
   let receivedCount = 0
   return {
     seed,
     random,
     provider,
     options,
-    lives: all,
+    lifecycles: all,
     reference,
     other,
     async goOn() {
@@ -146,12 +150,12 @@ function surroundings(provider: Provider, { products }: BillingOptions, { billin
   }
 }
 
-async function openSide(
+async function openSimulatedTenancy(
   base: TestTenancy<[]>,
   provider: Provider,
   options: BillingOptions,
   tenantIds: readonly string[],
-): Promise<Side> {
+): Promise<SimulatedTenancy> {
   const tenancy = (await base.open({
     satellites: [billing(options), eventRecorder()] as never,
     plans: PLANS,

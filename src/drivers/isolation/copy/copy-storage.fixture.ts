@@ -17,7 +17,7 @@ const MAKERS = { 'schema-pg': schemaPg, 'database-pg': databasePg, 'rowscope-pg'
 export type Kind = keyof typeof MAKERS
 export const KINDS = Object.keys(MAKERS) as Kind[]
 
-export interface Side {
+export interface CopyFixture {
   readonly installation: Installation
   readonly drivers: Readonly<Record<Kind, IsolationDriver>>
   readonly makers: typeof MAKERS
@@ -26,10 +26,10 @@ export interface Side {
   end(): Promise<void>
 }
 
-export async function openSide(
+export async function openCopyFixture(
   serverUrl: string,
   options: InstallationOptions & { readonly migrations: readonly TenantMigration[] },
-): Promise<Side> {
+): Promise<CopyFixture> {
   const installation = await createInstallation(serverUrl, options)
   const { ownerUrl } = options
   if (ownerUrl) {
@@ -68,8 +68,8 @@ export async function openSide(
   }
 }
 
-export const locationFor = (side: Side, kind: Kind, tenantId: string): StorageLocation =>
-  locationOf(side.drivers[kind], tenantId)
+export const locationFor = (fixture: CopyFixture, kind: Kind, tenantId: string): StorageLocation =>
+  locationOf(fixture.drivers[kind], tenantId)
 
 export interface Owner {
   readonly name: string

@@ -5,8 +5,8 @@ import { WAITING_LOCKS } from '../../../testing/base/database.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { rowscopePg } from '../rowscope-pg.ts'
 import { type BufferedCopy, exported, never, replayed } from './copy.fixture.ts'
-import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withSide } from './rows.fixture.ts'
-import { locationFor } from './sides.fixture.ts'
+import { locationFor } from './copy-storage.fixture.ts'
+import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withFixture } from './rows.fixture.ts'
 
 /** Comes to the rows of a table, and goes on when it is told. */
 function halting(held: BufferedCopy, table: string) {
@@ -31,57 +31,57 @@ function halting(held: BufferedCopy, table: string) {
 export function livesOfImports(owners: readonly Owner[]): void {
   describe.each(owners)('an import into shared tables, by %s,', (owner) => {
     test('others go on meanwhile, and migrations wait', async () => {
-      await withSide(owner, async (side, newer) => {
-        const driver = side.drivers['rowscope-pg']
-        await fill(side, 'rowscope-pg', 'source')
-        await fill(side, 'rowscope-pg', 'other')
+      await withFixture(owner, async (fixture, newer) => {
+        const driver = fixture.drivers['rowscope-pg']
+        await fill(fixture, 'rowscope-pg', 'source')
+        await fill(fixture, 'rowscope-pg', 'other')
         const { copy, reached, goOn } = halting(
-          await exported(driver, locationFor(side, 'rowscope-pg', 'source')),
+          await exported(driver, locationFor(fixture, 'rowscope-pg', 'source')),
           'hens',
         )
         const importing = take(driver, 'taken', copy)
         await reached
-        await query(side, 'rowscope-pg', 'other', `insert into notes (body) values ('meanwhile')`)
-        await query(side, 'rowscope-pg', 'other', `update notes set body = 'changed' where body = 'one'`)
-        await fill(side, 'rowscope-pg', 'newcomer')
-        await take(driver, 'faster', replayed(await exported(driver, locationFor(side, 'rowscope-pg', 'other'))))
+        await query(fixture, 'rowscope-pg', 'other', `insert into notes (body) values ('meanwhile')`)
+        await query(fixture, 'rowscope-pg', 'other', `update notes set body = 'changed' where body = 'one'`)
+        await fill(fixture, 'rowscope-pg', 'newcomer')
+        await take(driver, 'faster', replayed(await exported(driver, locationFor(fixture, 'rowscope-pg', 'other'))))
         let isMigrated = false
         const migrating = newer('rowscope-pg')
-          .then((later) => later.migrate(locationFor(side, 'rowscope-pg', 'other')))
+          .then((later) => later.migrate(locationFor(fixture, 'rowscope-pg', 'other')))
           .then(() => {
             isMigrated = true
           })
         await eventually(async () => {
-          const { rows } = await side.installation.database.sql(
+          const { rows } = await fixture.installation.database.sql(
             `select from ${WAITING_LOCKS} where locktype = 'advisory'`,
           )
           expect(rows).toHaveLength(1)
         })
-        await query(side, 'rowscope-pg', 'other', `select body from notes`)
+        await query(fixture, 'rowscope-pg', 'other', `select body from notes`)
         expect(isMigrated).toBe(false)
         goOn()
         await importing
         await migrating
-        expect(await query(side, 'rowscope-pg', 'taken', 'select text, shout from notes order by id')).toEqual([
+        expect(await query(fixture, 'rowscope-pg', 'taken', 'select text, shout from notes order by id')).toEqual([
           ['one', 'ONE'],
           ['two', 'TWO'],
         ])
-        expect(await query(side, 'rowscope-pg', 'faster', 'select shout from notes order by id')).toEqual([
+        expect(await query(fixture, 'rowscope-pg', 'faster', 'select shout from notes order by id')).toEqual([
           ['CHANGED'],
           ['TWO'],
           ['MEANWHILE'],
         ])
-        await expectNoTrace(side)
+        await expectNoTrace(fixture)
       })
     })
 
     test('of two imports of one copy one is taken', async () => {
-      await withSide(owner, async (side) => {
-        const driver = side.drivers['rowscope-pg']
-        await fill(side, 'rowscope-pg', 'source')
-        const copy = await exported(driver, locationFor(side, 'rowscope-pg', 'source'))
-        const placement = await side.installation.prepare()
-        const other = await side.installation.open(placement, { driver: () => rowscopePg(), migrations: BEFORE })
+      await withFixture(owner, async (fixture) => {
+        const driver = fixture.drivers['rowscope-pg']
+        await fill(fixture, 'rowscope-pg', 'source')
+        const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))
+        const placement = await fixture.installation.prepare()
+        const other = await fixture.installation.open(placement, { driver: () => rowscopePg(), migrations: BEFORE })
         const outcomes = await Promise.allSettled([
           take(driver, 'taken', replayed(copy)),
           take(other, 'taken', replayed(copy)),
@@ -90,7 +90,7 @@ export function livesOfImports(owners: readonly Owner[]): void {
         expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
           reason: { code: 'E_STORAGE_EXISTS' },
         })
-        expect(await query(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([
+        expect(await query(fixture, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([
           ['one'],
           ['two'],
         ])
@@ -98,32 +98,32 @@ export function livesOfImports(owners: readonly Owner[]): void {
     })
 
     test('straight from where it is read, between tables that are the same ones', async () => {
-      await withSide(owner, async (side) => {
-        const driver = side.drivers['rowscope-pg']
-        await fill(side, 'rowscope-pg', 'source')
-        await driver.fence(locationFor(side, 'rowscope-pg', 'source'))
-        await driver.export(locationFor(side, 'rowscope-pg', 'source'), (copy) => take(driver, 'taken', copy), {
+      await withFixture(owner, async (fixture) => {
+        const driver = fixture.drivers['rowscope-pg']
+        await fill(fixture, 'rowscope-pg', 'source')
+        await driver.fence(locationFor(fixture, 'rowscope-pg', 'source'))
+        await driver.export(locationFor(fixture, 'rowscope-pg', 'source'), (copy) => take(driver, 'taken', copy), {
           signal: never(),
         })
-        await driver.unfence(locationFor(side, 'rowscope-pg', 'source'))
-        await query(side, 'rowscope-pg', 'source', 'delete from notes')
-        expect(await query(side, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([
+        await driver.unfence(locationFor(fixture, 'rowscope-pg', 'source'))
+        await query(fixture, 'rowscope-pg', 'source', 'delete from notes')
+        expect(await query(fixture, 'rowscope-pg', 'taken', 'select body from notes order by id')).toEqual([
           ['one'],
           ['two'],
         ])
-        await expectNoTrace(side)
+        await expectNoTrace(fixture)
       })
     })
 
     test('one that nobody wants any more ends at once, wherever it is, and changes nothing', async () => {
-      await withSide(owner, async (side, newer) => {
-        const location = locationFor(side, 'rowscope-pg', 'taken')
-        await fill(side, 'rowscope-pg', 'source')
-        const copy = await exported(side.drivers['rowscope-pg'], locationFor(side, 'rowscope-pg', 'source'))
+      await withFixture(owner, async (fixture, newer) => {
+        const location = locationFor(fixture, 'rowscope-pg', 'taken')
+        await fill(fixture, 'rowscope-pg', 'source')
+        const copy = await exported(fixture.drivers['rowscope-pg'], locationFor(fixture, 'rowscope-pg', 'source'))
         const later = await newer('rowscope-pg')
-        for (const driver of [side.drivers['rowscope-pg'], later]) {
+        for (const driver of [fixture.drivers['rowscope-pg'], later]) {
           if (driver === later) await later.migrate(location)
-          const before = await everything(side)
+          const before = await everything(fixture)
           for (const phase of ['making', 'loading', 'indexing', 'migrating']) {
             const controller = new AbortController()
             const reason = new Error('not wanted any more')
@@ -139,9 +139,9 @@ export function livesOfImports(owners: readonly Owner[]): void {
               (error) => error,
             )
             expect(error).toBe(hasCome ? reason : undefined)
-            await expectNoTrace(side)
+            await expectNoTrace(fixture)
             if (!hasCome) await driver.drop(location)
-            expect(await everything(side)).toEqual(before)
+            expect(await everything(fixture)).toEqual(before)
           }
         }
       })

@@ -21,7 +21,7 @@ interface Happening {
   readonly run: () => unknown
 }
 
-export class Life {
+export class CustomerLifecycle {
   readonly tenantId: string
   /** What has happened, for when a life is to be understood. */
   readonly history: string[] = []
