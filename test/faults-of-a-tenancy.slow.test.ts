@@ -12,7 +12,7 @@ import { CircuitOpen } from '../src/tenants/tenant/errors.ts'
 import { eventually } from '../src/testing/base/tenancy.ts'
 import { raw } from '../src/testing/leak/operations.ts'
 import { MESSAGES } from './faults/messages.ts'
-import { expectWhole, openTenancyGround, ownersOf, type TenancyGround } from './faults/tenancy-ground.ts'
+import { expectWhole, openTenancyEnvironment, ownersOf, type TenancyEnvironment } from './faults/tenancy-environment.ts'
 import type { FaultKind } from './support/fault-proxy.ts'
 
 const KINDS = ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch', 'schema-pg, transaction']
@@ -21,7 +21,7 @@ const COMPLETE = 'schema-pg, batch'
 const FAULTS: readonly FaultKind[] = ['cut the line', 'lose the answer', 'hang']
 const WRITE = `insert into items (id, owner) values (nextval('numbers')::int, 'of a')`
 
-type Tenancy = TenancyGround['tenancy']
+type Tenancy = TenancyEnvironment['tenancy']
 interface Way {
   /** How many statements it sends, each of which takes a number. */
   readonly writes: number
@@ -66,21 +66,21 @@ function waysFor(kind: string, fault: FaultKind, message: string): [string, Way]
 }
 
 describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
-  let ground: TenancyGround
+  let environment: TenancyEnvironment
   beforeAll(async () => {
-    ground = await openTenancyGround(inject('postgresUrl'), kind)
+    environment = await openTenancyEnvironment(inject('postgresUrl'), kind)
   })
-  afterAll(() => ground?.close())
+  afterAll(() => environment?.close())
 
   const expectServed = async (id: string) =>
-    expect(await ownersOf(await ground.tenancy.tenant(id))).toEqual([`of ${id}`])
+    expect(await ownersOf(await environment.tenancy.tenant(id))).toEqual([`of ${id}`])
 
   /** Goes the way while the fault is armed, and sees that nothing was done twice. Returns how it ended. */
   async function meet(text: string, kind: FaultKind, way: Way, { passes = 0, mostRuns = way.writes } = {}) {
     const { writes, go } = way
-    const fault = ground.proxy.at(text, kind, passes)
-    const before = await ground.look('a')
-    const going = go(ground.tenancy).then(
+    const fault = environment.proxy.at(text, kind, passes)
+    const before = await environment.look('a')
+    const going = go(environment.tenancy).then(
       () => 'done',
       (error: unknown) => error,
     )
@@ -91,13 +91,13 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
     const isMet = fault.hasHappened
     fault.end()
     const ended = await going
-    const after = await ground.look('a')
+    const after = await environment.look('a')
     const [runs, rows] = [after.runs - before.runs, after.owners.length - before.owners.length]
     expect(runs).toBeLessThanOrEqual(mostRuns)
     expect([0, writes]).toContain(rows)
     expect(rows).toBeLessThanOrEqual(runs)
     if (ended === 'done') expect(rows).toBe(writes)
-    await expectWhole(ground)
+    await expectWhole(environment)
     return { ended, isMet }
   }
 
@@ -106,7 +106,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
       let met = 0
       for (const [name, way] of waysFor(kind, fault, message)) {
         if (met > 0 && kind !== COMPLETE) break
-        if (text === MESSAGES.startup) await ground.endSessions()
+        if (text === MESSAGES.startup) await environment.endSessions()
         const { ended, isMet } = await meet(text, fault, way)
         if (isMet) met++
         if (ended !== 'done') expect(ended, name).toSatisfy(DependencyUnavailable.matches)
@@ -131,8 +131,8 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
         for (const [name, way] of waysFor(kind, fault, message)) {
           if (met > 0 && kind !== COMPLETE) break
           for (const passes of [0, 1]) {
-            if (text === MESSAGES.startup) await ground.endSessions()
-            await ground.driver.fence(await ground.locationOf('a'))
+            if (text === MESSAGES.startup) await environment.endSessions()
+            await environment.driver.fence(await environment.locationOf('a'))
             const { ended, isMet } = await meet(text, fault, way, { passes, mostRuns: mostRuns(way) })
             if (isMet) met++
             if (ended !== 'done' && !(way.isNotifiedOfFences && StorageFenced.matches(ended)))
@@ -145,12 +145,12 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
   })
 
   test('a server that goes away opens the circuit: nothing reaches it until a probe may, and the probe may meet a fault', async () => {
-    const { tenancy, proxy, clock } = ground
+    const { tenancy, proxy, clock } = environment
     const tenant: TenantHandle = await tenancy.tenant('a')
     const write = () => raw(tenant.db, WRITE)
-    const before = await ground.look('a')
+    const before = await environment.look('a')
     clock.advance(11_000) // what has been counted is too old to count
-    await ground.endSessions()
+    await environment.endSessions()
     for (let calls = 0; calls < 10; calls++) {
       const fault = proxy.at(MESSAGES.startup, 'cut the line')
       await expect(write()).rejects.toSatisfy(DependencyUnavailable.matches)
@@ -160,22 +160,22 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
     await expect(write()).rejects.toSatisfy(CircuitOpen.matches)
     expect(unmet.hasHappened).toBe(false)
     unmet.end()
-    expect((await ground.look('a')).runs).toBe(before.runs)
+    expect((await environment.look('a')).runs).toBe(before.runs)
 
     clock.advance(30_000)
     const probed = proxy.at('insert into', 'lose the answer')
     await expect(write()).rejects.toSatisfy(DependencyUnavailable.matches)
     expect(probed.hasHappened).toBe(true)
     await expect(write()).rejects.toSatisfy(CircuitOpen.matches)
-    expect((await ground.look('a')).runs).toBe(before.runs + 1)
+    expect((await environment.look('a')).runs).toBe(before.runs + 1)
 
     clock.advance(30_000)
     await write()
-    expect((await ground.look('a')).runs).toBe(before.runs + 2)
+    expect((await environment.look('a')).runs).toBe(before.runs + 2)
     await eventually(() =>
       expect(tenancy.tenants.circuits.snapshot().servers.map(({ state }) => state)).not.toContain('OPEN'),
     )
-    await expectWhole(ground)
+    await expectWhole(environment)
   })
 })
 

@@ -11,7 +11,7 @@ import { commandOf, stopPostmaster } from '../src/service/postmaster.ts'
 import { locationIn, proofMigrations, provisionedIn } from '../src/testing/base/subject.ts'
 import { eventually } from '../src/testing/base/tenancy.ts'
 import { raw } from '../src/testing/leak/operations.ts'
-import { expectRecovered, type Ground, openGround, rowsOf } from './faults/ground.ts'
+import { type Environment, expectRecovered, openEnvironment, rowsOf } from './faults/environment.ts'
 import { startFaultProxy } from './support/fault-proxy.ts'
 
 describe('another database than was asked for', () => {
@@ -57,10 +57,10 @@ describe('the server is restarted', () => {
     const options = { directory, password: 'p', settings: { fsync: 'off' } }
     const postgres = await startEmbeddedPostgres(options)
     const command = commandOf(postgres.pid).split(' ')
-    const grounds: Ground[] = []
+    const grounds: Environment[] = []
     try {
       for (const kind of ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch'])
-        grounds.push(await openGround(postgres.url, kind))
+        grounds.push(await openEnvironment(postgres.url, kind))
       let isFinished = false
       let failures = 0
       const load = grounds.flatMap(({ handles, driver }) =>
@@ -89,7 +89,7 @@ describe('the server is restarted', () => {
       for (const { handles } of grounds) for (const { db } of handles) await eventually(() => rowsOf(db))
       isFinished = true
       await Promise.all(load)
-      for (const ground of grounds) await expectRecovered(ground)
+      for (const environment of grounds) await expectRecovered(environment)
     } finally {
       const last = await startEmbeddedPostgres(options)
       for (const { subject, proxy } of grounds) {

@@ -11,7 +11,7 @@ import { locationIn } from '../src/testing/base/subject.ts'
 import { eventually } from '../src/testing/base/tenancy.ts'
 import { raw } from '../src/testing/leak/operations.ts'
 import { Outside } from '../src/testing/leak/operations-server.ts'
-import { endSessions, expectRecovered, type Ground, openGround, rowsOf } from './faults/ground.ts'
+import { type Environment, endSessions, expectRecovered, openEnvironment, rowsOf } from './faults/environment.ts'
 import { MESSAGES } from './faults/messages.ts'
 import type { FaultKind } from './support/fault-proxy.ts'
 
@@ -57,25 +57,25 @@ const startingAt = <Item>(first: number, items: readonly Item[]): Item[] => {
 }
 
 describe.each(kinds)('faults on the way to %s', (kind) => {
-  let ground: Ground
+  let environment: Environment
   beforeAll(async () => {
-    ground = await openGround(inject('postgresUrl'), kind)
+    environment = await openEnvironment(inject('postgresUrl'), kind)
   })
   afterAll(async () => {
-    await ground?.subject.close()
-    await ground?.proxy.close()
+    await environment?.subject.close()
+    await environment?.proxy.close()
   })
 
   describe.each(FAULTS)('%s', (fault) => {
     test.each(Object.entries(ALL_MESSAGES))('at the %s', async (message, text) => {
-      const { handles, proxy } = ground
+      const { handles, proxy } = environment
       let met = 0
       const first = kinds.indexOf(kind) + FAULTS.indexOf(fault) + Object.keys(ALL_MESSAGES).indexOf(message)
       for (const [way, go] of startingAt(first, Object.entries(WAYS))) {
         if (met > 0 && !COMPLETE.includes(kind)) break
         const [victim, other] = handles
         if (!victim || !other) throw new Error('there are tenants')
-        if (text === ALL_MESSAGES.startup) await endSessions(ground, outside)
+        if (text === ALL_MESSAGES.startup) await endSessions(environment, outside)
         const broken = proxy.at(text, fault)
         const going = go(victim).then(
           () => 'done',
@@ -90,15 +90,15 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
         if (broken.hasHappened) met++
         broken.end()
         if (ended !== 'done')
-          expect(ended, way).toSatisfy((error) => isDatabaseUnavailable(error) || ground.driver.mayBeFence(error))
-        await expectRecovered(ground)
+          expect(ended, way).toSatisfy((error) => isDatabaseUnavailable(error) || environment.driver.mayBeFence(error))
+        await expectRecovered(environment)
       }
       expect(met).toBeGreaterThan(0)
     })
   })
 
   test('the Terminate message hangs when a connection is closed to make room', async () => {
-    const { handles, proxy } = ground
+    const { handles, proxy } = environment
     const terminate = proxy.at('X\0\0\0\x04', 'hang')
     const asked = handles.map(({ id, db }) =>
       raw(db, 'create temporary table scratch as select 1 as one')
@@ -108,12 +108,12 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
     await terminate.happened
     terminate.end()
     await Promise.all(asked)
-    await expectRecovered(ground)
+    await expectRecovered(environment)
   })
 
   test('all connections hang: who waits is told so in time, and is served when they are back', async () => {
-    const { handles, proxy, driver } = ground
-    await endSessions(ground, outside)
+    const { handles, proxy, driver } = environment
+    await endSessions(environment, outside)
     const hanging = handles.slice(0, CONNECTIONS)
     const faults = hanging.map(({ id }) => proxy.at(`/* ${id} hangs */`, 'hang'))
     const stuck = hanging.map(({ id, db }) =>
@@ -126,11 +126,11 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
     expect(driver.connections()[0]).toMatchObject({ busy: CONNECTIONS, waiting: 0 })
     for (const fault of faults) fault.end()
     for (const error of await Promise.all(stuck)) expect(error).toSatisfy(isDatabaseUnavailable)
-    await expectRecovered(ground)
+    await expectRecovered(environment)
   })
 
   test('statements are cancelled: alone, and in a transaction that goes on to its end', async () => {
-    const { handles, subject, driver } = ground
+    const { handles, subject, driver } = environment
     for (const { id, db, transaction } of handles.slice(0, 2)) {
       const view = subject.viewOf?.(locationIn(subject, driver, id))
       if (!view) throw new Error('there is a server')
@@ -148,16 +148,16 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
         expect(cancelled).toBeGreaterThanOrEqual(2)
       })
       for (const error of await Promise.all(sleeping)) expect(error).toMatchObject({ code: '57014' })
-      await expectRecovered(ground)
+      await expectRecovered(environment)
     }
   })
 
   test('all backends are terminated: idle, in a statement, and in a transaction', async () => {
-    const { handles, driver } = ground
+    const { handles, driver } = environment
     const [a, b] = handles
     if (!a || !b) throw new Error('there are tenants')
     for (const { db } of handles) await rowsOf(db)
-    await endSessions(ground, outside)
+    await endSessions(environment, outside)
     for (const { id, db } of handles) {
       const [row] = await rowsOf(db).catch((error) => {
         expect(error).toSatisfy(isDatabaseUnavailable) // the loss of a connection that was idle may be heard late
@@ -170,14 +170,14 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
     const inside = b.transaction(async (db) => {
       await raw(db, bothRows('b'))
       await eventually(() => expect(driver.connections()[0]?.busy).toBeGreaterThanOrEqual(2))
-      await endSessions(ground, outside)
+      await endSessions(environment, outside)
       areEnded = true
       await raw(db, 'select 1')
     })
     await expect(inside).rejects.toSatisfy((error) => isDatabaseUnavailable(error) || driver.mayBeFence(error))
     expect(areEnded).toBe(true)
-    await endSessions(ground, outside)
+    await endSessions(environment, outside)
     expect(await busy).toSatisfy((error) => isDatabaseUnavailable(error) || driver.mayBeFence(error))
-    await expectRecovered(ground)
+    await expectRecovered(environment)
   })
 })

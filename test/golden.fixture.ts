@@ -8,7 +8,7 @@ import { merged } from './contract/parts.ts'
 import { printedBy } from './contract/printed.ts'
 import { BY_COMMAND_LINE } from './contract/program-cases.ts'
 import type { CommandCase } from './contract/row.ts'
-import { filled, type OpenStage, openStage } from './contract/stage.ts'
+import { filled, type OpenRunner, openRunner } from './contract/runner.ts'
 
 /** The commands of tenants and satellites, which run on a tenancy that is open. */
 const onOpenTenancy = Object.entries(merged('commands')).filter(([name]) => !(name in BY_COMMAND_LINE))
@@ -20,11 +20,11 @@ export const withoutWorker = onOpenTenancy.filter((one) => !needsWorker(one))
 
 /** For one file. */
 export function useGolden() {
-  let stage: OpenStage
+  let runner: OpenRunner
   beforeAll(async () => {
-    stage = await openStage(inject('postgresUrl'))
+    runner = await openRunner(inject('postgresUrl'))
   })
-  afterAll(() => stage?.end())
+  afterAll(() => runner?.end())
 
   async function printed(
     { tenancy }: Api,
@@ -33,22 +33,22 @@ export function useGolden() {
     isJson: boolean,
   ): Promise<string> {
     const one = { ...given, ...json }
-    const names = await stage.prepare(one)
+    const names = await runner.prepare(one)
     let hasSpoken = false
     const spoken = async () => {
       if (hasSpoken) return
       hasSpoken = true
       for (const request of one.meanwhile ?? []) {
         const [method = '', path = '', ...body] = filled(request, names).split(' ')
-        await stage.api.call(method, path, { body: body.join(' ') })
+        await runner.api.call(method, path, { body: body.join(' ') })
       }
     }
     return printedBy(tenancy, [name, ...filled(one.line, names)], { isEndless, spoken, isJson })
   }
 
   return {
-    get stage() {
-      return stage
+    get runner() {
+      return runner
     },
     async held(api: Api, name: string, one: CommandCase): Promise<void> {
       expectPrinted(name, one.json?.line ?? one.line, await printed(api, name, one, true))

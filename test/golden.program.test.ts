@@ -9,8 +9,8 @@ import { dropWithRoles } from '../src/testing/base/roles.ts'
 import { TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
 import { expectGolden, expectPrinted } from './contract/golden.ts'
 import { BY_COMMAND_LINE, PAGES, SERVING } from './contract/program-cases.ts'
+import { filled } from './contract/runner.ts'
 import { pageShape } from './contract/shape.ts'
-import { filled } from './contract/stage.ts'
 
 let directory: string
 let database: TestDatabase

@@ -20,4 +20,4 @@ test('every command has a case, and every golden file a command', () => {
   expect(orphanedGoldens(Object.keys(PAGES))).toEqual([])
 })
 
-test.each(withoutWorker)('%s, with --json', (name, one) => here.held(here.stage.api, name, one))
+test.each(withoutWorker)('%s, with --json', (name, one) => here.held(here.runner.api, name, one))

@@ -8,6 +8,6 @@ const here = useGolden()
 const DIAGNOSES = ['billing:doctor', 'tenant:audit:verify']
 
 test.each(withoutWorker)('%s, as text', async (name, one) => {
-  const text = await here.text(here.stage.api, name, one)
+  const text = await here.text(here.runner.api, name, one)
   expect(text === '').toBe(DIAGNOSES.includes(name))
 })

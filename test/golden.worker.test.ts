@@ -7,7 +7,7 @@ const here = useGolden()
 
 let worker: Api
 beforeAll(async () => {
-  worker = await here.stage.open({ role: 'all' })
+  worker = await here.runner.open({ role: 'all' })
 })
 afterAll(() => worker?.tenancy.stop())
 

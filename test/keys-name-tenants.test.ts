@@ -11,17 +11,17 @@ import { eventually, installed } from '../src/testing/base/tenancy.ts'
 import { TOKENS } from './contract/calls.ts'
 import { described } from './contract/document.ts'
 import { merged } from './contract/parts.ts'
-import { type OpenStage, openStage, play } from './contract/stage.ts'
+import { type OpenRunner, openRunner, play } from './contract/runner.ts'
 import { unowned } from './ownership/scan.ts'
 
-let stage: OpenStage
+let runner: OpenRunner
 let tenancy: Tenancy
 beforeAll(async () => {
-  stage = await openStage(inject('postgresUrl'))
-  ;({ tenancy } = await stage.open({ role: 'all', isolation: [schemaPg(), rowscopePg()], migrations: [SHARED] }))
+  runner = await openRunner(inject('postgresUrl'))
+  ;({ tenancy } = await runner.open({ role: 'all', isolation: [schemaPg(), rowscopePg()], migrations: [SHARED] }))
   await doEverything()
 }, 120_000)
-afterAll(() => stage.end())
+afterAll(() => runner.end())
 
 /** Operations at a time: each has a tenant of its own. */
 const WORKERS = 4
@@ -50,12 +50,12 @@ async function doEverything(): Promise<void> {
   const worker = async () => {
     for (let operation = left.shift(); operation; operation = left.shift()) {
       const { success } = merged('operations')[operation.name] ?? expect.fail(operation.name)
-      const names = await (operation.method === 'GET' ? stage.prepareUnchanged(success) : stage.prepare(success))
-      await play(stage.api, operation, success, names)
+      const names = await (operation.method === 'GET' ? runner.prepareUnchanged(success) : runner.prepare(success))
+      await play(runner.api, operation, success, names)
     }
   }
   await Promise.all(Array.from({ length: WORKERS }, worker))
-  await stage.api.call('POST', '/session', { who: 'nobody', body: { token: TOKENS.admin } })
+  await runner.api.call('POST', '/session', { who: 'nobody', body: { token: TOKENS.admin } })
   const { id } = await installed(tenancy, { name: 'Shared', isolation: 'rowscope-pg' })
   const { db } = await tenancy.tenant(id)
   await db.insertInto('shared').values({ id: 1 }).execute()

@@ -4,7 +4,7 @@ import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import type { Database } from '../src/kernel/database/database.ts'
 import type { Tenancy } from '../src/tenancy/tenancy.ts'
 import { installed } from '../src/testing/base/tenancy.ts'
-import { type OpenStage, openStage } from './contract/stage.ts'
+import { type OpenRunner, openRunner } from './contract/runner.ts'
 
 /** Tables whose rows outlive their tenant, or are not found by `tenant_id`, with the reason. */
 const KEPT: Readonly<Record<string, string>> = {
@@ -17,12 +17,12 @@ const KEPT: Readonly<Record<string, string>> = {
   webhook_attempts: 'deleted with the subscriptions of the tenant; those of the host receive its last events',
 }
 
-let stage: OpenStage
+let stage: OpenRunner
 let tenancy: Tenancy
 let database: Database
 
 beforeAll(async () => {
-  stage = await openStage(inject('postgresUrl'))
+  stage = await openRunner(inject('postgresUrl'))
   ;({ tenancy } = await stage.open({ role: 'all', isolation: [schemaPg()], tenants: { retentionDays: 0 } }))
   database = tenancy.kernel.database
 })

@@ -16,7 +16,7 @@ import { type Api, type HttpResponse, TOKENS } from './calls.ts'
 import { type Described, described } from './document.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Case, Names, Part, Row } from './row.ts'
-import { catalogue, filled, type OpenStage, openStage, pathOf, play } from './stage.ts'
+import { catalogue, filled, type OpenRunner, openRunner, pathOf, play } from './runner.ts'
 import { createRefusableRole, type RefusableRole } from './unavailable.ts'
 
 const MEBIBYTE = 1024 * 1024
@@ -54,27 +54,27 @@ export function coverPart(part: Part): void {
   })
 
   describe('the contract', { shuffle: false }, () => {
-    let stage: OpenStage
+    let runner: OpenRunner
     /** One tenant for each operation that changes it, and one for the others. */
     const tenants = new Map<string, Names>()
     beforeAll(async () => {
-      stage = await openStage(inject('postgresUrl'))
-      for (const { prepare } of parts) await prepare?.(stage)
+      runner = await openRunner(inject('postgresUrl'))
+      for (const { prepare } of parts) await prepare?.(runner)
       for (const { name, row, operation } of subjects) {
         const isRead = operation.method === 'GET'
-        tenants.set(name, await (isRead ? stage.prepareUnchanged(row.success) : stage.prepare(row.success)))
+        tenants.set(name, await (isRead ? runner.prepareUnchanged(row.success) : runner.prepare(row.success)))
       }
     })
-    afterAll(() => stage?.end())
+    afterAll(() => runner?.end())
 
     const send = async (
       { operation }: Subject,
       one: Case,
       names: Names,
-      { api = stage.api, ...sent }: Parameters<typeof play>[4] & { readonly api?: Api } = {},
+      { api = runner.api, ...sent }: Parameters<typeof play>[4] & { readonly api?: Api } = {},
     ) => {
       const response = await play(api, operation, one, names, sent)
-      stage.ledger.noteResponse(operation, response)
+      runner.coverageRecord.noteResponse(operation, response)
       return response
     }
     const namesOf = ({ name }: Subject) => tenants.get(name) ?? expect.fail(name)
@@ -118,7 +118,7 @@ export function coverPart(part: Part): void {
 
       test('rejects a wrong token from an address with too many failed sign-ins', async () => {
         const from = '203.0.113.20'
-        const { store } = stage.api.tenancy.kernel
+        const { store } = runner.api.tenancy.kernel
         await store.increment(null, failedSignInsKey(from), MAX_FAILED_SIGN_INS, 60)
         const wrong = { who: 'nobody', from, headers: { 'x-admin-token': 'wrong-token-0123456789' } } as const
         const response = await send(subject, success, namesOf(subject), wrong)
@@ -137,17 +137,17 @@ export function coverPart(part: Part): void {
 
       const immediate = Object.entries(row.also ?? {}).filter(([, { waits }]) => waits === undefined)
       test.each(immediate)('returns %s as the document promises', async (promise, one) => {
-        const api = one.plansOfHost ? await stage.plansOfHost() : stage.api
-        const names = await (promise.startsWith('E_') ? stage.prepareUnchanged(one) : stage.prepare(one))
+        const api = one.plansOfHost ? await runner.plansOfHost() : runner.api
+        const names = await (promise.startsWith('E_') ? runner.prepareUnchanged(one) : runner.prepare(one))
         const { status, json } = await send(subject, one, names, { api })
         expect([String(status), json?.code]).toContain(promise)
       })
 
       const cancelled = Object.entries(row.also ?? {}).filter(([, { waits }]) => waits === 'cancelled')
       test.each(cancelled)('returns %s to a request that waits for a job that is cancelled', async (promise, one) => {
-        const names = await stage.prepare(one)
+        const names = await runner.prepare(one)
         const waiting = send(subject, one, names, { headers: WAITING })
-        const { kernel, tenants } = stage.api.tenancy
+        const { kernel, tenants } = runner.api.tenancy
         await eventually(async () => {
           const { rows } = await kernel.database.sql(
             `select id, tenant_id from multitenancy.transfers where $1 in (tenant_id, source_id) and state = 'pending'`,
@@ -161,7 +161,7 @@ export function coverPart(part: Part): void {
 
       if (operation.parameters.some(({ name }) => name === 'If-Match'))
         test('changes only the state whose tag If-Match names, once for any number of requests', async () => {
-          const names = await stage.prepare(success)
+          const names = await runner.prepare(success)
           const sendIf = (ifMatch: string) => send(subject, success, names, { headers: { 'if-match': ifMatch } })
           const refused = await sendIf('"of another state"')
           expect(refused).toMatchObject(rejection(412, 'E_CHANGED_MEANWHILE'))
@@ -188,7 +188,7 @@ export function coverPart(part: Part): void {
 
       if (operation.method === 'POST')
         test('runs once for an Idempotency-Key', async () => {
-          const names = await stage.prepare(success)
+          const names = await runner.prepare(success)
           const body = JSON.stringify(filled(success.body ?? {}, names))
           const sendKeyed = (key: string, body: string) => {
             const headers = { 'content-type': 'application/json', 'idempotency-key': `${names.id}-${key}` }
@@ -203,7 +203,7 @@ export function coverPart(part: Part): void {
           expect(await sendKeyed('one', `${body} `)).toMatchObject(rejection(409, 'E_IDEMPOTENCY_MISMATCH'))
 
           // Another process holds the key while it runs the same request.
-          const { database, secrets } = stage.api.tenancy.kernel
+          const { database, secrets } = runner.api.tenancy.kernel
           const path = DEFAULT_PREFIX + pathOf(operation, success, names)
           const scope = [fingerprint(TOKENS.admin), 'POST', path, `${names.id}-two`]
           const lease = await new Idempotency(database, secrets).begin(scope, body)
@@ -216,8 +216,8 @@ export function coverPart(part: Part): void {
       let role: RefusableRole
       let api: Api
       beforeAll(async () => {
-        role = await createRefusableRole(stage.url)
-        api = await stage.open({ database: { url: role.url }, health: { critical: ['backoffice'] } })
+        role = await createRefusableRole(runner.url)
+        api = await runner.open({ database: { url: role.url }, health: { critical: ['backoffice'] } })
         await role.refuse()
         return async () => {
           await role.admit()
@@ -248,10 +248,10 @@ export function coverPart(part: Part): void {
         let worker: Api
         beforeAll(async () => {
           // The tenants are installed: a worker would only look at each of them again.
-          await stage.api.tenancy.kernel.database.sql(
+          await runner.api.tenancy.kernel.database.sql(
             `delete from multitenancy_jobs.job where name = 'tenantry.InstallTenant'`,
           )
-          worker = await stage.open({ role: 'all' })
+          worker = await runner.open({ role: 'all' })
           return () => worker.tenancy.stop()
         })
 
@@ -259,7 +259,7 @@ export function coverPart(part: Part): void {
           '$name returns 200 to a request that waits for the job',
           async (subject) => {
             const { success } = subject.row
-            const response = await send(subject, success, await stage.prepare(success), {
+            const response = await send(subject, success, await runner.prepare(success), {
               api: worker,
               headers: WAITING,
             })
@@ -276,7 +276,7 @@ export function coverPart(part: Part): void {
         test.each(failing)(
           '$name returns $promise to a request that waits for the job',
           async ({ promise, subject, one }) => {
-            const names = await stage.prepare(one)
+            const names = await runner.prepare(one)
             expectFailure(await send(subject, one, names, { api: worker, headers: WAITING }), promise)
           },
         )
@@ -288,7 +288,7 @@ export function coverPart(part: Part): void {
             const ofType = (await jobs.counts()).filter(({ queue }) => queue === `tenantry.${name}`)
             return ofType.reduce((sum, { completed }) => sum + completed, 0)
           }
-          const names = await stage.prepare(one)
+          const names = await runner.prepare(one)
           const before = await completed()
           await jobs.send(type, filled(data, names))
           await eventually(async () => expect(await completed()).toBeGreaterThan(before))
@@ -296,20 +296,22 @@ export function coverPart(part: Part): void {
       })
 
     test.for(Object.entries(part.scenes ?? {}))('%s', async ([, scene]) => {
-      await scene(stage)
+      await scene(runner)
     })
 
     test.each(subjects)('$name has returned everything that the document promises', ({ operation, row }) => {
-      expect(stage.ledger.unseen(operation)).toEqual(row.needsNoDatabase ? UNAVAILABLE : [])
+      expect(runner.coverageRecord.unseen(operation)).toEqual(row.needsNoDatabase ? UNAVAILABLE : [])
     })
 
     test('every event of the part was published', async () => {
-      await eventually(() => expect([...stage.ledger.events]).toEqual(expect.arrayContaining([...eventsOf(part)])))
+      await eventually(() =>
+        expect([...runner.coverageRecord.events]).toEqual(expect.arrayContaining([...eventsOf(part)])),
+      )
     })
 
     test('every part accepts the final state of the stage', async () => {
       const ofOthers = new Set(parts.filter((one) => one !== part).flatMap(eventsOf))
-      for (const { ending } of parts) await ending?.(stage, (event) => !ofOthers.has(event))
+      for (const { ending } of parts) await ending?.(runner, (event) => !ofOthers.has(event))
     })
   })
 }

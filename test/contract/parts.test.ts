@@ -7,7 +7,7 @@ import { satellites } from '../../src/service/main.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Part } from './row.ts'
-import { catalogue, openStage } from './stage.ts'
+import { catalogue, openRunner } from './runner.ts'
 
 const sorted = (names: readonly string[]) => names.toSorted()
 const namesOf = (all: readonly { name: string }[]) => sorted(all.map(({ name }) => name))
@@ -58,10 +58,10 @@ describe('the resources', () => {
 })
 
 test('every series of a worker has samples after a scrape', async () => {
-  const stage = await openStage(inject('postgresUrl'))
+  const runner = await openRunner(inject('postgresUrl'))
   try {
-    const { id = '' } = await stage.prepare({})
-    const { tenancy, http, call } = await stage.open({ role: 'all' })
+    const { id = '' } = await runner.prepare({})
+    const { tenancy, http, call } = await runner.open({ role: 'all' })
     await call('GET', '/tenants')
     await (await tenancy.tenant(id)).pool.query('select 1')
     const text = await (await http.fetch(new Request('http://localhost/metrics'))).text()
@@ -70,6 +70,6 @@ test('every series of a worker has samples after a scrape', async () => {
     expect(tenancy.series.names).not.toEqual([])
     expect(tenancy.series.names.filter((name) => !isExposed(name))).toEqual([])
   } finally {
-    await stage.end()
+    await runner.end()
   }
 })

@@ -65,7 +65,7 @@ export interface CommandCase extends Case {
 /** What stands for what, once the tenant of a case is made and what is given has happened; `receiver` is a URL that answers. */
 export type Names = Readonly<Record<string, string>>
 
-export interface Stage {
+export interface Runner {
   readonly api: Api
   /** The same tenants, but the plans are decided by a host whose `getPlan` fails, and there is no place for backups. */
   plansOfHost(): Promise<Api>
@@ -86,17 +86,17 @@ export interface Part {
   /** Of a satellite that is on only where it is configured. */
   readonly configured?: () => Promise<Configured>
   /** What may be given before a case, and is no request; by the line that asks for it. Answers names. */
-  readonly happenings?: Readonly<Record<string, (stage: Stage, names: Names) => Promise<Names>>>
+  readonly happenings?: Readonly<Record<string, (runner: Runner, names: Names) => Promise<Names>>>
   /** What publishes the events that no request and no command does. */
-  readonly scenes?: Readonly<Record<string, (stage: Stage) => Promise<unknown>>>
+  readonly scenes?: Readonly<Record<string, (runner: Runner) => Promise<unknown>>>
   /** Names of the events that the cases publish; of a satellite, by default those that it declares. */
   readonly events?: readonly string[]
-  /** Runs on the stage of every part, before its cases. */
-  readonly prepare?: (stage: Stage) => Promise<unknown>
+  /** Runs on the runner of every part, before its cases. */
+  readonly prepare?: (runner: Runner) => Promise<unknown>
   /**
-   * Runs on the stage of every part, after its cases.
+   * Runs on the runner of every part, after its cases.
    *
    * @param isCovered whether the cases of this stage have published the event of that name
    */
-  readonly ending?: (stage: Stage, isCovered: (event: string) => boolean) => Promise<unknown>
+  readonly ending?: (runner: Runner, isCovered: (event: string) => boolean) => Promise<unknown>
 }

@@ -25,7 +25,7 @@ export interface SourceMutant extends Common {
 }
 
 /** What the statements of a mutant are told. Names are quoted. */
-export interface Ground {
+export interface Environment {
   readonly schema: string
   readonly login: string
   readonly scopeRole: string
@@ -34,7 +34,7 @@ export interface Ground {
 
 export interface SqlMutant extends Common {
   /** Run by the superuser, in the database of a tenant, when that has just been provisioned. */
-  readonly sql: (ground: Ground) => string
+  readonly sql: (environment: Environment) => string
 }
 
 export type Mutant = SourceMutant | SqlMutant

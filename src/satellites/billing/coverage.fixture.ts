@@ -1,5 +1,5 @@
 /** The cases of this satellite for coverage.test.ts, at a provider of its own. */
-import type { Part, Stage } from '../../../test/contract/row.ts'
+import type { Part, Runner } from '../../../test/contract/row.ts'
 import { type Provider, startProvider } from '../../../test/support/provider/provider.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { billing } from './index.ts'
@@ -15,10 +15,10 @@ const portal = { returnUrl: 'https://app.example/account' }
 let provider: Provider
 
 type BillingTenancy = Tenancy<[ReturnType<typeof billing>]>
-const tenancyOf = ({ api }: Stage) => api.tenancy as unknown as BillingTenancy
+const tenancyOf = ({ api }: Runner) => api.tenancy as unknown as BillingTenancy
 
-async function subscribe(stage: Stage, tenantId: string): Promise<{ subscriptionId: string; customerId: string }> {
-  const { billing } = tenancyOf(stage)
+async function subscribe(runner: Runner, tenantId: string): Promise<{ subscriptionId: string; customerId: string }> {
+  const { billing } = tenancyOf(runner)
   const customerId = await billing.ensureCustomer(tenantId)
   provider.setPaymentMethod(customerId, 'good')
   const { id } = provider.subscribe(customerId, PRICE)
@@ -27,8 +27,8 @@ async function subscribe(stage: Stage, tenantId: string): Promise<{ subscription
 }
 
 /** All that has happened at the provider since, as the receiver is given it, and processed. */
-async function deliverSince(stage: Stage, from: number): Promise<void> {
-  const { billing } = tenancyOf(stage)
+async function deliverSince(runner: Runner, from: number): Promise<void> {
+  const { billing } = tenancyOf(runner)
   for (const event of provider.events.slice(from)) {
     const { body, headers } = provider.signed(event, { secret: SECRET, at: new Date() })
     await billing.receiver.receive({ headers: new Headers(headers), ip: null, body: async () => Buffer.from(body) })
@@ -37,10 +37,10 @@ async function deliverSince(stage: Stage, from: number): Promise<void> {
 }
 
 /** What a subscription lives through, for the events that it comes to. */
-async function life(stage: Stage): Promise<void> {
-  const { id: tenantId = '' } = await stage.prepare({})
+async function life(runner: Runner): Promise<void> {
+  const { id: tenantId = '' } = await runner.prepare({})
   const from = provider.events.length
-  const { subscriptionId, customerId } = await subscribe(stage, tenantId)
+  const { subscriptionId, customerId } = await subscribe(runner, tenantId)
   provider.pause(subscriptionId)
   provider.resume(subscriptionId)
   provider.cancel(subscriptionId, { atPeriodEnd: true })
@@ -52,10 +52,10 @@ async function life(stage: Stage): Promise<void> {
   provider.setPaymentMethod(customerId, 'declines')
   provider.advance({ days: 32 })
   provider.cancel(other.id)
-  await deliverSince(stage, from)
+  await deliverSince(runner, from)
   const lost = provider.emit('customer.subscription.updated', { ...trial, customer: 'cus_of_nobody', metadata: {} })
   provider.forget(trial.id)
-  await deliverSince(stage, provider.events.indexOf(lost))
+  await deliverSince(runner, provider.events.indexOf(lost))
 }
 
 export const part: Part = {
@@ -68,14 +68,14 @@ export const part: Part = {
     return { satellite, end: () => provider.close() }
   },
   happenings: {
-    subscribed: (stage, { id = '' }) => subscribe(stage, id),
+    subscribed: (runner, { id = '' }) => subscribe(runner, id),
     refused: async () => {
       provider.faults.respond(400, { times: 1, method: 'POST' })
       return {}
     },
-    received: async (stage) => {
+    received: async (runner) => {
       const event = provider.emit('product.updated', provider.product({ name: 'Another' }))
-      await deliverSince(stage, provider.events.indexOf(event))
+      await deliverSince(runner, provider.events.indexOf(event))
       return { eventId: event.id }
     },
   },

@@ -3,7 +3,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { expect } from 'vitest'
-import type { Case, Part, Row, Stage } from '../../../test/contract/row.ts'
+import type { Case, Part, Row, Runner } from '../../../test/contract/row.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import type { WebhooksTenancy } from './webhooks.fixture.ts'
 
@@ -152,7 +152,7 @@ export const part: Part = {
 }
 
 /** Each covered event of the catalogue was dispatched, with a body that its schema describes. */
-async function everyEventWasDispatched({ api }: Stage, isCovered: (event: string) => boolean): Promise<void> {
+async function everyEventWasDispatched({ api }: Runner, isCovered: (event: string) => boolean): Promise<void> {
   const all: readonly any[] = (await api.call('GET', '/webhook-events')).json.data
   const data = all.filter(({ type }) => isCovered(type))
   const ajv = formats.default(new Ajv2020({ strict: true, allErrors: true, keywords: ['example'] }))
@@ -166,10 +166,10 @@ async function everyEventWasDispatched({ api }: Stage, isCovered: (event: string
   }
 }
 
-const messagesOf = async ({ tenancy }: Stage['api'], name: string) =>
+const messagesOf = async ({ tenancy }: Runner['api'], name: string) =>
   (await tenancy.kernel.database.sql('select body from multitenancy.webhook_messages where event = $1', [name])).rows
 
-async function namesOf({ tenancy }: Stage['api']): Promise<string[]> {
+async function namesOf({ tenancy }: Runner['api']): Promise<string[]> {
   const { rows } = await tenancy.kernel.database.sql('select distinct event from multitenancy.webhook_messages')
   return rows.map(({ event }) => event)
 }

@@ -2,20 +2,20 @@ import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { Metrics } from '../../kernel/metrics/metrics.ts'
 import { TenantLabels } from '../../kernel/metrics/tenant-labels.ts'
 import { circuitSeries } from './circuit-metrics.ts'
-import { type CircuitStage, circuitStage, codesOf } from './circuits.fixture.ts'
+import { type CircuitEnvironment, codesOf, openCircuitEnvironment } from './circuits.fixture.ts'
 
-let stage: CircuitStage
+let environment: CircuitEnvironment
 beforeEach(async () => {
-  stage = await circuitStage(inject('postgresUrl'))
+  environment = await openCircuitEnvironment(inject('postgresUrl'))
 })
-afterEach(() => stage.end())
+afterEach(() => environment.end())
 
 const on = (tenantId: string, placement = 'main') => ({ tenantId, placement, isolation: 'own' })
 
 test('the first tenants and open ones have series, the others a sum and the worst state; counters only rise', async () => {
   const labels = new TenantLabels(2)
-  const { circuits } = await stage.open({ labels })
-  const { work } = stage
+  const { circuits } = await environment.open({ labels })
+  const { work } = environment
   const metrics = new Metrics()
   metrics.register(...circuitSeries(circuits))
   const exposed = async () => {
@@ -64,7 +64,7 @@ test('the first tenants and open ones have series, the others a sum and the wors
     'failures_total _other': 13,
   })
 
-  stage.clock.advance(30_000)
+  environment.clock.advance(30_000)
   expect(await exposed()).toMatchObject({ 'state globex': 1, 'state initech': 1, 'state _other': 1 })
   await codesOf(circuits, on('initech'), work.healthy, 2)
   expect(await exposed()).toMatchObject({
@@ -75,7 +75,7 @@ test('the first tenants and open ones have series, the others a sum and the wors
 })
 
 test('series are printed with their HELP and TYPE, before there is a circuit too', async () => {
-  const { circuits } = await stage.open()
+  const { circuits } = await environment.open()
   const metrics = new Metrics()
   metrics.register(...circuitSeries(circuits))
   expect((await metrics.expose()).split('\n').filter((line) => line.startsWith('# TYPE'))).toEqual([

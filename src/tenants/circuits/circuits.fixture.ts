@@ -33,7 +33,7 @@ export interface CircuitProcess {
   end(): Promise<void>
 }
 
-export interface CircuitStage {
+export interface CircuitEnvironment {
   readonly clock: FakeClock
   /** By a connection that is always there. */
   readonly database: Database
@@ -47,10 +47,10 @@ export interface CircuitStage {
 }
 
 /** @param wayToStore gives the URL by which processes reach the store, from that of its database. */
-export async function circuitStage(
+export async function openCircuitEnvironment(
   serverUrl: string,
   wayToStore: (url: string) => string | Promise<string> = (url) => url,
-): Promise<CircuitStage> {
+): Promise<CircuitEnvironment> {
   const log = createLogger({ level: 'silent' })
   const clock = fakeClock()
   const startMs = clock.now().getTime()

@@ -4,30 +4,30 @@ import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import {
   acme,
+  type CircuitEnvironment,
   type CircuitProcess,
-  type CircuitStage,
-  circuitStage,
   codesOf,
   globex,
   OF_ACME,
+  openCircuitEnvironment,
   stateIn,
   untilStateIn,
 } from './circuits.fixture.ts'
 
-let stage: CircuitStage
+let environment: CircuitEnvironment
 let wayToStore: Way
 let one: CircuitProcess
-let work: CircuitStage['work']
+let work: CircuitEnvironment['work']
 beforeEach(async () => {
-  stage = await circuitStage(inject('postgresUrl'), async (url) => {
+  environment = await openCircuitEnvironment(inject('postgresUrl'), async (url) => {
     wayToStore = await startProxy(url)
     return wayToStore.url
   })
-  one = await stage.open()
-  work = stage.work
+  one = await environment.open()
+  work = environment.work
 })
 afterEach(async () => {
-  await stage.end()
+  await environment.end()
   await wayToStore.close()
 })
 
@@ -38,7 +38,7 @@ describe('while the store is unavailable', () => {
       ...Array(10).fill('3D000'),
       'E_CIRCUIT_OPEN',
     ])
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
     await codesOf(one.circuits, globex, work.databaseMissing, 10)
     // Two circuits open, and one is probed: its lease, the return of that, and its next opening.
@@ -50,15 +50,15 @@ describe('while the store is unavailable', () => {
       errorCode: 'E_DEPENDENCY_UNAVAILABLE',
     }
     await eventually(() => expect(one.degraded).toMatchObject(Array(5).fill(degradation)))
-    expect(await stage.kept()).toEqual([])
+    expect(await environment.kept()).toEqual([])
     await wayToStore.open()
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
-    await stage.untilKept([OF_ACME])
+    await environment.untilKept([OF_ACME])
   })
 
   test('others still hear of it', async () => {
-    const other = await stage.open()
+    const other = await environment.open()
     await wayToStore.close()
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(other, 'acme', 'OPEN')
@@ -67,15 +67,15 @@ describe('while the store is unavailable', () => {
 
   test('it starts, and takes over what was open once the store is back', async () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
-    await stage.untilKept([OF_ACME])
+    await environment.untilKept([OF_ACME])
     await one.circuits.stop() // its notification has been sent: the next process does not receive it
     await wayToStore.close()
-    const late = await stage.open()
+    const late = await environment.open()
     expect(late.circuits.snapshot().tenants).toEqual([])
     await wayToStore.open()
     await codesOf(late.circuits, globex, work.healthy)
     expect(stateIn(late, 'acme')).toBeUndefined()
-    stage.clock.advance(5_000)
+    environment.clock.advance(5_000)
     await codesOf(late.circuits, globex, work.healthy)
     await untilStateIn(late, 'acme', 'OPEN')
   })

@@ -3,24 +3,24 @@ import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { eventually } from '../../testing/base/tenancy.ts'
 import {
   acme,
+  type CircuitEnvironment,
   type CircuitProcess,
-  type CircuitStage,
-  circuitStage,
   codesOf,
   globex,
   OF_ACME,
+  openCircuitEnvironment,
   untilStateIn,
 } from './circuits.fixture.ts'
 
-let stage: CircuitStage
+let environment: CircuitEnvironment
 let one: CircuitProcess
-let work: CircuitStage['work']
+let work: CircuitEnvironment['work']
 beforeEach(async () => {
-  stage = await circuitStage(inject('postgresUrl'))
-  one = await stage.open()
-  work = stage.work
+  environment = await openCircuitEnvironment(inject('postgresUrl'))
+  one = await environment.open()
+  work = environment.work
 })
-afterEach(() => stage.end())
+afterEach(() => environment.end())
 
 const OF_SERVER = { owner: '', key: 'circuit:main', placement: 'main' }
 
@@ -28,10 +28,10 @@ describe('a restart', () => {
   test('finds open circuits of tenants and servers, and refuses before the first call', async () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await codesOf(one.circuits, globex, work.serverDown, 10)
-    await stage.untilKept([OF_SERVER, OF_ACME])
+    await environment.untilKept([OF_SERVER, OF_ACME])
     await one.end()
-    stage.clock.advance(10_000)
-    const { circuits } = await stage.open()
+    environment.clock.advance(10_000)
+    const { circuits } = await environment.open()
     expect(circuits.snapshot()).toMatchObject({
       servers: [{ placement: 'main', state: 'OPEN' }],
       tenants: [{ tenantId: 'acme', state: 'OPEN', successes: 0, failures: 0 }],
@@ -39,43 +39,43 @@ describe('a restart', () => {
     expect(() => circuits.check()).toThrow('2 circuits open')
     expect(() => circuits.assertClosed(acme)).toThrow(expect.objectContaining({ retryAfterSeconds: 20 }))
     expect(await codesOf(circuits, globex, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
-    stage.clock.advance(20_000)
+    environment.clock.advance(20_000)
     expect(await codesOf(circuits, acme, work.healthy)).toEqual(['ok'])
-    await stage.untilKept([])
+    await environment.untilKept([])
   })
 
   test('long afterwards finds nothing', async () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
-    await stage.untilKept([OF_ACME])
+    await environment.untilKept([OF_ACME])
     await one.end()
-    stage.clock.advance(300_000)
-    expect((await stage.open()).circuits.snapshot().tenants).toEqual([])
+    environment.clock.advance(300_000)
+    expect((await environment.open()).circuits.snapshot().tenants).toEqual([])
   })
 
   test('cannot read what is not a record, and starts', async () => {
     await one.store.set('acme', 'circuit', 'open, I think')
     await one.store.set('globex', 'circuit', '{"openedAt":"yesterday"}')
-    expect((await stage.open()).circuits.snapshot().tenants).toEqual([])
+    expect((await environment.open()).circuits.snapshot().tenants).toEqual([])
   })
 })
 
 describe('two processes', () => {
   test('open and close together', async () => {
-    const other = await stage.open()
+    const other = await environment.open()
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(other, 'acme', 'OPEN')
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
     await untilStateIn(one, 'acme', 'CLOSED')
-    await stage.untilKept([])
+    await environment.untilKept([])
     expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
   test('a message without the signature of the installation opens no circuit', async () => {
-    const other = await stage.open()
+    const other = await environment.open()
     const listened: string[] = []
-    const listening = await stage.database.listen(
+    const listening = await environment.database.listen(
       'multitenancy_circuits',
       (text) => listened.push(text),
       () => undefined,
@@ -89,8 +89,8 @@ describe('two processes', () => {
       { ...message, name: 'globex', signature },
       { ...message, kind: 'server', name: 'main', signature },
     ])
-      await stage.database.notify('multitenancy_circuits', JSON.stringify(forged))
-    await stage.database.notify('multitenancy_circuits', 'the last one')
+      await environment.database.notify('multitenancy_circuits', JSON.stringify(forged))
+    await environment.database.notify('multitenancy_circuits', 'the last one')
     await eventually(() => expect(listened).toHaveLength(5))
     expect(await codesOf(other.circuits, globex, work.healthy)).toEqual(['ok'])
     expect(other.circuits.snapshot()).toMatchObject({
@@ -101,12 +101,12 @@ describe('two processes', () => {
   })
 
   test('a change inside a transaction that is rolled back, or broken already, is told all the same', async () => {
-    const other = await stage.open()
+    const other = await environment.open()
     const { database, circuits } = one
     const refused = database.transaction(async () => {
       await database.sql('select 1/0').catch(() => undefined)
       await codesOf(circuits, acme, work.databaseMissing, 10)
-      await stage.untilKept([OF_ACME])
+      await environment.untilKept([OF_ACME])
       throw new Error('the change is refused')
     })
     await expect(refused).rejects.toThrow('the change is refused')
@@ -115,12 +115,12 @@ describe('two processes', () => {
 
   test.each(['heard of each other', 'deaf'])('of twenty calls at half-open, one goes: %s', async (how) => {
     const deaf = how === 'deaf'
-    const others = await Promise.all(Array.from({ length: 4 }, () => stage.open({ deaf })))
+    const others = await Promise.all(Array.from({ length: 4 }, () => environment.open({ deaf })))
     for (const { circuits } of others) await codesOf(circuits, acme, work.databaseMissing, deaf ? 10 : 0)
     if (!deaf) await codesOf(one.circuits, acme, work.databaseMissing, 10)
     for (const other of others) await untilStateIn(other, 'acme', 'OPEN')
-    await stage.untilKept([OF_ACME])
-    stage.clock.advance(30_000)
+    await environment.untilKept([OF_ACME])
+    environment.clock.advance(30_000)
     let calls = 0
     const { promise, resolve } = Promise.withResolvers<void>()
     const call = () => {
@@ -133,7 +133,7 @@ describe('two processes', () => {
     await eventually(() => expect([calls, refused]).toEqual([1, 19]))
     // While the probe runs, those without the lease go on refusing, also when they look at it again.
     for (let seconds = 0; seconds < 3; seconds++) {
-      stage.clock.advance(1_000)
+      environment.clock.advance(1_000)
       for (const { circuits } of others) expect(await codesOf(circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
     }
     resolve()
@@ -142,10 +142,10 @@ describe('two processes', () => {
   })
 
   test('when the one that probes is killed, another does when the lease has run out', async () => {
-    const other = await stage.open()
+    const other = await environment.open()
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(other, 'acme', 'OPEN')
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     let isProbing = false
     void one.circuits.run(acme, () => {
       isProbing = true
@@ -154,17 +154,17 @@ describe('two processes', () => {
     await eventually(() => expect(isProbing).toBe(true))
     await one.end()
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
-    stage.clock.advance(29_000)
+    environment.clock.advance(29_000)
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
-    stage.clock.advance(1_000)
+    environment.clock.advance(1_000)
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
   test('who did not get the lease looks at it again a second later, not at every call', async () => {
-    const other = await stage.open()
+    const other = await environment.open()
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(other, 'acme', 'OPEN')
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     const started = Promise.withResolvers<void>()
     const { promise, reject } = Promise.withResolvers<void>()
     const probe = one.circuits.run(acme, () => {
@@ -176,32 +176,32 @@ describe('two processes', () => {
     reject(new Error('of the host'))
     await expect(probe).rejects.toThrow('of the host')
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
-    stage.clock.advance(1_000)
+    environment.clock.advance(1_000)
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
   test('one that heard nothing adopts what opened later, before it probes', async () => {
-    const deaf = await stage.open({ deaf: true })
+    const deaf = await environment.open({ deaf: true })
     await codesOf(deaf.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(one, 'acme', 'OPEN')
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
-    const openedAt = String(stage.clock.now().getTime())
+    const openedAt = String(environment.clock.now().getTime())
     await eventually(async () => expect(await one.store.get('acme', 'circuit')).toContain(openedAt))
-    stage.clock.advance(5_000)
+    environment.clock.advance(5_000)
     await expect(deaf.circuits.run(acme, work.healthy)).rejects.toMatchObject({ retryAfterSeconds: 25 })
-    stage.clock.advance(25_000)
+    environment.clock.advance(25_000)
     expect(await codesOf(deaf.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 })
 
 test('a table that is gone is a store that is away', async () => {
-  await stage.database.sql('drop table multitenancy.store')
+  await environment.database.sql('drop table multitenancy.store')
   expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
     ...Array(10).fill('3D000'),
     'E_CIRCUIT_OPEN',
   ])
-  stage.clock.advance(30_000)
+  environment.clock.advance(30_000)
   expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
   // Its opening, the lease of the probe, the return of that, and its closing.
   const degradation = { operation: 'circuit.persist', policy: 'fail-open' }

@@ -2,18 +2,18 @@ import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { TenantLabels } from '../../kernel/metrics/tenant-labels.ts'
 import { CheckFailure } from '../../kernel/resilience/health.ts'
 import { TenantIsSuspended } from '../tenant/errors.ts'
-import { acme, type CircuitStage, circuitStage, codesOf, globex } from './circuits.fixture.ts'
+import { acme, type CircuitEnvironment, codesOf, globex, openCircuitEnvironment } from './circuits.fixture.ts'
 import type { Circuits } from './circuits.ts'
 
-let stage: CircuitStage
+let environment: CircuitEnvironment
 let circuits: Circuits
-let work: CircuitStage['work']
+let work: CircuitEnvironment['work']
 beforeEach(async () => {
-  stage = await circuitStage(inject('postgresUrl'))
-  circuits = (await stage.open()).circuits
-  work = stage.work
+  environment = await openCircuitEnvironment(inject('postgresUrl'))
+  circuits = (await environment.open()).circuits
+  work = environment.work
 })
-afterEach(() => stage.end())
+afterEach(() => environment.end())
 
 const stateOf = (tenantId: string) => circuits.snapshot().tenants.find((one) => one.tenantId === tenantId)?.state
 const stateOfServer = (name: string) => circuits.snapshot().servers.find(({ placement }) => placement === name)?.state
@@ -36,10 +36,10 @@ describe('a call', () => {
       called = true
     })
     await expect(refused).rejects.toMatchObject({ status: 503, retryAfterSeconds: 30 })
-    stage.clock.advance(29_000)
+    environment.clock.advance(29_000)
     await expect(circuits.run(acme, work.healthy)).rejects.toMatchObject({ retryAfterSeconds: 1 })
     expect(called).toBe(false)
-    stage.clock.advance(1_000)
+    environment.clock.advance(1_000)
     expect(stateOf('acme')).toBe('HALF_OPEN')
     expect(await codesOf(circuits, acme, work.healthy, 3)).toEqual(['ok', 'ok', 'ok'])
     expect(stateOf('acme')).toBe('CLOSED')
@@ -47,17 +47,17 @@ describe('a call', () => {
 
   test('that is the probe and fails opens it for another half minute', async () => {
     await codesOf(circuits, acme, work.databaseMissing, 10)
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     expect(await codesOf(circuits, acme, work.databaseMissing, 2)).toEqual(['3D000', 'E_CIRCUIT_OPEN'])
-    stage.clock.advance(29_999)
+    environment.clock.advance(29_999)
     expect(await codesOf(circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
-    stage.clock.advance(1)
+    environment.clock.advance(1)
     expect(await codesOf(circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
   test('that is the probe goes alone; one that is refused elsewhere lets another go', async () => {
     await codesOf(circuits, acme, work.databaseMissing, 10)
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     const { promise, reject } = Promise.withResolvers<void>()
     const started = Promise.withResolvers<void>()
     const probe = circuits
@@ -102,7 +102,7 @@ describe('the server above its tenants', () => {
     expect(await codesOf(circuits, { ...acme, placement: 'second' }, work.healthy)).toEqual(['ok'])
     expect([stateOf('t0'), stateOf('t99'), stateOf('acme')]).toEqual(['OPEN', 'OPEN', 'CLOSED'])
     expect(() => circuits.check()).toThrow(new CheckFailure('1 circuit open'))
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     expect(await codesOf(circuits, tenants[50] ?? acme, work.healthy)).toEqual(['ok'])
     expect(await codesOf(circuits, tenants[7] ?? acme, work.healthy)).toEqual(['ok'])
     expect(stateOfServer('main')).toBe('CLOSED')
@@ -110,18 +110,20 @@ describe('the server above its tenants', () => {
 
   test('a tenant whose own circuit is open is not the one to probe the server', async () => {
     await codesOf(circuits, acme, work.databaseMissing, 10)
-    stage.clock.advance(20_000)
+    environment.clock.advance(20_000)
     await codesOf(circuits, globex, work.serverDown, 10)
-    stage.clock.advance(10_000)
+    environment.clock.advance(10_000)
     await codesOf(circuits, acme, work.healthy) // refused: the server is open still
-    stage.clock.advance(20_000)
+    environment.clock.advance(20_000)
     expect(await codesOf(circuits, acme, work.databaseMissing)).toEqual(['3D000'])
     expect([stateOfServer('main'), stateOf('acme')]).toEqual(['CLOSED', 'OPEN'])
     expect(await codesOf(circuits, globex, work.healthy)).toEqual(['ok'])
   })
 
   test('a driver without a server has none of its circuits', async () => {
-    const { circuits } = await stage.open({ reach: (name) => (name === 'memory' ? 'no server' : 'shared database') })
+    const { circuits } = await environment.open({
+      reach: (name) => (name === 'memory' ? 'no server' : 'shared database'),
+    })
     const inMemory = { ...acme, isolation: 'memory' }
     await codesOf(circuits, { ...globex, isolation: 'schema-pg' }, work.serverDown, 10)
     expect(await codesOf(circuits, inMemory, async () => 1)).toEqual(['ok'])
@@ -134,12 +136,12 @@ describe('what is asked without a call', () => {
     expect(() => circuits.assertClosed(acme)).not.toThrow()
     expect(circuits.snapshot().tenants).toEqual([])
     await codesOf(circuits, acme, work.databaseMissing, 10)
-    stage.clock.advance(12_500)
+    environment.clock.advance(12_500)
     expect(() => circuits.assertClosed(acme)).toThrow(
       expect.objectContaining({ code: 'E_CIRCUIT_OPEN', status: 503, retryAfterSeconds: 18 }),
     )
     expect(() => circuits.assertClosed(globex)).not.toThrow()
-    stage.clock.advance(17_500)
+    environment.clock.advance(17_500)
     expect(() => circuits.assertClosed(acme)).not.toThrow()
     const { promise, resolve } = Promise.withResolvers<void>()
     const probe = circuits.run(acme, () => promise)
@@ -156,13 +158,13 @@ describe('what is asked without a call', () => {
     await codesOf(circuits, { tenantId: 'initech', placement: 'second' }, work.serverDown, 10)
     await codesOf(circuits, globex, work.databaseMissing, 10)
     expect(() => circuits.check()).toThrow(new CheckFailure('3 circuits open'))
-    stage.clock.advance(30_000)
+    environment.clock.advance(30_000)
     expect(circuits.check()).toBeUndefined()
   })
 
   test('a circuit that nobody asks any more is closed some day', async () => {
     await codesOf(circuits, acme, work.databaseMissing, 10)
-    stage.clock.advance(300_000)
+    environment.clock.advance(300_000)
     expect(stateOf('acme')).toBe('CLOSED')
     expect(await codesOf(circuits, acme, work.databaseMissing, 11)).toEqual([
       ...Array(10).fill('3D000'),
@@ -172,16 +174,16 @@ describe('what is asked without a call', () => {
 })
 
 test('the rule can be another', async () => {
-  const { circuits } = await stage.open({ rule: { threshold: 0.1, minimumCalls: 3, halfOpenAfterSeconds: 1 } })
+  const { circuits } = await environment.open({ rule: { threshold: 0.1, minimumCalls: 3, halfOpenAfterSeconds: 1 } })
   expect(await codesOf(circuits, acme, work.healthy, 2)).toEqual(['ok', 'ok'])
   expect(await codesOf(circuits, acme, work.databaseMissing, 2)).toEqual(['3D000', 'E_CIRCUIT_OPEN'])
-  stage.clock.advance(1_000)
+  environment.clock.advance(1_000)
   expect(await codesOf(circuits, acme, work.healthy)).toEqual(['ok'])
 })
 
 test('many tenants without series of their own share their counts, and keep no timer', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
-  const { circuits } = await stage.open({ labels: new TenantLabels(1), deaf: true })
+  const { circuits } = await environment.open({ labels: new TenantLabels(1), deaf: true })
   const before = timers()
   for (let n = 0; n < 5_000; n++) await circuits.run({ tenantId: `t${n}`, placement: 'main' }, async () => n)
   expect(timers()).toBe(before)

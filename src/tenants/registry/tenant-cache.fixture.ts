@@ -7,7 +7,7 @@ import type { Registry } from './registry.ts'
 
 export const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 5 }
 
-export interface CacheStage {
+export interface CacheEnvironment {
   readonly here: Tenancy
   /** As in another process. */
   readonly there: Tenancy
@@ -26,10 +26,10 @@ export interface CacheStage {
 }
 
 /** @param wayTo gives the URL by which the other process reaches the database. */
-export async function cacheStage(
+export async function openCacheEnvironment(
   serverUrl: string,
   wayTo: (url: string) => string | Promise<string> = (url) => url,
-): Promise<CacheStage> {
+): Promise<CacheEnvironment> {
   const opened = await testTenancy(serverUrl)
   const here: Tenancy = opened.tenancy
   const there: Tenancy = await opened.open({ database: { url: await wayTo(opened.url) }, role: 'api' })

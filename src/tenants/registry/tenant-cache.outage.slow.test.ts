@@ -3,13 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
 import { eventually, installed } from '../../testing/base/tenancy.ts'
-import { type CacheStage, cacheStage, UNAVAILABLE } from './tenant-cache.fixture.ts'
+import { type CacheEnvironment, openCacheEnvironment, UNAVAILABLE } from './tenant-cache.fixture.ts'
 import { TenantCache } from './tenant-cache.ts'
 
-let stage: CacheStage
+let environment: CacheEnvironment
 let way: Way
 beforeAll(async () => {
-  stage = await cacheStage(inject('postgresUrl'), async (url) => {
+  environment = await openCacheEnvironment(inject('postgresUrl'), async (url) => {
     way = await startProxy(url)
     return way.url
   })
@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   vi.useRealTimers()
-  await stage.end()
+  await environment.end()
   await way.close()
 })
 
@@ -25,27 +25,27 @@ let isCut = false
 const cut = async () => {
   await way.close()
   isCut = true
-  await eventually(() => expect(stage.there.kernel.database.isListening).toBe(false))
+  await eventually(() => expect(environment.there.kernel.database.isListening).toBe(false))
 }
 const restore = async () => {
   if (isCut) await way.open()
   isCut = false
-  await eventually(() => expect(stage.there.kernel.database.isListening).toBe(true))
+  await eventually(() => expect(environment.there.kernel.database.isListening).toBe(true))
 }
 afterEach(async () => {
   await restore()
   vi.advanceTimersByTime(1_001)
-  await eventually(() => stage.registry.find(randomUUID())) // a read ends the outage for the next test
+  await eventually(() => environment.registry.find(randomUUID())) // a read ends the outage for the next test
 })
 
 test.each(['its id', 'its domain'])(
   'a deleted tenant costs as many reads as an unknown one, asked by %s',
   async (by) => {
     const id = randomUUID()
-    await installed(stage.here, { id, name: 'Gone', domains: [`${id}.example`] })
-    await stage.here.tenants.delete(id)
-    await stage.notificationsReceived()
-    const reads = vi.spyOn(stage.there.kernel.database, 'sql')
+    await installed(environment.here, { id, name: 'Gone', domains: [`${id}.example`] })
+    await environment.here.tenants.delete(id)
+    await environment.notificationsReceived()
+    const reads = vi.spyOn(environment.there.kernel.database, 'sql')
     /** Circuits read, too, when the connection is back. */
     const count = () => reads.mock.calls.filter(([sql]) => JSON.stringify(sql).includes('multitenancy.tenants')).length
     const readsOf = async (name: string): Promise<unknown[]> => {
@@ -53,8 +53,8 @@ test.each(['its id', 'its domain'])(
         const before = count()
         const [peeked, found] =
           by === 'its id'
-            ? [stage.registry.peek(name), stage.registry.find(name)]
-            : [stage.registry.peekDomain(`${name}.example`), stage.registry.findByDomain(`${name}.example`)]
+            ? [environment.registry.peek(name), environment.registry.find(name)]
+            : [environment.registry.peekDomain(`${name}.example`), environment.registry.findByDomain(`${name}.example`)]
         const outcome = await found.then(
           () => 'answered',
           ({ code }) => code,
@@ -85,133 +85,133 @@ describe('while the database is away', () => {
   const domain = () => `${id}.example`
   beforeEach(async () => {
     id = randomUUID()
-    await installed(stage.here, { id, name: 'Acme', domains: [domain()] })
-    await stage.notificationsReceived()
-    await stage.registry.findByDomain(domain())
-    stage.degraded.splice(0)
+    await installed(environment.here, { id, name: 'Acme', domains: [domain()] })
+    await environment.notificationsReceived()
+    await environment.registry.findByDomain(domain())
+    environment.degraded.splice(0)
     vi.advanceTimersByTime(3_600_000) // however long it was only heard that nothing changes
     await cut()
   })
 
   test('what was known is served, at once after the first failure', async () => {
     vi.advanceTimersByTime(5_001)
-    expect(stage.registry.peek(id)).toBeUndefined()
-    expect(await stage.nameOf(id)).toBe('Acme')
-    expect(stage.registry.peek(id)?.tenant.name).toBe('Acme')
-    expect(stage.registry.peekDomain(domain())?.tenant.id).toBe(id)
-    expect(await stage.ownerOf(domain())).toBe(id)
+    expect(environment.registry.peek(id)).toBeUndefined()
+    expect(await environment.nameOf(id)).toBe('Acme')
+    expect(environment.registry.peek(id)?.tenant.name).toBe('Acme')
+    expect(environment.registry.peekDomain(domain())?.tenant.id).toBe(id)
+    expect(await environment.ownerOf(domain())).toBe(id)
   })
 
   test('what is not known is unavailable, and not thought absent', async () => {
-    await expect(stage.registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
-    await expect(stage.registry.findByDomain('never.example')).rejects.toMatchObject(UNAVAILABLE)
+    await expect(environment.registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
+    await expect(environment.registry.findByDomain('never.example')).rejects.toMatchObject(UNAVAILABLE)
     vi.advanceTimersByTime(1_001)
-    await expect(stage.registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
+    await expect(environment.registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
   })
 
   test('one attempt a second is made for all, and nobody waits for it', async () => {
     vi.advanceTimersByTime(5_001)
-    await stage.registry.find(id)
-    const { database } = stage.there.kernel
+    await environment.registry.find(id)
+    const { database } = environment.there.kernel
     const reads = vi.spyOn(database, 'sql')
     for (let round = 0; round < 100; round++) {
-      expect(stage.registry.peek(id)).toBeDefined()
-      await expect(stage.registry.find(`other-${round}`)).rejects.toMatchObject(UNAVAILABLE)
+      expect(environment.registry.peek(id)).toBeDefined()
+      await expect(environment.registry.find(`other-${round}`)).rejects.toMatchObject(UNAVAILABLE)
     }
     expect(reads).toHaveBeenCalledTimes(0)
     vi.advanceTimersByTime(1_001)
-    for (let round = 0; round < 100; round++) expect(stage.registry.peek(id)).toBeDefined()
+    for (let round = 0; round < 100; round++) expect(environment.registry.peek(id)).toBeDefined()
     expect(reads).toHaveBeenCalledTimes(1)
   })
 
   test('DependencyDegraded is published each time a tenant is served as it was last known', async () => {
     vi.advanceTimersByTime(5_001)
-    for (let round = 0; round < 10; round++) await stage.registry.find(id)
-    await eventually(() => expect(stage.degraded).toHaveLength(10))
-    expect(stage.degraded[0]).toMatchObject({
+    for (let round = 0; round < 10; round++) await environment.registry.find(id)
+    await eventually(() => expect(environment.degraded).toHaveLength(10))
+    expect(environment.degraded[0]).toMatchObject({
       dependency: 'database',
       operation: 'tenants.find',
       tenantId: id,
       policy: 'fail-open',
       errorCode: 'E_DEPENDENCY_UNAVAILABLE',
     })
-    for (let round = 0; round < 10; round++) stage.registry.peek(id)
-    await eventually(() => expect(stage.degraded).toHaveLength(20))
+    for (let round = 0; round < 10; round++) environment.registry.peek(id)
+    await eventually(() => expect(environment.degraded).toHaveLength(20))
   })
 
   test('a tenant is served for 300 seconds after it was last confirmed', async () => {
     vi.advanceTimersByTime(299_000)
-    expect(await stage.nameOf(id)).toBe('Acme')
+    expect(await environment.nameOf(id)).toBe('Acme')
     vi.advanceTimersByTime(1_001)
-    expect(stage.registry.peek(id)).toBeUndefined()
-    await expect(stage.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
-    await expect(stage.registry.findByDomain(domain())).rejects.toMatchObject(UNAVAILABLE)
+    expect(environment.registry.peek(id)).toBeUndefined()
+    await expect(environment.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
+    await expect(environment.registry.findByDomain(domain())).rejects.toMatchObject(UNAVAILABLE)
   })
 
   test('a tenant that is to be read anew stays served when it cannot be', async () => {
-    await expect(stage.registry.refresh(id)).rejects.toMatchObject(UNAVAILABLE)
-    expect(stage.registry.peek(id)?.tenant.name).toBe('Acme')
-    expect(await stage.nameOf(id)).toBe('Acme')
-    expect(await stage.ownerOf(domain())).toBe(id)
-    await expect(stage.registry.refresh(id)).rejects.toMatchObject(UNAVAILABLE)
+    await expect(environment.registry.refresh(id)).rejects.toMatchObject(UNAVAILABLE)
+    expect(environment.registry.peek(id)?.tenant.name).toBe('Acme')
+    expect(await environment.nameOf(id)).toBe('Acme')
+    expect(await environment.ownerOf(domain())).toBe(id)
+    await expect(environment.registry.refresh(id)).rejects.toMatchObject(UNAVAILABLE)
     vi.advanceTimersByTime(300_001)
-    await expect(stage.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
+    await expect(environment.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
   })
 
   test('that the database was back for a moment, and gone again, confirms nothing', async () => {
     vi.advanceTimersByTime(200_000)
     await restore()
-    expect(stage.registry.peek(id)).toBeUndefined()
+    expect(environment.registry.peek(id)).toBeUndefined()
     await cut()
-    expect(await stage.nameOf(id)).toBe('Acme')
+    expect(await environment.nameOf(id)).toBe('Acme')
     vi.advanceTimersByTime(100_001)
-    await expect(stage.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
+    await expect(environment.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
   })
 
   test('who is created meanwhile is known as soon as it is back', async () => {
     await restore()
     const late = `late-${id}`
-    expect(await stage.nameOf(late)).toBeUndefined()
+    expect(await environment.nameOf(late)).toBeUndefined()
     await cut()
-    await stage.here.tenants.create({ id: late, name: 'Late' })
+    await environment.here.tenants.create({ id: late, name: 'Late' })
     await restore()
-    expect(await stage.nameOf(late)).toBe('Late')
+    expect(await environment.nameOf(late)).toBe('Late')
   })
 
   test('a change made meanwhile counts as soon as it is back', async () => {
     vi.advanceTimersByTime(5_001)
-    expect(await stage.nameOf(id)).toBe('Acme')
-    await stage.here.tenants.update(id, { name: 'Globex' })
-    expect(await stage.nameOf(id)).toBe('Acme')
+    expect(await environment.nameOf(id)).toBe('Acme')
+    await environment.here.tenants.update(id, { name: 'Globex' })
+    expect(await environment.nameOf(id)).toBe('Acme')
     await restore()
-    expect(stage.registry.peek(id)).toBeUndefined()
-    expect(await stage.nameOf(id)).toBe('Globex')
+    expect(environment.registry.peek(id)).toBeUndefined()
+    expect(await environment.nameOf(id)).toBe('Globex')
   })
 })
 
 test('a change that was heard is never taken back by an outage', async () => {
-  const { id } = await installed(stage.here, { name: 'Acme' })
-  await stage.notificationsReceived()
-  await stage.registry.find(id)
-  await stage.here.tenants.delete(id)
-  await stage.notificationsReceived()
+  const { id } = await installed(environment.here, { name: 'Acme' })
+  await environment.notificationsReceived()
+  await environment.registry.find(id)
+  await environment.here.tenants.delete(id)
+  await environment.notificationsReceived()
   await cut()
-  await expect(stage.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
+  await expect(environment.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
   await restore()
-  expect((await stage.registry.find(id))?.tenant.status).toBe('deleted')
+  expect((await environment.registry.find(id))?.tenant.status).toBe('deleted')
 })
 
 test('a slow read is the only one while the database is away', async () => {
-  const { id } = await installed(stage.here, { name: 'Acme' })
-  await stage.notificationsReceived()
+  const { id } = await installed(environment.here, { name: 'Acme' })
+  await environment.notificationsReceived()
   let reads = 0
   let gate = Promise.resolve()
   const read = async (id: string) => {
     reads++
     await gate
-    return stage.registry.refresh(id)
+    return environment.registry.refresh(id)
   }
-  const cache = new TenantCache(stage.there.kernel, { byId: read, byDomain: () => read(id) }, 300_000)
+  const cache = new TenantCache(environment.there.kernel, { byId: read, byDomain: () => read(id) }, 300_000)
   await cache.find(id)
   await cut()
   vi.advanceTimersByTime(5_001)

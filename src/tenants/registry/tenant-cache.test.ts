@@ -2,48 +2,48 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually, installed } from '../../testing/base/tenancy.ts'
-import { type CacheStage, cacheStage, UNAVAILABLE } from './tenant-cache.fixture.ts'
+import { type CacheEnvironment, openCacheEnvironment, UNAVAILABLE } from './tenant-cache.fixture.ts'
 import { TenantCache } from './tenant-cache.ts'
 
-let stage: CacheStage
+let environment: CacheEnvironment
 /** Time stands still: what is known does not grow old by itself. */
 const stopTime = () => vi.useFakeTimers({ toFake: ['performance'] })
 beforeAll(async () => {
-  stage = await cacheStage(inject('postgresUrl'))
+  environment = await openCacheEnvironment(inject('postgresUrl'))
   stopTime()
 })
 afterAll(async () => {
   vi.useRealTimers()
-  await stage.end()
+  await environment.end()
 })
 
 describe('what is known', () => {
   let id: string
   beforeEach(async () => {
-    ;({ id } = await installed(stage.here, { name: 'Acme' }))
-    await stage.notificationsReceived()
+    ;({ id } = await installed(environment.here, { name: 'Acme' }))
+    await environment.notificationsReceived()
   })
 
   test('is told at once, without a promise', async () => {
-    expect(stage.registry.peek(id)).toBeUndefined()
-    const located = await stage.registry.find(id)
-    expect(stage.registry.peek(id)).toBe(located)
-    await stage.here.tenants.update(id, { name: 'Globex' })
-    await stage.notificationsReceived()
-    expect(stage.registry.peek(id)).toBeUndefined()
-    expect(await stage.nameOf(id)).toBe('Globex')
+    expect(environment.registry.peek(id)).toBeUndefined()
+    const located = await environment.registry.find(id)
+    expect(environment.registry.peek(id)).toBe(located)
+    await environment.here.tenants.update(id, { name: 'Globex' })
+    await environment.notificationsReceived()
+    expect(environment.registry.peek(id)).toBeUndefined()
+    expect(await environment.nameOf(id)).toBe('Globex')
   })
 
   test('is read anew for whoever has reason to doubt it', async () => {
-    await stage.registry.find(id)
-    await stage.renameInSecret(id, 'Globex')
-    expect(await stage.nameOf(id)).toBe('Acme')
-    expect((await stage.registry.refresh(id))?.tenant.name).toBe('Globex')
-    expect(await stage.nameOf(id)).toBe('Globex')
+    await environment.registry.find(id)
+    await environment.renameInSecret(id, 'Globex')
+    expect(await environment.nameOf(id)).toBe('Acme')
+    expect((await environment.registry.refresh(id))?.tenant.name).toBe('Globex')
+    expect(await environment.nameOf(id)).toBe('Globex')
   })
 
   test('cannot be changed by one of those who share it', async () => {
-    const located = await stage.registry.find(id)
+    const located = await environment.registry.find(id)
     for (const part of [
       located,
       located?.tenant,
@@ -58,16 +58,16 @@ describe('what is known', () => {
 
 describe('a tenant that is deleted', () => {
   test('is known as one that is deleted to who may know it', async () => {
-    const { id } = await installed(stage.here, { name: 'Gone' })
-    await stage.notificationsReceived()
-    await stage.registry.find(id)
-    await stage.here.tenants.delete(id)
-    await stage.notificationsReceived()
-    for (let time = 0; time < 2; time++) expect((await stage.registry.find(id))?.tenant.status).toBe('deleted')
-    await stage.here.tenants.restore(id)
-    await stage.notificationsReceived()
-    expect((await stage.registry.find(id))?.tenant.status).toBe('active')
-    expect(stage.registry.peek(id)?.tenant.status).toBe('active')
+    const { id } = await installed(environment.here, { name: 'Gone' })
+    await environment.notificationsReceived()
+    await environment.registry.find(id)
+    await environment.here.tenants.delete(id)
+    await environment.notificationsReceived()
+    for (let time = 0; time < 2; time++) expect((await environment.registry.find(id))?.tenant.status).toBe('deleted')
+    await environment.here.tenants.restore(id)
+    await environment.notificationsReceived()
+    expect((await environment.registry.find(id))?.tenant.status).toBe('active')
+    expect(environment.registry.peek(id)?.tenant.status).toBe('active')
   })
 })
 
@@ -76,95 +76,98 @@ describe('a domain', () => {
 
   test('is its tenant’s, and known from memory', async () => {
     const domain = name()
-    expect(stage.registry.peekDomain(domain)).toBeUndefined()
-    expect(await stage.ownerOf(domain)).toBeUndefined()
-    const { id } = await installed(stage.here, { name: 'Acme', domains: [name(), domain] })
-    await stage.notificationsReceived()
-    expect(await stage.ownerOf(domain)).toBe(id)
-    await stage.renameInSecret(id, 'Globex')
-    expect(stage.registry.peekDomain(domain)?.tenant.name).toBe('Acme')
-    expect(await stage.nameOf(id)).toBe('Acme')
+    expect(environment.registry.peekDomain(domain)).toBeUndefined()
+    expect(await environment.ownerOf(domain)).toBeUndefined()
+    const { id } = await installed(environment.here, { name: 'Acme', domains: [name(), domain] })
+    await environment.notificationsReceived()
+    expect(await environment.ownerOf(domain)).toBe(id)
+    await environment.renameInSecret(id, 'Globex')
+    expect(environment.registry.peekDomain(domain)?.tenant.name).toBe('Acme')
+    expect(await environment.nameOf(id)).toBe('Acme')
   })
 
   test('that becomes known, moves, or is given up, is seen at once in every process', async () => {
     const domain = name()
-    const { id: a } = await stage.here.tenants.create({ name: 'a' })
-    const { id: b } = await stage.here.tenants.create({ name: 'b' })
+    const { id: a } = await environment.here.tenants.create({ name: 'a' })
+    const { id: b } = await environment.here.tenants.create({ name: 'b' })
     const owners = async () => {
-      await stage.notificationsReceived()
-      await Promise.all([stage.nameOf(a), stage.nameOf(b)]) // who it was is known again before it is asked whose it is
-      return [await stage.ownerOf(domain), (await stage.here.tenants.registry.findByDomain(domain))?.tenant.id]
+      await environment.notificationsReceived()
+      await Promise.all([environment.nameOf(a), environment.nameOf(b)]) // who it was is known again before it is asked whose it is
+      return [
+        await environment.ownerOf(domain),
+        (await environment.here.tenants.registry.findByDomain(domain))?.tenant.id,
+      ]
     }
     expect(await owners()).toEqual([undefined, undefined])
-    await stage.here.tenants.update(a, { domains: [domain] })
+    await environment.here.tenants.update(a, { domains: [domain] })
     expect(await owners()).toEqual([a, a])
-    await stage.here.tenants.update(a, { domains: [] })
+    await environment.here.tenants.update(a, { domains: [] })
     expect(await owners()).toEqual([undefined, undefined])
-    await stage.here.tenants.update(b, { domains: [domain] })
+    await environment.here.tenants.update(b, { domains: [domain] })
     expect(await owners()).toEqual([b, b])
-    await stage.here.tenants.delete(b)
+    await environment.here.tenants.delete(b)
     expect(await owners()).toEqual([b, b])
-    await stage.sql(`update multitenancy.tenants set purge_at = now() - interval '1 day' where id = $1`, [b])
-    await stage.here.tenants.installation.purge(b)
+    await environment.sql(`update multitenancy.tenants set purge_at = now() - interval '1 day' where id = $1`, [b])
+    await environment.here.tenants.installation.purge(b)
     expect(await owners()).toEqual([undefined, undefined])
   })
 
   test('of a tenant that is being created is known inside the transaction, and to nobody else', async () => {
     const domain = name()
-    await stage.here.transaction(async () => {
-      const { id } = await stage.here.tenants.create({ name: 'Acme', domains: [domain] })
-      expect((await stage.here.tenants.registry.findByDomain(domain))?.tenant.id).toBe(id)
-      expect(stage.here.tenants.registry.peekDomain(domain)).toBeUndefined()
-      expect(await stage.ownerOf(domain)).toBeUndefined()
+    await environment.here.transaction(async () => {
+      const { id } = await environment.here.tenants.create({ name: 'Acme', domains: [domain] })
+      expect((await environment.here.tenants.registry.findByDomain(domain))?.tenant.id).toBe(id)
+      expect(environment.here.tenants.registry.peekDomain(domain)).toBeUndefined()
+      expect(await environment.ownerOf(domain)).toBeUndefined()
     })
-    expect((await stage.here.tenants.registry.findByDomain(domain))?.tenant.name).toBe('Acme')
+    expect((await environment.here.tenants.registry.findByDomain(domain))?.tenant.name).toBe('Acme')
   })
 
   test('that nobody has is remembered for a second, or until something changes', async () => {
     const domain = name()
-    const { id } = await installed(stage.here, { name: 'Acme', domains: [domain] })
-    await stage.notificationsReceived()
-    expect(await stage.ownerOf(domain)).toBe(id)
-    await stage.here.tenants.update(id, { domains: [] })
-    await stage.notificationsReceived()
-    const claimInSecret = () => stage.sql('insert into multitenancy.tenant_domains values ($1, $2)', [domain, id])
-    expect(await stage.ownerOf(domain)).toBeUndefined()
+    const { id } = await installed(environment.here, { name: 'Acme', domains: [domain] })
+    await environment.notificationsReceived()
+    expect(await environment.ownerOf(domain)).toBe(id)
+    await environment.here.tenants.update(id, { domains: [] })
+    await environment.notificationsReceived()
+    const claimInSecret = () => environment.sql('insert into multitenancy.tenant_domains values ($1, $2)', [domain, id])
+    expect(await environment.ownerOf(domain)).toBeUndefined()
     await claimInSecret()
-    await stage.sql('update multitenancy.tenants set domains = array[$2] where id = $1', [id, domain])
-    expect(await stage.ownerOf(domain)).toBeUndefined()
+    await environment.sql('update multitenancy.tenants set domains = array[$2] where id = $1', [id, domain])
+    expect(await environment.ownerOf(domain)).toBeUndefined()
     vi.advanceTimersByTime(1_001)
-    expect(await stage.ownerOf(domain)).toBe(id)
+    expect(await environment.ownerOf(domain)).toBe(id)
   })
 })
 
 describe('a tenant that is not there', () => {
   test('is remembered for a second', async () => {
-    const { id } = await installed(stage.here, { name: 'Acme' })
+    const { id } = await installed(environment.here, { name: 'Acme' })
     const ghost = `ghost-${randomUUID().slice(0, 8)}`
-    await stage.notificationsReceived()
-    expect(await stage.nameOf(ghost)).toBeUndefined()
-    await stage.createInSecret(ghost, id)
-    expect(await stage.nameOf(ghost)).toBeUndefined()
+    await environment.notificationsReceived()
+    expect(await environment.nameOf(ghost)).toBeUndefined()
+    await environment.createInSecret(ghost, id)
+    expect(await environment.nameOf(ghost)).toBeUndefined()
     vi.advanceTimersByTime(1_001)
-    expect(await stage.nameOf(ghost)).toBe('Acme')
+    expect(await environment.nameOf(ghost)).toBe('Acme')
   })
 
   test('is known at once in every process when it is created', async () => {
     const id = `new-${randomUUID()}`
-    for (const one of [stage.here, stage.there]) expect(await one.tenants.registry.find(id)).toBeUndefined()
-    await stage.here.tenants.create({ id, name: 'New' })
-    expect((await stage.here.tenants.registry.find(id))?.tenant.name).toBe('New')
-    await stage.notificationsReceived()
-    expect(await stage.nameOf(id)).toBe('New')
+    for (const one of [environment.here, environment.there]) expect(await one.tenants.registry.find(id)).toBeUndefined()
+    await environment.here.tenants.create({ id, name: 'New' })
+    expect((await environment.here.tenants.registry.find(id))?.tenant.name).toBe('New')
+    await environment.notificationsReceived()
+    expect(await environment.nameOf(id)).toBe('New')
   })
 
   test('drives none out that is: however many are made up', async () => {
-    const { id } = await installed(stage.here, { name: 'Warm' })
-    await stage.notificationsReceived()
-    const byId = async (name: string) => (name === id ? stage.registry.refresh(id) : undefined)
-    const cache = new TenantCache(stage.there.kernel, { byId, byDomain: byId }, 300_000)
+    const { id } = await installed(environment.here, { name: 'Warm' })
+    await environment.notificationsReceived()
+    const byId = async (name: string) => (name === id ? environment.registry.refresh(id) : undefined)
+    const cache = new TenantCache(environment.there.kernel, { byId, byDomain: byId }, 300_000)
     await cache.find(id)
-    await stage.renameInSecret(id, 'Read again')
+    await environment.renameInSecret(id, 'Read again')
     const found = await Promise.all(Array.from({ length: 10_500 }, (_, n) => cache.find(`made-up-${n}`)))
     expect(found.filter(Boolean)).toEqual([])
     expect(cache.peek(id)?.tenant.name).toBe('Warm')
@@ -178,17 +181,17 @@ describe('a read that takes its time', () => {
   let answered: number
   let gate: PromiseWithResolvers<void>
   beforeEach(async () => {
-    ;({ id } = await installed(stage.here, { name: 'Acme' }))
-    await stage.notificationsReceived()
+    ;({ id } = await installed(environment.here, { name: 'Acme' }))
+    await environment.notificationsReceived()
     const read = async (id: string) => {
       reads++
       const { promise } = gate
-      const located = await stage.registry.refresh(id)
+      const located = await environment.registry.refresh(id)
       answered++
       await promise
       return located
     }
-    cache = new TenantCache(stage.there.kernel, { byId: read, byDomain: () => read(id) }, 300_000)
+    cache = new TenantCache(environment.there.kernel, { byId: read, byDomain: () => read(id) }, 300_000)
     reads = answered = 0
     gate = Promise.withResolvers()
   })
@@ -216,7 +219,7 @@ describe('a read that takes its time', () => {
     cache.doubtAll()
     const found = cache.find(id) // with the name of before
     await eventually(() => expect(answered).toBe(2))
-    await stage.renameInSecret(id, 'Globex')
+    await environment.renameInSecret(id, 'Globex')
     gate = Promise.withResolvers()
     gate.resolve()
     expect((await cache.refresh(id))?.tenant.name).toBe('Globex')
@@ -230,7 +233,7 @@ describe('a read that takes its time', () => {
     gate.resolve()
     await cache.find(id)
     gate = Promise.withResolvers()
-    await stage.renameInSecret(id, 'Globex')
+    await environment.renameInSecret(id, 'Globex')
     const refreshed = cache.refresh(id)
     expect(cache.peek(id)?.tenant.name).toBe('Acme')
     gate.resolve()
@@ -241,7 +244,7 @@ describe('a read that takes its time', () => {
   test('and finds that the tenant is gone, ends what was known of it', async () => {
     gate.resolve()
     await cache.find(id)
-    await stage.sql('update multitenancy.tenants set purged_at = now() where id = $1', [id])
+    await environment.sql('update multitenancy.tenants set purged_at = now() where id = $1', [id])
     expect(await cache.refresh(id)).toBeUndefined()
     expect(cache.peek(id)).toBeUndefined()
     expect(await cache.find(id)).toBeUndefined()
@@ -250,15 +253,15 @@ describe('a read that takes its time', () => {
 })
 
 test('a database that has gone silent counts as away', async () => {
-  const { id } = await installed(stage.here, { name: 'Acme' })
-  await stage.notificationsReceived()
-  await stage.there.kernel.database.ping()
-  await stage.here.transaction(async () => {
-    await stage.sql('lock table multitenancy.tenants in access exclusive mode')
+  const { id } = await installed(environment.here, { name: 'Acme' })
+  await environment.notificationsReceived()
+  await environment.there.kernel.database.ping()
+  await environment.here.transaction(async () => {
+    await environment.sql('lock table multitenancy.tenants in access exclusive mode')
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
-    const asked = Promise.allSettled([stage.registry.find(id), stage.registry.find(id)])
+    const asked = Promise.allSettled([environment.registry.find(id), environment.registry.find(id)])
     for (let waiting = 0; waiting === 0; ) {
-      const { rows } = await stage.sql(`select count(*) as count from ${WAITING_LOCKS}`)
+      const { rows } = await environment.sql(`select count(*) as count from ${WAITING_LOCKS}`)
       waiting = rows[0].count
     }
     vi.advanceTimersByTime(5_001)
@@ -267,6 +270,6 @@ test('a database that has gone silent counts as away', async () => {
     expect(first).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
     expect(second).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
   })
-  await eventually(async () => expect(await stage.nameOf(id)).toBe('Acme'))
+  await eventually(async () => expect(await environment.nameOf(id)).toBe('Acme'))
   stopTime()
 })

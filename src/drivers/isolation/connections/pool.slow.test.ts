@@ -4,8 +4,8 @@ import { startProxy } from '../../../../test/support/proxy.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { own, queryName, shared, useConnections } from './pool.fixture.ts'
 
-const ground = useConnections()
-const { connectionsOf, query } = ground
+const environment = useConnections()
+const { connectionsOf, query } = environment
 
 /** Real time, for what is asked over the network while the clock is a test's. */
 const answered = () => query('select pg_sleep(0.1)')
@@ -13,7 +13,7 @@ const answered = () => query('select pg_sleep(0.1)')
 describe('a server that fails', () => {
   test('by becoming unresponsive is probed, and then what was sent to it fails', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
-    const proxy = await startProxy(ground.url)
+    const proxy = await startProxy(environment.url)
     const connections = connectionsOf({ max: 2 }, { url: proxy.url })
     const [held, idle] = [await connections.acquire(shared('a')), await connections.acquire(shared('b'))]
     connections.release(idle, false)
@@ -34,7 +34,7 @@ describe('a server that fails', () => {
   })
 
   test('and comes back finds the whole budget free', async () => {
-    const proxy = await startProxy(ground.url)
+    const proxy = await startProxy(environment.url)
     const connections = connectionsOf({ max: 3, perTenant: 3 }, { url: proxy.url })
     const idle = [await connections.acquire(own('a')), await connections.acquire(own('b'))]
     for (const pooled of idle) connections.release(pooled, false)

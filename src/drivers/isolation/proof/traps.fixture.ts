@@ -163,12 +163,12 @@ export function traps(kinds: readonly string[]): void {
 
     test('a table that a tenant does not have is not looked for where everybody’s are', async () => {
       const { url, tenantUrl } = viewOf('a')
-      const ground = { url, tenantUrl, schema: 'public' }
-      await outside.all(ground, `create table public.strays as select 'of nobody' as owner`)
-      await outside.all(ground, 'grant all on public.strays to public; grant usage on schema public to public')
+      const environment = { url, tenantUrl, schema: 'public' }
+      await outside.all(environment, `create table public.strays as select 'of nobody' as owner`)
+      await outside.all(environment, 'grant all on public.strays to public; grant usage on schema public to public')
       await expect(raw(a.db, 'select * from strays')).rejects.toMatchObject({ code: '42P01' })
       await expect(a.transaction((db) => raw(db, 'select * from strays'))).rejects.toMatchObject({ code: '42P01' })
-      await outside.all(ground, 'drop table public.strays')
+      await outside.all(environment, 'drop table public.strays')
     })
 
     test('bodies and views that are bound when they are made are bound to the tenant that has them', async () => {
@@ -213,10 +213,10 @@ export function traps(kinds: readonly string[]): void {
 
     test('storage that is gone is refused: its tables are not looked for in the next schema of the path', async () => {
       const { url, tenantUrl } = viewOf('a')
-      const ground = { url, tenantUrl, schema: 'public' }
-      await outside.all(ground, `create table public.items (owner text, id int, value int)`)
-      await outside.all(ground, `insert into public.items values ('of nobody', 1, 1)`)
-      await outside.all(ground, 'grant all on public.items to public; grant usage on schema public to public')
+      const environment = { url, tenantUrl, schema: 'public' }
+      await outside.all(environment, `create table public.items (owner text, id int, value int)`)
+      await outside.all(environment, `insert into public.items values ('of nobody', 1, 1)`)
+      await outside.all(environment, 'grant all on public.items to public; grant usage on schema public to public')
       const gone = await withRow('gone')
       expect(await owners(gone.db)).toEqual(['of gone'])
       await driver.drop(locationOf('gone'))
@@ -226,7 +226,7 @@ export function traps(kinds: readonly string[]): void {
         await expect(owners(directHandle(driver, locationOf('never')).db)).rejects.toSatisfy(driver.mayBeFence)
       }
       for (const { id, db } of [a, b]) expect(await owners(db)).toEqual([`of ${id}`])
-      await outside.all(ground, 'drop table public.items')
+      await outside.all(environment, 'drop table public.items')
     })
 
     test('a connection that is lost in a transaction takes it along, and the next one is whole', async () => {

@@ -8,7 +8,7 @@ type OnEach = readonly [schema: Verdict, rows: Verdict, database: Verdict]
 const everywhere = (verdict: Verdict): OnEach => [verdict, verdict, verdict]
 const inSharedDatabases = (verdict: Verdict, own: Verdict): OnEach => [verdict, verdict, own]
 
-export interface Ground {
+export interface Environment {
   readonly a: TenantHandle
   readonly b: TenantHandle
   /** As the login of tenants' queries, in the database of b. */
@@ -22,7 +22,7 @@ export interface Way {
   /** Each is refused by the server where the verdict is `rejected`, and runs where it is not. */
   readonly statements: readonly string[]
   /** What another tenant notices. */
-  readonly isNoticed?: (ground: Ground) => Promise<boolean>
+  readonly isNoticed?: (environment: Environment) => Promise<boolean>
 }
 
 export const WAYS: readonly Way[] = [

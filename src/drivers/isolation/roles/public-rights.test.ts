@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sqlState } from '../../../kernel/database/database.ts'
 import type { Repair } from '../../../tenants/isolation/driver.ts'
-import { type Ground, WAYS } from '../proof/ways.fixture.ts'
+import { type Environment, WAYS } from '../proof/ways.fixture.ts'
 import { locationOf, loginUrlOf } from './installation.fixture.ts'
 import { withDatabase } from './login-clients.ts'
 import { kinds, useInstallation } from './public-rights.fixture.ts'
@@ -14,7 +14,7 @@ const COLUMN = { 'schema-pg': 0, 'rowscope-pg': 1, 'database-pg': 2 } as const
 
 describe.each(kinds)('SQL of one tenant, %s', (kind) => {
   const here = useInstallation(kind)
-  let ground: Ground
+  let environment: Environment
   beforeAll(async () => {
     const placement = await here.installation.prepare()
     const locator = locationOf(here.driver, 'b').locator
@@ -22,9 +22,9 @@ describe.each(kinds)('SQL of one tenant, %s', (kind) => {
       connectionString: kind === 'database-pg' ? await loginUrlOf(placement, locator) : placement.tenantUrl,
     })
     await login.connect()
-    ground = { a: here.a, b: here.b, login }
+    environment = { a: here.a, b: here.b, login }
   })
-  afterAll(() => ground.login.end())
+  afterAll(() => environment.login.end())
 
   test.each(WAYS)('$name', async ({ verdicts, statements, isNoticed }) => {
     const verdict = verdicts[COLUMN[kind]]
@@ -35,7 +35,7 @@ describe.each(kinds)('SQL of one tenant, %s', (kind) => {
       )
       expect({ text, state }).toEqual({ text, state: verdict === 'rejected' ? DENIED : 'done' })
     }
-    if (isNoticed) expect(await isNoticed(ground)).toBe(verdict === 'remaining risk')
+    if (isNoticed) expect(await isNoticed(environment)).toBe(verdict === 'remaining risk')
     expect((await here.b.pool.query('select owner from notes')).rows).toEqual([{ owner: 'b' }])
   })
 

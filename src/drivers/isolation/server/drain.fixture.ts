@@ -49,14 +49,14 @@ export function drains(kinds: readonly string[]): void {
       await subject.close()
     })
 
-    interface Ground {
+    interface Environment {
       readonly id: string
       readonly location: StorageLocation
       readonly handle: TenantHandle
       /** Ids of the rows that are there, whatever stands before the storage. */
       readonly rows: () => Promise<number[]>
     }
-    const fresh = async (): Promise<Ground> => {
+    const fresh = async (): Promise<Environment> => {
       const id = `t${++numbered}`
       const location = locationIn(subject, driver, id)
       const view = subject.viewOf?.(location)
@@ -70,26 +70,27 @@ export function drains(kinds: readonly string[]): void {
         rows: async () => (await outside.all(view, text, values)).map((row) => row.id),
       }
     }
-    const viewOf = ({ location }: Ground) => subject.viewOf?.(location) ?? expect.fail('there is no server')
-    const atServer = (ground: Ground, text: string, values: unknown[] = []) => outside.all(viewOf(ground), text, values)
+    const viewOf = ({ location }: Environment) => subject.viewOf?.(location) ?? expect.fail('there is no server')
+    const atServer = (environment: Environment, text: string, values: unknown[] = []) =>
+      outside.all(viewOf(environment), text, values)
 
     /** A statement that does not end until the blocker does. */
-    const blocked = ({ id, handle }: Ground) =>
+    const blocked = ({ id, handle }: Environment) =>
       watched(
         handle.pool.query(
           `insert into items (id, owner) select 5, 'of ${id}' from (select pg_advisory_xact_lock(${BLOCKER})) s`,
         ),
       )
-    const blocker = async (ground: Ground): Promise<pg.Client> => {
-      const client = new pg.Client({ connectionString: viewOf(ground).url })
+    const blocker = async (environment: Environment): Promise<pg.Client> => {
+      const client = new pg.Client({ connectionString: viewOf(environment).url })
       await client.connect()
       await client.query('select pg_advisory_lock($1)', [BLOCKER])
       return client
     }
-    const areBlocked = (ground: Ground, count: number) =>
+    const areBlocked = (environment: Environment, count: number) =>
       eventually(async () => {
         const text = `select from ${WAITING_LOCKS} where locktype = 'advisory' and objid = ${BLOCKER}`
-        expect(await atServer(ground, text)).toHaveLength(count)
+        expect(await atServer(environment, text)).toHaveLength(count)
       })
 
     describe.each(['read committed', 'repeatable read', 'serializable'])(
@@ -101,8 +102,8 @@ export function drains(kinds: readonly string[]): void {
           ['that has only read', 'writes', ['read']],
           ['by a function with its plan', 'calls', []],
         ])('%s and goes on', async (_, how, first) => {
-          const ground = await fresh()
-          const { id, location } = ground
+          const environment = await fresh()
+          const { id, location } = environment
           const connection = await driver.connect(location)
           const call = (n: number) => ({ text: 'select put($1, $2)', values: [n, `of ${id}`] })
           await connection.begin()
@@ -122,36 +123,36 @@ export function drains(kinds: readonly string[]): void {
               () => written.push(n),
               () => connection.query({ text: 'rollback to before' }),
             )
-            await ground.rows()
+            await environment.rows()
             expect(draining.isFinished).toBe(false)
           }
           const seesNoFence = kind.startsWith('rowscope') && isolationLevel !== 'read committed'
           if (seesNoFence) expect(written).toContain(ROUNDS - 1)
           await connection.end('commit')
           await draining.promise
-          const there = await ground.rows()
+          const there = await environment.rows()
           connection.release()
           expect(there).toEqual(written.sort((one, other) => one - other))
-          await expect(ground.handle.pool.query(insert(99, id))).rejects.toSatisfy(driver.mayBeFence)
-          expect(await ground.rows()).toEqual(there)
+          await expect(environment.handle.pool.query(insert(99, id))).rejects.toSatisfy(driver.mayBeFence)
+          expect(await environment.rows()).toEqual(there)
         })
       },
     )
 
     test('waits for a statement that is under way, and for that of another tenant: nothing tells whose it is', async () => {
-      const [ground, other] = [await fresh(), await fresh()]
-      const block = await blocker(ground)
-      const [own, others] = [blocked(ground), blocked(other)]
-      await areBlocked(ground, 2)
-      await driver.fence(ground.location)
-      const draining = watched(driver.drain(ground.location, LONG))
-      for (let round = 0; round < ROUNDS; round++) await ground.rows()
+      const [environment, other] = [await fresh(), await fresh()]
+      const block = await blocker(environment)
+      const [own, others] = [blocked(environment), blocked(other)]
+      await areBlocked(environment, 2)
+      await driver.fence(environment.location)
+      const draining = watched(driver.drain(environment.location, LONG))
+      for (let round = 0; round < ROUNDS; round++) await environment.rows()
       expect([draining.isFinished, own.isFinished, others.isFinished]).toEqual([false, false, false])
       await block.end()
       await draining.promise
-      const there = await ground.rows()
+      const there = await environment.rows()
       await Promise.allSettled([own.promise, others.promise])
-      expect(await ground.rows()).toEqual(there)
+      expect(await environment.rows()).toEqual(there)
       expect(await other.rows()).toEqual([5])
       expect(there).toEqual(
         await own.promise.then(
@@ -162,12 +163,12 @@ export function drains(kinds: readonly string[]): void {
     })
 
     test('does not wait for transactions of other tenants, nor do they notice it', async () => {
-      const [ground, other] = [await fresh(), await fresh()]
+      const [environment, other] = [await fresh(), await fresh()]
       const busy = await driver.connect(other.location)
       await busy.begin()
       await busy.query(insert(1, other.id))
-      await driver.fence(ground.location)
-      await driver.drain(ground.location, { graceMs: 0, maxMs: 0 })
+      await driver.fence(environment.location)
+      await driver.drain(environment.location, { graceMs: 0, maxMs: 0 })
       await busy.query(insert(2, other.id))
       await busy.end('commit')
       busy.release()
@@ -175,7 +176,7 @@ export function drains(kinds: readonly string[]): void {
     })
 
     test('nor for the processes that work for one of them', async () => {
-      const [ground, other] = [await fresh(), await fresh()]
+      const [environment, other] = [await fresh(), await fresh()]
       await other.handle.pool.query(insert(1, other.id))
       const busy = await other.handle.pool.connect()
       await busy.query('begin')
@@ -185,34 +186,34 @@ export function drains(kinds: readonly string[]): void {
       const working = watched(busy.query('select pg_sleep(60) from items'))
       const [worker] = await eventually(async () => {
         const text = `select leader_pid as pid from pg_stat_activity where leader_pid <> pid and wait_event = 'PgSleep' and datname = current_database()`
-        const found = await atServer(ground, text)
+        const found = await atServer(environment, text)
         expect(found).toHaveLength(1)
         return found
       })
-      await driver.fence(ground.location)
-      await driver.drain(ground.location, { graceMs: 0, maxMs: 0 })
+      await driver.fence(environment.location)
+      await driver.drain(environment.location, { graceMs: 0, maxMs: 0 })
       expect(working.isFinished).toBe(false)
-      await atServer(ground, 'select pg_cancel_backend($1)', [worker.pid])
+      await atServer(environment, 'select pg_cancel_backend($1)', [worker.pid])
       await expect(working.promise).rejects.toMatchObject({ code: '57014' })
       await busy.query('rollback')
       busy.release()
     })
 
     test('does not wait for what has begun after it', async () => {
-      const [ground, other] = [await fresh(), await fresh()]
-      const connection = await driver.connect(ground.location)
+      const [environment, other] = [await fresh(), await fresh()]
+      const connection = await driver.connect(environment.location)
       await connection.begin()
-      await driver.fence(ground.location)
-      const [{ at }] = await atServer(ground, 'select clock_timestamp()::text as at')
-      const draining = driver.drain(ground.location, LONG)
+      await driver.fence(environment.location)
+      const [{ at }] = await atServer(environment, 'select clock_timestamp()::text as at')
+      const draining = driver.drain(environment.location, LONG)
       await eventually(async () => {
         const looked = `select from pg_stat_activity where query like '%with locks as%' and query_start > $1::timestamptz
         and pid <> pg_backend_pid() and datname = current_database()`
-        expect(await atServer(ground, looked, [at])).not.toEqual([])
+        expect(await atServer(environment, looked, [at])).not.toEqual([])
       })
-      const block = await blocker(ground)
+      const block = await blocker(environment)
       const late = blocked(other)
-      await areBlocked(ground, 1)
+      await areBlocked(environment, 1)
       await connection.end('commit')
       connection.release()
       await draining
@@ -222,49 +223,49 @@ export function drains(kinds: readonly string[]): void {
     })
 
     test('nor for one that has failed: what is left of it cannot be committed', async () => {
-      const ground = await fresh()
-      const connection = await driver.connect(ground.location)
+      const environment = await fresh()
+      const connection = await driver.connect(environment.location)
       await connection.begin()
-      await connection.query(insert(1, ground.id))
-      await driver.fence(ground.location)
+      await connection.query(insert(1, environment.id))
+      await driver.fence(environment.location)
       await expect(connection.query({ text: 'select 1 / 0' })).rejects.toThrow()
-      await driver.drain(ground.location, { graceMs: 0, maxMs: 0 })
+      await driver.drain(environment.location, { graceMs: 0, maxMs: 0 })
       await expect(connection.end('commit')).rejects.toThrow('was rolled back')
       connection.release()
-      expect(await ground.rows()).toEqual([])
+      expect(await environment.rows()).toEqual([])
     })
 
     test('ends what its tenant leaves open, with all that it has written', async () => {
-      const [ground, other] = [await fresh(), await fresh()]
-      const [idle, busy] = [await driver.connect(ground.location), await driver.connect(other.location)]
+      const [environment, other] = [await fresh(), await fresh()]
+      const [idle, busy] = [await driver.connect(environment.location), await driver.connect(other.location)]
       for (const [connection, { id }] of [
-        [idle, ground],
+        [idle, environment],
         [busy, other],
       ] as const) {
         await connection.begin()
         await connection.query(insert(1, id))
       }
-      await driver.fence(ground.location)
-      await driver.drain(ground.location, { graceMs: 0 })
-      expect(await ground.rows()).toEqual([])
+      await driver.fence(environment.location)
+      await driver.drain(environment.location, { graceMs: 0 })
+      expect(await environment.rows()).toEqual([])
       await expect(idle.end('commit')).rejects.toThrow()
       idle.release(true)
       await busy.end('commit')
       busy.release()
-      expect([await ground.rows(), await other.rows()]).toEqual([[], [1]])
-      await driver.unfence(ground.location)
-      await ground.handle.pool.query(insert(2, ground.id))
-      expect(await ground.rows()).toEqual([2])
+      expect([await environment.rows(), await other.rows()]).toEqual([[], [1]])
+      await driver.unfence(environment.location)
+      await environment.handle.pool.query(insert(2, environment.id))
+      expect(await environment.rows()).toEqual([2])
     })
 
     test('gives up when it cannot tell, and says what to look for without saying whose or what it is', async () => {
-      const [ground, other] = [await fresh(), await fresh()]
+      const [environment, other] = [await fresh(), await fresh()]
       const held = new pg.Client({ connectionString: viewOf(other).tenantUrl })
       await held.connect() // another program with the tenants' login: it leaves no mark
       await held.query('begin')
       const [{ pid }] = (await held.query('select pg_backend_pid() as pid')).rows
-      await driver.fence(ground.location)
-      const refused = await driver.drain(ground.location, { graceMs: 0, maxMs: 20 }).catch((error) => error)
+      await driver.fence(environment.location)
+      const refused = await driver.drain(environment.location, { graceMs: 0, maxMs: 20 }).catch((error) => error)
       expect(refused).toMatchObject({
         code: 'E_DEPENDENCY_UNAVAILABLE',
         message: expect.stringMatching(
@@ -273,23 +274,23 @@ export function drains(kinds: readonly string[]): void {
         cause: { message: `still open: in process ${pid}` },
       })
       await held.query('commit')
-      await driver.drain(ground.location, { maxMs: 0 })
+      await driver.drain(environment.location, { maxMs: 0 })
       await held.end()
     })
 
     test('may be given up, and asked for again', async () => {
-      const ground = await fresh()
-      const connection = await driver.connect(ground.location)
+      const environment = await fresh()
+      const connection = await driver.connect(environment.location)
       await connection.begin()
-      await driver.fence(ground.location)
+      await driver.fence(environment.location)
       const giving = new AbortController()
-      const draining = driver.drain(ground.location, { ...LONG, signal: giving.signal })
+      const draining = driver.drain(environment.location, { ...LONG, signal: giving.signal })
       giving.abort()
       await expect(draining).rejects.toThrow('aborted')
-      await expect(driver.drain(ground.location, { graceMs: 0, signal: giving.signal })).rejects.toThrow('aborted')
+      await expect(driver.drain(environment.location, { graceMs: 0, signal: giving.signal })).rejects.toThrow('aborted')
       await connection.end('rollback')
       connection.release()
-      await driver.drain(ground.location)
+      await driver.drain(environment.location)
     })
 
     behindTheFence(() => ({ subject, driver, outside }))

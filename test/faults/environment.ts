@@ -12,14 +12,14 @@ import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts'
 const TENANTS = ['a', 'b', 'c', 'd', 'e']
 const WAIT_MS = 1_000
 
-export interface Ground {
+export interface Environment {
   readonly subject: Subject
   readonly driver: IsolationDriver
   readonly proxy: FaultProxy
   readonly handles: readonly TenantHandle[]
 }
 
-export async function openGround(serverUrl: string, kind: string): Promise<Ground> {
+export async function openEnvironment(serverUrl: string, kind: string): Promise<Environment> {
   const proxy = await startFaultProxy(serverUrl)
   const subject = await openSubject(serverUrl, kind, { way: (url) => proxy.through(url), limits: { waitMs: WAIT_MS } })
   const driver = await subject.open(proofMigrations('postgres'))
@@ -36,7 +36,7 @@ export async function openGround(serverUrl: string, kind: string): Promise<Groun
 export const rowsOf = (db: Kysely<any>) => db.selectFrom('items').select(['owner', 'id']).orderBy('id').execute()
 
 /** As it has to be again after whatever went wrong: nobody is in use, the budget is whole, and rows are whose they are. */
-export async function expectRecovered({ driver, handles, proxy }: Ground): Promise<void> {
+export async function expectRecovered({ driver, handles, proxy }: Environment): Promise<void> {
   await eventually(() => {
     for (const { busy, waiting } of driver.connections()) expect({ busy, waiting }).toEqual({ busy: 0, waiting: 0 })
   })
@@ -66,7 +66,7 @@ export async function expectRecovered({ driver, handles, proxy }: Ground): Promi
 }
 
 /** Ends every session of tenants' logins. Resolves when the driver has noticed it of the idle ones; those in use fail later. */
-export async function endSessions({ subject, driver }: Ground, outside: Outside): Promise<void> {
+export async function endSessions({ subject, driver }: Environment, outside: Outside): Promise<void> {
   const views = TENANTS.flatMap((id) => subject.viewOf?.(locationIn(subject, driver, id)) ?? [])
   const [view] = views
   if (!view) throw new Error('there is a server')

@@ -1,10 +1,10 @@
-/** Records the responses of each operation and the published events of one stage. */
+/** Records the responses of each operation and the published events of one runner. */
 import type { EventType } from '../../src/kernel/events/events.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 import type { HttpResponse } from './calls.ts'
 import type { Described } from './document.ts'
 
-export class Ledger {
+export class CoverageRecord {
   readonly events = new Set<string>()
   readonly #seen = new Map<string, Set<string>>()
 

@@ -24,7 +24,7 @@ const TENANTS = ['a', 'b', 'c']
 const CONNECTIONS = 2
 const PLACEMENT = 'elsewhere'
 
-export interface TenancyGround {
+export interface TenancyEnvironment {
   readonly tenancy: TestTenancy<[]>['tenancy']
   readonly proxy: FaultProxy
   readonly driver: IsolationDriver
@@ -45,7 +45,7 @@ export interface Held {
   readonly runs: number
 }
 
-export async function openTenancyGround(serverUrl: string, kind: string): Promise<TenancyGround> {
+export async function openTenancyEnvironment(serverUrl: string, kind: string): Promise<TenancyEnvironment> {
   const elsewhere = await createTestDatabase(serverUrl)
   const proxy = await startFaultProxy(serverUrl)
   const clock = fakeClock(new Date())
@@ -128,15 +128,15 @@ function viewAt(url: string, { isolation, locator }: StorageLocation): StorageVi
   return { url: own.href, tenantUrl: own.href, schema: 'tenant' }
 }
 
-const countOf = (tenancy: TenancyGround['tenancy']) =>
+const countOf = (tenancy: TenancyEnvironment['tenancy']) =>
   tenancy.tenants.storage.connections().find(({ placement }) => placement === PLACEMENT)
 
 /** Whose scope a statement is in, asked on as many connections as there may be. */
 const SCOPE = `select current_setting('app.tenant_id') as tenant, current_user = session_user as "isLogin", pg_sleep(0.002)`
 
 /** As it has to be again after whatever went wrong, for handles that are asked for anew. */
-export async function expectWhole(ground: TenancyGround): Promise<void> {
-  const { tenancy, proxy, look } = ground
+export async function expectWhole(environment: TenancyEnvironment): Promise<void> {
+  const { tenancy, proxy, look } = environment
   await eventually(() => expect(countOf(tenancy)).toMatchObject({ busy: 0, waiting: 0 }))
   for (const id of TENANTS) {
     const tenant = await tenancy.tenant(id)

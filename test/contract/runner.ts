@@ -16,10 +16,10 @@ import { BackupTenant } from '../../src/tenants/transfers/requests/job-types.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { openApi } from './api.ts'
 import type { Api, HttpResponse, Sent } from './calls.ts'
+import { CoverageRecord } from './coverage-record.ts'
 import { breaches, type Described } from './document.ts'
-import { Ledger } from './ledger.ts'
 import { merged } from './parts.ts'
-import { type Case, FAILING, type Names, REFUSED, type Stage } from './row.ts'
+import { type Case, FAILING, type Names, REFUSED, type Runner } from './row.ts'
 
 export const catalogue = catalogueOf(satellites)
 const happenings = merged('happenings')
@@ -41,9 +41,9 @@ function refuse({ kernel: { events } }: Tenancy): void {
   })
 }
 
-export interface OpenStage extends Stage {
+export interface OpenRunner extends Runner {
   readonly url: string
-  readonly ledger: Ledger
+  readonly coverageRecord: CoverageRecord
   open(options: Partial<TenancyConfig>): Promise<Api>
   /** As `prepare`, once for all cases that need the same: their requests change nothing. */
   prepareUnchanged(one: Case): Promise<Names>
@@ -53,23 +53,23 @@ export interface OpenStage extends Stage {
 /** Whether a line of `given` is a request, not a happening. */
 const isRequest = (line: string) => /^[A-Z]+ \//.test(line)
 
-export async function openStage(postgresUrl: string): Promise<OpenStage> {
+export async function openRunner(postgresUrl: string): Promise<OpenRunner> {
   const options = { role: 'api', tenants: { retentionDays: 0 } } as const
   const receiver = await startReceiver(({ path }) => ({ status: Number(path.slice(1)) || 200 }))
   const first = await openApi(postgresUrl, options)
-  const ledger = new Ledger()
+  const coverageRecord = new CoverageRecord()
   const open = async (more: Partial<TenancyConfig>) => {
     const api = await first.open(more)
-    ledger.listen(api.tenancy, catalogue.events)
+    coverageRecord.listen(api.tenancy, catalogue.events)
     refuse(api.tenancy)
     return api
   }
   const getPlan = () => Promise.reject(new Error('the billing system is down'))
   let plansOfHost: Promise<Api> | undefined
   const unchanged = new Map<string, Promise<Names>>()
-  ledger.listen(first.tenancy, catalogue.events)
+  coverageRecord.listen(first.tenancy, catalogue.events)
   refuse(first.tenancy)
-  const stage: OpenStage = {
+  const runner: OpenRunner = {
     api: first,
     plansOfHost() {
       const definitions = { free: { limits: {} }, pro: { limits: {} } }
@@ -77,7 +77,7 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
       return plansOfHost
     },
     url: first.url,
-    ledger,
+    coverageRecord,
     open,
     async end() {
       await first.end()
@@ -85,9 +85,9 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
     },
     prepareUnchanged(one) {
       const { tenant, placement, given = [], backup } = one
-      if (!given.every(isRequest)) return stage.prepare(one)
+      if (!given.every(isRequest)) return runner.prepare(one)
       const key = JSON.stringify([tenant, placement, given, backup])
-      const names = unchanged.get(key) ?? stage.prepare(one)
+      const names = unchanged.get(key) ?? runner.prepare(one)
       unchanged.set(key, names)
       return names
     },
@@ -112,7 +112,7 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
         }
         const happening = happenings[line]
         if (happening) {
-          names = { ...names, ...(await happening(stage, names)) }
+          names = { ...names, ...(await happening(runner, names)) }
           continue
         }
         const [method = '', path = '', ...words] = filled(line, names).split(' ')
@@ -123,7 +123,7 @@ export async function openStage(postgresUrl: string): Promise<OpenStage> {
       return names
     },
   }
-  return stage
+  return runner
 }
 
 async function backedUp(
