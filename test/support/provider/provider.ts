@@ -12,10 +12,10 @@
  */
 import Stripe from 'stripe'
 import { moveTo } from './clock.ts'
+import { type Controls, createControls } from './controls.ts'
 import { deliver, type SignedEvent, signed } from './delivery.ts'
 import { createFaults, type Faults } from './faults.ts'
 import { listen } from './http.ts'
-import { createLevers, type Levers } from './levers.ts'
 import { usage } from './meters.ts'
 import { createResponder, type ProviderRequest } from './responder.ts'
 import { createState, DAY_SECONDS, HOUR_SECONDS, type Settings } from './state.ts'
@@ -39,7 +39,7 @@ export interface Duration {
   readonly seconds?: number
 }
 
-export interface Provider extends Levers {
+export interface Provider extends Controls {
   readonly apiKey: string
   readonly url: string
   /** For `new Stripe(apiKey, clientOptions)`. */
@@ -86,7 +86,7 @@ export async function startProvider({ start = new Date(), ...settings }: Provide
   const signedAt = (event: Stripe.Event, { secret, at }: Signing) =>
     signed(event, secret, at ? Math.floor(at.getTime() / 1000) : state.now)
   return {
-    ...createLevers(state),
+    ...createControls(state),
     apiKey: state.settings.apiKey,
     url: `http://127.0.0.1:${server.port}`,
     clientOptions: { host: '127.0.0.1', port: server.port, protocol: 'http' },

@@ -12,7 +12,7 @@ import { createSubscription, pause, resume } from './subscriptions/lifecycle.ts'
 import { cancel } from './subscriptions/subscriptions.ts'
 import { applyUpdate } from './subscriptions/update.ts'
 
-export interface Levers {
+export interface Controls {
   product(draft: ProductDraft): Stripe.Product
   price(draft: PriceDraft): Stripe.Price
   meter(draft: MeterDraft): Stripe.Billing.Meter
@@ -45,7 +45,7 @@ export interface Subscribing {
 
 export type Proration = 'create_prorations' | 'always_invoice' | 'none'
 
-export function createLevers(state: State): Levers {
+export function createControls(state: State): Controls {
   const subscriptionOf = (id: string) => named(state.subscriptions, 'subscription', id)
   const changed = (id: string, change: (subscription: Stripe.Subscription) => void) => {
     const subscription = subscriptionOf(id)
