@@ -9,7 +9,7 @@ import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { createTenancy, type Tenancy } from '../../tenancy/tenancy.ts'
 import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
-import { migrationsOf } from './kinds/grown.fixture.ts'
+import { migrationsOf } from './kinds/restore-into-newer-schema.fixture.ts'
 
 export interface ProcessOptions {
   readonly url: string

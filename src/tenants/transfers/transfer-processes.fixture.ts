@@ -1,7 +1,7 @@
 /** Two placements without workers: processes that a test starts carry out the transfers, or write notes. */
 import { type Child, startChild } from '../../../test/support/child.ts'
 import { openTestEnvironment } from '../../../test/support/two-servers.ts'
-import { migrationsOf } from './kinds/grown.fixture.ts'
+import { migrationsOf } from './kinds/restore-into-newer-schema.fixture.ts'
 import type { ProcessCommand, ProcessOptions } from './transfer-process.fixture.ts'
 
 const PROGRAM = new URL('./transfer-process.fixture.ts', import.meta.url)

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { ISOLATIONS, openTestEnvironment, type TestEnvironment } from '../../../../test/support/two-servers.ts'
 import type { Tenancy } from '../../../tenancy/tenancy.ts'
-import { migrationsOf } from './grown.fixture.ts'
+import { migrationsOf } from './restore-into-newer-schema.fixture.ts'
 
 let before: TestEnvironment
 let after: Tenancy
