@@ -1,7 +1,7 @@
 /** Discovery documents that are refused, and providers that fail or do not respond: only the login fails. */
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
-import { DISCOVERY, openLogin, UNAVAILABLE } from './lies.fixture.ts'
+import { DISCOVERY, openLogin, UNAVAILABLE } from './malicious-provider.fixture.ts'
 import { startProvider } from './provider.fixture.ts'
 import { DEVELOPMENT, rejectedFor, TIMEOUT_MS } from './sso.fixture.ts'
 

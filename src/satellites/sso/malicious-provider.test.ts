@@ -1,7 +1,7 @@
 /** ID tokens, responses and keys of providers that lie, and of attackers between them and the browser. */
 import { createHmac } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { DISCOVERY, openLogin } from './lies.fixture.ts'
+import { DISCOVERY, openLogin } from './malicious-provider.fixture.ts'
 import { CLIENT, newKey, startProvider, type TestProvider } from './provider.fixture.ts'
 import { inCode, rejectedFor } from './sso.fixture.ts'
 
