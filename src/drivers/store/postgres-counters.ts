@@ -151,7 +151,7 @@ export class PostgresCounters implements Counters {
   async readAll(tenantId: string) {
     checkCounterOwner(tenantId)
     const [row] = await this.#run(READ_ALL, [this.#options.clockOffsetMs(), tenantId])
-    const { today, standing, nowMs } = row as CountsByName<'today' | 'standing'>
+    const { today, gauges, nowMs } = row as CountsByName<'today' | 'gauges'>
     return { today: new Map(Object.entries(today)), gauges: new Map(Object.entries(gauges)), nowMs }
   }
 

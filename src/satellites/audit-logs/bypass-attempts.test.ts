@@ -115,7 +115,7 @@ test('without the key of the seals nothing can be verified, and that is what is 
     ok: false,
     broken: expect.arrayContaining([{ ...ALL, reason: 'removed: the key of the seals' }]),
   })
-  expect(await log().sealing(0)).toMatchObject({ canBeOpened: false })
+  expect(await log().sealing(0)).toMatchObject({ canDecrypt: false })
 })
 
 test('half an emoji is recorded as PostgreSQL has it, and is nobody’s change', async () => {

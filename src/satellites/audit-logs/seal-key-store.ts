@@ -55,15 +55,15 @@ export class SealKeyStore {
   }
 
   /** What the doctor asks of it. */
-  async state(): Promise<{ isCurrent: boolean; canBeOpened: boolean }> {
+  async state(): Promise<{ isCurrent: boolean; canDecrypt: boolean }> {
     const { secrets } = this.#kernel
     const secret = await this.#secret()
-    if (secret === undefined) return { isCurrent: true, canBeOpened: this.#key === undefined } // else it was there
+    if (secret === undefined) return { isCurrent: true, canDecrypt: this.#key === undefined } // else it was there
     try {
       secrets.decrypt(secret, BINDING)
-      return { isCurrent: secrets.isCurrent(secret), canBeOpened: true }
+      return { isCurrent: secrets.isCurrent(secret), canDecrypt: true }
     } catch {
-      return { isCurrent: false, canBeOpened: false }
+      return { isCurrent: false, canDecrypt: false }
     }
   }
 

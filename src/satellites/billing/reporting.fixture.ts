@@ -19,14 +19,14 @@ const LONG_AGO = new Date(0)
  */
 export async function reportInDisorder(simulations: Simulations, story: Story): Promise<void> {
   const simulation = await simulations.open(story.seed, story.lifecycles)
-  const { random, provider, lives: lifecycles, other } = simulation
+  const { random, provider, lifecycles, other } = simulation
   const unreported: Event[] = []
-  for (const life of lifecycles) await life.begin()
+  for (const lifecycle of lifecycles) await lifecycle.begin()
   for (let round = 0; round < story.rounds; round++) {
     unreported.push(...(await simulation.goOn()))
     if (random.below(3) === 0) await report(simulation, some(random, unreported))
   }
-  for (const life of lifecycles) if (random.below(2) === 0) life.forgotten()
+  for (const lifecycle of lifecycles) if (random.below(2) === 0) lifecycle.forgotten()
   while (unreported.length > 0) await report(simulation, some(random, unreported))
   await finish(simulation)
   await compare(simulation)
@@ -40,7 +40,7 @@ export async function reportInDisorder(simulations: Simulations, story: Story): 
 /** Nothing arrives: after each round events are fetched as the provider lists them, the newest first. */
 export async function fetchNewestFirst(simulations: Simulations, story: Story): Promise<void> {
   const simulation = await simulations.open(story.seed, story.lifecycles)
-  for (const life of simulation.lifecycles) await life.begin()
+  for (const lifecycle of simulation.lifecycles) await lifecycle.begin()
   for (let round = 0; round < story.rounds; round++) {
     const since = simulation.provider.now()
     await simulation.goOn()
@@ -63,8 +63,8 @@ export function some(random: Random, unreported: Event[]): Event[] {
 }
 
 /** On failure it tells all that has happened. */
-export async function compare({ seed, lives: lifecycles, options, reference, other }: Simulation): Promise<void> {
-  const histories = lifecycles.map((life) => `${life.tenantId}\n  ${life.history.join('\n  ')}`)
+export async function compare({ seed, lifecycles, options, reference, other }: Simulation): Promise<void> {
+  const histories = lifecycles.map((lifecycle) => `${lifecycle.tenantId}\n  ${lifecycle.history.join('\n  ')}`)
   const story = [`seed ${seed}, ${JSON.stringify(options.dunning)}`, ...histories].join('\n')
   const published = await reference.publishedEvents()
   expect(published.length, story).toBeGreaterThan(0)

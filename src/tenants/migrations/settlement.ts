@@ -17,7 +17,7 @@ import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, sharingTenants, writeVersions } from './shared-storage.ts'
 import type { Outcome } from './storage-migration.ts'
 
-export interface MigrationResultWriterParts {
+export interface MigrationResultWriterDependencies {
   readonly kernel: Kernel
   readonly storage: Storage
   readonly versions: SchemaVersions
@@ -26,9 +26,9 @@ export interface MigrationResultWriterParts {
 }
 
 export class MigrationResultWriter {
-  readonly #dependencies: MigrationResultWriterParts
+  readonly #dependencies: MigrationResultWriterDependencies
 
-  constructor(dependencies: MigrationResultWriterParts) {
+  constructor(dependencies: MigrationResultWriterDependencies) {
     this.#dependencies = dependencies
   }
 

@@ -61,7 +61,7 @@ export interface PlanOptions {
 interface PlanContext {
   readonly verify: boolean
   /** Placements whose servers did not answer, with what was met there; filled by who asks. */
-  readonly away: Map<string, unknown>
+  readonly unavailable: Map<string, unknown>
 }
 
 export class MigrationStatus {
@@ -87,7 +87,7 @@ export class MigrationStatus {
     const planned: PlannedMigration[] = []
     const unavailable = new Map<string, unknown>()
     await forEachConcurrent(chosen, CONCURRENCY, async (tenant, index) => {
-      planned[index] = await this.#planOf(tenant, { verify, steps, away: unavailable })
+      planned[index] = await this.#planOf(tenant, { verify, steps, unavailable })
     })
     return planned.filter(({ migrations, error }) => migrations.length > 0 || error)
   }
@@ -120,7 +120,7 @@ export class MigrationStatus {
     )
     const [tenant] = rows as Candidate[]
     if (!tenant) throw TenantNotFound(`There is no tenant "${id}".`)
-    const applied = await this.#applied(tenant, { verify, away: new Map() })
+    const applied = await this.#applied(tenant, { verify, unavailable: new Map() })
     const { pending, unknown, edited } = compared(applied, this.#versions.folder)
     const stateOf = (name: string): TenantMigrationState['state'] => {
       if (unknown.includes(name)) return 'unknown'
@@ -148,18 +148,18 @@ export class MigrationStatus {
   }
 
   /** A storage whose version is not known is always asked. */
-  async #applied(tenant: Candidate, { verify, away }: PlanContext): Promise<readonly AppliedMigration[]> {
+  async #applied(tenant: Candidate, { verify, unavailable }: PlanContext): Promise<readonly AppliedMigration[]> {
     const known = await this.#versions.of(tenant.version)
     if (known && !verify) return known
     const { isolation, placement } = tenant
     const driver = this.#storage.driver(isolation)
-    if (away.has(placement) && driver.capabilities.reach !== 'no server')
-      throw unreachable(placement, away.get(placement))
+    if (unavailable.has(placement) && driver.capabilities.reach !== 'no server')
+      throw unreachable(placement, unavailable.get(placement))
     try {
       return withChecksums(await driver.applied(toLocation(tenant)), this.#versions.folder, known)
     } catch (error) {
       const isServerUnavailable = outcomesOf(error, driver.capabilities.reach).server === 'failure'
-      if (isServerUnavailable) away.set(placement, error)
+      if (isServerUnavailable) unavailable.set(placement, error)
       throw isServerUnavailable || isDatabaseUnavailable(error) ? unreachable(placement, error) : error
     }
   }

@@ -28,7 +28,7 @@ test.each(SEEDS)(
   'told to workers that are killed it comes to the same: seed %i',
   async (seed) => {
     const simulation = await simulations.open(seed, LIVES)
-    const { random, lives: lifecycles, other } = simulation
+    const { random, lifecycles, other } = simulation
     const undelivered: Event[] = []
     const deaths = [...DEATHS]
     let killed = 0
