@@ -324,7 +324,7 @@ describe('a secret that cannot be opened', () => {
       .map((line) => JSON.parse(line))
       .filter(({ tenantId, level }) => tenantId === id && level === PINO.error)
     expect(lines).toHaveLength(2)
-    expect(lines[0].err.stack).toContain('openSecret')
+    expect(lines[0].err.stack).toContain('decryptSecret')
   })
 })
 

@@ -1,14 +1,11 @@
 /**
- * The worker: claims what is due, sends it, settles it. Any number of processes have one.
- *
+ * Claims due deliveries, sends them and settles them. Any number of processes have one worker.
  * - It holds `claim` deliveries at most, and sends `concurrency` of them at once. It claims again when a part of its room is free,
  *   so that one statement takes many.
- * - It wakes when something was dispatched, here or elsewhere, when something falls due, when a bound may have given way, and every
- *   few seconds, for what a process that is gone has left behind.
+ * - It wakes for a dispatch, a due delivery, a limit that may have been lifted, and every few seconds for deliveries of dead processes.
  * - A request is begun only when its lease will outlive its time-out; what was claimed and cannot be begun in time is given back.
  *   So nobody else sends what is on its way here, unless this process stands still for longer than its lease.
- * - It works in nobody's context: what is sent is of other tenants than whoever wakes it.
- * - What has been answered is settled, if need be again and again, until its lease is over; then it is sent once more.
+ * - It runs in no caller's context. It settles a response until the lease ends; then the delivery is sent again.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
