@@ -12,7 +12,7 @@ import { EventPatterns } from './model/event-names.ts'
 import type { Settlement } from './queue/queue.ts'
 import { newSecret, Secret } from './signature/secret.ts'
 import type { Subscriptions } from './subscriptions/subscriptions.ts'
-import type { DeliveryWorker } from './worker/delivery-worker.ts'
+import type { DeliveryWorker } from './worker/worker.ts'
 
 const RENEW_MS = 15_000
 

@@ -8,9 +8,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import { WebhookDeliveryFailed } from './model/events.ts'
+import { PermanentFailureHandler } from './queue/permanent-failure.ts'
 import type { Settlement } from './queue/queue.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
-import { PermanentFailureHandler } from './worker/permanent-failure.ts'
 
 /** Less than it waits for a lock, and than a lease, after which it would be sent once more. */
 const SOON_MS = 4_500
@@ -118,7 +118,7 @@ describe('a listener that never ends', () => {
   let asked: number
   let unsubscribe: () => void
   const follow = async (ending: PermanentFailureHandler) => {
-    ending.follow(failed, { isOurs: true, failingSince: null })
+    ending.followUp(failed, { isOurs: true, failingSince: null })
     await eventually(() => expect(asked).toBe(1))
     await eventually(async () => expect(await inTransactions()).toBe(1))
   }

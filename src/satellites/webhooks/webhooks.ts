@@ -1,6 +1,6 @@
 /**
  * What the satellite can do: keep subscriptions, dispatch events to them, and say what became of each delivery. How a delivery goes
- * is told in delivery.ts, who claims it in functions.ts, who sends it in worker/delivery-worker.ts.
+ * is told in delivery.ts, who claims it in functions.ts, who sends it in worker/worker.ts.
  */
 import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
@@ -30,16 +30,15 @@ import { Deliveries } from './queue/deliveries.ts'
 import { Dispatch, type Sender } from './queue/dispatch.ts'
 import { Inspection } from './queue/doctor-queries.ts'
 import { Partitions } from './queue/partitions.ts'
+import { PermanentFailureHandler } from './queue/permanent-failure.ts'
 import { forgetTenant } from './queue/purge.ts'
-import { type Claimed, DeliveryQueue, type Settled, type Settlement } from './queue/queue.ts'
+import { type Claimed, DeliveryQueue, type Settlement } from './queue/queue.ts'
 import { ReleasedClaims } from './queue/released-claims.ts'
 import { WebhookSeries } from './series.ts'
 import { Catalogue } from './subscriptions/catalogue.ts'
 import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptions.ts'
 import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
-import { DeliveryWorker } from './worker/delivery-worker.ts'
-import type { WorkerOptions, WorkerTiming } from './worker/options.ts'
-import { PermanentFailureHandler } from './worker/permanent-failure.ts'
+import { DEFAULT_TIMING, DeliveryWorker, type WorkerOptions, type WorkerTiming } from './worker/worker.ts'
 
 /** To the database, for dispatching, claiming and settling, each of which is one statement at a time. */
 const OWN_CONNECTIONS = 3
@@ -249,19 +248,16 @@ export class Webhooks {
       {
         kernel: this.#kernel,
         queue: new DeliveryQueue(this.#own, this.#kernel.clock),
-        releasedClaims: new ReleasedClaims(this.#own, this.#kernel.clock),
+        releasedClaims: new ReleasedClaims(this.#own, this.#kernel),
         egress,
+        ...(listener ? {} : { permanentFailures: this.#permanentFailures }),
         secretsOf: (delivery) => this.#secretsOf(delivery),
-        settle: async (settlement, together) => {
-          if (!listener) {
-            await this.#settle(settlement, together)
-            for (const onSent of this.#watching) onSent()
-            return
-          }
-          if ((await together()).isOurs) listener.onSettled(settlement)
+        onSettled: (settlement, { isOurs }) => {
+          if (!listener) this.#noteSettled(settlement, isOurs)
+          else if (isOurs) listener.onSettled(settlement)
         },
       },
-      { ...this.#options, timing, ...(listener ? { listener } : {}) },
+      { ...DEFAULT_TIMING, ...this.#options, ...timing, ...(listener ? { listener } : {}) },
     )
   }
 
@@ -276,12 +272,10 @@ export class Webhooks {
     return decrypted
   }
 
-  async #settle(settlement: Settlement, together: () => Promise<Settled>): Promise<void> {
-    const ended = await this.#permanentFailures.end(settlement)
-    const settled = ended ?? (await together())
-    if (!settled.isOurs) return
-    const { delivery, verdict } = settlement
-    this.series.add(verdict.state, (this.#kernel.clock.now().getTime() - delivery.createdAt.getTime()) / 1_000)
-    if (!ended) this.#permanentFailures.follow(settlement, settled)
+  #noteSettled({ verdict, delivery }: Settlement, isOurs: boolean): void {
+    if (isOurs) {
+      this.series.add(verdict.state, (this.#kernel.clock.now().getTime() - delivery.createdAt.getTime()) / 1_000)
+    }
+    for (const onSent of this.#watching) onSent()
   }
 }

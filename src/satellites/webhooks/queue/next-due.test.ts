@@ -6,8 +6,7 @@ import { type Receiver, startReceiver } from '../../../../test/support/receiver.
 import type { Clock } from '../../../kernel/base/clock.ts'
 import { eventually, type TestTenancy } from '../../../testing/base/tenancy.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from '../webhooks.fixture.ts'
-import type { DeliveryWorker } from '../worker/delivery-worker.ts'
-import type { WorkerTiming } from '../worker/options.ts'
+import type { DeliveryWorker, WorkerTiming } from '../worker/worker.ts'
 import { type ClaimOptions, DeliveryQueue } from './queue.ts'
 import { ReleasedClaims } from './released-claims.ts'
 
@@ -15,9 +14,9 @@ const LEASE_MS = 60_000
 /** The database keeps milliseconds. */
 const ROUNDED_MS = 1
 /** Of a worker that looks all the time. */
-const OFTEN = { idleLookMs: 20 }
+const OFTEN = { pollMs: 20 }
 /** Of a worker that wakes at due times and for notifications only. */
-const NEVER = { idleLookMs: 3_600_000 }
+const NEVER = { pollMs: 3_600_000 }
 const APART_MS = 60_000
 
 /** Goes on as time does, but for the leaps of a test. */
@@ -206,7 +205,7 @@ describe('a worker that nobody tells anything', () => {
       { isOurs: false, failingSince: null },
       { isOurs: false, failingSince: null },
     ])
-    await new ReleasedClaims(api.kernel.database, leaping).release(deliveries)
+    await new ReleasedClaims(api.kernel.database, { clock: leaping, log: api.kernel.log }).release(deliveries)
     expect(await Promise.all(ids.map(read))).toMatchObject([
       { attempts: [{ status: 200 }] },
       { attempts: [{ status: 200 }] },

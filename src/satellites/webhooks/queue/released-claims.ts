@@ -1,5 +1,6 @@
-/** Claims that are released without a result: each delivery is ready again. A worker that has lost its claim changes nothing. */
+/** Releases claims without a result: each delivery is ready again. A worker that has lost its claim changes nothing. */
 import type { Clock } from '../../../kernel/base/clock.ts'
+import type { Logger } from '../../../kernel/base/logger.ts'
 import type { Database } from '../../../kernel/database/database.ts'
 import { shiftMs } from '../model/database-time.ts'
 import { CHANNEL } from '../sql/functions.ts'
@@ -8,15 +9,23 @@ import { type Claimed, type Settlement, TIMEOUT_MS } from './queue.ts'
 export class ReleasedClaims {
   readonly #database: Database
   readonly #clock: Clock
+  readonly #log: Logger
 
-  constructor(database: Database, clock: Clock) {
+  constructor(database: Database, { clock, log }: { readonly clock: Clock; readonly log: Logger }) {
     this.#database = database
     this.#clock = clock
+    this.#log = log
   }
 
-  /** What was claimed and not sent is ready again, as it was. */
+  /** Makes deliveries that were not sent ready again. If the database fails, their leases expire. */
   async release(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
     if (deliveries.length === 0) return
+    await this.#release(deliveries).catch((error) => {
+      this.#log.warn({ err: error }, 'claimed webhook deliveries were not released; their leases expire')
+    })
+  }
+
+  async #release(deliveries: readonly Pick<Claimed, 'id' | 'claim'>[]): Promise<void> {
     await this.#database.sql(
       {
         timeoutMs: TIMEOUT_MS,

@@ -8,7 +8,7 @@ import { eventually, notificationsReceived, type TestTenancy } from '../../../te
 import { type WebhooksOptions, webhooks } from '../index.ts'
 import { verifyWebhook } from '../verify.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from '../webhooks.fixture.ts'
-import type { WorkerTiming } from './options.ts'
+import type { WorkerTiming } from './worker.ts'
 
 /** Every response counts as slow. */
 const ALL_SLOW = { slowMs: -1 }

@@ -1,18 +1,24 @@
-/** One request of a delivery: what is sent, and what of the answer is kept and decides. */
+/** Builds the signed HTTP request of a delivery, and selects the parts of the exchange that an attempt stores. */
 import type { Exchange as EgressExchange, Exchanged } from '../../../kernel/egress/egress.ts'
 import { ABORTED } from '../../../kernel/egress/failure.ts'
-import { NOBODY } from '../model/tables.ts'
-import type { Claimed } from '../queue/queue.ts'
 import { signatureHeaders } from '../signature/signing.ts'
+import { NOBODY } from './tables.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024
 const USER_AGENT = 'Tenantry-Webhooks'
 
 export type Request = Pick<EgressExchange, 'url' | 'method' | 'headers' | 'body' | 'maxResponseBytes'>
 
-/** @param secrets opened; the present one, then the one before while a rotation lasts */
+interface DeliveryIdentity {
+  readonly id: string
+  readonly event: string
+  readonly partitionKey: string
+  readonly tenantId: string | null
+}
+
+/** @param secrets decrypted; the current one first, then the previous one during a rotation */
 export function requestFor(
-  { id, event, partitionKey, tenantId }: Pick<Claimed, 'id' | 'event' | 'partitionKey' | 'tenantId'>,
+  { id, event, partitionKey, tenantId }: DeliveryIdentity,
   body: string,
   url: string,
   secrets: readonly string[],
@@ -28,7 +34,7 @@ export function requestFor(
       'user-agent': USER_AGENT,
       'x-webhook-event': event,
       'x-delivery-id': id,
-      // Tenants know who they are.
+      // Only the host receives events of several tenants.
       ...(partitionKey === NOBODY && tenantId !== null ? { 'x-webhook-tenant': tenantId } : {}),
       ...signatureHeaders({ deliveryId: id, timestampSeconds, body: bytes, secrets }),
     },
@@ -37,18 +43,18 @@ export function requestFor(
   }
 }
 
-/** What of an exchange is kept. */
 export interface Exchange {
   readonly status: number | null
   readonly error: string | null
   readonly retryAfter: string | null
+  /** A failure was caused by the receiver, not by this process. */
   readonly isBlamed: boolean
   readonly durationMs: number
   readonly address: string | null
   readonly requestHeaders: string
   readonly responseHeaders: string | null
   readonly responseBody: string | null
-  /** Whether it was broken off here; nothing is known of it. */
+  /** The worker aborted the request when it stopped. The result is unknown. */
   readonly isAborted: boolean
 }
 
@@ -65,7 +71,7 @@ export const exchangeOf = (request: Request, exchanged: Exchanged): Exchange => 
   isAborted: exchanged.error === ABORTED.error,
 })
 
-/** A failure of ours, before anything was sent. */
+/** The failure of a request that this process did not send. */
 export const notSent = (error: string): Exchange => ({
   status: null,
   error,
