@@ -13,11 +13,11 @@ const TENANTS = 4
 const EVENTS = 250
 const MAX_ATTEMPTS = 5
 const OPTIONS: WebhooksOptions = { timeoutMs: 2_000, concurrency: 32, claim: 64, bridge: false }
-/** So far the clock goes beyond what is due next, so that a step is for more than one. */
+/** The clock advances this far beyond the next due time, so that a step sends several deliveries. */
 const STEP_MS = 5_000
 const SETTLED_WITHIN_MS = 60_000
 
-/** What a receiver does with a request; `status` null: it gives no answer. */
+/** Behaviour of a receiver; `status` null: no response. */
 interface Deed {
   readonly weight: number
   readonly status: number | null
@@ -54,13 +54,13 @@ let opened: TestTenancy<WebhooksSatellites>
 let tenancy: WebhooksTenancy
 let clock: FakeClock
 let receiver: Receiver
-/** Two that work and three that only run retries. */
+/** Two tenancies with workers and three that only run retries. */
 let runners: WebhooksTenancy[]
 
 const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
 const IS_WAITING = `from multitenancy.webhook_deliveries where due_at is not null`
 
-/** Everybody at once, until nothing is due and nothing on its way. */
+/** Runs all tenancies until no delivery is due or in flight. */
 async function runRetries(): Promise<void> {
   await eventually(async () => {
     await Promise.all(runners.map(({ webhooks }) => webhooks.retry()))
@@ -69,7 +69,7 @@ async function runRetries(): Promise<void> {
   }, SETTLED_WITHIN_MS)
 }
 
-/** By delivery: the statuses of its attempts, in their order, as they are kept; null for those that broke off. */
+/** Stored statuses of the attempts of each delivery, in order; null for incomplete responses. */
 async function keptStatuses(): Promise<Map<string, (number | null)[]>> {
   const rows = await sql(
     `select delivery_id, array_agg(number order by number) as numbers, array_agg(case when error is null then status end order by number) as statuses
@@ -94,7 +94,7 @@ afterAll(async () => {
 })
 
 describe('receivers that fail at random', () => {
-  test('in the end each delivery is delivered or failed by the schedule, and everything adds up', async () => {
+  test('each delivery is delivered or fails on schedule, and all counts agree', async () => {
     const random = seededRandom(SEED)
     const done = new Map<string, (number | null)[]>()
     receiver.respondWith(({ path, headers }, response) => {
@@ -160,7 +160,7 @@ describe('receivers that fail at random', () => {
   }, 240_000)
 })
 
-describe('any number of workers and retry runs at once', () => {
+describe('concurrent workers and retry runs', () => {
   test('send each delivery once', async () => {
     const count = 1_500
     const times = new Map<string, number>()
@@ -192,7 +192,7 @@ describe('any number of workers and retry runs at once', () => {
     await keptStatuses()
   }, 120_000)
 
-  test('one that only runs retries sends nothing by itself afterwards, however many runs it had at once', async () => {
+  test('a process that only runs retries sends nothing after its concurrent runs', async () => {
     const alone = await openWebhooks(inject('postgresUrl'), OPTIONS, { role: 'api' })
     try {
       const { tenants, webhooks, kernel } = alone.tenancy

@@ -1,4 +1,4 @@
-/** The commands of webhooks on a tenancy that sends nothing by itself, a receiver, and workers that a test starts. */
+/** Runs the commands of webhooks on a tenancy without a worker, with a receiver, and with workers that a test starts. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { TEST_APP_KEY, type TestTenancy } from '../../testing/base/tenancy.ts'
 import { DEVELOPMENT, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant } from './webhooks-api.fixture.ts'
 
-/** @param program of these variables of the environment: within this process, or as processes */
+/** @param program runs commands with the given environment, in this process or as child processes */
 export function openCommands<Program>(program: (environment: Record<string, string>) => Program) {
   let directory: string
   const workers: WebhooksTenancy[] = []
@@ -39,19 +39,19 @@ export function openCommands<Program>(program: (environment: Record<string, stri
     await rm(directory, { recursive: true, force: true })
   })
   return Object.assign(fixture, {
-    /** Before a test. */
+    /** Call it before each test. */
     async begin(): Promise<void> {
       fixture.receiver = await startReceiver()
       fixture.id = await activeTenant(fixture.tenancy)
     },
-    /** After a test. */
+    /** Call it after each test. */
     async finish(): Promise<void> {
       await Promise.all(workers.splice(0).map((worker) => worker.stop()))
       // What is left of theirs is not sent any more: `retry` is for all tenants.
       for (const webhookId of subscriptions.splice(0)) await fixture.tenancy.webhooks.delete(fixture.id, webhookId)
       await fixture.receiver.close()
     },
-    /** A process that sends, until the test is over. */
+    /** Starts a process that sends until the end of the test. */
     async working(): Promise<WebhooksTenancy> {
       const worker = await fixture.opened.open({ role: 'all' })
       workers.push(worker)
@@ -64,7 +64,7 @@ export function openCommands<Program>(program: (environment: Record<string, stri
       subscriptions.push(made.webhookId)
       return made
     },
-    /** Of the received deliveries. */
+    /** Numbers of the received deliveries. */
     ids: (): unknown[] => fixture.receiver.received.map(({ headers }) => headers['x-delivery-id']),
   })
 }

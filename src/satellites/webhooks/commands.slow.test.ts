@@ -32,7 +32,7 @@ describe('tenant:webhooks:listen', () => {
     return child
   }
 
-  test('killed, it is gone a minute later', async () => {
+  test('ends a minute after its process is killed', async () => {
     const clock = fakeClock(new Date())
     const later = await fixture.opened.open({ clock })
     const child = await listening()
@@ -54,7 +54,7 @@ describe('tenant:webhooks:listen', () => {
 })
 
 describe('tenant:webhooks:tail', () => {
-  test('ends quietly when nobody reads any more', async () => {
+  test('exits without an error when its output is closed', async () => {
     await subscribe()
     await dispatch()
     await fixture.tenancy.webhooks.retry()
@@ -76,7 +76,7 @@ describe('tenant:webhooks:retry', () => {
     return JSON.parse(stdout).sent
   }
 
-  test('twice at once, and beside a worker that begins meanwhile, sends each once', async () => {
+  test('sends each delivery once in two concurrent runs with a worker', async () => {
     const { webhookId } = await subscribe()
     const dispatched = (await Promise.all(Array.from({ length: MANY }, () => dispatch()))).flat()
     const two = [0, 1].map(() => fixture.tenantry.start(['tenant:webhooks:retry', '--json']))
@@ -92,7 +92,7 @@ describe('tenant:webhooks:retry', () => {
     })
   })
 
-  test('interrupted, it gives back what it has not sent', async () => {
+  test('releases unsent deliveries when it is interrupted', async () => {
     fixture.receiver.respondWith(() => undefined)
     const { webhookId } = await subscribe()
     for (let n = 0; n < 20; n++) await dispatch()
@@ -103,7 +103,7 @@ describe('tenant:webhooks:retry', () => {
     expect(states.filter((state) => state === 'pending').length).toBeGreaterThanOrEqual(4)
   })
 
-  test('what is broken off when it stops does not count as sent', async () => {
+  test('does not count aborted requests as sent', async () => {
     await subscribe()
     fixture.receiver.respondWith(() => (fixture.receiver.received.length === 1 ? {} : undefined))
     await dispatch()

@@ -20,7 +20,7 @@ describe('with a receiver', () => {
       return { child, secret }
     }
 
-    test('sends what is dispatched to this machine, signed with the secret that it tells, until Ctrl-C', async () => {
+    test('forwards dispatched events, signed with the printed secret, until Ctrl-C', async () => {
       const worker = await working()
       const { child, secret } = await listening()
       expect(secret).toMatch(/^whsec_/)
@@ -45,7 +45,7 @@ describe('with a receiver', () => {
       expect(ids()).toEqual([deliveryId])
     })
 
-    test('of the events that were named, signed with the secret that was given', async () => {
+    test('forwards only the named events, signed with the given secret', async () => {
       const given = 'a-secret-of-a-developer'
       const { child, secret } = await listening(['--events', 'order.*,invoice.paid', '--secret', given])
       expect(secret).toBe(given)
@@ -59,7 +59,7 @@ describe('with a receiver', () => {
       expect((await child.interrupt()).code).toBe(130)
     })
 
-    test('leaves at once, whatever is on its way to a receiver that does not answer', async () => {
+    test('exits immediately while a receiver does not respond', async () => {
       fixture.receiver.respondWith(() => undefined)
       const { child } = await listening([], true)
       await dispatch()
@@ -70,7 +70,7 @@ describe('with a receiver', () => {
       expect(await dispatch()).toEqual([])
     })
 
-    test('of a deleted tenant there is nothing to listen to', async () => {
+    test('is rejected for a deleted tenant', async () => {
       await fixture.tenancy.tenants.delete(fixture.id)
       const { code } = await fixture.tenantry.run(
         'tenant:webhooks:listen',
@@ -83,7 +83,7 @@ describe('with a receiver', () => {
   })
 
   describe('tenant:webhooks:tail', () => {
-    test('shows what other processes attempt, each once, until Ctrl-C', async () => {
+    test('shows attempts of other processes once, until Ctrl-C', async () => {
       await working()
       await subscribe()
       fixture.receiver.respondWith(({ body }) => ({ status: JSON.parse(body).n === 7 ? 404 : 200 }))
@@ -105,7 +105,7 @@ describe('with a receiver', () => {
       ])
     })
 
-    test('with --once shows what there was in the last hour, or since, and ends', async () => {
+    test('shows attempts of the last hour, or since the given time, and exits with --once', async () => {
       await subscribe()
       fixture.receiver.respondWith(() => ({ status: 500 }))
       const [deliveryId = ''] = await dispatch()
@@ -133,7 +133,7 @@ describe('with a receiver', () => {
       return JSON.parse(stdout).sent
     }
 
-    test('sends what is due, and nothing that is not', async () => {
+    test('sends due deliveries only', async () => {
       const { webhookId } = await subscribe()
       fixture.receiver.respondWith(() => ({ status: 503, headers: { 'retry-after': '20' } }))
       await dispatch()
@@ -150,7 +150,7 @@ describe('with a receiver', () => {
   })
 })
 
-describe('refuses', () => {
+describe('invalid arguments', () => {
   beforeAll(async () => {
     fixture.id = await activeTenant(fixture.tenancy)
   })
@@ -168,7 +168,7 @@ describe('refuses', () => {
     [['tail', 'acme', '--since', '1.5'], 2],
     [['tail', 'acme', '--since', '100001'], 2],
     [['tail', 'acme', '--since', '3w'], 2],
-  ])('tenant:webhooks:%j ends with %i', async ([name = '', ...rest], code) => {
+  ])('tenant:webhooks:%j exits with %i', async ([name = '', ...rest], code) => {
     const line = rest.map((word) => (word === 'acme' ? fixture.id : word))
     expect((await fixture.tenantry.run(`tenant:webhooks:${name}`, ...line)).code).toBe(code)
   })

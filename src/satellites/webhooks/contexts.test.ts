@@ -1,4 +1,4 @@
-/** What a listener is told of a delivery is of the tenant that it was sent for, whoever else had something sent at the same time. */
+/** The context of listeners: the tenant of the failed delivery, also with concurrent deliveries of other tenants. */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
 import { type Context, currentContext, enterContext, SYSTEM } from '../../kernel/base/context.ts'
@@ -57,7 +57,7 @@ function listening(when: 'within' | 'after'): readonly Seen[] {
   return seen
 }
 
-/** A request that somebody makes in the name of a tenant's user. */
+/** A request of a user of a tenant. */
 function inRequestOf<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
   const actor = { type: 'impersonator', id: 'bob', name: `Bob as Ann of ${tenantId}` } as const
   const context: Context = { requestId: `request of ${tenantId}`, actor, ip: '198.51.100.7' }
@@ -78,7 +78,7 @@ const ways: Record<string, (tenantId: string) => Promise<unknown>> = {
 
 for (const when of ['within', 'after'] as const) {
   for (const [how, send] of Object.entries(ways)) {
-    test(`a listener ${when} what failed has the tenant of its event and no other, dispatched ${how}`, async () => {
+    test(`a listener ${when} the failure has the tenant of its event as context, dispatched ${how}`, async () => {
       const seen = listening(when)
       await Promise.all(tenantIds.map(send))
       await eventually(() => expect(seen).toHaveLength(tenantIds.length))

@@ -1,4 +1,4 @@
-/** The cases of this satellite for coverage.test.ts: twice the same resource, of a tenant and of the host. */
+/** Cases of this satellite for coverage.test.ts: the resource of a tenant, and the same resource of the host. */
 
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
@@ -12,14 +12,14 @@ const absent = { tenant: 'none' } as const
 const ofUnknown: Case = { params: { webhookId: UNKNOWN } }
 const noDelivery: Case = { params: { deliveryId: UNKNOWN } }
 const body = { url: '{receiver}', events: ['order.*'], description: 'Bookkeeping' } as const
-/** Not even where development allows private networks. */
+/** Rejected even if private networks are allowed. */
 const FORBIDDEN_URL = 'http://169.254.169.254/latest/meta-data/'
 
 const subscribed = (path: string, url = '{receiver}', events = '"order.*"') =>
   `POST ${path} {"url":"${url}","events":[${events}]}`
 const tested = (path: string) => `POST ${path}/{webhookId}/test {"event":"order.paid"}`
 
-/** @param inTenant whether it is a tenant's, which may be absent or deleted */
+/** @param inTenant true for the resource of a tenant, which may be absent or deleted */
 function rowsOf(names: string, path: string, inTenant: boolean): Record<string, Row> {
   const base: Case = inTenant ? {} : absent
   const given = [subscribed(path)]
@@ -146,12 +146,12 @@ export const part: Part = {
       await eventually(async () => expect(await webhooks.get(id, webhookId)).toMatchObject({ disabledReason: 'gone' }))
     },
   },
-  /** The host hears of everything that happens from now on. */
+  /** Subscribes the host to all events. */
   prepare: ({ prepare }) => prepare({ tenant: 'none', given: [subscribed('/webhooks', '{receiver}', '"*"')] }),
   ending: everyEventWasDispatched,
 }
 
-/** Each covered event of the catalogue was dispatched, with a body that its schema describes. */
+/** Checks that each covered event of the catalogue was dispatched, with a body that matches its schema. */
 async function everyEventWasDispatched({ api }: Runner, isCovered: (event: string) => boolean): Promise<void> {
   const all: readonly any[] = (await api.call('GET', '/webhook-events')).json.data
   const data = all.filter(({ type }) => isCovered(type))

@@ -10,7 +10,7 @@ const DELIVERIES = 5_000
 const TENANTS = 4
 const KILLS = 3
 const CLAIM = 64
-/** The time-out is short, so that a lease lapses soon; the receiver answers at once. */
+/** The timeout is short, so that leases expire soon. The receiver responds immediately. */
 const OPTIONS: WebhooksOptions = { timeoutMs: 1_500, concurrency: 32, claim: CLAIM, perTenant: 32, bridge: false }
 const SETTLED_WITHIN_MS = 120_000
 
@@ -29,7 +29,7 @@ const counts = async () => {
   )
   return Object.fromEntries(rows.map(({ state, count }) => [state, count]))
 }
-/** How often each has arrived, by its id. */
+/** Number of requests by delivery id. */
 const arrivals = (path: string) => {
   const times = new Map<string, number>()
   for (const { headers } of receiver.received.filter((received) => received.path.startsWith(path))) {
@@ -52,8 +52,8 @@ afterAll(async () => {
   await opened.end()
 })
 
-describe('a worker that is killed in the middle of its work', () => {
-  test('of 5,000 deliveries and three kills none is lost or stuck, and only what was claimed by the killed comes twice', async () => {
+describe('a killed worker', () => {
+  test('loses none of 5,000 deliveries in three kills, and only its claimed deliveries are sent twice', async () => {
     for (let n = 0; n < TENANTS; n++) {
       await tenancy.tenants.create({ id: `acme-${n}`, name: 'Acme' })
       await tenancy.webhooks.create(`acme-${n}`, { url: `${receiver.url}/waiting/${n}`, events: ['order.*'] })
@@ -105,7 +105,7 @@ describe('a worker that is killed in the middle of its work', () => {
     expect(rows[0]).toEqual({ attempts: DELIVERIES, later: 0, fewest: 1, most: 1 })
   }, 240_000)
 
-  test('what it had dispatched and began to send at once arrives all the same, by another', async () => {
+  test('has its own dispatched and claimed deliveries sent by another worker', async () => {
     await tenancy.tenants.create({ id: 'globex', name: 'Globex' })
     await tenancy.webhooks.create('globex', { url: `${receiver.url}/direct`, events: ['order.*'] })
     const acknowledged: string[] = []

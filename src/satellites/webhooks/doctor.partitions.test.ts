@@ -15,7 +15,7 @@ const checks = async () =>
 const fix = () => open.tenancy.doctor.fix({ approve: async () => true })
 const codes = async () => (await checks()).map(({ code, fixable }) => ({ code, fixable }))
 
-test('partitions that are missing, and rows in the default partition', async () => {
+test('the doctor creates missing partitions and moves rows of the default partition', async () => {
   open.clock.set(new Date(open.first + 29 * DAY_MS - 1))
   expect(await codes()).toEqual([])
   open.clock.advance(1)
@@ -32,12 +32,12 @@ test('partitions that are missing, and rows in the default partition', async () 
   const { checks, fixes } = await fix()
   expect(checks).toEqual([])
   expect(fixes).toMatchObject([
-    { isDone: true, outcome: '3 partitions were made, 0 dropped' },
-    { isDone: true, outcome: '0 partitions were made, 0 dropped' },
+    { isDone: true, outcome: 'Created 3 partitions, dropped 0.' },
+    { isDone: true, outcome: 'Created 0 partitions, dropped 0.' },
   ])
 })
 
-test('partitions past their retention', async () => {
+test('the doctor drops partitions past their retention', async () => {
   const trims = await open.another()
   open.clock.set(new Date(open.first + 39 * DAY_MS))
   await trims.webhooks.partitions.keep()

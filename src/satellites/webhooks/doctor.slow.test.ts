@@ -1,4 +1,4 @@
-/** What the doctor cannot fix while another session has a lock. */
+/** Fixes of the doctor while another session has a lock. */
 import { expect, inject, onTestFinished, test } from 'vitest'
 import { fakeClock } from '../../testing/base/clock.ts'
 import { firstDayOf } from './queue/partitions.fixture.ts'
@@ -23,6 +23,6 @@ test('the doctor reports partitions as not fixed while another session locks the
   isFinished.resolve()
   await reading
   expect(checks).toMatchObject([{ code: 'webhooks.partition-missing' }])
-  expect(fixes).toMatchObject([{ isDone: false, outcome: expect.stringMatching('somebody holds a lock') }])
+  expect(fixes).toMatchObject([{ isDone: false, outcome: expect.stringMatching('locked by another session') }])
   expect(await fix()).toMatchObject({ checks: [], fixes: [{ isDone: true }] })
 })

@@ -1,4 +1,4 @@
-/** What the doctor says of webhooks, on a real tenancy in which exactly that is wrong. */
+/** Findings of the doctor about webhooks, each on a tenancy with that problem. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
 import { fakeClock } from '../../testing/base/clock.ts'
@@ -12,15 +12,15 @@ const DAY_MS = 1_440 * MINUTE_MS
 const OVERDUE_MS = 5 * MINUTE_MS + 1_000
 const OTHER_APP_KEY = Buffer.alloc(32, 8).toString('base64')
 
-/** Midnight of the present day. */
+/** Midnight of the current day. */
 const first = Math.floor(Date.now() / DAY_MS) * DAY_MS
 const clock = fakeClock(new Date(first + DAY_MS / 2))
 let opened: TestTenancy<WebhooksSatellites>
-/** Sends when it is asked to; two at once to one subscription. */
+/** Sends on request, with two deliveries in flight to one subscription. */
 let tenancy: WebhooksTenancy
 let receiver: Receiver
 let id: string
-/** Sends that a test has not awaited. They end when the receiver is closed. */
+/** Passes that a test has not awaited. They end when the receiver is closed. */
 const sends: Promise<unknown>[] = []
 
 const open = async () => {
@@ -61,7 +61,7 @@ const subscribe = async (owner: string | null = id) =>
 
 const dispatch = () => tenancy.webhooks.dispatch(id, 'order.paid', {})
 
-test('nothing is found where nothing is wrong', async () => {
+test('reports nothing without problems', async () => {
   expect(await checks()).toEqual([])
   await subscribe()
   await subscribe(null)
@@ -75,8 +75,8 @@ test('nothing is found where nothing is wrong', async () => {
   await listener.close()
 })
 
-describe('deliveries', () => {
-  test('that nobody sends', async () => {
+describe('overdue deliveries', () => {
+  test('are an error if no worker sends', async () => {
     await subscribe()
     await subscribe(null)
     await dispatch()
@@ -86,7 +86,9 @@ describe('deliveries', () => {
       {
         severity: 'error',
         code: 'webhooks.nobody-sends',
-        message: expect.stringMatching(new RegExp(`^2 deliveries are due since ${since}, and nobody sends any$`)),
+        message: expect.stringMatching(
+          new RegExp(`^No worker sends webhooks: 2 deliveries are overdue since ${since}\\.$`),
+        ),
         remedy: expect.stringContaining('tenantry tenant:webhooks:retry'),
       },
     ])
@@ -94,7 +96,7 @@ describe('deliveries', () => {
     expect(await checks()).toEqual([])
   })
 
-  test('that somebody was sending who is gone', async () => {
+  test('are an error if their worker has crashed', async () => {
     receiver.respondWith(() => undefined)
     await subscribe()
     await dispatch()
@@ -105,11 +107,11 @@ describe('deliveries', () => {
     expect(await checks()).toEqual([])
     clock.advance(OVERDUE_MS)
     expect(await checks()).toMatchObject([
-      { code: 'webhooks.nobody-sends', message: expect.stringMatching(/^1 delivery is due since/) },
+      { code: 'webhooks.nobody-sends', message: expect.stringMatching(/: 1 delivery is overdue since/) },
     ])
   })
 
-  test('that wait for a receiver which cannot keep up, or for one that is down', async () => {
+  test('are a warning if a receiver is slow or unavailable', async () => {
     const other = await opened.open({ role: 'api' })
     const webhookId = await subscribe()
     for (let n = 0; n < 5; n++) await dispatch()
@@ -121,16 +123,14 @@ describe('deliveries', () => {
       {
         severity: 'warn',
         code: 'webhooks.behind',
-        message: expect.stringContaining(
-          `3 deliveries are due to the subscription ${webhookId} of "${id}" (${receiver.url}) since`,
-        ),
+        message: expect.stringContaining(` to subscription ${webhookId} of tenant "${id}" (${receiver.url}).`),
         tenantId: id,
       },
     ])
     expect(JSON.stringify(await checks())).not.toContain('a-secret-path')
   })
 
-  test('are looked for among those that are not settled alone', async () => {
+  test('are found without reading settled deliveries', async () => {
     const { database } = tenancy.kernel
     await database.sql(
       `insert into multitenancy.webhook_deliveries
@@ -153,18 +153,18 @@ describe('deliveries', () => {
 })
 
 describe('subscriptions', () => {
-  test('that were switched off by themselves', async () => {
+  test('are a warning if they were disabled automatically', async () => {
     receiver.respondWith(() => ({ status: 410 }))
     const [own, hosts] = [await subscribe(), await subscribe(null)]
     await dispatch()
     await tenancy.webhooks.retry()
     const message = (webhookId: string, of: string) =>
-      `the subscription ${webhookId} of ${of} (${receiver.url}) is disabled: it answered 410`
-    const found = { severity: 'warn', code: 'webhooks.disabled', remedy: expect.stringContaining('enable it') }
+      `Disabled: subscription ${webhookId} of ${of} (${receiver.url}). Its receiver responded with 410.`
+    const found = { severity: 'warn', code: 'webhooks.disabled', remedy: expect.stringContaining('Enable it') }
     await eventually(async () => {
       expect(await checks()).toEqual([
         expect.objectContaining({ ...found, message: message(hosts, 'the host') }),
-        expect.objectContaining({ ...found, message: message(own, `"${id}"`), tenantId: id }),
+        expect.objectContaining({ ...found, message: message(own, `tenant "${id}"`), tenantId: id }),
       ])
     })
     expect((await checks())[0]).not.toHaveProperty('tenantId')
@@ -176,7 +176,7 @@ describe('subscriptions', () => {
     expect(await checks()).toEqual([])
   })
 
-  test('that have known nothing but failures for a day, unless their tenant is deleted', async () => {
+  test('are a warning after a day of failures only, unless their tenant is deleted', async () => {
     receiver.respondWith(() => ({ status: 500 }))
     const webhookId = await subscribe()
     await dispatch()
@@ -188,9 +188,7 @@ describe('subscriptions', () => {
     expect(await failing()).toMatchObject([
       {
         severity: 'warn',
-        message: expect.stringMatching(
-          `^the subscription ${webhookId} of "${id}" .* has known nothing but failures since 2`,
-        ),
+        message: expect.stringMatching(`^Only failures since 2.*: subscription ${webhookId} of tenant "${id}" `),
         tenantId: id,
       },
     ])
@@ -209,7 +207,7 @@ describe('secrets of subscriptions', () => {
       {
         severity: 'info',
         code: 'webhooks.old-key',
-        message: 'the secret of 1 subscription is sealed under a former application key',
+        message: 'The secret of 1 subscription is encrypted with a former application key.',
       },
     ])
     const lost = await opened.open({ appKey: OTHER_APP_KEY })

@@ -1,22 +1,26 @@
-/** What the doctor says of webhooks. Nothing of a receiver's answers is told, and of a URL only its origin: its path may be a secret. */
+/** Diagnoses of webhooks. Findings contain no responses, and only the origin of a URL: its path may be a secret. */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Diagnosis, Examination, Finding } from '../../kernel/doctor/doctor.ts'
 import type { Webhooks } from './webhooks.ts'
 
-/** Somebody may hold a lock at first. */
-const TRIES = 3
+/** Attempts to lock the tables. */
+const MAX_ATTEMPTS = 3
 
 export const diagnoses: readonly Diagnosis<Webhooks>[] = [
-  { name: 'webhooks', summary: 'Deliveries that nobody sends, or that cannot keep up', examine: examineDeliveries },
+  {
+    name: 'webhooks',
+    summary: 'Overdue deliveries: no worker sends, or a receiver is too slow',
+    examine: examineDeliveries,
+  },
   {
     name: 'webhooks.subscriptions',
-    summary: 'Subscriptions that are disabled or fail, and their secrets',
+    summary: 'Disabled and failing subscriptions, and the encryption of their secrets',
     examine: examineSubscriptions,
   },
   {
     name: 'webhooks.partitions',
-    summary: 'Whether there is a place for deliveries to come, and whether old ones go',
+    summary: 'Missing partitions for future deliveries, and partitions past their retention',
     examine: examinePartitions,
     fix: keepPartitions,
   },
@@ -31,10 +35,10 @@ async function* examineDeliveries({ inspection }: Webhooks): AsyncIterable<Findi
     yield {
       severity: 'error',
       code: 'webhooks.nobody-sends',
-      message: `${deliveries(count)} due since ${oldest.since.toISOString()}, and nobody sends any`,
+      message: `No worker sends webhooks: ${deliveries(count)} overdue since ${oldest.since.toISOString()}.`,
       remedy:
-        'See whether a process with the role all or worker runs, and what its log says. ' +
-        'Until then: tenantry tenant:webhooks:retry',
+        'Check that a process with the role all or worker runs, and read its log. ' +
+        'To send now: tenantry tenant:webhooks:retry',
     }
     return
   }
@@ -42,10 +46,10 @@ async function* examineDeliveries({ inspection }: Webhooks): AsyncIterable<Findi
     yield {
       severity: 'warn',
       code: 'webhooks.behind',
-      message: `${deliveries(count)} due to ${of(tenantId, webhookId, url)} since ${since.toISOString()}`,
+      message: `${deliveries(count)} overdue since ${since.toISOString()} to ${subscription(tenantId, webhookId, url)}.`,
       remedy:
-        'Its receiver answers slowly or fails, or it gets more than perSubscription, perTenant and concurrency of `webhooks` let through' +
-        `${tenantId === null ? '' : `; tenantry tenant:webhooks:tail ${tenantId} shows how long it takes`}.`,
+        'The receiver is slow or fails, or it gets more events than perSubscription, perTenant and concurrency of `webhooks` allow' +
+        `${tenantId === null ? '' : `. Show the duration of attempts: tenantry tenant:webhooks:tail ${tenantId}`}.`,
       ...whose(tenantId),
     }
   }
@@ -57,17 +61,17 @@ async function* examineSubscriptions({ inspection }: Webhooks): AsyncIterable<Fi
       ? {
           severity: 'warn',
           code: 'webhooks.disabled',
-          message: `${of(tenantId, webhookId, url)} is disabled: ${
-            disabledReason === 'gone' ? 'it answered 410' : 'it knew nothing but failures for 5 days'
+          message: `Disabled: ${subscription(tenantId, webhookId, url)}. ${
+            disabledReason === 'gone' ? 'Its receiver responded with 410.' : 'It had only failures for 5 days.'
           }`,
-          remedy: 'Once its receiver is there, enable it, and replay what has failed; or delete it.',
+          remedy: 'Enable it when its receiver works, and replay failed deliveries; or delete it.',
           ...whose(tenantId),
         }
       : {
           severity: 'warn',
           code: 'webhooks.failing',
-          message: `${of(tenantId, webhookId, url)} has known nothing but failures since ${failingSince?.toISOString()}`,
-          remedy: 'Its deliveries say what it answers. Tell its owner: after 5 days it is disabled.',
+          message: `Only failures since ${failingSince?.toISOString()}: ${subscription(tenantId, webhookId, url)}.`,
+          remedy: 'Read the responses in its deliveries, and inform its owner: after 5 days it is disabled.',
           ...whose(tenantId),
         }
   }
@@ -77,28 +81,28 @@ async function* examineSubscriptions({ inspection }: Webhooks): AsyncIterable<Fi
       ? {
           severity: 'info',
           code: 'webhooks.old-key',
-          message: `${secrets(count)} sealed under a former application key`,
+          message: `${secrets(count)} encrypted with a former application key.`,
           remedy:
-            'tenantry tenant:secrets:reencrypt seals them anew; until then keep that key among TENANTRY_OLD_APP_KEYS.',
+            'Run tenantry tenant:secrets:reencrypt. Keep the key in TENANTRY_OLD_APP_KEYS until it has succeeded.',
         }
       : {
           severity: 'error',
           code: 'webhooks.lost-key',
-          message: `${secrets(count)} sealed under an application key that is not configured here: nothing is sent to those`,
-          remedy: 'Add the key to TENANTRY_OLD_APP_KEYS; if it is lost, rotate those secrets and tell the receivers.',
+          message: `${secrets(count)} encrypted with an application key that is not configured. Their deliveries are not sent.`,
+          remedy: 'Add the key to TENANTRY_OLD_APP_KEYS. If it is lost, rotate the secrets and inform the receivers.',
         }
   }
 }
 
 async function* examinePartitions({ inspection }: Webhooks): AsyncIterable<Finding> {
-  const { isMissing, hasUnpartitioned, kept } = await inspection.places()
+  const { isMissing, hasUnpartitioned, expired } = await inspection.partitions()
   if (isMissing) {
     yield {
       severity: 'warn',
       code: 'webhooks.partition-missing',
       message:
-        'there is no partition for deliveries of tomorrow: they would stand among those that are dropped row by row',
-      remedy: 'See whether a process with the role all or worker runs; tenantry doctor --fix makes it.',
+        'No partition exists for deliveries of tomorrow. They would be stored in the default partition and deleted row by row.',
+      remedy: 'Check that a process with the role all or worker runs. Create the partition: tenantry doctor --fix',
       fixable: true,
     }
   }
@@ -106,33 +110,33 @@ async function* examinePartitions({ inspection }: Webhooks): AsyncIterable<Findi
     yield {
       severity: 'warn',
       code: 'webhooks.unpartitioned',
-      message: 'deliveries stand in no partition of their time: when they came there was none',
-      remedy: 'Move them with tenantry doctor --fix. Webhooks wait while they are moved; 100,000 take a few seconds.',
+      message: 'Deliveries are in the default partition: no partition existed for their time.',
+      remedy: 'Move them: tenantry doctor --fix. Webhooks wait during the move, a few seconds for 100,000 deliveries.',
       fixable: true,
     }
   }
-  if (kept.length > 0) {
+  if (expired.length > 0) {
     yield {
       severity: 'warn',
       code: 'webhooks.not-trimmed',
-      message: `deliveries from before ${kept.at(-1)?.to.toISOString()} are kept, though their time is over`,
-      remedy: 'See what holds a lock on multitenancy.webhook_deliveries for hours; tenantry doctor --fix drops them.',
+      message: `Deliveries before ${expired.at(-1)?.to.toISOString()} are past their retention and were not dropped.`,
+      remedy: 'Find the session that locks multitenancy.webhook_deliveries. Then drop them: tenantry doctor --fix',
       fixable: true,
     }
   }
 }
 
 async function keepPartitions({ partitions }: Webhooks, _: Finding, { signal }: Examination): Promise<string> {
-  const { made, dropped, isComplete } = await partitions.keep({ maxAttempts: TRIES, signal })
-  if (!isComplete) throw DependencyUnavailable('somebody holds a lock on the tables; try again later')
-  return `${made} partitions were made, ${dropped} dropped`
+  const { made, dropped, isComplete } = await partitions.keep({ maxAttempts: MAX_ATTEMPTS, signal })
+  if (!isComplete) throw DependencyUnavailable('The webhook tables are locked by another session. Try again later.')
+  return `Created ${made} partitions, dropped ${dropped}.`
 }
 
 const deliveries = (count: number): string => (count === 1 ? '1 delivery is' : `${count} deliveries are`)
 const secrets = (count: number): string =>
-  count === 1 ? 'the secret of 1 subscription is' : `the secrets of ${count} subscriptions are`
+  count === 1 ? 'The secret of 1 subscription is' : `The secrets of ${count} subscriptions are`
 
-const of = (tenantId: string | null, webhookId: string, url: string): string =>
-  `the subscription ${webhookId} of ${tenantId === null ? 'the host' : `"${tenantId}"`} (${new URL(url).origin})`
+const subscription = (tenantId: string | null, webhookId: string, url: string): string =>
+  `subscription ${webhookId} of ${tenantId === null ? 'the host' : `tenant "${tenantId}"`} (${new URL(url).origin})`
 
 const whose = (tenantId: string | null) => (tenantId === null ? {} : { tenantId })

@@ -18,11 +18,19 @@ export type { WebhooksOptions } from './model/options.ts'
 export type { Subscription, SubscriptionWithSecret } from './model/subscription.ts'
 export type { Webhooks } from './webhooks.ts'
 
+/**
+ * Satellite that sends signed webhooks to subscriptions of tenants and of the host.
+ *
+ * @throws `E_INVALID_REQUEST` for invalid options
+ * @example
+ *   const tenancy = await createTenancy({ ..., satellites: [webhooks({ maxAttempts: 8, retentionDays: 90 })] })
+ *   await tenancy.webhooks.dispatch('acme', 'order.paid', { orderId: '1001' })
+ */
 export const webhooks = (options: WebhooksOptions = {}) => {
   const settings = withDefaults(parsed(Options, options, 'webhooks'))
   return defineSatellite({
     name: 'webhooks',
-    summary: 'Events of tenants, sent to whoever subscribed: signed, retried, each attempt kept, replayed on demand',
+    summary: 'Sends events of tenants to subscribed URLs: signed, retried, with a log of attempts and replay',
     tables,
     tenantTables: ['webhook_counters'],
     events: [WebhookSubscriptionDisabled, WebhookDeliveryFailed],

@@ -2,19 +2,19 @@ import { z } from 'zod'
 import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
 import type { Webhooks } from './webhooks.ts'
 
-/** How often the hourly job may find a table locked before it leaves the rest to the next. */
-const TRIES = 10
+/** Attempts of the hourly job to lock the tables. The next run continues. */
+const MAX_ATTEMPTS = 10
 
 export const DeliverWebhooks = jobType({
   name: 'DeliverWebhooks',
-  summary: 'Looks for deliveries that are due, in case that nobody was told of them',
+  summary: 'Sends due deliveries for which no worker was notified',
   data: z.object({}),
   workers: 1,
 })
 
 export const TrimWebhooks = jobType({
   name: 'TrimWebhooks',
-  summary: 'Drops deliveries past their retention, and makes room for those to come',
+  summary: 'Drops partitions of deliveries past their retention, and creates future ones',
   data: z.object({}),
   workers: 1,
 })
@@ -23,7 +23,7 @@ export const jobs: readonly Job<Webhooks>[] = [
   handles(DeliverWebhooks, async (webhooks) => webhooks.wake()),
   handles(
     TrimWebhooks,
-    async ({ partitions }, _, { signal }) => void (await partitions.keep({ maxAttempts: TRIES, signal })),
+    async ({ partitions }, _, { signal }) => void (await partitions.keep({ maxAttempts: MAX_ATTEMPTS, signal })),
   ),
 ]
 

@@ -1,4 +1,4 @@
-/** Somebody who listens: how long, and what it means for others. */
+/** Listeners: their lease, and their isolation from workers and other subscriptions. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
@@ -14,9 +14,9 @@ const MINUTE_MS = 60 * SECOND_MS
 
 let clock: FakeClock
 let opened: TestTenancy<WebhooksSatellites>
-/** Whoever listens. */
+/** The process of the listener. */
 let developer: WebhooksTenancy
-/** Another process, which sends when it is asked to. */
+/** Another process, which sends on request. */
 let service: WebhooksTenancy
 let receiver: Receiver
 let id: string
@@ -60,8 +60,8 @@ const subscriptions = async () => {
   return rows
 }
 
-describe('while somebody listens', () => {
-  test('nobody else sends for it, and nobody else sees it', async () => {
+describe('the subscription of a listener', () => {
+  test('is not listed, and other workers do not send for it', async () => {
     const changes = changesOf(developer)
     const listener = await listen()
     const [deliveryId = ''] = await dispatch()
@@ -76,7 +76,7 @@ describe('while somebody listens', () => {
     expect(changes.map(({ action }) => action)).toEqual(['webhooks.listen'])
   })
 
-  test('it stays for as long as that is said, and a minute', async () => {
+  test('exists for a minute after the last renewal', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     await listen()
     for (let n = 0; n < 10; n++) {
@@ -98,7 +98,7 @@ describe('while somebody listens', () => {
     return rows[0].listening_until
   }
 
-  test('what its receiver answers is tried again, and switches nothing off', async () => {
+  test('retries failures and is not disabled by them', async () => {
     const published: unknown[] = []
     for (const type of [WebhookSubscriptionDisabled, WebhookDeliveryFailed]) {
       onTestFinished(developer.on(type as typeof WebhookDeliveryFailed, (event) => void published.push(event)))
@@ -123,8 +123,8 @@ describe('while somebody listens', () => {
   })
 })
 
-describe('whoever leaves', () => {
-  test('leaves nothing behind, and does not wait for a receiver that does not answer', async () => {
+describe('closing a listener', () => {
+  test('deletes the subscription without waiting for a receiver that does not respond', async () => {
     receiver.respondWith(() => undefined)
     const listener = await listen()
     const [deliveryId = ''] = await dispatch()
@@ -142,7 +142,7 @@ describe('whoever leaves', () => {
     expect(rows).toEqual([{ state: 'failed', attempt_count: 1 }])
   })
 
-  test('can do so also when the tenant has been deleted meanwhile', async () => {
+  test('succeeds if the tenant was deleted', async () => {
     const listener = await listen(['tenant.*'])
     await service.tenants.delete(id)
     await eventually(() => expect(settlements.map(({ delivery }) => delivery.event)).toEqual(['tenant.deleted']))
@@ -151,7 +151,7 @@ describe('whoever leaves', () => {
     expect(await subscriptions()).toMatchObject([{ isThere: false }])
   })
 
-  test('is told when there is nothing to listen to any more', async () => {
+  test('rejects until() when the subscription was deleted', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     const listener = await listen()
     const until = listener.until(new AbortController().signal)
@@ -161,7 +161,7 @@ describe('whoever leaves', () => {
   })
 })
 
-test('whoever was cut off is gone after a minute, and what was dispatched until then ends as failed', async () => {
+test('a crashed listener ends after a minute, and its deliveries fail', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   receiver.respondWith(() => undefined)
   const listener = await listen()

@@ -1,9 +1,7 @@
 /**
- * A developer who listens: a tenant's events go to an address of their own machine for as long as they are there. It is a
- * subscription like any other, but only this process sends for it, what its receiver answers switches nothing off, and it ends with
- * the process: at once where that leaves by itself, a minute later when it is killed.
+ * Forwards the events of a tenant to a URL of the developer's machine, through a temporary subscription. Only this process sends for
+ * it, and failures do not disable it. It ends at `close`, or a minute after the process has crashed.
  */
-
 import { parsed } from '../../kernel/base/validate.ts'
 import { Egress } from '../../kernel/egress/egress.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -27,26 +25,26 @@ export interface ListenerDependencies {
 
 export interface ListenOptions {
   readonly tenantId: string
-  /** Of the developer's own machine or network: http and private addresses are fine. */
+  /** Receives the events. http and private addresses are allowed. */
   readonly url: string
-  /** Default: all. */
+  /** Names or patterns; default `*`. */
   readonly events?: readonly string[]
-  /** Absent: a new one. */
+  /** Default: a generated secret. */
   readonly secret?: string | undefined
-  /** Is told of each attempt. */
+  /** Called after each attempt. */
   readonly onSettled: (settlement: Settlement) => void
 }
 
 export class Listener {
   readonly webhookId: string
   readonly secret: string
-  /** Where to, as it is called. */
+  /** Normalised URL. */
   readonly url: string
   readonly #dependencies: ListenerDependencies
   readonly #egress: Egress
   readonly #worker: DeliveryWorker
   readonly #renewal: NodeJS.Timeout
-  readonly #gone = Promise.withResolvers<void>()
+  readonly #deleted = Promise.withResolvers<void>()
 
   private constructor(
     dependencies: ListenerDependencies,
@@ -62,19 +60,19 @@ export class Listener {
     this.#renewal = setInterval(() => void this.#renew(), RENEW_MS)
   }
 
-  /** `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, or a 400. */
+  /** @throws `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST` */
   static async open(
     dependencies: ListenerDependencies,
     { tenantId, url, events = ['*'], secret, onSettled }: ListenOptions,
   ): Promise<Listener> {
     const patterns = parsed(EventPatterns, events, 'events')
     const own = secret === undefined ? newSecret() : parsed(Secret, secret, 'secret')
-    const egress = new Egress({ allowPrivateNetworks: true, allowHttp: true }) // to this machine: by no proxy
+    const egress = new Egress({ allowPrivateNetworks: true, allowHttp: true }) // no proxy for this machine
     let listener: Listener | undefined
     try {
       const { href, origin } = egress.check(url)
       const options = { events: patterns, secret: own, to: origin }
-      const made = await dependencies.subscriptions.beginListening(tenantId, options)
+      const made = await dependencies.subscriptions.startListening(tenantId, options)
       listener = new Listener(dependencies, made, { egress, url: href, onSettled })
       await listener.#worker.start()
       return listener
@@ -84,18 +82,18 @@ export class Listener {
     }
   }
 
-  /** Resolves when `signal` aborts; `E_WEBHOOK_NOT_FOUND` when there is nothing to listen to any more. */
+  /** Waits until `signal` aborts. @throws `E_WEBHOOK_NOT_FOUND` when the subscription was deleted */
   async until(signal: AbortSignal): Promise<void> {
     const aborted = new Promise<void>((resolve) => {
       if (signal.aborted) resolve()
       else signal.addEventListener('abort', () => resolve(), { once: true })
     })
-    await Promise.race([aborted, this.#gone.promise])
+    await Promise.race([aborted, this.#deleted.promise])
     if (!signal.aborted)
-      throw WebhookNotFound('Its subscription is gone: the tenant was purged, or somebody deleted it.')
+      throw WebhookNotFound('The subscription of the listener was deleted, or its tenant was purged. Listen again.')
   }
 
-  /** Nothing new is made for it, and what is on its way is given up: whoever leaves does not wait for a slow receiver. */
+  /** Deletes the subscription and aborts requests in progress, without waiting for slow receivers. */
   async close(): Promise<void> {
     clearInterval(this.#renewal)
     try {
@@ -107,9 +105,9 @@ export class Listener {
 
   async #renew(): Promise<void> {
     try {
-      if (!(await this.#dependencies.subscriptions.goOnListening(this.webhookId))) this.#gone.resolve()
+      if (!(await this.#dependencies.subscriptions.renewListening(this.webhookId))) this.#deleted.resolve()
     } catch (error) {
-      this.#dependencies.kernel.log.warn({ err: error }, 'it could not be said that somebody still listens')
+      this.#dependencies.kernel.log.warn({ err: error }, 'the lease of a webhook listener was not renewed; retrying')
     }
   }
 }

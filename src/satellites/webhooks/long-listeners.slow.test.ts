@@ -1,7 +1,4 @@
-/**
- * A listener within `WebhookDeliveryFailed` that takes long keeps neither its delivery nor those of others from being settled, and
- * one that never ends keeps no connection, and no process from stopping.
- */
+/** Slow listeners of `WebhookDeliveryFailed`: they delay no settlement, keep no connection, and do not prevent a stop. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
@@ -12,7 +9,7 @@ import { PermanentFailureHandler } from './queue/permanent-failure.ts'
 import type { Settlement } from './queue/queue.ts'
 import { anyTenant, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 
-/** Less than it waits for a lock, and than a lease, after which it would be sent once more. */
+/** Shorter than the lock timeout, and than a lease, after which the delivery would be sent again. */
 const SOON_MS = 4_500
 const LONG_MS = 30_000
 
@@ -53,21 +50,21 @@ const listeners: Record<string, () => Promise<void>> = {
 }
 
 for (const [what, listen] of Object.entries(listeners)) {
-  test(`a listener that ${what} is done without, and asked once more; what others have is settled as well`, async () => {
+  test(`deliveries are settled despite a listener that ${what}, which is called again afterwards`, async () => {
     const { events } = tenancy.kernel
     const first = await anyTenant(tenancy)
     const sent: { id: string; webhookId: string; deliveryId: string }[] = []
-    const asked: string[] = []
+    const calls: string[] = []
     const end = events.subscribe(WebhookDeliveryFailed, 'within', async ({ deliveryId }) => {
-      asked.push(deliveryId)
-      if (asked.length === 1) await listen()
+      calls.push(deliveryId)
+      if (calls.length === 1) await listen()
     })
     for (const id of [first, await anyTenant(tenancy)]) {
       const { webhookId } = await tenancy.webhooks.create(id, { url: `${receiver.url}/${id}`, events: ['order.paid'] })
-      const before = asked.length
+      const before = calls.length
       const [deliveryId = ''] = await tenancy.webhooks.dispatch(id, 'order.paid', {})
       sent.push({ id, webhookId, deliveryId })
-      if (id === first) await eventually(() => expect(asked).toHaveLength(before + 1))
+      if (id === first) await eventually(() => expect(calls).toHaveLength(before + 1))
     }
     await eventually(async () => {
       for (const { id, webhookId, deliveryId } of sent) {
@@ -76,7 +73,7 @@ for (const [what, listen] of Object.entries(listeners)) {
       }
     }, SOON_MS)
     await eventually(() => {
-      for (const { deliveryId } of sent) expect(asked.slice(1)).toContain(deliveryId)
+      for (const { deliveryId } of sent) expect(calls.slice(1)).toContain(deliveryId)
     })
     end()
     for (const { id } of sent) expect(receiver.received.filter(({ path }) => path === `/${id}`)).toHaveLength(1)
@@ -115,33 +112,33 @@ const failed: Settlement = {
 }
 
 describe('a listener that never ends', () => {
-  let asked: number
+  let calls: number
   let unsubscribe: () => void
-  const follow = async (ending: PermanentFailureHandler) => {
-    ending.followUp(failed, { isOurs: true, failingSince: null })
-    await eventually(() => expect(asked).toBe(1))
+  const follow = async (handler: PermanentFailureHandler) => {
+    handler.followUp(failed, { isOurs: true, failingSince: null })
+    await eventually(() => expect(calls).toBe(1))
     await eventually(async () => expect(await inTransactions()).toBe(1))
   }
   beforeEach(() => {
-    asked = 0
+    calls = 0
     unsubscribe = tenancy.kernel.events.subscribe(WebhookDeliveryFailed, 'within', () => {
-      asked += 1
+      calls += 1
       return never()
     })
   })
   afterEach(() => unsubscribe())
 
-  test('is given up after a while, with its transaction', async () => {
-    const ending = new PermanentFailureHandler(tenancy.kernel, 1_000)
-    await follow(ending)
+  test('is rolled back at the timeout', async () => {
+    const handler = new PermanentFailureHandler(tenancy.kernel, 1_000)
+    await follow(handler)
     await eventually(async () => expect(await inTransactions()).toBe(0))
-    await ending.stop()
+    await handler.stop()
   })
 
-  test('keeps nothing from stopping', async () => {
-    const ending = new PermanentFailureHandler(tenancy.kernel)
-    await follow(ending)
-    await ending.stop()
+  test('does not prevent a stop', async () => {
+    const handler = new PermanentFailureHandler(tenancy.kernel)
+    await follow(handler)
+    await handler.stop()
     expect(await inTransactions()).toBe(0)
   })
 })

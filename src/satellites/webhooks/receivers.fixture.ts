@@ -1,4 +1,4 @@
-/** A tenancy that sends only when a test asks for it, a receiver, and for each test a tenant and a path of its own. */
+/** A tenancy without workers, a receiver, and for each test a tenant and a path. */
 import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject } from 'vitest'
@@ -10,14 +10,14 @@ import { clockOfToday, openWebhooks, type WebhooksSatellites, type WebhooksTenan
 export const SECOND_MS = 1_000
 export const HOUR_MS = 3_600_000
 export const DAY_MS = 24 * HOUR_MS
-/** The clock stands, but what the statements take passes in the database. */
+/** The clock is stopped, but the database clock runs during statements. */
 export const SOON_MS = 5 * SECOND_MS
 
 /** For the tests of one file. */
 export function openReceiver() {
   const clock = clockOfToday()
   let opened: TestTenancy<WebhooksSatellites>
-  /** Dispatches, and sends nothing meanwhile. */
+  /** Dispatches without sending. */
   let idle: WebhooksTenancy
   const fixture = { id: '', path: '' } as {
     opened: typeof opened
@@ -41,7 +41,7 @@ export function openReceiver() {
     fixture.path = `/${randomUUID()}`
     fixture.receiver.respondWith(() => ({}))
   })
-  /** What a test leaves behind meets no other. */
+  /** Removes the deliveries of the test. */
   afterEach(() => sql('truncate multitenancy.webhook_deliveries, multitenancy.webhook_attempts'))
 
   const sql = async (text: string, values: unknown[] = []) =>
@@ -58,7 +58,7 @@ export function openReceiver() {
   return Object.assign(fixture, {
     clock,
     sql,
-    /** One run of `tenant:webhooks:retry`. */
+    /** Runs `tenant:webhooks:retry` once. */
     send: () => opened.tenancy.webhooks.retry(),
     subscribe,
     dispatch,
@@ -76,7 +76,7 @@ export function openReceiver() {
       await by.webhooks.retry()
       return read(webhookId, deliveryId)
     },
-    /** Requests that are held until a test lets them go. */
+    /** Requests whose response a test delays. */
     holding(status = 200) {
       const held: ServerResponse[] = []
       let isOpen = false

@@ -1,4 +1,4 @@
-/** Leases of deliveries that wait behind slow ones, and of those that are answered while the database is unavailable. */
+/** Leases of deliveries that wait behind slow ones, and settlements while the database is unavailable. */
 import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
@@ -31,7 +31,7 @@ const states = async () => {
   return Object.fromEntries(rows.map(({ state, count }) => [state, count]))
 }
 
-test('each delivery is sent only while its lease outlives the request; late ones are given back', async () => {
+test('each delivery is sent only while its lease outlives the request; late ones are released', async () => {
   const count = 26
   const options = {
     timeoutMs: 1_000,

@@ -1,4 +1,4 @@
-/** Receivers that respond as they like: what is kept of the response, and when the delivery is retried. */
+/** Unusual responses of receivers: the stored parts, and the retry of the delivery. */
 import type { ServerResponse } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -13,11 +13,11 @@ const fixture = openReceiver()
 const { clock, send, subscribe, dispatch, read, received, tried } = fixture
 
 const KIBIBYTE = 1_024
-/** Writes after which the other side has read some of them, a turn of the event loop each. */
+/** Number of writes after which the client has read some, one per event loop iteration. */
 const SEEN_AFTER = 20
 const DEADLINE_MS = 1_000
 
-/** Answers what HTTP does not allow, byte by byte as it is told, once the request has arrived. */
+/** Writes a response byte by byte after the request, including invalid HTTP. */
 async function rawReceiver(respond: (socket: Socket) => void) {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -43,7 +43,7 @@ async function rawReceiver(respond: (socket: Socket) => void) {
   }
 }
 
-/** Writes again and again, as fast as it is taken, until the other side has had enough. */
+/** Writes with back-pressure until the client closes the connection. */
 function pour(socket: Socket | ServerResponse, piece: Buffer): void {
   const more = () => {
     while (!socket.destroyed && socket.write(piece));
@@ -52,7 +52,7 @@ function pour(socket: Socket | ServerResponse, piece: Buffer): void {
   more()
 }
 
-/** Piece after piece, for ever. @param seen called when the other side has had the time to read some */
+/** Writes pieces without end. @param seen called when the client had time to read some */
 function drip(socket: Socket, pieces: string | readonly string[], seen: () => void): void {
   let sent = 0
   const timer = setInterval(() => {
@@ -62,8 +62,8 @@ function drip(socket: Socket, pieces: string | readonly string[], seen: () => vo
   socket.on('close', () => clearInterval(timer))
 }
 
-describe('an answer', () => {
-  test('that never ends is read to 16 KiB, and counts by its status', async () => {
+describe('a response', () => {
+  test('without end is read to 16 KiB, and its status decides', async () => {
     const closed: Promise<void>[] = []
     fixture.receiver.respondWith((_, response) => {
       closed.push(new Promise((resolve) => response.on('close', () => resolve())))
@@ -77,7 +77,7 @@ describe('an answer', () => {
     await Promise.all(closed) // the connection is ended, nothing more is read
   })
 
-  test('that says it has 10 GiB is not waited for', async () => {
+  test('with a content length of 10 GiB is not read to its end', async () => {
     fixture.receiver.respondWith((_, response) => {
       response.writeHead(500, { 'content-length': `${10 * KIBIBYTE ** 3}` })
       pour(response, Buffer.alloc(64 * KIBIBYTE, 'x'))
@@ -89,7 +89,7 @@ describe('an answer', () => {
     expect(attempts[0]?.responseBody).toBe('x'.repeat(16 * KIBIBYTE))
   })
 
-  describe('that never ends', () => {
+  describe('without end', () => {
     let hasty: WebhooksTenancy
     beforeAll(async () => {
       hasty = await fixture.opened.open({ satellites: [webhooks({ timeoutMs: DEADLINE_MS })] })
@@ -100,7 +100,7 @@ describe('an answer', () => {
     test.each<[string, (socket: Socket) => void]>([
       ['nothing', passDeadline],
       [
-        'headers that never end, byte by byte',
+        'endless headers, byte by byte',
         (socket) => {
           socket.write('HTTP/1.1 200 OK\r\n')
           drip(socket, 'x: y\r\n', passDeadline)
@@ -114,10 +114,10 @@ describe('an answer', () => {
         },
       ],
       [
-        'one hint after the other, and no answer',
+        'endless informational responses',
         (socket) => drip(socket, ['HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'], passDeadline),
       ],
-    ])('of %s ends with the deadline', async (what, respond) => {
+    ])('of %s ends at the timeout', async (what, respond) => {
       await tried(fixture.receiver.url + fixture.path, hasty) // the timers that undici keeps are those of the machine
       const raw = await rawReceiver(respond)
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
@@ -172,7 +172,7 @@ describe('an answer', () => {
     'nothing but a line end': Buffer.from('\r\n'),
   }
 
-  test('holds nothing that cannot be kept: each attempt is, of all that are settled at once', async () => {
+  test('with invalid text is stored, with all attempts of the same settlement', async () => {
     const names = Object.keys(RESPONSES)
     const raws = await Promise.all(
       names.map((name) => rawReceiver((socket) => void socket.end(RESPONSES[name] as Buffer))),
@@ -231,7 +231,7 @@ describe('an answer', () => {
     ['503, further than twice the schedule', 503, () => '86400', 20],
     ['503, sooner than the schedule', 503, () => '1', 8],
     ['500, where it is not heeded', 500, () => '15', 8],
-  ])('with Retry-After (%s) stretches the delay, within bounds', async (_, status, retryAfter, atLeastSeconds) => {
+  ])('with Retry-After (%s) extends the delay within limits', async (_, status, retryAfter, atLeastSeconds) => {
     fixture.receiver.respondWith(() => ({ status, headers: { 'retry-after': retryAfter() } }))
     const { nextRetryAt } = await tried(fixture.receiver.url + fixture.path)
     const delayMs = Date.parse(nextRetryAt ?? '') - clock.now().getTime()
@@ -240,8 +240,8 @@ describe('an answer', () => {
   })
 })
 
-describe('an address that is not allowed any more', () => {
-  test('is not called, and the attempt says so', async () => {
+describe('a URL that is no longer allowed', () => {
+  test('is not requested, and the attempt has the reason', async () => {
     const { webhookId } = await subscribe()
     const deliveryId = await dispatch()
     const strict = await fixture.opened.open({ egress: { allowHttp: true } })

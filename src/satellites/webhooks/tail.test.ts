@@ -1,4 +1,4 @@
-/** Attempts as they are made: each of them once, whenever it is seen. */
+/** The stream of attempts: each attempt once, in any order of commits. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
@@ -12,7 +12,7 @@ import { activeTenant } from './webhooks-api.fixture.ts'
 const MINUTE_MS = 60_000
 const TIMEOUT_MS = 10_000
 const POLL_MS = 10
-/** More than are read at once. */
+/** More than one page. */
 const MANY = 2_500
 
 let clock: FakeClock
@@ -40,7 +40,7 @@ afterAll(async () => {
   await opened.end()
 })
 
-/** What it shows; it goes on. */
+/** The streamed attempts so far. */
 function tailing(options: Omit<TailOptions, 'signal'> = {}) {
   const stop = new AbortController()
   stops.push(stop)
@@ -67,7 +67,7 @@ interface Row {
   readonly startedAt: Date
 }
 
-/** Deliveries, of which `write` makes attempts, in a transaction of its own that goes on until it is told to end. */
+/** Deliveries, and a function that writes their attempts in a separate transaction, which the test ends. */
 async function delivering(count: number): Promise<Row[]> {
   const rows = Array.from({ length: count }, (_, n) => {
     const startedAt = new Date(clock.now().getTime() - (n % 7))
@@ -103,7 +103,7 @@ async function write(rows: readonly Row[]): Promise<() => Promise<void>> {
   }
 }
 
-test('attempts of any process are shown as they are made, with what they came to', async () => {
+test('tail shows attempts of all processes with their results', async () => {
   const { webhookId } = await tenancy.webhooks.create(id, { url: `${receiver.url}/tail`, events: ['*'] })
   receiver.respondWith(() => ({ status: 503 }))
   const [before = ''] = await tenancy.webhooks.dispatch(id, 'order.placed', {})
@@ -137,7 +137,7 @@ test('attempts of any process are shown as they are made, with what they came to
   )
 })
 
-test('from now on: not those that have ended, but those that end, whenever they began', async () => {
+test('tail shows attempts that end from now on, also if they started before', async () => {
   const rows = await delivering(3)
   await (await write(rows.slice(0, 1)))()
   const isLate = rows.slice(1, 2).map((row) => ({ ...row, startedAt: new Date(clock.now().getTime() - MINUTE_MS) }))
@@ -157,7 +157,7 @@ test('from now on: not those that have ended, but those that end, whenever they 
   expect(names()).not.toContain(rows[0]?.deliveryId)
 })
 
-test('what commits late is shown when it does, and nothing twice, in whichever order transactions began and end', async () => {
+test('tail shows each attempt once, in any order of starts and commits', async () => {
   const { shown } = tailing({ sinceMinutes: 1 })
   const [first, second, third, fourth] = await Promise.all([0, 1, 2, 3].map(() => delivering(50)))
   const endFirst = await write(first as Row[])
@@ -174,7 +174,7 @@ test('what commits late is shown when it does, and nothing twice, in whichever o
   expect(new Set(names(shown)).size).toBe(200)
 })
 
-test(`${MANY} at once are shown in the order of their beginning, each once, and what comes meanwhile afterwards`, async () => {
+test(`tail shows ${MANY} attempts once in the order of their start, and attempts of that time afterwards`, async () => {
   const rows = await delivering(MANY)
   await (await write(rows))()
   const { shown } = tailing({ sinceMinutes: 1 })
@@ -188,7 +188,7 @@ test(`${MANY} at once are shown in the order of their beginning, each once, and 
   expect(times).toEqual(times.toSorted())
 })
 
-test('once: those that were begun since, of this tenant alone, and it ends', async () => {
+test('tail with isOnce shows attempts of this tenant since the given time, and ends', async () => {
   await (await write(await delivering(2)))()
   clock.advance(2 * MINUTE_MS)
   await (await write(await delivering(3)))()
@@ -198,7 +198,7 @@ test('once: those that were begun since, of this tenant alone, and it ends', asy
   expect(await once(3)).toEqual([])
 })
 
-test('of a tenant that is none there is nothing to show', async () => {
+test('tail rejects an unknown tenant', async () => {
   id = 'nobody'
   await expect(once(1)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
 })

@@ -1,9 +1,8 @@
 /**
- * Attempts of a tenant as they are made, by whichever process, each of them once.
+ * Streams the attempts of a tenant over all processes, each attempt once.
  *
- * An attempt is written when it has ended, and is seen when that commits: in no order of their times. So it is the server that says
- * what is new: what it shows now (a snapshot) and did not show the last time. Nothing has to be remembered of what was shown, however
- * much that is.
+ * Attempts become visible at their commit, not in the order of their times. So each query returns the rows that its snapshot shows and
+ * the previous snapshot did not. The stream needs no memory of returned attempts.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -11,16 +10,16 @@ import { assertTenantExists } from '../../tenants/registry/tenant-assertions.ts'
 import type { DeliveryState } from './model/delivery.ts'
 
 const POLL_MS = 500
-/** From the beginning of an attempt until it is written: it takes one time-out at most, and then its lease may be used up. */
+/** Limit from the start of an attempt to its settlement, in request timeouts: the request, then the rest of the lease. */
 const TIMEOUTS_UNTIL_WRITTEN = 4
-/** For a clock that is behind ours. */
+/** For processes whose clock is slow. */
 const MARGIN_MS = 60_000
-const AT_ONCE = 1_000
+const PAGE_SIZE = 1_000
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 
 /**
- * What $3 shows and $4 does not. A row's xmin is the lower half of its transaction's number, and those only rise. Of a savepoint's
- * snapshots do not know: nothing may write attempts in one.
+ * Rows visible in snapshot $3 and not in $4. The xmin of a row is the lower half of its transaction id. Snapshots do not contain
+ * savepoints, so no code may write attempts in a savepoint.
  */
 const NEW = `
   with bounds as materialized (
@@ -45,22 +44,21 @@ export interface TailedAttempt {
   readonly status: number | null
   readonly error: string | null
   readonly durationMs: number
-  /** Of the delivery, by now. */
+  /** Current state of the delivery. */
   readonly state: DeliveryState
 }
 
 export interface TailOptions {
-  /** Begin with those that were begun so long ago; absent: with what ends from now on. */
+  /** Also returns attempts started in the last minutes; default: only attempts that end from now on. */
   readonly sinceMinutes?: number | undefined
-  /** Ends with what there is. */
+  /** Ends after the existing attempts. */
   readonly isOnce?: boolean
   readonly signal: AbortSignal
 }
 
 /**
- * `E_TENANT_NOT_FOUND`.
- *
- * @param timeoutMs of an attempt
+ * @param timeoutMs timeout of an attempt
+ * @throws `E_TENANT_NOT_FOUND`
  */
 export async function* tail(
   { database, clock }: Kernel,
@@ -78,9 +76,9 @@ export async function* tail(
     const [{ snapshot }] = rows as [{ snapshot: string }]
     let last: readonly unknown[] = [new Date(0), NO_ID, 0]
     for (let isMore = from !== undefined; isMore && !signal.aborted; ) {
-      const page = await database.sql(NEW, [tenantId, from, snapshot, seen, ...last, AT_ONCE])
+      const page = await database.sql(NEW, [tenantId, from, snapshot, seen, ...last, PAGE_SIZE])
       for (const row of page.rows) yield attemptOf(row)
-      isMore = page.rows.length === AT_ONCE
+      isMore = page.rows.length === PAGE_SIZE
       const end = page.rows.at(-1)
       if (end) last = [end.started_at, end.delivery_id, end.number]
     }

@@ -52,7 +52,7 @@ interface Given {
 const verified = ({ body = BODY, headers = headersOf(), secret = SECRET, options = {} }: Given) =>
   verifyWebhook(body, headers, secret, { now: NOW, ...options })
 
-/** The reason of a refusal; it names neither the secret nor what would have fit, which is checked for each. */
+/** The message of a rejection, which must contain neither the secret nor a valid signature. */
 function rejection(given: Given): string {
   try {
     verified(given)
@@ -89,7 +89,7 @@ describe('the published vectors', () => {
     }
   })
 
-  test.each(WRONG)('$name: $variant.name is refused', ({ vector, variant }) => {
+  test.each(WRONG)('$name: $variant.name is rejected', ({ vector, variant }) => {
     const headers = { ...vector.headers, ...variant.headers }
     const given = Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== null)) as any
     const now = new Date((variant.now ?? Number(vector.headers['webhook-timestamp'])) * 1000)
@@ -101,7 +101,7 @@ describe('the published vectors', () => {
 })
 
 describe('a request', () => {
-  test('that the standard library signed verifies, whatever the body and the secret', () => {
+  test('signed by the standard library verifies, with any body and secret', () => {
     fc.assert(
       fc.property(anyBody, anySecret, fc.stringMatching(/^[\w-]{1,128}$/), (body, secret, id) => {
         const format = secret.startsWith('whsec_') ? undefined : ({ format: 'raw' } as const)
@@ -119,7 +119,7 @@ describe('a request', () => {
     )
   })
 
-  test('is refused for any byte of the body that is another', () => {
+  test('is rejected if any byte of the body differs', () => {
     const edit = fc.record({ at: fc.nat(), by: fc.integer({ min: 1, max: 255 }) })
     fc.assert(
       fc.property(anyBody, anySecret, edit, (body, secret, { at, by }) => {
@@ -127,21 +127,21 @@ describe('a request', () => {
         const place = at % bytes.length
         bytes[place] = (bytes[place] ?? 0) ^ by
         const headers = headersOf([secret], body)
-        expect(() => verified({ body: bytes, headers, secret })).toThrow(/no signature fits/)
+        expect(() => verified({ body: bytes, headers, secret })).toThrow(/No signature matches/)
       }),
     )
   })
 
-  test('is refused for any byte that is missing, or one too many', () => {
+  test('is rejected if a byte of the body is missing or added', () => {
     const bytes = Buffer.from(BODY)
     for (let at = 0; at < bytes.length; at++) {
       const [head, tail] = [bytes.subarray(0, at), bytes.subarray(at)]
-      expect(rejection({ body: Buffer.concat([head, tail.subarray(1)]) })).toMatch(/no signature fits/)
-      expect(rejection({ body: Buffer.concat([head, Buffer.from(' '), tail]) })).toMatch(/no signature fits/)
+      expect(rejection({ body: Buffer.concat([head, tail.subarray(1)]) })).toMatch(/No signature matches/)
+      expect(rejection({ body: Buffer.concat([head, Buffer.from(' '), tail]) })).toMatch(/No signature matches/)
     }
   })
 
-  test('is refused for any character of its signed headers that is another', () => {
+  test('is rejected if any character of its signed headers differs', () => {
     const headers: Record<string, string> = headersOf([OWN, SECRET])
     for (const name of ['webhook-id', 'webhook-timestamp', 'webhook-signature']) {
       const value = headers[name] ?? ''
@@ -155,24 +155,24 @@ describe('a request', () => {
     }
   })
 
-  test('is refused with another secret', () => {
+  test('is rejected with another secret', () => {
     fc.assert(
       fc.property(anyBody, anySecret, anySecret, (body, one, other) => {
         fc.pre(one !== other)
         const headers = headersOf([one], body)
-        expect(() => verified({ body, headers, secret: other })).toThrow(/no signature fits/)
+        expect(() => verified({ body, headers, secret: other })).toThrow(/No signature matches/)
       }),
     )
   })
 
-  test('is refused when its text was parsed and written again', () => {
+  test('is rejected if its body was parsed and serialised', () => {
     const body = '{ "tenantId": "acme", "amount": 1.0 }'
     const headers = headersOf([SECRET], body)
     expect(verified({ body, headers }).payload).toEqual({ tenantId: 'acme', amount: 1 })
     expect(rejection({ body: JSON.stringify(JSON.parse(body)), headers })).toMatch(/not byte for byte/)
   })
 
-  test('may have its body as text, as bytes, or as a part of a larger buffer', () => {
+  test('verifies with a body as text, as bytes, or as a slice of a buffer', () => {
     const around = Buffer.from(`<<${BODY}>>`)
     const inside = new Uint8Array(around.buffer, around.byteOffset + 2, around.length - 4)
     for (const body of [BODY, Buffer.from(BODY), new TextEncoder().encode(BODY), inside]) {
@@ -182,7 +182,7 @@ describe('a request', () => {
 })
 
 describe('the secrets of a receiver', () => {
-  test('may be several, while either side exchanges them', () => {
+  test('may be several during a rotation of either side', () => {
     for (const [signing, trusted] of [
       [[SECRET], [SECRET, OTHER]],
       [[SECRET], [OTHER, SECRET]],
@@ -195,7 +195,7 @@ describe('the secrets of a receiver', () => {
     ] as const) {
       expect(verified({ headers: headersOf(signing), secret: trusted }).id).toBe(ID)
     }
-    expect(rejection({ headers: headersOf([SECRET, OWN]), secret: [OTHER] })).toMatch(/no signature fits/)
+    expect(rejection({ headers: headersOf([SECRET, OWN]), secret: [OTHER] })).toMatch(/No signature matches/)
   })
 
   test.each([
@@ -207,7 +207,7 @@ describe('the secrets of a receiver', () => {
     ['a short one', 'short'],
     ['one with the line feed of its file', `${SECRET}\n`],
     ['one that lost its padding', SECRET.slice(0, -1)],
-  ])('that are none (%s) are a fault of the program, not of the request', (_words, secret) => {
+  ])('throw a TypeError if they are invalid (%s)', (_words, secret) => {
     const fault = outcome(() => verifyWebhook(BODY, headersOf(), secret as any, { now: NOW }))
     expect(fault).toBeInstanceOf(TypeError)
     expect(String(fault)).not.toContain(SECRET.slice(0, 20))
@@ -223,11 +223,11 @@ describe('the headers', () => {
       Object.fromEntries(Object.entries(headersOf()).map(([name, value]) => [name.toUpperCase(), value])),
     ],
     ['as lists of one', Object.fromEntries(Object.entries(headersOf()).map(([name, value]) => [name, [value]]))],
-  ])('may come as those %s', (_words, headers) => {
+  ])('are accepted as those %s', (_words, headers) => {
     expect(verified({ headers })).toMatchObject({ id: ID, event: 'tenant.activated', timestamp: NOW })
   })
 
-  test('need not name an event', () => {
+  test('verify without an event name', () => {
     expect(verified({ headers: { ...headersOf(), 'x-webhook-event': undefined } }).event).toBeNull()
   })
 
@@ -239,8 +239,8 @@ describe('the headers', () => {
       ['an empty list', { ...headersOf(), [name]: [] }],
       ['empty', { ...headersOf(), [name]: '' }],
       ['left out of fetch headers', without(name)],
-    ])('is needed: %s', (_words, headers) => {
-      expect(rejection({ headers })).toBe(`the header ${name} is missing`)
+    ])('is required: %s', (_words, headers) => {
+      expect(rejection({ headers })).toBe(`The header ${name} is missing.`)
     })
 
     test.each<[string, WebhookHeaders]>([
@@ -248,21 +248,21 @@ describe('the headers', () => {
       ['in two spellings', { ...headersOf(), [name.toUpperCase()]: value }],
       ['as node:http joins them', { ...headersOf(), [name]: `${value}, ${value}` }],
       ['as fetch joins them', appended(name, value)],
-    ])('may not be repeated: %s', (_words, headers) => {
-      expect(rejection({ headers })).toBe(`the header ${name} comes more than once`)
+    ])('must not be repeated: %s', (_words, headers) => {
+      expect(rejection({ headers })).toBe(`The header ${name} occurs more than once.`)
     })
   })
 
-  test('name one event at most', () => {
+  test('reject a repeated event name', () => {
     expect(rejection({ headers: { ...headersOf(), 'x-webhook-event': ['a', 'b'] } })).toMatch(/more than once/)
   })
 
-  test.each(['evt.1', '../1', 'a b', 'x'.repeat(129), 'é'])('the id %j is none', (id) => {
+  test.each(['evt.1', '../1', 'a b', 'x'.repeat(129), 'é'])('reject the invalid id %j', (id) => {
     const signed = signatureHeaders({ deliveryId: id, timestampSeconds: NOW_SECONDS, body: BODY, secrets: [SECRET] })
-    expect(rejection({ headers: signed })).toBe('the header webhook-id is not that of a delivery')
+    expect(rejection({ headers: signed })).toBe('The header webhook-id is not the id of a delivery.')
   })
 
-  test('cannot be cut in another place: what was the time and the body is no body', () => {
+  test('reject a body that was moved into the timestamp', () => {
     const body = '1767225600.5'
     const { 'webhook-signature': signature } = headersOf([SECRET], body)
     const shifted = { 'webhook-id': `${ID}.${NOW_SECONDS}`, 'webhook-timestamp': String(NOW_SECONDS) }
@@ -299,57 +299,57 @@ describe('the time', () => {
     'NaN',
     'Infinity',
     '2026-01-01T00:00:00Z',
-  ])('%j is none, even if it is signed', (timestamp) => {
+  ])('%j is rejected, even if it is signed', (timestamp) => {
     const signed = signatureHeaders({
       deliveryId: ID,
       timestampSeconds: timestamp as any,
       body: BODY,
       secrets: [SECRET],
     })
-    expect(rejection({ headers: signed })).toBe('the header webhook-timestamp is not in whole seconds')
+    expect(rejection({ headers: signed })).toBe('The header webhook-timestamp is not a Unix time in whole seconds.')
   })
 
   test.each([
     [undefined, -300, undefined],
     [undefined, 300, undefined],
-    [undefined, -301, /too new: signed 301 s from now, allowed are 300 s/],
-    [undefined, 301, /too old: signed 301 s ago, allowed are 300 s/],
+    [undefined, -301, /too new: signed 301 s in the future, the limit is 300 s/],
+    [undefined, 301, /too old: signed 301 s ago, the limit is 300 s/],
     [0, 0, undefined],
     [0, 1, /too old/],
     [0, -1, /too new/],
     [3_600, 3_600, undefined],
     [3_600, 3_601, /too old/],
-  ])('with a tolerance of %s s, %s s later', (toleranceSeconds, later, why) => {
+  ])('is checked with a tolerance of %s s, %s s later', (toleranceSeconds, later, why) => {
     const given = { options: { toleranceSeconds, now: new Date((NOW_SECONDS + later) * 1000) } }
     if (why === undefined) expect(verified(given).timestamp).toEqual(NOW)
     else expect(rejection(given)).toMatch(why)
   })
 
-  test('is that of the machine when none is given', () => {
+  test('is compared with the system clock by default', () => {
     const seconds = Math.floor(Date.now() / 1000)
     expect(verifyWebhook(BODY, headersOf([SECRET], BODY, seconds), SECRET).id).toBe(ID)
     expect(outcome(() => verifyWebhook(BODY, headersOf(), SECRET))).toMatchObject({ code: 'E_SIGNATURE_INVALID' })
   })
 
-  test('lets nothing through when the clock, or the tolerance, is no number', () => {
+  test('is rejected if the clock or the tolerance is NaN', () => {
     rejection({ options: { now: new Date(Number.NaN) } })
     rejection({ options: { toleranceSeconds: Number.NaN } })
     rejection({ options: { toleranceSeconds: -1 } })
   })
 })
 
-describe('what is no request', () => {
+describe('an invalid call', () => {
   test.each([
     ['what a parser made of the body', { tenantId: 'acme' }],
     ['nothing', undefined],
     ['null', null],
-  ])('%s is a fault of the program', (_words, body) => {
+  ])('with %s throws a TypeError', (_words, body) => {
     const fault = outcome(() => verifyWebhook(body as any, headersOf(), SECRET, { now: NOW }))
     expect(fault).toBeInstanceOf(TypeError)
     expect(String(fault)).toMatch(/raw body/)
   })
 
-  test('what was signed and is not JSON is told as that', () => {
+  test('a signed body that is not JSON throws a SyntaxError', () => {
     const fault = outcome(() => verified({ body: 'not JSON', headers: headersOf([SECRET], 'not JSON') }))
     expect(fault).toBeInstanceOf(SyntaxError)
   })
@@ -363,7 +363,7 @@ function outcome(run: () => unknown): unknown {
   }
 }
 
-test('a receiver loads three files of ours, and nothing else', () => {
+test('verify.ts loads only three files of Tenantry', () => {
   const loaded = new Set<string>()
   const load = (file: string) => {
     loaded.add(file)

@@ -1,11 +1,6 @@
 /**
- * For receivers: whether a request comes from whoever holds the secret, is fresh, and is as it was sent.
- *
- *   const { id, event, payload } = verifyWebhook(rawBody, request.headers, secret)
- *
- * It reads the three headers of Standard Webhooks. `x-webhook-signature` alone does not do: it signs no time, so that whoever has
- * seen a request once could send it for ever. Nor is `x-webhook-event` signed; it is told as it came. Within the tolerance the
- * same request may come again: drop what has an `id` that you have seen. docs/receiving-webhooks.md has the whole of it.
+ * Verifies received webhooks: sender, age and content, by the three headers of Standard Webhooks. `x-webhook-signature` has no
+ * timestamp and does not prevent replays. Guide: docs/receiving-webhooks.md.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { SignatureInvalid } from '../../kernel/base/errors.ts'
@@ -16,20 +11,20 @@ export { SignatureInvalid }
 export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>
 
 export interface VerifyOptions {
-  /** How far the time of the request may be from now, before it and after it; 300. */
+  /** Maximum difference between the time of the request and `now`, in seconds; default 300. */
   readonly toleranceSeconds?: number
-  /** What is taken for the current time, say that of receipt when verifying later. */
+  /** Time of receipt, for a later verification; default: the current time. */
   readonly now?: Date
 }
 
 export interface VerifiedWebhook {
-  /** Of the delivery: the same at each attempt, and at a replay. */
+  /** Id of the delivery, the same for retries and replays. Drop requests whose id you have processed. */
   readonly id: string
-  /** What `x-webhook-event` says, which is not signed; null without it. */
+  /** Header `x-webhook-event`, which is not signed; null if absent. */
   readonly event: string | null
-  /** When this attempt was signed, to the second. */
+  /** Time of the attempt, in whole seconds. */
   readonly timestamp: Date
-  /** The body, as JSON.parse reads it. */
+  /** The parsed body. */
   readonly payload: unknown
 }
 
@@ -38,11 +33,13 @@ const DELIVERY_ID = /^[\w-]{1,128}$/
 const UNIX_SECONDS = /^(?:0|[1-9]\d{0,11})$/
 
 /**
- * @param rawBody as it came: bytes, or their text; not what a parser made of it
- * @param headers of a fetch `Request`, or of node:http; names in any case
- * @param secret several of them while they are being exchanged: one has to fit
- * @throws SignatureInvalid; a TypeError when the body is neither bytes nor text, or a secret is none; a SyntaxError when what was
- * signed is not JSON
+ * Verifies a request and returns its content.
+ *
+ * @param rawBody received bytes or their text, not a parsed body
+ * @param headers of a fetch `Request` or of node:http
+ * @param secret one secret, or several during a rotation; one must match
+ * @throws `SignatureInvalid`; `TypeError` for an invalid body or secret; `SyntaxError` if the signed body is not JSON
+ * @example const { id, event, payload } = verifyWebhook(rawBody, request.headers, secret)
  */
 export function verifyWebhook(
   rawBody: string | Uint8Array,
@@ -52,18 +49,19 @@ export function verifyWebhook(
 ): VerifiedWebhook {
   const body = bytesOf(rawBody)
   const secrets = [secret].flat()
-  if (secrets.length === 0) throw new TypeError('no webhook secret is given')
+  if (secrets.length === 0) throw new TypeError('A webhook secret is required.')
   const id = required(headers, 'webhook-id')
   const timestamp = required(headers, 'webhook-timestamp')
   const signatures = required(headers, 'webhook-signature')
-  if (!DELIVERY_ID.test(id)) throw SignatureInvalid('the header webhook-id is not that of a delivery')
-  if (!UNIX_SECONDS.test(timestamp)) throw SignatureInvalid('the header webhook-timestamp is not in whole seconds')
+  if (!DELIVERY_ID.test(id)) throw SignatureInvalid('The header webhook-id is not the id of a delivery.')
+  if (!UNIX_SECONDS.test(timestamp))
+    throw SignatureInvalid('The header webhook-timestamp is not a Unix time in whole seconds.')
 
-  checkAge(Math.floor(now.getTime() / 1000) - Number(timestamp), toleranceSeconds)
+  assertRecent(Math.floor(now.getTime() / 1000) - Number(timestamp), toleranceSeconds)
   const expected = standardSignatures(id, timestamp, body, secrets)
-  if (!fits(signatures.split(' '), expected)) {
+  if (!hasMatch(signatures.split(' '), expected)) {
     throw SignatureInvalid(
-      'no signature fits: signed with another secret, or the body is not byte for byte what was sent',
+      'No signature matches: the secret is another one, or the body is not byte for byte the sent one.',
     )
   }
   return {
@@ -74,25 +72,27 @@ export function verifyWebhook(
   }
 }
 
-/** Without copying; not by `instanceof`, which an array of another realm, as test runners have them, would not be. */
+/** Does not copy. `instanceof` would reject arrays of another realm, for example of a test runner. */
 function bytesOf(rawBody: string | Uint8Array): Buffer {
   if (typeof rawBody === 'string') return Buffer.from(rawBody)
   if (ArrayBuffer.isView(rawBody)) return Buffer.from(rawBody.buffer, rawBody.byteOffset, rawBody.byteLength)
-  throw new TypeError('the raw body is needed, bytes or text: parsed and written again it is not what was signed')
+  throw new TypeError('Pass the raw body as bytes or text. A parsed and serialised body differs from the signed one.')
 }
 
-/** Put so that what is not a number, be it the clock or the tolerance, is refused. */
-function checkAge(ageSeconds: number, toleranceSeconds: number): void {
+/** The negated comparisons also reject NaN, in the clock and in the tolerance. */
+function assertRecent(ageSeconds: number, toleranceSeconds: number): void {
   if (!(ageSeconds <= toleranceSeconds)) {
-    throw SignatureInvalid(`too old: signed ${ageSeconds} s ago, allowed are ${toleranceSeconds} s`)
+    throw SignatureInvalid(`The request is too old: signed ${ageSeconds} s ago, the limit is ${toleranceSeconds} s.`)
   }
   if (!(ageSeconds >= -toleranceSeconds)) {
-    throw SignatureInvalid(`too new: signed ${-ageSeconds} s from now, allowed are ${toleranceSeconds} s`)
+    throw SignatureInvalid(
+      `The request is too new: signed ${-ageSeconds} s in the future, the limit is ${toleranceSeconds} s.`,
+    )
   }
 }
 
-/** All are compared with all, whichever fits; that a given one is longer or shorter is nothing its sender does not know. */
-function fits(given: readonly string[], expected: readonly string[]): boolean {
+/** Compares all pairs, so that the duration does not depend on the matching one. The sender knows the length of a signature. */
+function hasMatch(given: readonly string[], expected: readonly string[]): boolean {
   const right = expected.map((signature) => Buffer.from(signature))
   const outcomes = given.flatMap((signature) => {
     const bytes = Buffer.from(signature)
@@ -103,15 +103,15 @@ function fits(given: readonly string[], expected: readonly string[]): boolean {
 
 function required(headers: WebhookHeaders, name: string): string {
   const value = single(headers, name)
-  if (value === undefined) throw SignatureInvalid(`the header ${name} is missing`)
+  if (value === undefined) throw SignatureInvalid(`The header ${name} is missing.`)
   return value
 }
 
-/** Of a repeated header who comes after us might read another one than we do. `Headers` and node:http join them by a comma. */
+/** Rejects a repeated header, because another reader could use another value. `Headers` and node:http join values by a comma. */
 function single(headers: WebhookHeaders, name: string): string | undefined {
   const values = valuesOf(headers, name).filter((value) => typeof value === 'string' && value !== '')
   const [value] = values
-  if (values.length > 1 || value?.includes(', ')) throw SignatureInvalid(`the header ${name} comes more than once`)
+  if (values.length > 1 || value?.includes(', ')) throw SignatureInvalid(`The header ${name} occurs more than once.`)
   return value
 }
 

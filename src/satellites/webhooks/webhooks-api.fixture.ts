@@ -1,4 +1,4 @@
-/** The admin API of a tenancy with webhooks, and what is said of each change, for the tests of this folder. */
+/** The admin API of a tenancy with webhooks, and the recorded changes. */
 import { createHttp, DEFAULT_PREFIX, type HttpOptions } from '../../http/app.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
@@ -14,7 +14,7 @@ const TOKENS = {
 export interface Sent {
   readonly who?: keyof typeof TOKENS
   readonly headers?: Readonly<Record<string, string>>
-  /** Sent as JSON, unless it is text. */
+  /** Text, or a value that is sent as JSON. */
   readonly body?: unknown
 }
 
@@ -25,7 +25,7 @@ export interface HttpResponse {
   readonly json: any
 }
 
-/** @param path below the prefix */
+/** @param path relative to the prefix */
 export type Call = (method: string, path: string, sent?: Sent) => Promise<HttpResponse>
 
 export function apiOf(tenancy: Tenancy, options: Partial<HttpOptions> = {}): Call {
@@ -55,7 +55,7 @@ export function apiOf(tenancy: Tenancy, options: Partial<HttpOptions> = {}): Cal
   }
 }
 
-/** What is recorded from now on, in the order in which it is committed. */
+/** Changes recorded from now on, in the order of their commits. */
 export function changesOf(tenancy: Tenancy): readonly EventOf<typeof ChangeRecorded>[] {
   const changes: EventOf<typeof ChangeRecorded>[] = []
   tenancy.on(ChangeRecorded, (change) => void changes.push(change))
@@ -64,13 +64,13 @@ export function changesOf(tenancy: Tenancy): readonly EventOf<typeof ChangeRecor
 
 let made = 0
 
-/** A tenant that is not installed: enough where a test needs neither its storage nor a change of its state. */
+/** A tenant without storage, for tests that do not change its state. */
 export async function createdTenant({ tenants }: WebhooksTenancy): Promise<string> {
   const { id } = await tenants.create({ id: `tenant-${++made}`, name: 'Acme' })
   return id
 }
 
-/** A tenant that is active, of a tenancy without workers. */
+/** An active tenant in a tenancy without workers. */
 export async function activeTenant(tenancy: WebhooksTenancy): Promise<string> {
   const id = await createdTenant(tenancy)
   await tenancy.tenants.installation.install(id, { isLast: true })

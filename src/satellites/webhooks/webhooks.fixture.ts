@@ -1,4 +1,4 @@
-/** A tenancy with webhooks that may call this machine, for the tests of this folder. */
+/** A tenancy with webhooks that may send to this machine. */
 import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
@@ -20,19 +20,19 @@ export const openWebhooks = (
     ...config,
   })
 
-/** Now, standing still. Partitions are made for the time of the machine. */
+/** A stopped clock at the current time, for which partitions exist. */
 export const clockOfToday = (): FakeClock => fakeClock(new Date())
 
 let count = 0
 
-/** A tenant of its own. */
+/** A new tenant. */
 export async function anyTenant(tenancy: WebhooksTenancy): Promise<string> {
   count += 1
   const { id } = await installed(tenancy, { id: `tenant-${count}`, name: `Tenant ${count}` })
   return id
 }
 
-/** Subscriptions of a tenant that is made if need be, or with null of the host: rows alone, as nobody works here who would install it. */
+/** Inserts rows of subscriptions of a tenant, or with null of the host. Creates the row of the tenant if it is absent. */
 export async function subscriptionRows(
   tenancy: WebhooksTenancy,
   owner: string | null,

@@ -1,7 +1,4 @@
-/**
- * What the satellite can do: keep subscriptions, dispatch events to them, and say what became of each delivery. How a delivery goes
- * is told in delivery.ts, who claims it in functions.ts, who sends it in worker/worker.ts.
- */
+/** Service of the satellite: subscriptions, dispatch, deliveries, and the worker of this process. */
 import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
 import type { PageOf } from '../../kernel/api/page.ts'
@@ -27,7 +24,7 @@ import type {
 } from './model/subscription.ts'
 import { countsOf } from './queue/counters.ts'
 import { Deliveries } from './queue/deliveries.ts'
-import { Dispatch, type Sender } from './queue/dispatch.ts'
+import { Dispatch } from './queue/dispatch.ts'
 import { Inspection } from './queue/doctor-queries.ts'
 import { Partitions } from './queue/partitions.ts'
 import { PermanentFailureHandler } from './queue/permanent-failure.ts'
@@ -40,9 +37,9 @@ import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptio
 import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
 import { DEFAULT_TIMING, DeliveryWorker, type WorkerOptions, type WorkerTiming } from './worker/worker.ts'
 
-/** To the database, for dispatching, claiming and settling, each of which is one statement at a time. */
+/** For dispatches, claims and settlements. These connections keep their plans, and do not wait for transactions of the host. */
 const OWN_CONNECTIONS = 3
-const SECRETS_KEPT = 1_000
+const MAX_CACHED_SECRETS = 1_000
 
 export class Webhooks {
   readonly catalogue: Catalogue
@@ -54,82 +51,97 @@ export class Webhooks {
   readonly #subscriptions: Subscriptions
   readonly #deliveries: Deliveries
   readonly #dispatch: Dispatch
-  /** Its connections keep their plans, and wait for nobody's transactions. */
   readonly #own: Database
   readonly #worker: DeliveryWorker
   readonly #permanentFailures: PermanentFailureHandler
-  readonly #decryptedSecrets = new LRUCache<string, readonly string[]>({ max: SECRETS_KEPT })
-  /** Told of each request that this process has settled. */
-  readonly #watching = new Set<() => void>()
+  readonly #decryptedSecrets = new LRUCache<string, readonly string[]>({ max: MAX_CACHED_SECRETS })
+  readonly #requestListeners = new Set<() => void>()
 
   constructor(kernel: Kernel, options: Options) {
     this.#kernel = kernel
     this.#options = options
-    const wake = () => this.#worker.wake()
-    const sender: Sender = {
-      wake,
-      offer: () => this.#worker.offer(),
-      take: (offer, deliveries) => this.#worker.take(offer, deliveries),
-    }
     this.catalogue = new Catalogue(kernel)
     this.partitions = new Partitions(kernel, options.retentionDays)
     this.#subscriptions = new Subscriptions(kernel)
     this.inspection = new Inspection(kernel, this.#subscriptions, this.partitions, options.retentionDays)
-    this.#deliveries = new Deliveries(kernel, this.#subscriptions, options, wake)
     this.#own = kernel.database.apart(OWN_CONNECTIONS)
-    this.#dispatch = new Dispatch(kernel, this.#own, sender)
     this.#permanentFailures = new PermanentFailureHandler(kernel)
     this.#worker = this.deliveryWorker(kernel.egress)
+    this.#deliveries = new Deliveries(kernel, this.#subscriptions, options, () => this.#worker.wake())
+    this.#dispatch = new Dispatch(kernel, this.#own, this.#worker)
   }
 
-  /** @param owner a tenant's id, or null for the host's own, which hear of all tenants; the newest first */
+  /**
+   * Lists subscriptions, newest first. Errors: `E_TENANT_NOT_FOUND`.
+   * @param owner id of a tenant; null for the host, whose subscriptions receive events of all tenants
+   * @example const { data, nextCursor } = await webhooks.list('acme', { limit: 20 })
+   */
   async list(owner: Owner, page: z.input<typeof ListQuery> = {}): Promise<PageOf<Subscription>> {
     return this.#subscriptions.list(owner, parsed(ListQuery, page))
   }
 
+  /** @throws `E_TENANT_NOT_FOUND`, `E_WEBHOOK_NOT_FOUND` */
   async get(owner: Owner, webhookId: string): Promise<Subscription> {
     return this.#subscriptions.get(owner, webhookId)
   }
 
-  /** As `get`; it stays so until the transaction in progress ends. */
+  /** Like `get`, and locks the subscription until the end of the transaction. */
   lock(owner: Owner, webhookId: string): Promise<Subscription> {
     return this.#subscriptions.lock(owner, webhookId)
   }
 
-  /** Returns its secret, this once. `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, or a 400. */
+  /**
+   * Creates a subscription. Only this result contains the secret.
+   * @throws `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`
+   * @example const { webhookId, secret } = await webhooks.create('acme', { url: 'https://receiver.example/hooks', events: ['order.*'] })
+   */
   create(owner: Owner, request: z.input<typeof NewSubscription>): Promise<SubscriptionWithSecret> {
     return this.#subscriptions.create(owner, request)
   }
 
-  /** What is left out stays. `enabled: true` begins anew after it was disabled. */
+  /**
+   * Changes the given members. `enabled: true` ends a series of failures. Errors: as `create`, and `E_WEBHOOK_NOT_FOUND`.
+   * @example await webhooks.update('acme', webhookId, { enabled: true })
+   */
   update(owner: Owner, webhookId: string, request: z.input<typeof SubscriptionChange>): Promise<Subscription> {
     return this.#subscriptions.update(owner, webhookId, request)
   }
 
+  /** Deletes a subscription; its waiting deliveries fail. @throws `E_WEBHOOK_NOT_FOUND`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` */
   delete(owner: Owner, webhookId: string): Promise<void> {
     return this.#subscriptions.delete(owner, webhookId)
   }
 
-  /** Returns the new secret, this once; the one before signs too until its grace is over. */
+  /**
+   * Generates a new secret. The previous one also signs for `graceSeconds`, by default a day. Only this result contains the secret.
+   * @throws `E_WEBHOOK_NOT_FOUND`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, `E_INVALID_REQUEST`
+   * @example const { secret } = await webhooks.rotateSecret('acme', webhookId, { graceSeconds: 3_600 })
+   */
   rotateSecret(owner: Owner, webhookId: string, request?: z.input<typeof Rotation>): Promise<SubscriptionWithSecret> {
     return this.#subscriptions.rotateSecret(owner, webhookId, request)
   }
 
   /**
-   * Sends an event of a tenant to all who subscribed to it. Inside `tenancy.transaction` its rows join the host's own: it is sent
-   * when that commits, and never if it does not. Returns the ids of the deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it
-   * is deleted, or a 400.
+   * Sends an event of a tenant to all matching subscriptions. Inside `tenancy.transaction` the event is sent if the transaction
+   * commits. The payload has 1 MiB as JSON at most.
+   * @returns the ids of the deliveries
+   * @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`
+   * @example await webhooks.dispatch('acme', 'order.paid', { orderId: '1001', total: 4_200 })
    */
   dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
     return this.#dispatch.dispatch(tenantId, event, payload)
   }
 
-  /** Tenantry's own events, under their dotted names. */
+  /** Dispatches an event of Tenantry under its dotted name. */
   bridge(type: EventType, event: Readonly<Record<string, unknown>>): Promise<void> {
     return this.#dispatch.bridge(type, event)
   }
 
-  /** Sends an event to one subscription alone, whatever it names; `E_WEBHOOK_DISABLED`, `E_TENANT_STATE`. */
+  /**
+   * Sends a test event to one subscription, regardless of its patterns.
+   * @throws `E_WEBHOOK_NOT_FOUND`, `E_WEBHOOK_DISABLED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, `E_INVALID_REQUEST`
+   * @example const { id } = await webhooks.test('acme', webhookId)
+   */
   async test(owner: Owner, webhookId: string, event: string = TEST_EVENT): Promise<Delivery> {
     const { database, clock, events } = this.#kernel
     const name = parsed(EventName, event, 'event')
@@ -137,14 +149,14 @@ export class Webhooks {
       const { id, tenantId } = await this.#subscriptions.row(owner, webhookId)
       const payload = { test: true, event: name, tenantId, occurredAt: clock.now().toISOString() }
       const deliveryId = await this.#dispatch.toOne(tenantId, id, name, payload)
-      if (!deliveryId) throw WebhookDisabled('The subscription is disabled; set enabled to true first, then try again.')
+      if (!deliveryId) throw WebhookDisabled(`Subscription "${id}" is disabled. Set enabled to true, then try again.`)
       const [action, target] = [actionOf(tenantId, 'webhooks.test'), `webhook:${id}`]
       await recordChange(events, { action, tenantId, target, after: { event: name, deliveryId } })
       return this.#deliveries.short(webhookId, deliveryId)
     })
   }
 
-  /** The newest first. */
+  /** Lists deliveries, newest first. @example await webhooks.deliveries('acme', webhookId, { state: 'failed' }) */
   async deliveries(
     owner: Owner,
     webhookId: string,
@@ -153,54 +165,61 @@ export class Webhooks {
     return this.#deliveries.list(owner, webhookId, parsed(DeliveryQuery, filter))
   }
 
-  /** With its body, every attempt, and why it is where it is. */
+  /** Returns the body, all attempts and an explanation of the state. @throws `E_WEBHOOK_NOT_FOUND`, `E_DELIVERY_NOT_FOUND` */
   delivery(owner: Owner, webhookId: string, deliveryId: string): Promise<DeliveryDetail> {
     return this.#deliveries.get(owner, webhookId, deliveryId)
   }
 
   /**
-   * Sends it again, under the same id and with a fresh budget of attempts; one that waits for its next attempt is tried at once, and
-   * one that is on its way is left as it is. `E_DELIVERY_NOT_FOUND`, `E_WEBHOOK_DISABLED`.
+   * Sends a settled delivery again, with the same id and a new budget of attempts. A scheduled retry starts immediately. A delivery in
+   * progress does not change.
+   * @throws `E_WEBHOOK_NOT_FOUND`, `E_DELIVERY_NOT_FOUND`, `E_WEBHOOK_DISABLED`
+   * @example await webhooks.replay('acme', webhookId, deliveryId)
    */
   replay(owner: Owner, webhookId: string, deliveryId: string): Promise<Delivery> {
     return this.#deliveries.replay(owner, webhookId, deliveryId)
   }
 
-  /** Replays all that failed of what was dispatched in a window; with `dryRun` only says how many. */
+  /**
+   * Replays failed deliveries that were dispatched in a window; with `dryRun` counts them.
+   * @throws `E_WEBHOOK_NOT_FOUND`, `E_WEBHOOK_DISABLED`, `E_INVALID_REQUEST`
+   * @example const { count } = await webhooks.replayFailed('acme', webhookId, { from: '2026-01-01', dryRun: true })
+   */
   replayFailed(owner: Owner, webhookId: string, request?: z.input<typeof ReplayWindow>): Promise<{ count: number }> {
     return this.#deliveries.replayFailed(owner, webhookId, request)
   }
 
+  /** Waits until a delivery is settled or retried, or `signal` aborts. Returns its current state. */
   settled(delivery: Delivery, signal: AbortSignal): Promise<Delivery> {
     return this.#deliveries.settled(delivery, signal)
   }
 
   /**
-   * Sends what is due, until nothing is; returns how many requests that were. Any number may do so at once.
-   * `E_DEPENDENCY_UNAVAILABLE` when the database cannot be asked what is due.
-   *
-   * @param onSent told after each.
+   * Sends due deliveries until none are left, also concurrently with workers. Returns the number of requests.
+   * @param onSent called after each request
+   * @throws `E_DEPENDENCY_UNAVAILABLE` if the database is unavailable
+   * @example const sent = await webhooks.retry(AbortSignal.timeout(60_000))
    */
   async retry(signal?: AbortSignal, onSent: () => void = () => undefined): Promise<number> {
-    this.#watching.add(onSent)
+    this.#requestListeners.add(onSent)
     try {
       return await this.#worker.pass(signal)
     } catch (error) {
       throw isDatabaseUnavailable(error) ? this.#kernel.resilience.rejection('database', error) : error
     } finally {
-      this.#watching.delete(onSent)
+      this.#requestListeners.delete(onSent)
     }
   }
 
-  /** Begins to send what is dispatched, here or in other processes. */
+  /** Starts the worker of this process. */
   async work(): Promise<void> {
     await this.partitions.keep().catch((error) => {
-      this.#kernel.log.warn({ err: error }, 'partitions of webhooks could not be kept; the hourly job tries again')
+      this.#kernel.log.warn({ err: error }, 'webhook partitions were not maintained; the hourly job retries')
     })
     await this.#worker.start()
   }
 
-  /** There may be something to send. */
+  /** Wakes the worker of this process. Call it when due deliveries may exist. */
   wake(): void {
     this.#worker.wake()
   }
@@ -211,15 +230,20 @@ export class Webhooks {
   }
 
   /**
-   * Events of a tenant, sent to an address of this machine for as long as somebody listens. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`
-   * when it is deleted, `E_URL_NOT_ALLOWED`, or a 400.
+   * Forwards events of a tenant to a URL of this machine, until the listener is closed.
+   * @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_URL_NOT_ALLOWED`, `E_INVALID_REQUEST`
+   * @example const listener = await webhooks.listen({ tenantId: 'acme', url: 'http://localhost:3000/hooks', onSettled: console.log })
    */
   listen(options: ListenOptions): Promise<Listener> {
     const worker: ListenerDependencies['worker'] = (egress, only) => this.deliveryWorker(egress, only)
     return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, worker }, options)
   }
 
-  /** A tenant's attempts as they are made; `E_TENANT_NOT_FOUND`. */
+  /**
+   * Streams the attempts of a tenant.
+   * @throws `E_TENANT_NOT_FOUND`
+   * @example for await (const { event, status } of webhooks.tail('acme', { signal })) console.log(event, status)
+   */
   tail(tenantId: string, options: TailOptions): AsyncGenerator<TailedAttempt> {
     return tail(this.#kernel, this.#options.timeoutMs, tenantId, options)
   }
@@ -228,16 +252,14 @@ export class Webhooks {
     return countsOf(this.#kernel, tenantId)
   }
 
-  /** Removes what a purged tenant had; what the host's own subscriptions hear of it is the host's. */
+  /** Deletes the subscriptions and deliveries of a purged tenant. Deliveries to subscriptions of the host stay. */
   forget(tenantId: string): Promise<void> {
     return forgetTenant(this.#kernel.database, tenantId)
   }
 
   /**
-   * A worker of its own.
-   *
-   * @param listener it sends for nobody else, and there; what becomes of it concerns nobody else either
-   * @param timing other intervals, for tests
+   * Creates a delivery worker, which its caller starts and stops. With a listener it sends only for that subscription, and permanent
+   * failures have no consequences. Tests set the timing.
    */
   deliveryWorker(
     egress: Kernel['egress'],
@@ -264,18 +286,15 @@ export class Webhooks {
   #secretsOf({ webhookId, secret, previousSecret, previousUntil }: Claimed): readonly string[] {
     const isRotating = previousUntil !== null && previousUntil > this.#kernel.clock.now()
     const key = isRotating ? `${secret} ${previousSecret}` : secret
-    let decrypted = this.#decryptedSecrets.get(key)
-    if (!decrypted) {
-      decrypted = this.#subscriptions.decryptSecrets({ id: webhookId, secret, previousSecret, previousUntil })
-      this.#decryptedSecrets.set(key, decrypted)
-    }
+    const cached = this.#decryptedSecrets.get(key)
+    if (cached) return cached
+    const decrypted = this.#subscriptions.decryptSecrets({ id: webhookId, secret, previousSecret, previousUntil })
+    this.#decryptedSecrets.set(key, decrypted)
     return decrypted
   }
 
-  #noteSettled({ verdict, delivery }: Settlement, isOurs: boolean): void {
-    if (isOurs) {
-      this.series.add(verdict.state, (this.#kernel.clock.now().getTime() - delivery.createdAt.getTime()) / 1_000)
-    }
-    for (const onSent of this.#watching) onSent()
+  #noteSettled(settlement: Settlement, isOurs: boolean): void {
+    if (isOurs) this.series.add(settlement, this.#kernel.clock.now())
+    for (const onSent of this.#requestListeners) onSent()
   }
 }

@@ -1,7 +1,4 @@
-/**
- * When a delivery is due is decided by the database's clock, on which all processes agree. A clock that was given in place of the
- * system's (a test's) is carried there as its distance from the system's.
- */
+/** Difference between the configured clock and the system clock. The database adds it to its own clock, which decides when work is due. */
 import type { Clock } from '../../../kernel/base/clock.ts'
 
 export const shiftMs = (clock: Clock): number => clock.now().getTime() - Date.now()

@@ -1,4 +1,4 @@
-/** The rules of a delivery as tables: what each answer makes of it, and how long it waits for the next attempt. */
+/** Rules of a delivery as tables: the next state for each response, and the delay of each retry. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { BASE_DELAYS_MS, delayMs, JITTER, type Outcome, verdictOn } from './delivery.ts'
@@ -9,7 +9,7 @@ const SECOND_MS = 1_000
 const MINUTE_MS = 60 * SECOND_MS
 const HOUR_MS = 60 * MINUTE_MS
 
-const answered = (status: number | null, retryAfter: string | null = null): Outcome => ({
+const receivedStatus = (status: number | null, retryAfter: string | null = null): Outcome => ({
   status,
   retryAfter,
   error: status === null ? 'timeout' : null,
@@ -20,10 +20,10 @@ const DELIVERED = { state: 'delivered', delayMs: null, disables: null }
 const FAILED = { state: 'failed', delayMs: null, disables: null }
 const GONE = { state: 'failed', delayMs: null, disables: 'gone' }
 
-describe('an attempt that was answered', () => {
-  test.each([200, 201, 202, 204, 206, 226, 299])('%i delivers it', (status) => {
-    expect(verdict(answered(status))).toEqual(DELIVERED)
-    expect(verdict(answered(status), 5)).toEqual(DELIVERED)
+describe('verdictOn', () => {
+  test.each([200, 201, 202, 204, 206, 226, 299])('status %i delivers', (status) => {
+    expect(verdict(receivedStatus(status))).toEqual(DELIVERED)
+    expect(verdict(receivedStatus(status), 5)).toEqual(DELIVERED)
   })
 
   test.each([
@@ -31,22 +31,22 @@ describe('an attempt that was answered', () => {
     ...[300, 301, 302, 303, 304, 307, 308, 399],
     ...[400, 401, 403, 404, 405, 408, 409, 411, 413, 418, 422, 425, 429, 451, 499],
     ...[500, 501, 502, 503, 504, 507, 511, 599, 999],
-  ])('%i is tried again, and fails it when nothing is left', (status) => {
-    expect(verdict(answered(status))).toEqual(again(10 * SECOND_MS))
-    expect(verdict(answered(status), 4)).toEqual(again(30 * MINUTE_MS))
-    expect(verdict(answered(status), 5)).toEqual(FAILED)
-    expect(verdict(answered(status), 6)).toEqual(FAILED)
-    expect(verdict(answered(status), 1, 1)).toEqual(FAILED)
+  ])('status %i schedules a retry, and fails without budget', (status) => {
+    expect(verdict(receivedStatus(status))).toEqual(again(10 * SECOND_MS))
+    expect(verdict(receivedStatus(status), 4)).toEqual(again(30 * MINUTE_MS))
+    expect(verdict(receivedStatus(status), 5)).toEqual(FAILED)
+    expect(verdict(receivedStatus(status), 6)).toEqual(FAILED)
+    expect(verdict(receivedStatus(status), 1, 1)).toEqual(FAILED)
   })
 
-  test('not at all is tried again, and fails it when nothing is left', () => {
-    expect(verdict(answered(null))).toEqual(again(10 * SECOND_MS))
-    expect(verdict(answered(null), 5)).toEqual(FAILED)
+  test('no response schedules a retry, and fails without budget', () => {
+    expect(verdict(receivedStatus(null))).toEqual(again(10 * SECOND_MS))
+    expect(verdict(receivedStatus(null), 5)).toEqual(FAILED)
   })
 
-  test.each([1, 2, 4, 5, 19])('410 fails it at attempt %i, and the receiver wants no more', (used) => {
-    expect(verdict(answered(410), used)).toEqual(GONE)
-    expect(verdict(answered(410, '5'), used)).toEqual(GONE)
+  test.each([1, 2, 4, 5, 19])('status 410 at attempt %i fails and disables the subscription', (used) => {
+    expect(verdict(receivedStatus(410), used)).toEqual(GONE)
+    expect(verdict(receivedStatus(410, '5'), used)).toEqual(GONE)
   })
 })
 
@@ -61,14 +61,14 @@ describe('the delay', () => {
     [19, 2 * HOUR_MS],
   ] as const
 
-  test.each(schedule)('after attempt %i is %i ms, a fifth more or less by chance', (used, base) => {
-    const by = (chance: number) => verdictOn(answered(500), { used, maxAttempts: 20 }, NOW, chance).delayMs
+  test.each(schedule)('after attempt %i is %i ms with a jitter of 20 %', (used, base) => {
+    const by = (chance: number) => verdictOn(receivedStatus(500), { used, maxAttempts: 20 }, NOW, chance).delayMs
     expect([by(0), by(MIDDLE), by(1)]).toEqual([base * 0.8, base, base * 1.2])
   })
 
   const BASE = MINUTE_MS
   const delayFor = (status: number | null, retryAfter: string | null, chance = MIDDLE) =>
-    delayMs(2, answered(status, retryAfter), NOW, chance)
+    delayMs(2, receivedStatus(status, retryAfter), NOW, chance)
 
   test.each([
     ['seconds', '90', 90 * SECOND_MS],
@@ -104,24 +104,24 @@ describe('the delay', () => {
     ['more than one line', '90\r\nx: y', BASE],
     ['a date of another line', 'Sat, 31 Jan 2026 12:01:30 GMT\n', BASE],
     ['a very long text', 'x'.repeat(10_000), BASE],
-  ])('heeds Retry-After of a busy receiver: %s', (_words, retryAfter, expected) => {
+  ])('respects Retry-After of a busy receiver: %s', (_words, retryAfter, expected) => {
     expect(delayFor(429, retryAfter)).toBe(expected)
     expect(delayFor(503, retryAfter)).toBe(expected)
   })
 
-  test.each([100, 301, 400, 404, 408, 425, 500, 502, 504, null])('does not heed it with %s', (status) => {
+  test.each([100, 301, 400, 404, 408, 425, 500, 502, 504, null])('ignores Retry-After with status %s', (status) => {
     expect(delayFor(status, '90')).toBe(BASE)
     expect(delayFor(status, 'Sat, 31 Jan 2026 12:01:30 GMT')).toBe(BASE)
   })
 
-  test('is stretched by it, not by chance and it together', () => {
+  test('is the larger of Retry-After and the delay with jitter', () => {
     expect(delayFor(429, '70', 0)).toBe(70 * SECOND_MS)
     expect(delayFor(429, '70', 1)).toBe(72 * SECOND_MS)
     expect(delayFor(429, '999', 1)).toBe(2 * BASE)
   })
 })
 
-describe('whatever is answered', () => {
+describe('with any response', () => {
   const text = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.nat().map(String),
@@ -138,7 +138,7 @@ describe('whatever is answered', () => {
   const chance = fc.double({ min: 0, max: 1, noNaN: true })
   const now = fc.date({ noInvalidDate: true })
 
-  test('the next attempt is between four fifths and twice the schedule away', () => {
+  test('the delay is between 0.8 and 2 times the schedule', () => {
     fc.assert(
       fc.property(outcome, tried, now, chance, (outcome, { used }, now, chance) => {
         const base = BASE_DELAYS_MS[Math.min(used, BASE_DELAYS_MS.length) - 1] as number
@@ -150,7 +150,7 @@ describe('whatever is answered', () => {
     )
   })
 
-  test('it is delivered by a whole 2xx alone, given up only at the end of the budget or by 410, and waits only to be tried again', () => {
+  test('only a complete 2xx delivers, only 410 or an empty budget fails, and only retries have a delay', () => {
     fc.assert(
       fc.property(outcome, tried, now, chance, (outcome, tried, now, chance) => {
         const { state, delayMs, disables } = verdictOn(outcome, tried, now, chance)

@@ -1,18 +1,17 @@
 /**
- * One delivery of one event to one subscription.
+ * The states of a delivery (one event to one subscription), and the rules of its retries.
  *
  *   pending ──► delivering ──2xx──────────────► delivered
  *      ▲            │  ▲ └──budget left───────► retry_scheduled ──(next_retry_at passed)──┐
  *      │            │  └────────────────────────────────────────────────────────────────┘
  *   replay()        └──budget used, or 410────► failed
  *
- *   claim()   pending | retry_scheduled -> delivering            one worker holds the lease; a lease outlives the time-out
+ *   claim()   pending | retry_scheduled -> delivering            one worker has the lease, which outlives the timeout
  *   settle()  delivering -> delivered | retry_scheduled | failed
- *   replay()  delivered | failed -> pending                      the same id, a fresh budget; numbering goes on
+ *   replay()  delivered | failed -> pending                      the same id, a new budget; attempt numbers continue
  *
- * Guaranteed: at least once, the same bytes each time. Not guaranteed: order, exactly once; receivers drop repeats by
- * x-delivery-id. A lease that lapses, because its worker is gone, makes the delivery ready again; it has used nothing of the budget.
- * Nor has an attempt that was broken off because its worker stopped.
+ * Guaranteed: at least once, the same bytes each time. Not guaranteed: order, exactly once. Receivers drop duplicates by
+ * `x-delivery-id`. An expired lease, or an attempt aborted by a stopping worker, uses nothing of the budget.
  */
 import { z } from 'zod'
 import { EventName } from './event-names.ts'
@@ -24,7 +23,7 @@ export type DeliveryState = z.output<typeof DeliveryState>
 const SECOND_MS = 1_000
 const MINUTE_MS = 60 * SECOND_MS
 
-/** Delays after the first attempt, the second, .. (the specification's schedule); of those beyond, the last. */
+/** Delays after the first attempt, the second, and so on. Later attempts use the last delay. */
 export const BASE_DELAYS_MS: readonly number[] = [
   10 * SECOND_MS,
   MINUTE_MS,
@@ -33,16 +32,16 @@ export const BASE_DELAYS_MS: readonly number[] = [
   120 * MINUTE_MS,
 ]
 export const JITTER = 0.2
-/** How far `Retry-After` may stretch a delay. */
-const LONGEST_STRETCH = 2
+/** `Retry-After` extends a delay up to this factor. */
+const MAX_EXTENSION = 2
 
-/** Why one is put off that has a worker. */
-export const SECRET_IS_CLOSED = 'its secret cannot be opened'
+/** Stored as the error of a delivery that a process without the key has postponed. */
+export const SECRET_UNREADABLE = 'its secret cannot be decrypted'
 
 const GONE = 410
-/** Answers whose `Retry-After` is heeded. */
+/** `Retry-After` has an effect with these statuses only. */
 const BUSY = new Set([429, 503])
-/** In one of the three ways of RFC 9110, 5.6.7, of which the last does not say that it is GMT. `Date.parse` alone takes far more. */
+/** The three formats of RFC 9110, 5.6.7. The last one has no GMT. `Date.parse` accepts far more. */
 const HTTP_DATE =
   /^(?:\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT|\w{6,9}, \d\d-\w{3}-\d\d [\d:]{8} GMT|\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})$/
 
@@ -52,12 +51,12 @@ export const Delivery = z
   .object({
     id: z.uuid().describe('Sent as `x-delivery-id` and `webhook-id`, the same at each attempt'),
     webhookId: z.uuid(),
-    tenantId: z.string().nullable().describe('Whose event it is'),
+    tenantId: z.string().nullable().describe('Tenant of the event'),
     event: EventName,
     state: DeliveryState,
-    attemptCount: z.int().describe('Attempts made, those before a replay included'),
-    lastStatus: z.int().nullable().describe('The last HTTP status; null when there was no answer'),
-    nextRetryAt: at.nullable().describe('When it is tried again, while it is `retry_scheduled`'),
+    attemptCount: z.int().describe('Number of attempts, including those before a replay'),
+    lastStatus: z.int().nullable().describe('The last HTTP status; null if there was no response'),
+    nextRetryAt: at.nullable().describe('Time of the next attempt, in state `retry_scheduled`'),
     createdAt: at,
     deliveredAt: at.nullable(),
   })
@@ -70,45 +69,45 @@ export const Attempt = z
     startedAt: at,
     durationMs: z.int(),
     status: z.int().nullable(),
-    error: z.string().nullable().describe('What went wrong, where there was no answer'),
-    address: z.string().nullable().describe('The address that was dialled'),
+    error: z.string().nullable().describe('Cause of the failure, if there was no complete response'),
+    address: z.string().nullable().describe('IP address of the receiver'),
     requestHeaders: z.record(z.string(), z.string()),
     responseHeaders: z.record(z.string(), z.string()).nullable(),
-    responseBody: z.string().nullable().describe('At most 16 KiB of it'),
+    responseBody: z.string().nullable().describe('The first 16 KiB'),
   })
   .meta({ id: 'WebhookAttempt' })
 export type Attempt = z.output<typeof Attempt>
 
 export const DeliveryDetail = Delivery.extend({
-  payload: z.unknown().describe('The body that is sent'),
-  explanation: z.string().describe('Why it is where it is, and what comes next'),
+  payload: z.unknown().describe('The body of the request'),
+  explanation: z.string().describe('Why the delivery is in this state, and what happens next'),
   attempts: z.array(Attempt),
 }).meta({ id: 'WebhookDeliveryDetail' })
 export type DeliveryDetail = z.output<typeof DeliveryDetail>
 
-/** What one exchange came to, as far as it decides. */
+/** The parts of an exchange that decide the next state. */
 export interface Outcome {
   readonly status: number | null
   readonly error: string | null
-  /** `Retry-After` of the answer, as it came. */
+  /** Header `Retry-After` of the response, unparsed. */
   readonly retryAfter: string | null
 }
 
 export interface Tried {
-  /** Attempts of the present budget, this one included. */
+  /** Attempts of the current budget, including this one. */
   readonly used: number
   readonly maxAttempts: number
 }
 
 export interface Verdict {
   readonly state: 'delivered' | 'retry_scheduled' | 'failed'
-  /** Until the next attempt, when there is one. */
+  /** Time until the next attempt; null if there is none. */
   readonly delayMs: number | null
-  /** Why the receiver wants no more, when it does not. */
+  /** Reason for disabling the subscription; null to keep it enabled. */
   readonly disables: 'gone' | null
 }
 
-/** @param chance from 0 to 1, for the jitter. */
+/** Decides the next state of a delivery. @param chance random number from 0 to 1, for the jitter */
 export function verdictOn(outcome: Outcome, { used, maxAttempts }: Tried, now: Date, chance: number): Verdict {
   const { status, error } = outcome
   if (error === null && status !== null && status >= 200 && status < 300)
@@ -122,10 +121,10 @@ export function delayMs(used: number, { status, retryAfter }: Outcome, now: Date
   const base = BASE_DELAYS_MS[Math.min(used, BASE_DELAYS_MS.length) - 1] as number
   const usual = base * (1 - JITTER + 2 * JITTER * chance)
   const requestedMs = status !== null && BUSY.has(status) ? retryAfterMs(retryAfter, now) : 0
-  return Math.round(Math.max(usual, Math.min(requestedMs, base * LONGEST_STRETCH)))
+  return Math.round(Math.max(usual, Math.min(requestedMs, base * MAX_EXTENSION)))
 }
 
-/** Seconds, or a date (RFC 9110, 10.2.3); 0 when it is neither, or past. */
+/** Accepts seconds or a date (RFC 9110, 10.2.3). Returns 0 for invalid text and for past dates. */
 function retryAfterMs(text: string | null, now: Date): number {
   if (text === null) return 0
   if (/^\d+$/.test(text)) return Number(text) * SECOND_MS

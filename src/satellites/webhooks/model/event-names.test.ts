@@ -1,4 +1,4 @@
-/** Which names may be dispatched and subscribed, which patterns a name fits, and what Tenantry's own events are called. */
+/** Valid names and patterns, the patterns that match a name, and the names of Tenantry's events. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { eventsOf } from '../../../tenancy/composition.ts'
@@ -9,7 +9,7 @@ const isName = (text: unknown) => EventName.safeParse(text).success
 const arePatterns = (all: unknown) => EventPatterns.safeParse(all).success
 const LONGEST = `a.${'b'.repeat(126)}`
 
-describe('a name', () => {
+describe('EventName', () => {
   test.each([
     'a',
     '0',
@@ -21,7 +21,7 @@ describe('a name', () => {
     '__proto__',
     'constructor',
     LONGEST,
-  ])('may be %j', (name) => {
+  ])('accepts %j', (name) => {
     expect(isName(name)).toBe(true)
     expect(arePatterns([name])).toBe(true)
   })
@@ -44,12 +44,12 @@ describe('a name', () => {
     ],
     ...['a\n', '\na', 'a\r\nx-evil: 1', 'a\0', 'ä', 'ａ', 'a,b', 'a b', '{a}', "a'b", '%2e', `${LONGEST}b`],
     ...[null, undefined, 1, true, ['a'], { toString: () => 'a' }],
-  ])('may not be %j', (name) => {
+  ])('rejects %j', (name) => {
     expect(isName(name)).toBe(false)
   })
 })
 
-describe('a subscription', () => {
+describe('EventPatterns', () => {
   test.each([
     [['*']],
     [['order.*']],
@@ -57,7 +57,7 @@ describe('a subscription', () => {
     [['a.b.c.*']],
     [Array.from({ length: 100 }, (_, n) => `event_${n}`)],
     [[`${'a'.repeat(126)}.*`]],
-  ])('may name %j', (patterns) => {
+  ])('accepts %j', (patterns) => {
     expect(arePatterns(patterns)).toBe(true)
   })
 
@@ -81,18 +81,18 @@ describe('a subscription', () => {
     [['a', null]],
     [[`${'a'.repeat(127)}.*`]],
     [Array.from({ length: 101 }, (_, n) => `event_${n}`)],
-  ])('may not name %j', (patterns) => {
+  ])('rejects %j', (patterns) => {
     expect(arePatterns(patterns)).toBe(false)
   })
 })
 
-describe('what a name fits', () => {
+describe('patternsFor', () => {
   test.each([
     ['ping', ['*', 'ping']],
     ['order.paid', ['*', 'order.*', 'order.paid']],
     ['a.b.c.d', ['*', 'a.*', 'a.b.*', 'a.b.c.*', 'a.b.c.d']],
     ['a.a.a', ['*', 'a.*', 'a.a.*', 'a.a.a']],
-  ])('%s', (name, patterns) => {
+  ])('returns all patterns of %s', (name, patterns) => {
     expect(patternsFor(name)).toEqual(patterns)
   })
 
@@ -103,7 +103,7 @@ describe('what a name fits', () => {
     ['order.paid', 'order.paid.*'],
     ['order.paid', 'paid.*'],
     ['order_paid', 'order.*'],
-  ])('%s does not fit %s', (name, pattern) => {
+  ])('%s does not match %s', (name, pattern) => {
     expect(patternsFor(name)).not.toContain(pattern)
   })
 
@@ -114,11 +114,11 @@ describe('what a name fits', () => {
     name,
     name.map((prefix) => `${prefix}.*`),
   )
-  /** As the contract says it, in other words than the code. */
+  /** A second implementation of the contract. */
   const fits = (name: string, pattern: string) =>
     pattern === '*' || pattern === name || (pattern.endsWith('.*') && name.startsWith(pattern.slice(0, -1)))
 
-  test('is what the contract says, of any name and any pattern', () => {
+  test('matches the contract for any name and any pattern', () => {
     const related = fc.tuple(name, fc.nat(4)).map(([one, cut]): readonly [string, string] => {
       const parts = one.split('.').slice(0, cut + 1)
       return [one, `${parts.join('.')}.*`]
@@ -130,7 +130,7 @@ describe('what a name fits', () => {
     )
   })
 
-  test('is something that may be subscribed', () => {
+  test('returns valid patterns for any name', () => {
     fc.assert(fc.property(name, (name) => arePatterns(patternsFor(name))))
   })
 })
@@ -146,11 +146,11 @@ describe("Tenantry's own events", () => {
     ['PaymentFailed', 'payment.failed'],
     ['SubscriptionCanceled', 'subscription.canceled'],
     ['Ping', 'ping'],
-  ])('%s is %s', (type, name) => {
+  ])('%s has the name %s', (type, name) => {
     expect(dottedName(type)).toBe(name)
   })
 
-  test('have names of their own that may be subscribed', () => {
+  test('have unique valid names', () => {
     const names = eventsOf([webhooks()]).map(({ name }) => dottedName(name))
     expect(names.length).toBeGreaterThan(10)
     expect(new Set(names).size).toBe(names.length)

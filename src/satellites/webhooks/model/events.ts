@@ -5,19 +5,21 @@ const tenantId = z.string().nullable().describe("Null for the host's own subscri
 
 export const WebhookSubscriptionDisabled = event(
   'WebhookSubscriptionDisabled',
-  'A subscription was switched off because its receiver wants no more, or has not answered well for days',
+  'A subscription was disabled because its receiver is gone, or has only failed for days',
   z.object({
     tenantId,
     webhookId: z.uuid(),
-    reason: z.enum(['gone', 'failing']).describe('`gone`: it answered 410; `failing`: nothing but failures for 5 days'),
+    reason: z
+      .enum(['gone', 'failing'])
+      .describe('`gone`: the receiver responded with 410; `failing`: only failures for 5 days'),
   }),
 )
 
 export const WebhookDeliveryFailed = event(
   'WebhookDeliveryFailed',
-  'A delivery has used all its attempts, or was answered 410',
+  'A delivery has used all its attempts, or the receiver responded with 410',
   z.object({
-    tenantId: z.string().nullable().describe('Whose event it is'),
+    tenantId: z.string().nullable().describe('Tenant of the event'),
     webhookId: z.uuid(),
     deliveryId: z.uuid(),
     event: z.string(),

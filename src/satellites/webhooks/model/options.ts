@@ -1,21 +1,21 @@
 import { z } from 'zod'
 
 export const Options = z.strictObject({
-  /** The first and its retries. */
+  /** Maximum of attempts of a delivery, including the first; default 5. */
   maxAttempts: z.int().min(1).max(20).default(5),
-  /** Of one attempt, from looking up the name to the end of the answer. */
+  /** Timeout of one attempt in milliseconds, from name resolution to the end of the response; default 10,000. */
   timeoutMs: z.int().min(100).max(60_000).default(10_000),
-  /** How long deliveries are kept at least. */
+  /** Minimum retention of deliveries in days; default 30. */
   retentionDays: z.int().min(1).max(3_650).default(30),
-  /** Whether Tenantry's own events are dispatched, under their dotted names. */
+  /** Dispatches Tenantry's events under their dotted names; default true. */
   bridge: z.boolean().default(true),
-  /** Requests that one process has on their way at once. */
+  /** Maximum of concurrent requests of one process; default 128. */
   concurrency: z.int().min(1).max(10_000).default(128),
-  /** Deliveries that one process holds at once; default eight times `concurrency`: what is dispatched here and finds no place is written twice. */
+  /** Maximum of claimed deliveries of one process; default eight times `concurrency`. A dispatch beyond it is written twice. */
   claim: z.int().min(1).max(10_000).optional(),
-  /** On their way to one subscription at once, over all processes. */
+  /** Maximum of deliveries in flight to one subscription, over all processes; default 16. */
   perSubscription: z.int().min(1).max(10_000).default(16),
-  /** On their way of one tenant at once, over all processes; default a quarter of `concurrency`. */
+  /** Maximum of deliveries in flight of one tenant, over all processes; default a quarter of `concurrency`. */
   perTenant: z.int().min(1).max(10_000).optional(),
 })
 export type WebhooksOptions = z.input<typeof Options>

@@ -1,4 +1,4 @@
-/** What lists are asked for, in code as over HTTP. */
+/** Query parameters of lists, for the service and for HTTP. */
 import { z } from 'zod'
 import { MomentOrDate, Page } from '../../../kernel/api/page.ts'
 import { DeliveryState } from './delivery.ts'
@@ -14,6 +14,6 @@ export const DeliveryQuery = z
     from: MomentOrDate.optional().meta({ description: 'Dispatched at or after' }),
     to: MomentOrDate.optional().meta({ description: 'Dispatched before' }),
   })
-  .refine(({ from, to }) => !from || !to || from < to, { error: 'from is not before to', path: ['from'] })
-  .describe('Which deliveries')
+  .refine(({ from, to }) => !from || !to || from < to, { error: 'must be before `to`', path: ['from'] })
+  .describe('Filter of deliveries')
 export type DeliveryFilter = z.output<typeof DeliveryQuery>

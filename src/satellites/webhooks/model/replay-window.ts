@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { MomentOrDate } from '../../../kernel/api/page.ts'
 
-/** What of the failed deliveries of a subscription is replayed: by when they were dispatched. */
+/** Selects failed deliveries of a subscription by the time of their dispatch. */
 export const ReplayWindow = z
   .strictObject({
-    from: MomentOrDate.optional().describe('Inclusive; absent: from the oldest that is kept'),
-    to: MomentOrDate.optional().describe('Exclusive; absent: up to now'),
-    dryRun: z.boolean().default(false).describe('Only counts them'),
+    from: MomentOrDate.optional().describe('Inclusive; default: the oldest delivery'),
+    to: MomentOrDate.optional().describe('Exclusive; default: now'),
+    dryRun: z.boolean().default(false).describe('Only count the deliveries'),
   })
-  .refine(({ from, to }) => !from || !to || from < to, { error: 'from is not before to', path: ['from'] })
+  .refine(({ from, to }) => !from || !to || from < to, { error: 'must be before `to`', path: ['from'] })

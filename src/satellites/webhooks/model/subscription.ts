@@ -1,4 +1,4 @@
-/** A subscription as the API shows it, and what may be said of one. */
+/** Schemas of subscriptions: responses, and requests that create or change them. */
 import { z } from 'zod'
 import { isStorable } from '../../../kernel/base/postgres-text.ts'
 import { Secret } from '../signature/secret.ts'
@@ -10,7 +10,7 @@ const at = z.iso.datetime()
 export const Subscription = z
   .object({
     webhookId: z.uuid(),
-    tenantId: z.string().nullable().describe("Null for the host's own, which hear of all tenants"),
+    tenantId: z.string().nullable().describe('Null for subscriptions of the host, which receive events of all tenants'),
     url: z.string(),
     events: z.array(z.string()),
     description: z.string().nullable(),
@@ -18,7 +18,7 @@ export const Subscription = z
     disabledReason: z
       .enum(['gone', 'failing'])
       .nullable()
-      .describe('Why it was switched off by itself: its receiver answered 410, or nothing but failures for 5 days'),
+      .describe('Why it was disabled automatically: its receiver responded with 410, or only failed for 5 days'),
     secretSet: z.literal(true),
     createdAt: at,
     updatedAt: at,
@@ -26,18 +26,20 @@ export const Subscription = z
   .meta({ id: 'Webhook' })
 export type Subscription = z.output<typeof Subscription>
 
-export const SubscriptionWithSecret = Subscription.extend({ secret: z.string().describe('Shown this once') })
+export const SubscriptionWithSecret = Subscription.extend({
+  secret: z.string().describe('Returned only in this response'),
+})
 export type SubscriptionWithSecret = z.output<typeof SubscriptionWithSecret>
 
-const description = z.string().max(500).refine(isStorable, 'holds NUL or half a character').nullable()
+const description = z.string().max(500).refine(isStorable, 'must not contain NUL or an unpaired surrogate').nullable()
 
 export const NewSubscription = z.strictObject({
   url: z
     .string()
     .min(1)
-    .meta({ description: 'https, of a public address', example: 'https://receiver.example/webhooks' }),
+    .meta({ description: 'https URL with a public address', example: 'https://receiver.example/webhooks' }),
   events: EventPatterns,
-  secret: Secret.optional().describe('Made if absent'),
+  secret: Secret.optional().describe('Default: a generated secret'),
   description: description.default(null),
   enabled: z.boolean().default(true),
 })
@@ -55,7 +57,7 @@ export const Rotation = z.strictObject({
     .min(0)
     .max(30 * 86_400)
     .default(86_400)
-    .describe('How long the secret before signs too'),
+    .describe('Seconds for which the previous secret also signs'),
 })
 
 export const toSubscription = (row: SubscriptionRow): Subscription => ({

@@ -1,11 +1,10 @@
-/** How much of webhooks waits, is on its way, and was settled. */
-
+/** Counts waiting, active and settled deliveries. */
 import type { QueueCounts } from '../../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { shiftMs } from '../model/database-time.ts'
 import { NOBODY } from '../model/tables.ts'
 
-/** By tenant; what was settled counts for an hour. */
+/** Counts by tenant. Settled deliveries count for an hour. */
 export async function countsOf({ database, clock }: Kernel, tenantId?: string): Promise<QueueCounts[]> {
   const { rows } = await database.sql(
     `select coalesce(waiting.tenant_id, settled.tenant_id) as "tenantId",

@@ -1,6 +1,6 @@
 /**
- * Deliveries as they are looked at, and replayed. A replay is one conditional statement: of a delivery that is on its way it changes
- * nothing, one that waits for its next attempt is tried at once, and one that is settled begins anew with a fresh budget.
+ * Lists, shows and replays deliveries. A replay is one conditional statement: it restarts a settled delivery with a new budget, starts
+ * a scheduled retry immediately, and does not change a delivery in progress.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { z } from 'zod'
@@ -18,11 +18,11 @@ import { ReplayWindow } from '../model/replay-window.ts'
 import type { AttemptRow, DeliveryRow, SubscriptionRow, WebhookTables } from '../model/tables.ts'
 import { CHANNEL } from '../sql/functions.ts'
 import { actionOf, type Owner, type Subscriptions } from '../subscriptions/subscriptions.ts'
-import { type Circumstances, explain } from './explanation.ts'
+import { type DeliveryContext, explain } from './explanation.ts'
 
 const POLL_MS = 200
-/** Replayed by one statement. */
-const AT_ONCE = 5_000
+/** Maximum of deliveries that one statement replays. */
+const MAX_REPLAYED = 5_000
 
 export class Deliveries {
   readonly #kernel: Kernel
@@ -30,7 +30,7 @@ export class Deliveries {
   readonly #options: Options
   readonly #wake: () => void
 
-  /** @param wake is called when there is something to send */
+  /** @param wake called after the commit of a replay */
   constructor(kernel: Kernel, subscriptions: Subscriptions, options: Options, wake: () => void) {
     this.#kernel = kernel
     this.#subscriptions = subscriptions
@@ -38,7 +38,7 @@ export class Deliveries {
     this.#wake = wake
   }
 
-  /** The newest first. */
+  /** Newest first. */
   async list(owner: Owner, webhookId: string, filter: DeliveryFilter): Promise<PageOf<Delivery>> {
     const { cursors } = this.#kernel
     await this.#subscriptions.row(owner, webhookId)
@@ -60,12 +60,12 @@ export class Deliveries {
     return toDelivery(await this.#row(webhookId, deliveryId))
   }
 
-  /** With its body, each attempt, and in words what becomes of it. */
+  /** Returns the body, the attempts and an explanation of the state. */
   async get(owner: Owner, webhookId: string, deliveryId: string): Promise<DeliveryDetail> {
     const subscription = await this.#subscriptions.row(owner, webhookId)
     const row = await this.#row(webhookId, deliveryId)
     const { database, clock } = this.#kernel
-    const [message, attempts, onTheirWay] = await Promise.all([
+    const [message, attempts, inFlight] = await Promise.all([
       database
         .query<WebhookTables>()
         .selectFrom('webhookMessages')
@@ -79,24 +79,24 @@ export class Deliveries {
         .where('deliveryId', '=', deliveryId)
         .orderBy('number')
         .execute(),
-      this.#onTheirWay(row),
+      this.#inFlight(row),
     ])
     const now = new Date(Date.now() + shiftMs(clock))
     return {
       ...toDelivery(row),
       payload: message ? JSON.parse(message.body) : null,
-      explanation: explain(row, subscription, { ...this.#options, now, onTheirWay }),
+      explanation: explain(row, subscription, { ...this.#options, now, inFlight }),
       attempts: attempts.map(toAttempt),
     }
   }
 
-  /** `E_DELIVERY_NOT_FOUND`, `E_WEBHOOK_DISABLED`. */
+  /** @throws `E_WEBHOOK_NOT_FOUND`, `E_DELIVERY_NOT_FOUND`, `E_WEBHOOK_DISABLED` */
   async replay(owner: Owner, webhookId: string, deliveryId: string): Promise<Delivery> {
     const { database } = this.#kernel
-    const subscription = this.#enabled(await this.#subscriptions.row(owner, webhookId))
+    const subscription = this.#assertEnabled(await this.#subscriptions.row(owner, webhookId))
     await this.#row(webhookId, deliveryId)
     return database.transaction(async () => {
-      const { count } = await this.#begin(
+      const { count } = await this.#restart(
         `id = $2 and webhook_id = $3 and (state in ('delivered', 'failed') or (state = 'retry_scheduled' and not is_ready))`,
         [deliveryId, webhookId],
       )
@@ -107,8 +107,8 @@ export class Deliveries {
   }
 
   /**
-   * Replays what has failed and was dispatched in the window; with `dryRun` only counts it. Some at a time, each with its entry in the
-   * audit log: there may be very many.
+   * Replays failed deliveries that were dispatched in the window; with `dryRun` counts them. There may be very many, so each
+   * transaction replays a part and records it in the audit log.
    */
   async replayFailed(
     owner: Owner,
@@ -128,14 +128,14 @@ export class Deliveries {
       )
       return { count: rows[0].count }
     }
-    this.#enabled(subscription)
+    this.#assertEnabled(subscription)
     let count = 0
     for (let first = bounds[1]; ; ) {
       const some = await database.transaction(async () => {
-        const started = await this.#begin(
+        const started = await this.#restart(
           `state = 'failed' and id in (select id from multitenancy.webhook_deliveries
              where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4
-             order by id limit ${AT_ONCE} for update skip locked)`, // what another replays is his
+             order by id limit ${MAX_REPLAYED} for update skip locked)`, // another replay has locked the skipped rows
           [webhookId, first, bounds[2]],
         )
         const window = { from: from.toISOString(), to: until.toISOString() }
@@ -145,23 +145,23 @@ export class Deliveries {
         return started
       })
       count += some.count
-      if (some.count < AT_ONCE) return { count }
+      if (some.count < MAX_REPLAYED) return { count }
       first = some.last
     }
   }
 
-  /** Resolves when a delivery is settled, or with what it is when `signal` aborts. */
+  /** Waits until the delivery is settled or retried, or `signal` aborts. Returns its current state. */
   async settled(delivery: Delivery, signal: AbortSignal): Promise<Delivery> {
     let row = await this.#row(delivery.webhookId, delivery.id)
     const isTried = () => row.state === 'retry_scheduled' && row.attemptCount > delivery.attemptCount
     while (!signal.aborted && row.state !== 'delivered' && row.state !== 'failed' && !isTried()) {
-      await sleep(POLL_MS, undefined, { signal }).catch(() => undefined) // given up: it is as it is
+      await sleep(POLL_MS, undefined, { signal }).catch(() => undefined) // aborted: returns the current state
       row = await this.#row(delivery.webhookId, delivery.id)
     }
     return toDelivery(row)
   }
 
-  async #onTheirWay({ webhookId, partitionKey }: DeliveryRow): Promise<Circumstances['onTheirWay']> {
+  async #inFlight({ webhookId, partitionKey }: DeliveryRow): Promise<DeliveryContext['inFlight']> {
     const { database, clock } = this.#kernel
     const { rows } = await database.sql(
       `select coalesce((busy ->> ('webhook ' || $2))::int, 0) as "toSubscription",
@@ -172,17 +172,20 @@ export class Deliveries {
     return rows[0]
   }
 
-  /** Makes ready what `where` names; of what is settled a new budget begins. Returns how many, and the last of them. */
-  async #begin(where: string, values: readonly unknown[]): Promise<{ readonly count: number; readonly last: string }> {
+  /** Makes matching deliveries ready; settled ones get a new budget. Returns their number and the last id. */
+  async #restart(
+    where: string,
+    values: readonly unknown[],
+  ): Promise<{ readonly count: number; readonly last: string }> {
     const { database, clock } = this.#kernel
     const { rows } = await database.sql(
-      `with begun as (
+      `with started as (
          update multitenancy.webhook_deliveries set
            state = case when state = 'retry_scheduled' then state else 'pending' end,
            budget_start = case when state = 'retry_scheduled' then budget_start else attempt_count end,
            is_ready = true, due_at = clock_timestamp() + $1 * interval '1 millisecond', delivered_at = null
          where ${where} returning id)
-       select count(*) as count, max(id::text) as last from begun`,
+       select count(*) as count, max(id::text) as last from started`,
       [shiftMs(clock), ...values],
     )
     const [{ count, last }] = rows as [any]
@@ -193,16 +196,16 @@ export class Deliveries {
     return { count, last }
   }
 
-  #enabled(subscription: SubscriptionRow): SubscriptionRow {
+  #assertEnabled(subscription: SubscriptionRow): SubscriptionRow {
     if (subscription.enabled) return subscription
-    throw WebhookDisabled('The subscription is disabled; set enabled to true first, then try again.')
+    throw WebhookDisabled(`Subscription "${subscription.id}" is disabled. Set enabled to true, then try again.`)
   }
 
   async #row(webhookId: string, deliveryId: string): Promise<DeliveryRow> {
     const row = isUuid(deliveryId)
       ? await this.#of(webhookId).where('id', '=', deliveryId).executeTakeFirst()
       : undefined
-    if (!row) throw DeliveryNotFound('The subscription has no such delivery.')
+    if (!row) throw DeliveryNotFound(`Delivery "${deliveryId}" not found in the subscription.`)
     return row
   }
 

@@ -1,4 +1,4 @@
-/** Dispatching while the tenant or the subscription changes: what is still sent, and what is left. */
+/** Dispatches while their tenant or subscription changes: which deliveries are sent, and which rows remain. */
 
 import { beforeEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000
 const TABLES = ['subscriptions', 'messages', 'deliveries', 'attempts', 'counters'] as const
 const inCode = (code: string) => expect.objectContaining({ code })
 
-describe('of a tenant', () => {
+describe('events of a tenant', () => {
   const everything = () => `${fixture.path}/host`
   let hosts: string
   beforeEach(async () => {
@@ -21,7 +21,7 @@ describe('of a tenant', () => {
     hosts = await subscribe(null, ['*'], everything())
   })
 
-  test('that nobody knows nothing is sent, not to the host either', async () => {
+  test('are rejected if the tenant does not exist, also for subscriptions of the host', async () => {
     const event = anyEvent()
     await expect(dispatch(event, {}, 'nobody')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
     const response = await call('POST', '/tenants/nobody/dispatch', { body: { event, payload: {} } })
@@ -29,7 +29,7 @@ describe('of a tenant', () => {
     expect(await rowsOf(event)).toEqual(NOTHING)
   })
 
-  test('that is suspended, or in maintenance, everything is sent', async () => {
+  test('are sent while the tenant is suspended or in maintenance', async () => {
     const webhookId = await subscribe(fixture.id, ['*'])
     await dispatch('order.paid')
     await fixture.tenancy.tenants.suspend(fixture.id)
@@ -47,7 +47,7 @@ describe('of a tenant', () => {
     )
   })
 
-  test('that is deleted: what was dispatched before it, and that it is; nothing new', async () => {
+  test('are rejected after the tenant is deleted; earlier events and tenant.deleted are sent', async () => {
     const webhookId = await subscribe(fixture.id, ['*'])
     fixture.receiver.respondWith(() => ({ status: 503 }))
     await dispatch('order.paid')
@@ -77,7 +77,7 @@ describe('of a tenant', () => {
     expect(eventsAt().sort()).toEqual([event, ...expected, 'tenant.restored'].sort())
   })
 
-  test('that is purged nothing is left but what the host has heard', async () => {
+  test('are deleted by a purge, except deliveries to subscriptions of the host', async () => {
     const webhookId = await subscribe(fixture.id, ['*'])
     await subscribe(fixture.id, ['order.*'], `${fixture.path}/other`)
     const other = await activeTenant(fixture.tenancy)
@@ -142,7 +142,7 @@ describe('of a tenant', () => {
   })
 })
 
-describe('a subscription that changes while a delivery is on its way', () => {
+describe('a subscription that changes during a delivery', () => {
   const slow = (meanwhile: () => Promise<unknown>, status: number) => {
     fixture.receiver.respondWith((_, response) => {
       void meanwhile().then(() => response.writeHead(status).end())
@@ -150,7 +150,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
     })
   }
 
-  test('is deleted: what is delivered is delivered; what would be tried again, and what waits, ends', async () => {
+  test('fails retries and waiting deliveries when it is deleted', async () => {
     const { database } = fixture.tenancy.kernel
     for (const [status, state] of [
       [200, 'delivered'],
@@ -176,7 +176,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
     expect(received()).toHaveLength(2)
   })
 
-  test('is disabled: what waits ends as failed, says so, and can be replayed when it is enabled again', async () => {
+  test('fails waiting deliveries when it is disabled, and replays them when it is enabled again', async () => {
     const webhookId = await subscribe(fixture.id, ['order.*'])
     fixture.receiver.respondWith(() => ({ status: 500 }))
     const [tried = ''] = await dispatch('order.paid')
@@ -189,13 +189,13 @@ describe('a subscription that changes while a delivery is on its way', () => {
     }
     expect(await explained(pending)).toEqual([
       'pending',
-      'Not sent: the subscription is disabled. It will end as failed.',
+      'Not sent: the subscription is disabled. The delivery will fail.',
     ])
     clock.advance(HOUR_MS)
     expect(await send()).toBe(0)
     expect(await explained(tried)).toEqual([
       'failed',
-      'Given up after one attempt: the subscription is disabled. Enable the subscription and replay it to try again.',
+      'Failed after one attempt: the subscription is disabled. Enable the subscription and replay the delivery to try again.',
     ])
     expect((await explained(pending))[0]).toBe('failed')
     fixture.receiver.respondWith(() => ({ status: 200 }))
@@ -208,7 +208,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
     ])
   })
 
-  test('gets another URL: what waits goes there', async () => {
+  test('sends waiting deliveries to its new URL', async () => {
     const webhookId = await subscribe(fixture.id, ['order.*'])
     fixture.receiver.respondWith(() => ({ status: 500 }))
     await dispatch('order.paid')
@@ -219,7 +219,7 @@ describe('a subscription that changes while a delivery is on its way', () => {
     expect([received().length, received(`${fixture.path}/new`).length]).toEqual([1, 1])
   })
 
-  test('has a receiver that answers 410: it is disabled once, recorded and told, and nothing more is sent', async () => {
+  test('is disabled once after a response with 410, with one record and one event', async () => {
     const changes = changesOf(fixture.tenancy)
     const published: unknown[] = []
     const end = fixture.tenancy.on(WebhookSubscriptionDisabled, (event) => void published.push(event))

@@ -1,4 +1,4 @@
-/** Dispatching in a tenancy without workers, with a receiver, and for each test a tenant and a path of its own. */
+/** A tenancy without workers, a receiver, and for each test a tenant and a path. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, inject } from 'vitest'
 import { type Received, type Receiver, startReceiver } from '../../../../test/support/receiver.ts'
@@ -40,7 +40,7 @@ export function openDispatch() {
     fixture.path = `/${randomUUID()}`
     fixture.receiver.respondWith(() => ({}))
   })
-  /** What a test leaves behind is heard in no other. */
+  /** Removes the subscriptions of the host after a test. */
   afterEach(async () => {
     fixture.receiver.respondWith(() => ({}))
     await opened.tenancy.kernel.database.sql('update multitenancy.webhook_subscriptions set deleted_at = now()')
@@ -52,12 +52,12 @@ export function openDispatch() {
     call: ((...request) => api(...request)) as Call,
     subscribe: async (owner: string | null, events: string[], at = fixture.path): Promise<string> =>
       (await opened.tenancy.webhooks.create(owner, { url: fixture.receiver.url + at, events })).webhookId,
-    /** Each at a moment of its own, so that a list has them in order. */
+    /** Dispatches at different times, so that lists have a defined order. */
     dispatch(event: string, payload: Record<string, unknown> = {}, tenantId = fixture.id) {
       clock.advance(1)
       return opened.tenancy.webhooks.dispatch(tenantId, event, payload)
     },
-    /** One run of `tenant:webhooks:retry`. */
+    /** Runs `tenant:webhooks:retry` once. */
     send,
     received,
     eventsAt: (at = fixture.path) => received(at).map(({ headers }) => headers['x-webhook-event']),

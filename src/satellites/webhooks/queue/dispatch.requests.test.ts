@@ -1,4 +1,4 @@
-/** Requests to dispatch, in code and over HTTP: which payloads are sent, byte by byte, and which are refused. */
+/** Requests to dispatch, in code and over HTTP: the sent bytes, and the rejected payloads. */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { deliveriesOf } from '../webhooks-api.fixture.ts'
@@ -10,7 +10,7 @@ const { clock, call, subscribe, dispatch, send, received, rowsOf } = fixture
 const MEBIBYTE = 1024 * 1024
 const inCode = (code: string) => expect.objectContaining({ code })
 
-describe('the body', () => {
+describe('the body of a dispatched event', () => {
   const STRANGE = {
     z: 1,
     a: { b: [null, true, 1e21, 1e-7, -0, 2 ** 64] },
@@ -21,7 +21,7 @@ describe('the body', () => {
     ...JSON.parse('{"constructor":{"prototype":1},"toString":2}'),
   }
 
-  test('is the same, byte by byte, at each attempt and after a replay', async () => {
+  test('is the same bytes in each attempt and after a replay', async () => {
     const webhookId = await subscribe(fixture.id, ['order.paid'])
     fixture.receiver.respondWith(() => ({ status: 500 }))
     const payload = structuredClone(STRANGE)
@@ -51,7 +51,7 @@ describe('the body', () => {
     expect(JSON.stringify(kept)).toBe(JSON.stringify(STRANGE))
   })
 
-  test('may have members of any name, and pollutes nothing', async () => {
+  test('may have members of any name without prototype pollution', async () => {
     const webhookId = await subscribe(fixture.id, ['order.paid'])
     const text = '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}},"a":1}'
     const [inCode = ''] = await dispatch('order.paid', JSON.parse(text))
@@ -67,7 +67,7 @@ describe('the body', () => {
     expect(({} as { polluted?: boolean }).polluted).toBeUndefined()
   })
 
-  test('may be a mebibyte, and no byte more', async () => {
+  test('may have 1 MiB and no more', async () => {
     const event = anyEvent()
     await subscribe(fixture.id, [event])
     const of = (bytes: number) => ({ text: 'ä'.repeat((bytes - 12) / 2), n: 1 }) // {"text":"","n":1} are 17
@@ -97,7 +97,7 @@ describe('the body', () => {
     ['what contains itself further down', { a: [{ cyclic }] }],
     ['a bigint', { amount: 12n }],
     [
-      'what cannot be read',
+      'an object with a throwing getter',
       {
         get amount() {
           throw new Error('no')
@@ -108,14 +108,14 @@ describe('the body', () => {
     ['what becomes a list', { toJSON: () => [] }],
     ['what becomes nothing', { toJSON: () => undefined }],
     [
-      'what cannot be written',
+      'an object with a throwing toJSON',
       {
         toJSON: () => {
           throw new Error('no')
         },
       },
     ],
-  ])('may not be %s', async (_words, payload) => {
+  ])('must not be %s', async (_words, payload) => {
     const event = anyEvent()
     await subscribe(fixture.id, [event])
     await expect(fixture.tenancy.webhooks.dispatch(fixture.id, event, payload as never)).rejects.toMatchObject({
@@ -125,7 +125,7 @@ describe('the body', () => {
     expect(await rowsOf(event)).toEqual(NOTHING)
   })
 
-  test('may be what toJSON makes an object of', async () => {
+  test('may be a value whose toJSON returns an object', async () => {
     await subscribe(fixture.id, ['order.paid'])
     await dispatch('order.paid', { toJSON: () => ({ amount: 1 }) })
     await send()
@@ -133,11 +133,11 @@ describe('the body', () => {
   })
 })
 
-describe('over HTTP', () => {
+describe('a dispatch over HTTP', () => {
   const dispatched = (body: unknown, sent: object = {}) =>
     call('POST', `/tenants/${fixture.id}/dispatch`, { body, ...sent })
 
-  test('it is for a server, whose token may do nothing else here', async () => {
+  test('accepts the token of a server, which has no other rights on webhooks', async () => {
     const webhookId = await subscribe(fixture.id, ['order.*'])
     const body = { event: 'order.paid', payload: { amount: 1 } }
     const response = await dispatched(body, { who: 'runtime' })
@@ -158,7 +158,7 @@ describe('over HTTP', () => {
     await send()
   })
 
-  test('it is done once for one Idempotency-Key', async () => {
+  test('dispatches once for one Idempotency-Key', async () => {
     await subscribe(fixture.id, ['order.*'])
     const headers = { 'idempotency-key': randomUUID() }
     const body = { event: 'order.paid', payload: { amount: 1 } }
@@ -188,7 +188,7 @@ describe('over HTTP', () => {
     ['payload', { event: 'order.paid', payload: null }],
     ['', { event: 'order.paid', payload: {}, tenantId: 'another' }],
     ['', { event: 'order.paid', payload: {}, webhookId: randomUUID() }],
-  ])('a fault at "%s" is told: %j', async (fault, body) => {
+  ])('reports an error at "%s": %j', async (fault, body) => {
     await subscribe(fixture.id, ['*'])
     const response = await dispatched(body)
     expect(response).toMatchObject({ status: 400, json: { code: 'E_INVALID_REQUEST' } })

@@ -1,4 +1,4 @@
-/** Dispatching: what is sent to which subscription, in the host's transaction; and the events of Tenantry itself. */
+/** Dispatches: matching subscriptions, transactions of the host, and events of Tenantry. */
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { beforeEach, describe, expect, test } from 'vitest'
@@ -15,12 +15,12 @@ const { subscribe, dispatch, send, received, eventsAt, rowsOf } = fixture
 
 const inCode = (code: string) => expect.objectContaining({ code })
 
-describe('within a transaction of the host', () => {
+describe('a dispatch in a transaction of the host', () => {
   const inTransaction = <T>(work: () => Promise<T>) => fixture.tenancy.transaction(work)
   const event = anyEvent()
   beforeEach(() => subscribe(fixture.id, ['of_a_test.*']))
 
-  test('what is dispatched is sent when it commits, and not before', async () => {
+  test('is sent after the commit', async () => {
     const event = anyEvent()
     const ids = await inTransaction(async () => {
       const ids = await dispatch(event, { n: 1 })
@@ -36,7 +36,7 @@ describe('within a transaction of the host', () => {
     expect(received().map(({ headers, body }) => [headers['x-delivery-id'], body])).toEqual([[ids[0], '{"n":1}']])
   })
 
-  test('nothing is left of it when that is rolled back', async () => {
+  test('leaves nothing after a rollback', async () => {
     const event = anyEvent()
     const failing = inTransaction(async () => {
       expect(await dispatch(event)).toHaveLength(1)
@@ -48,7 +48,7 @@ describe('within a transaction of the host', () => {
     expect(received()).toEqual([])
   })
 
-  test('it stands and falls with the savepoint that it is in', async () => {
+  test('is rolled back with its savepoint', async () => {
     await inTransaction(async () => {
       await dispatch(event, { at: 'the beginning' })
       const failing = inTransaction(async () => {
@@ -73,7 +73,7 @@ describe('within a transaction of the host', () => {
     expect(await send()).toBe(0)
   })
 
-  test('what is refused leaves the transaction as it was', async () => {
+  test('does not abort the transaction when it is rejected', async () => {
     const event = anyEvent()
     await inTransaction(async () => {
       await expect(dispatch('Order', {})).rejects.toThrow(inCode('E_INVALID_REQUEST'))
@@ -84,7 +84,7 @@ describe('within a transaction of the host', () => {
     await send()
   })
 
-  test('workers of any process hear of its commit, and of no rollback', async () => {
+  test('notifies workers of all processes of the commit, and of no rollback', async () => {
     const worker = await fixture.opened.open({ role: 'all' })
     const sender = await fixture.opened.open({ role: 'all' })
     const failing = sender.transaction(async () => {
@@ -102,14 +102,14 @@ describe('within a transaction of the host', () => {
   })
 })
 
-describe('who hears of it', () => {
+describe('matching subscriptions', () => {
   test.each([
     ['order.paid', ['order.paid', 'order.*', '*', 'several']],
     ['order.line.added', ['order.*', '*', 'order.line.*', 'several']],
     ['order', ['*']],
     ['orders.paid', ['*']],
     ['order.paid_back', ['order.*', '*', 'several']],
-  ])('%s: %j', async (event, expected) => {
+  ])('of %s have the patterns %j', async (event, expected) => {
     const all = { 'order.paid': ['order.paid'], 'order.*': ['order.*'], 'order.line.*': ['order.line.*'], '*': ['*'] }
     for (const [name, events] of Object.entries({ ...all, several: ['order.paid', 'order.*', 'x'] })) {
       await subscribe(fixture.id, events, `${fixture.path}/${name}`)
@@ -120,7 +120,7 @@ describe('who hears of it', () => {
     expect(paths.sort()).toEqual(expected.map((name) => `${fixture.path}/${name}`).sort())
   })
 
-  test('a tenant hears of itself alone, the host of all', async () => {
+  test('of a tenant receive its own events, those of the host receive all', async () => {
     const event = anyEvent()
     const other = await createdTenant(fixture.tenancy)
     await subscribe(fixture.id, ['*'])
@@ -140,14 +140,14 @@ describe('who hears of it', () => {
     expect(deliveries).toMatchObject([{ tenantId: fixture.id }, { tenantId: other }])
   })
 
-  test('nobody: then nothing is kept of it', async () => {
+  test('do not exist: the event is not stored', async () => {
     const event = anyEvent()
     await subscribe(fixture.id, ['another.event'])
     expect(await dispatch(event)).toEqual([])
     expect(await rowsOf(event)).toEqual(NOTHING)
   })
 
-  test('not who is disabled or deleted, nor by way of enabling it later', async () => {
+  test('exclude disabled and deleted ones, also if they are enabled later', async () => {
     const event = anyEvent()
     const [disabled, deleted] = [await subscribe(fixture.id, ['*']), await subscribe(fixture.id, ['*'])]
     await fixture.tenancy.webhooks.update(fixture.id, disabled, { enabled: false })
@@ -160,7 +160,7 @@ describe('who hears of it', () => {
     expect(eventsAt()).toEqual([event])
   })
 
-  test('each of many at once gets the answer of its own', async () => {
+  test('of concurrent dispatches are returned to their callers', async () => {
     const webhookId = await subscribe(fixture.id, ['of_many.*'])
     const other = await createdTenant(fixture.tenancy)
     const gone = await activeTenant(fixture.tenancy)
@@ -195,7 +195,7 @@ describe("Tenantry's own events", () => {
   })
   const ajv = formats.default(new Ajv2020({ strict: true, allErrors: true, keywords: ['example'] }))
 
-  test('are dispatched as the catalogue says, in the transaction of what they tell of', async () => {
+  test('are dispatched as in the catalogue, in the transaction of the change', async () => {
     const hosts = await subscribe(null, ['tenant.*', 'webhook.*'], `${fixture.path}/host`)
     const webhookId = await subscribe(fixture.id, ['tenant.suspended', 'tenant.activated'])
     const { tenants } = fixture.tenancy
@@ -238,7 +238,7 @@ describe("Tenantry's own events", () => {
     }
   })
 
-  test('that are internal never leave, nor what is recorded for the audit log', async () => {
+  test('are not dispatched if they are internal or records of the audit log', async () => {
     const hosts = await subscribe(null, ['*'], `${fixture.path}/host`)
     const webhookId = await subscribe(fixture.id, ['*'])
     const { events } = fixture.tenancy.kernel
@@ -261,7 +261,7 @@ describe("Tenantry's own events", () => {
     expect(await receivedBy(fixture.id, webhookId)).toEqual(new Set(['order.paid']))
   })
 
-  test('stay when the bridge is off; what the host dispatches goes', async () => {
+  test('are not dispatched without the bridge; events of the host are', async () => {
     const without = await fixture.opened.open({ satellites: [webhooks({ bridge: false })] })
     const webhookId = await subscribe(fixture.id, ['*'])
     await without.tenants.suspend(fixture.id)

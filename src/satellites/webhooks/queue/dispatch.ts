@@ -1,9 +1,8 @@
 /**
- * Dispatching: one message, and one delivery for each subscription that it fits, as rows of the transaction in progress, which
- * wake the workers when it commits. Outside of a transaction, what is dispatched in the same moment goes as one, and what this
- * process has room for it sends as soon as that is committed.
+ * Dispatches events: writes one message, and a delivery for each matching subscription. In a transaction the rows belong to it.
+ * Otherwise concurrent dispatches share a statement, which also claims deliveries for the worker of this process.
  *
- * The body is serialised here, once; these bytes are what is sent, at every attempt.
+ * The body is serialised once. Every attempt sends these bytes.
  */
 import { z } from 'zod'
 import { Batcher } from '../../../kernel/base/batcher.ts'
@@ -24,10 +23,10 @@ const MAX_BODY_BYTES = 1024 * 1024
 const MAX_BATCH_ITEMS = 500
 const MAX_BATCH_BYTES = 8 * MAX_BODY_BYTES
 
-/** A JSON object. Its members may be named anything, `__proto__` too. */
+/** A JSON object with members of any name, including `__proto__`. */
 export const Payload = z
   .unknown()
-  .refine((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'not a JSON object')
+  .refine((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'must be a JSON object')
   .meta({ type: 'object', additionalProperties: true }) as z.ZodType<
   Readonly<Record<string, unknown>>,
   Readonly<Record<string, unknown>>
@@ -35,7 +34,7 @@ export const Payload = z
 
 export const DispatchRequest = z.strictObject({
   event: EventName,
-  payload: Payload.describe('What is sent, as it is'),
+  payload: Payload.describe('Body of the requests, sent unchanged'),
 })
 
 interface Message {
@@ -44,30 +43,30 @@ interface Message {
   readonly tenantId: string | null
   readonly event: string
   readonly body: string
-  /** Asked for; or Tenantry's own, which the host hears whatever the tenant is; or the last of those that the tenant hears. */
+  /** `system`: an event of Tenantry, sent to the host in any state of the tenant. `deletion`: the last event sent to the tenant. */
   readonly kind: 'request' | 'system' | 'deletion'
-  /** The one subscription that it is for, whatever that names. */
+  /** Id of the only subscription, regardless of its patterns; null: all matching subscriptions. */
   readonly onlyFor: string | null
 }
 
 interface Dispatched {
-  /** Why nothing more is sent of the tenant: there is `none`, or it is `deleted`. */
-  readonly refused: string | null
+  /** `none`: the tenant does not exist. `deleted`: it is deleted. Null: the event was dispatched. */
+  readonly rejected: string | null
   readonly deliveries: readonly string[]
 }
 
-/** Who sends: is told of what there is to send, and may take some of it at once. */
+/** The worker of this process, which may claim deliveries in the statement of the dispatch. */
 export interface Sender {
   wake(): void
-  /** What it would take of a dispatch that commits by itself; undefined: nothing now. */
+  /** Undefined: the worker cannot claim now. */
   offer(): Promise<Offer | undefined>
-  /** @param offer the one that was made */
+  /** Call it once for each offer. */
   take(offer: Offer, deliveries: readonly Claimed[]): void
 }
 
 export class Dispatch {
   readonly #kernel: Kernel
-  /** Connections for what goes by itself. */
+  /** Separate connections, for dispatches outside of a transaction. */
   readonly #own: Database
   readonly #sender: Sender
   readonly #batcher: Batcher<Message, Dispatched>
@@ -82,44 +81,44 @@ export class Dispatch {
     })
   }
 
-  /** Returns the ids of its deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when the tenant is deleted, or a 400. */
+  /** Returns the ids of the deliveries. @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST` */
   async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
     if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) {
-      throw TenantNotFound(`There is no tenant ${JSON.stringify(tenantId)}.`)
+      throw TenantNotFound(`Tenant ${JSON.stringify(tenantId)} not found.`)
     }
     const message = this.#message(tenantId, parsed(EventName, event, 'event'), parsed(Payload, payload, 'payload'))
     return [...(await this.#sendOf(tenantId, message))]
   }
 
-  /** Of Tenantry's own events those that leave it, in the transaction of what they tell of. */
+  /** Dispatches an event of Tenantry, in the transaction of the change. */
   async bridge(type: EventType, event: Readonly<Record<string, unknown>>): Promise<void> {
     const { tenantId = null } = event as { tenantId?: string | null }
     const kind = type === (TenantDeleted as EventType) ? 'deletion' : 'system'
     await this.#send({ ...this.#message(tenantId, dottedName(type.name), event), kind })
   }
 
-  /** To one subscription alone, whatever it names. Undefined when it is not there, or disabled; `E_TENANT_STATE`. */
+  /** Dispatches to one subscription, regardless of its patterns. Undefined: it is deleted or disabled. @throws `E_TENANT_STATE` */
   async toOne(tenantId: string | null, webhookId: string, event: string, payload: object): Promise<string | undefined> {
     const message = this.#message(tenantId, event, payload as Readonly<Record<string, unknown>>)
     const [deliveryId] = await this.#sendOf(tenantId, { ...message, onlyFor: webhookId })
     return deliveryId
   }
 
-  /** Returns the deliveries; throws when there is nothing more to be sent of the tenant. */
+  /** Returns the ids of the deliveries; throws if the tenant does not exist or is deleted. */
   async #sendOf(tenantId: string | null, message: Message): Promise<readonly string[]> {
-    const { refused, deliveries } = await this.#send(message)
+    const { rejected, deliveries } = await this.#send(message)
     if (tenantId === null) return deliveries
-    if (refused === 'none') throw TenantNotFound(`There is no tenant "${tenantId}".`)
-    if (refused === 'deleted') {
-      throw TenantState(`The tenant "${tenantId}" is deleted; nothing more is sent of it.`, {
-        extras: { from: refused },
+    if (rejected === 'none') throw TenantNotFound(`Tenant "${tenantId}" not found.`)
+    if (rejected === 'deleted') {
+      throw TenantState(`Tenant "${tenantId}" is deleted. Its events are no longer sent.`, {
+        extras: { from: rejected },
       })
     }
     return deliveries
   }
 
   #message(tenantId: string | null, event: string, payload: Readonly<Record<string, unknown>>): Message {
-    const body = serialised(payload)
+    const body = serialise(payload)
     const createdMs = this.#kernel.clock.now().getTime()
     return { id: uuidAt(createdMs), createdMs, tenantId, event, body, kind: 'request', onlyFor: null }
   }
@@ -171,7 +170,7 @@ export class Dispatch {
         offer?.slowWebhooks ?? [],
       ],
     )
-    const dispatched = messages.map(() => ({ refused: null as string | null, deliveries: [] as string[] }))
+    const dispatched = messages.map(() => ({ rejected: null as string | null, deliveries: [] as string[] }))
     const taken: Claimed[] = []
     let needsWakeup = false
     for (const row of rows) {
@@ -179,7 +178,7 @@ export class Dispatch {
       const message = messages[row.place - 1]
       if (!of || !message) continue
       if (row.id === null) {
-        of.refused = row.rejected
+        of.rejected = row.rejected
         continue
       }
       of.deliveries.push(row.id)
@@ -209,15 +208,16 @@ const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim:
   generation: row.generation,
 })
 
-function serialised(payload: object): string {
+function serialise(payload: object): string {
   let body: string | undefined
   try {
     body = JSON.stringify(payload)
   } catch {
-    throw invalid([{ path: 'payload', message: 'cannot be written as JSON' }])
+    throw invalid([{ path: 'payload', message: 'must be serialisable as JSON' }])
   }
-  // What has a `toJSON` may become anything.
-  if (!body?.startsWith('{')) throw invalid([{ path: 'payload', message: 'is no JSON object when it is written' }])
-  if (Buffer.byteLength(body) > MAX_BODY_BYTES) throw invalid([{ path: 'payload', message: 'more than 1 MiB as JSON' }])
+  // `toJSON` may return any value.
+  if (!body?.startsWith('{')) throw invalid([{ path: 'payload', message: 'must be a JSON object after serialisation' }])
+  if (Buffer.byteLength(body) > MAX_BODY_BYTES)
+    throw invalid([{ path: 'payload', message: 'must not exceed 1 MiB as JSON' }])
   return body
 }

@@ -1,20 +1,17 @@
-/**
- * What the doctor asks. The tables may be large, and are full of what is settled: only indexes of what is not are read, and of a
- * great backlog only a part is counted.
- */
+/** Queries of the doctor. They read only indexes of unsettled deliveries, and count only a part of a large backlog. */
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { shiftMs } from '../model/database-time.ts'
 import type { EncryptedSecrets, Subscriptions } from '../subscriptions/subscriptions.ts'
 import type { Partition, Partitions } from './partitions.ts'
 
 const DAY_MS = 86_400_000
-/** Of overdue deliveries. */
-const MOST_COUNTED = 10_000
+/** Maximum of overdue deliveries that are counted, ready and waiting. */
+const MAX_COUNTED = 10_000
 const OVERDUE_MINUTES = 5
 const FAILING_DAYS = 1
 
 export interface Overdue {
-  /** Of the subscription; null: the host's own. */
+  /** Tenant of the subscription; null for the host. */
   readonly tenantId: string | null
   readonly webhookId: string
   readonly url: string
@@ -36,24 +33,24 @@ export interface KeyUsage {
   readonly canDecrypt: boolean
 }
 
-/** Ready ones, and those that should have been made so by whoever claims. $1 is the shift of the clock. */
+/** Ready deliveries, and due deliveries that no claim has made ready. $1: `shiftMs`. */
 export const OVERDUE = `
   with moment as materialized (
     select clock_timestamp() + $1::float8 * interval '1 millisecond' - interval '${OVERDUE_MINUTES} minutes' as at
   ), overdue as (
     (select webhook_id, due_at from multitenancy.webhook_deliveries
-     where is_ready and due_at < (select at from moment) limit ${MOST_COUNTED})
+     where is_ready and due_at < (select at from moment) limit ${MAX_COUNTED})
     union all
     (select webhook_id, due_at from multitenancy.webhook_deliveries
      where state in ('delivering', 'retry_scheduled') and due_at is not null and not is_ready
-       and due_at < (select at from moment) limit ${MOST_COUNTED})
+       and due_at < (select at from moment) limit ${MAX_COUNTED})
   )
   select s.tenant_id as "tenantId", s.id as "webhookId", s.url, o.count, o.since
   from (select webhook_id, count(*) as count, min(due_at) as since from overdue group by 1) o
   join multitenancy.webhook_subscriptions s on s.id = o.webhook_id
   where s.listening_until is null order by o.since`
 
-/** Whether anything is on its way by a worker that has not lost it. */
+/** True if any worker has an unexpired lease. $1: `shiftMs`. */
 export const SENDING = `
   select exists (select from multitenancy.webhook_deliveries
     where state = 'delivering' and due_at is not null and not is_ready
@@ -72,11 +69,11 @@ export class Inspection {
     this.#retentionDays = retentionDays
   }
 
-  /** What has been due for minutes, by subscription, the oldest first; and whether anybody sends at all. */
+  /** Deliveries overdue for five minutes by subscription, oldest first; and whether any worker sends. */
   async overdue(): Promise<{ overdue: readonly Overdue[]; isSending: boolean }> {
     const { database, clock } = this.#kernel
     return database.transaction(async () => {
-      // However few of the rows the planner believes to be settled.
+      // The planner may underestimate the number of settled rows.
       await database.sql(`select set_config('enable_seqscan', 'off', true)`)
       const { rows: overdue } = await database.sql(OVERDUE, [shiftMs(clock)])
       if (overdue.length === 0) return { overdue, isSending: true }
@@ -85,7 +82,7 @@ export class Inspection {
     })
   }
 
-  /** Subscriptions that were switched off by themselves, and those that have known nothing but failures for a day. */
+  /** Subscriptions that were disabled automatically, and those that have only failed for a day. */
   async troubled(): Promise<readonly Troubled[]> {
     const { database, clock } = this.#kernel
     const { rows } = await database.sql(
@@ -102,7 +99,7 @@ export class Inspection {
     return rows
   }
 
-  /** Under which application keys secrets are encrypted: of each key, whether it still decrypts one of them. */
+  /** Counts secrets by application key, and checks that this process can decrypt one secret of each key. */
   async keyUsage(): Promise<readonly KeyUsage[]> {
     const { database, secrets } = this.#kernel
     const { rows } = await database.sql(
@@ -116,16 +113,16 @@ export class Inspection {
     }))
   }
 
-  /** Whether there is a place for what is dispatched by tomorrow, and what should be gone and is not. */
-  async places(): Promise<{ isMissing: boolean; hasUnpartitioned: boolean; kept: readonly Partition[] }> {
+  /** Checks that partitions exist until tomorrow, and lists partitions past their retention. */
+  async partitions(): Promise<{ isMissing: boolean; hasUnpartitioned: boolean; expired: readonly Partition[] }> {
     const { clock } = this.#kernel
     const known = await this.#partitions.known()
     const nowMs = clock.now().getTime()
-    const keptFrom = nowMs - (this.#retentionDays + 1) * DAY_MS
+    const retainedFrom = nowMs - (this.#retentionDays + 1) * DAY_MS
     return {
       isMissing: !known.some(({ to }) => to.getTime() > nowMs + DAY_MS),
       hasUnpartitioned: await this.#partitions.hasUnpartitioned(known),
-      kept: known.filter(({ to }) => to.getTime() <= keptFrom),
+      expired: known.filter(({ to }) => to.getTime() <= retainedFrom),
     }
   }
 

@@ -1,6 +1,6 @@
-/** What whoever asks is told of a delivery, for each way it may stand. */
+/** Explanations of deliveries in each state. */
 import { expect, test } from 'vitest'
-import { type Circumstances, type ExplainedDelivery, type ExplainedSubscription, explain } from './explanation.ts'
+import { type DeliveryContext, type ExplainedDelivery, type ExplainedSubscription, explain } from './explanation.ts'
 
 const NOW = new Date('2026-01-31T12:00:00Z')
 const LATER = new Date('2026-01-31T12:05:00Z')
@@ -26,12 +26,12 @@ const ENABLED: ExplainedSubscription = {
   failingSince: null,
   tenantId: 'acme',
 }
-const IDLE: Circumstances = {
+const IDLE: DeliveryContext = {
   now: NOW,
   maxAttempts: 5,
   perSubscription: 16,
   perTenant: 32,
-  onTheirWay: { toSubscription: 0, ofPartition: 0 },
+  inFlight: { toSubscription: 0, ofPartition: 0 },
 }
 const DISABLED = { enabled: false } as const
 const GONE = { enabled: false, disabledReason: 'gone' } as const
@@ -39,233 +39,233 @@ const FAILING = { enabled: false, disabledReason: 'failing' } as const
 const DELETED = { deletedAt: EARLIER } as const
 
 test.each<[string, Partial<ExplainedDelivery>, Partial<ExplainedSubscription>, string]>([
-  ['that is new', {}, {}, 'Waiting for a worker to send it for the first time.'],
+  ['that is new', {}, {}, 'Waiting for a worker. No attempt was made yet.'],
   [
-    'that is replayed',
+    'replayed after 5 attempts',
     { attemptCount: 5, budgetStart: 5, lastStatus: 500 },
     {},
-    'Replayed after 5 attempts; waiting for a worker to send it again.',
+    'Replayed after 5 attempts. Waiting for a worker.',
   ],
   [
-    'that is replayed after one attempt',
+    'replayed after one attempt',
     { attemptCount: 1, budgetStart: 1, lastStatus: 200 },
     {},
-    'Replayed after one attempt; waiting for a worker to send it again.',
+    'Replayed after one attempt. Waiting for a worker.',
   ],
   [
-    'that was broken off',
+    'whose attempt was aborted',
     { attemptCount: 1, budgetStart: 1, lastError: 'aborted' },
     {},
-    'Attempt 1 was broken off when its worker stopped; waiting for a worker to send it again.',
+    'Attempt 1 was aborted when its worker stopped. Waiting for a worker.',
   ],
-  ['whose subscription is disabled', {}, DISABLED, 'Not sent: the subscription is disabled. It will end as failed.'],
+  ['whose subscription is disabled', {}, DISABLED, 'Not sent: the subscription is disabled. The delivery will fail.'],
   [
-    'whose receiver is gone',
+    'pending, whose receiver is gone',
     {},
     GONE,
-    'Not sent: the subscription was disabled when its receiver answered 410. It will end as failed.',
+    'Not sent: the subscription was disabled when its receiver responded with 410. The delivery will fail.',
   ],
   [
-    'whose receiver fails',
+    'pending, whose subscription is disabled for failures',
     {},
     FAILING,
-    'Not sent: the subscription was disabled after 5 days of nothing but failures. It will end as failed.',
+    'Not sent: the subscription was disabled after 5 days of failures only. The delivery will fail.',
   ],
-  ['whose subscription is deleted', {}, DELETED, 'Not sent: the subscription is deleted. It will end as failed.'],
+  ['whose subscription is deleted', {}, DELETED, 'Not sent: the subscription is deleted. The delivery will fail.'],
 
   [
-    'on its way',
+    'claimed for the first attempt',
     { state: 'delivering', isReady: false, dueAt: LATER },
     {},
-    'A worker has it: attempt 1 is on its way, or begins when the worker has room for it.',
+    'A worker has claimed it: attempt 1 is in progress, or starts when the worker has a free connection.',
   ],
   [
-    'on its way for the third time',
+    'claimed for the third attempt',
     { state: 'delivering', isReady: false, dueAt: LATER, attemptCount: 2 },
     {},
-    'A worker has it: attempt 3 is on its way, or begins when the worker has room for it.',
+    'A worker has claimed it: attempt 3 is in progress, or starts when the worker has a free connection.',
   ],
   [
-    'on its way, its lease over',
+    'with an expired lease',
     { state: 'delivering', isReady: false, dueAt: NOW },
     {},
-    'The worker that was sending it is gone; another will send it again.',
+    'The lease of its worker has expired. Another worker will send it again.',
   ],
   [
-    'on its way, its lease over and seen so',
+    'with an expired lease, made ready by a claim',
     { state: 'delivering', isReady: true, dueAt: EARLIER },
     {},
-    'The worker that was sending it is gone; another will send it again.',
+    'The lease of its worker has expired. Another worker will send it again.',
   ],
 
   [
-    'that waits after an answer',
+    'waiting for a retry after a response',
     { ...WAITING, attemptCount: 1, lastStatus: 503 },
     {},
-    'One attempt was made, the last with status 503. The next attempt is made at 2026-01-31T12:05:00.000Z; 4 are left.',
+    'One attempt was made, the last with status 503. The next attempt starts at 2026-01-31T12:05:00.000Z. Attempts left: 4.',
   ],
   [
-    'that waits for its last attempt, without an answer',
+    'waiting for its last attempt after a timeout',
     { ...WAITING, attemptCount: 4, lastError: 'timeout' },
     {},
-    '4 attempts were made, the last with timeout. The next attempt is made at 2026-01-31T12:05:00.000Z; 1 is left.',
+    '4 attempts were made, the last with timeout. The next attempt starts at 2026-01-31T12:05:00.000Z. Attempts left: 1.',
   ],
   [
-    'that waits, replayed',
+    'waiting for a retry after a replay',
     { ...WAITING, attemptCount: 7, budgetStart: 5, lastStatus: 404 },
     {},
-    '7 attempts were made, the last with status 404. The next attempt is made at 2026-01-31T12:05:00.000Z; 3 are left.',
+    '7 attempts were made, the last with status 404. The next attempt starts at 2026-01-31T12:05:00.000Z. Attempts left: 3.',
   ],
   [
-    'that is due',
+    'due for a retry',
     { ...WAITING, dueAt: NOW, attemptCount: 1, lastStatus: 302 },
     {},
-    'One attempt was made, the last with status 302. The next attempt is made as soon as a worker is free; 4 are left.',
+    'One attempt was made, the last with status 302. The next attempt starts as soon as a worker is free. Attempts left: 4.',
   ],
   [
-    'that is due and seen so',
+    'due for a retry, made ready by a claim',
     { ...WAITING, isReady: true, attemptCount: 1, lastError: null },
     {},
-    'One attempt was made, the last with no answer. The next attempt is made as soon as a worker is free; 4 are left.',
+    'One attempt was made, the last with no response. The next attempt starts as soon as a worker is free. Attempts left: 4.',
   ],
   [
-    'that waits after a retry was broken off',
+    'whose retry was aborted',
     { ...WAITING, isReady: true, attemptCount: 2, budgetStart: 1, lastStatus: 500, lastError: 'aborted' },
     {},
-    'Attempt 2 was broken off when its worker stopped. The next attempt is made as soon as a worker is free; 4 are left.',
+    'Attempt 2 was aborted when its worker stopped. The next attempt starts as soon as a worker is free. Attempts left: 4.',
   ],
   [
-    'that waits after an answer that broke off',
+    'waiting after an incomplete response',
     { ...WAITING, attemptCount: 1, lastStatus: 200, lastError: 'timeout' },
     {},
-    'One attempt was made, the last with status 200, timeout. The next attempt is made at 2026-01-31T12:05:00.000Z; 4 are left.',
+    'One attempt was made, the last with status 200, timeout. The next attempt starts at 2026-01-31T12:05:00.000Z. Attempts left: 4.',
   ],
   [
-    'that was tried once, and cannot be signed',
-    { ...WAITING, attemptCount: 1, lastError: 'its secret cannot be opened' },
+    'whose secret cannot be decrypted after one attempt',
+    { ...WAITING, attemptCount: 1, lastError: 'its secret cannot be decrypted' },
     {},
-    'Not sent: its secret cannot be opened. The next attempt is made at 2026-01-31T12:05:00.000Z; 4 are left.',
+    'Not sent: its secret cannot be decrypted. The next attempt starts at 2026-01-31T12:05:00.000Z. Attempts left: 4.',
   ],
   [
-    'that waits, with fewer attempts allowed by now than it has used',
+    'waiting, with more attempts than the limit now allows',
     { ...WAITING, attemptCount: 7, lastStatus: 500 },
     {},
-    '7 attempts were made, the last with status 500. The next attempt is made at 2026-01-31T12:05:00.000Z; 1 is left.',
+    '7 attempts were made, the last with status 500. The next attempt starts at 2026-01-31T12:05:00.000Z. Attempts left: 1.',
   ],
   [
-    'that waits, its subscription disabled',
+    'waiting, with a disabled subscription',
     { ...WAITING, attemptCount: 2, lastStatus: 500 },
     DISABLED,
-    '2 attempts were made, the last with status 500. It will not be tried again: the subscription is disabled.',
+    '2 attempts were made, the last with status 500. There is no further attempt: the subscription is disabled.',
   ],
 
   [
-    'that is delivered',
+    'delivered',
     { state: 'delivered', ...SETTLED, attemptCount: 1, lastStatus: 204, deliveredAt: EARLIER },
     {},
-    'Delivered at 2026-01-31T11:55:00.000Z after one attempt; the answer was 204.',
+    'Delivered at 2026-01-31T11:55:00.000Z after one attempt with status 204.',
   ],
   [
-    'that is delivered, whatever became of its subscription',
+    'delivered, with a disabled subscription',
     { state: 'delivered', ...SETTLED, attemptCount: 3, lastStatus: 200, deliveredAt: EARLIER },
     { ...DISABLED, ...DELETED },
-    'Delivered at 2026-01-31T11:55:00.000Z after 3 attempts; the answer was 200.',
+    'Delivered at 2026-01-31T11:55:00.000Z after 3 attempts with status 200.',
   ],
 
   [
-    'that has used its budget',
+    'failed after its budget',
     { ...FAILED, attemptCount: 5, lastStatus: 500 },
     {},
-    '5 attempts were made, the last with status 500; nothing more is sent by itself. Replay it to try again.',
+    '5 attempts were made, the last with status 500. There is no automatic retry. Replay the delivery to try again.',
   ],
   [
-    'that has used its second budget, without an answer',
+    'failed after its second budget without a response',
     { ...FAILED, attemptCount: 10, budgetStart: 5, lastError: 'connection refused' },
     {},
-    '10 attempts were made, the last with connection refused; nothing more is sent by itself. Replay it to try again.',
+    '10 attempts were made, the last with connection refused. There is no automatic retry. Replay the delivery to try again.',
   ],
   [
-    'that has used its budget, its subscription disabled',
+    'failed after its budget, with a disabled subscription',
     { ...FAILED, attemptCount: 5, lastStatus: 500 },
     FAILING,
-    '5 attempts were made, the last with status 500; nothing more is sent by itself. Enable the subscription and replay it to try again.',
+    '5 attempts were made, the last with status 500. There is no automatic retry. Enable the subscription and replay the delivery to try again.',
   ],
   [
-    'whose receiver answered 410',
+    'failed with 410',
     { ...FAILED, attemptCount: 1, lastStatus: 410 },
     GONE,
-    'The receiver answered 410, it wants no more; nothing is sent by itself. Enable the subscription and replay it to try again.',
+    'The receiver responded with 410 (gone). There is no automatic retry. Enable the subscription and replay the delivery to try again.',
   ],
   [
-    'whose receiver answered 410 and is enabled again',
+    'failed with 410, with the subscription enabled again',
     { ...FAILED, attemptCount: 1, lastStatus: 410 },
     {},
-    'The receiver answered 410, it wants no more; nothing is sent by itself. Replay it to try again.',
+    'The receiver responded with 410 (gone). There is no automatic retry. Replay the delivery to try again.',
   ],
   [
-    'that was ended before its first attempt',
+    'ended before its first attempt',
     { ...FAILED, lastError: 'the subscription is disabled' },
     DISABLED,
-    'Given up before the first attempt: the subscription is disabled. Enable the subscription and replay it to try again.',
+    'Failed before the first attempt: the subscription is disabled. Enable the subscription and replay the delivery to try again.',
   ],
   [
-    'that was ended between attempts, its subscription enabled again',
+    'ended between attempts, with the subscription enabled again',
     { ...FAILED, attemptCount: 2, lastStatus: 500, lastError: 'the subscription is disabled' },
     {},
-    'Given up after 2 attempts: the subscription is disabled. Replay it to try again.',
+    'Failed after 2 attempts: the subscription is disabled. Replay the delivery to try again.',
   ],
   [
-    'that was answered 410, replayed, and ended before it was sent',
+    'failed with 410, replayed and ended before the next attempt',
     { ...FAILED, attemptCount: 1, budgetStart: 1, lastStatus: 410, lastError: 'the subscription is disabled' },
     DISABLED,
-    'Given up after one attempt: the subscription is disabled. Enable the subscription and replay it to try again.',
+    'Failed after one attempt: the subscription is disabled. Enable the subscription and replay the delivery to try again.',
   ],
   [
-    'that was ended with its subscription',
+    'ended with its deleted subscription',
     { ...FAILED, attemptCount: 1, lastStatus: 500, lastError: 'the subscription is deleted' },
     { ...DISABLED, ...DELETED },
-    'Given up after one attempt: the subscription is deleted.',
+    'Failed after one attempt: the subscription is deleted.',
   ],
-])('a delivery %s', (_words, delivery, subscription, text) => {
+])('explains a delivery %s', (_words, delivery, subscription, text) => {
   expect(explain({ ...FRESH, ...delivery }, { ...ENABLED, ...subscription }, IDLE)).toBe(text)
 })
 
-const FIRST = 'Waiting for a worker to send it for the first time.'
+const FIRST = 'Waiting for a worker. No attempt was made yet.'
 const TO_FAILING = { failingSince: EARLIER } as const
 
-test.each<[string, Circumstances['onTheirWay'], Partial<ExplainedSubscription>, string]>([
-  ['less than all bounds', { toSubscription: 15, ofPartition: 31 }, {}, ''],
+test.each<[string, DeliveryContext['inFlight'], Partial<ExplainedSubscription>, string]>([
+  ['no limit', { toSubscription: 15, ofPartition: 31 }, {}, ''],
   [
-    'as much as its subscription may',
+    'the limit of its subscription',
     { toSubscription: 16, ofPartition: 32 },
     {},
-    ' Its subscription has 16 on their way, and may have 16 at once.',
+    ' Its subscription has 16 deliveries in flight. The limit is 16.',
   ],
   [
-    'as much as a subscription may that fails',
+    'the limit of a failing subscription',
     { toSubscription: 2, ofPartition: 2 },
     TO_FAILING,
-    ' Its subscription has 2 on their way, and may have 2 at once, until one succeeds.',
+    ' Its subscription has 2 deliveries in flight. The limit is 2 until one succeeds.',
   ],
   [
-    'as much as its tenant may',
+    'the limit of its tenant',
     { toSubscription: 3, ofPartition: 32 },
     {},
-    ' Subscriptions of its tenant have 32 on their way, and may have 32 at once.',
+    ' The subscriptions of its tenant have 32 deliveries in flight. The limit is 32.',
   ],
   [
-    'as much as the host may',
+    'the limit of the host',
     { toSubscription: 3, ofPartition: 32 },
     { tenantId: null },
-    ' Subscriptions of the host have 32 on their way, and may have 32 at once.',
+    ' The subscriptions of the host have 32 deliveries in flight. The limit is 32.',
   ],
-])('a delivery that waits while on its way is %s', (_words, onTheirWay, subscription, text) => {
-  const circumstances = { ...IDLE, onTheirWay }
+])('explains a waiting delivery with deliveries in flight at %s', (_words, inFlight, subscription, text) => {
+  const context = { ...IDLE, inFlight }
   const explained = (delivery: Partial<ExplainedDelivery>) =>
-    explain({ ...FRESH, ...delivery }, { ...ENABLED, ...subscription }, circumstances)
+    explain({ ...FRESH, ...delivery }, { ...ENABLED, ...subscription }, context)
   expect(explained({})).toBe(`${FIRST}${text}`)
-  const next = 'One attempt was made, the last with status 500. The next attempt is made'
+  const next = 'One attempt was made, the last with status 500. The next attempt starts'
   const retry = { ...WAITING, attemptCount: 1, lastStatus: 500 }
-  expect(explained({ ...retry, dueAt: NOW })).toBe(`${next} as soon as a worker is free; 4 are left.${text}`)
-  expect(explained(retry)).toBe(`${next} at 2026-01-31T12:05:00.000Z; 4 are left.`)
+  expect(explained({ ...retry, dueAt: NOW })).toBe(`${next} as soon as a worker is free. Attempts left: 4.${text}`)
+  expect(explained(retry)).toBe(`${next} at 2026-01-31T12:05:00.000Z. Attempts left: 4.`)
 })

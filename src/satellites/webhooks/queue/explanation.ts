@@ -1,6 +1,6 @@
-/** Why a delivery is where it is, and what comes next, in a sentence or two for whoever asks. */
+/** Explains the state of a delivery and the next step, in sentences for the API and the console. */
 import { ABORTED } from '../../../kernel/egress/failure.ts'
-import { SECRET_IS_CLOSED } from '../model/delivery.ts'
+import { SECRET_UNREADABLE } from '../model/delivery.ts'
 import type { Options } from '../model/options.ts'
 import type { DeliveryRow, SubscriptionRow } from '../model/tables.ts'
 import { TO_ONE_THAT_FAILS } from '../sql/settings.ts'
@@ -14,94 +14,96 @@ export type ExplainedSubscription = Pick<
   'enabled' | 'disabledReason' | 'deletedAt' | 'failingSince' | 'tenantId'
 >
 
-export interface Circumstances extends Pick<Options, 'maxAttempts' | 'perSubscription' | 'perTenant'> {
+export interface DeliveryContext extends Pick<Options, 'maxAttempts' | 'perSubscription' | 'perTenant'> {
   readonly now: Date
-  /** How many are, over all processes. */
-  readonly onTheirWay: { readonly toSubscription: number; readonly ofPartition: number }
+  /** Deliveries in flight over all processes. */
+  readonly inFlight: { readonly toSubscription: number; readonly ofPartition: number }
 }
 
 export function explain(
   delivery: ExplainedDelivery,
   subscription: ExplainedSubscription,
-  circumstances: Circumstances,
+  context: DeliveryContext,
 ): string {
-  const { now, maxAttempts } = circumstances
+  const { now, maxAttempts } = context
   const { state, isReady, dueAt, attemptCount, budgetStart, deliveredAt } = delivery
-  const tried = attemptsOf(attemptCount)
-  const ends = whyItEnds(subscription)
+  const attempts = attemptsOf(attemptCount)
+  const ended = reasonForEnd(subscription)
   switch (state) {
     case 'pending':
-      if (ends) return `Not sent: ${ends}. It will end as failed.`
-      return `${whatItWaitsFor(delivery)}${whatHoldsIt(subscription, circumstances)}`
+      if (ended) return `Not sent: ${ended}. The delivery will fail.`
+      return `${currentWait(delivery)}${reachedLimit(subscription, context)}`
     case 'delivering':
       if (isReady || (dueAt && dueAt <= now))
-        return 'The worker that was sending it is gone; another will send it again.'
-      return `A worker has it: attempt ${attemptCount + 1} is on its way, or begins when the worker has room for it.`
+        return 'The lease of its worker has expired. Another worker will send it again.'
+      return `A worker has claimed it: attempt ${attemptCount + 1} is in progress, or starts when the worker has a free connection.`
     case 'retry_scheduled': {
-      const last = whatWasLast(delivery)
-      if (ends) return `${last} It will not be tried again: ${ends}.`
-      const left = Math.max(1, maxAttempts - (attemptCount - budgetStart)) // it may have been more that were allowed
+      const last = lastAttempt(delivery)
+      if (ended) return `${last} There is no further attempt: ${ended}.`
+      const left = Math.max(1, maxAttempts - (attemptCount - budgetStart)) // `maxAttempts` may have been higher before
       const isLater = !isReady && dueAt && dueAt > now
       const when = isLater ? `at ${dueAt.toISOString()}` : 'as soon as a worker is free'
-      const held = isLater ? '' : whatHoldsIt(subscription, circumstances)
-      return `${last} The next attempt is made ${when}; ${left} ${left === 1 ? 'is' : 'are'} left.${held}`
+      const limit = isLater ? '' : reachedLimit(subscription, context)
+      return `${last} The next attempt starts ${when}. Attempts left: ${left}.${limit}`
     }
     case 'delivered':
-      return `Delivered at ${deliveredAt?.toISOString()} after ${tried}; the answer was ${delivery.lastStatus}.`
+      return `Delivered at ${deliveredAt?.toISOString()} after ${attempts} with status ${delivery.lastStatus}.`
     case 'failed': {
-      const again = ends ? 'Enable the subscription and replay it to try again.' : 'Replay it to try again.'
+      const again = ended
+        ? 'Enable the subscription and replay the delivery to try again.'
+        : 'Replay the delivery to try again.'
       const hint = subscription.deletedAt ? '' : ` ${again}`
       if (delivery.lastStatus === 410 && delivery.lastError === null)
-        return `The receiver answered 410, it wants no more; nothing is sent by itself.${hint}`
+        return `The receiver responded with 410 (gone). There is no automatic retry.${hint}`
       if (attemptCount - budgetStart >= maxAttempts) {
-        return `${made(attemptCount)}, the last with ${lastResponse(delivery)}; nothing more is sent by itself.${hint}`
+        return `${made(attemptCount)}, the last with ${lastResponse(delivery)}. There is no automatic retry.${hint}`
       }
-      return `Given up ${attemptCount === 0 ? 'before the first attempt' : `after ${tried}`}: ${delivery.lastError ?? lastResponse(delivery)}.${hint}`
+      return `Failed ${attemptCount === 0 ? 'before the first attempt' : `after ${attempts}`}: ${delivery.lastError ?? lastResponse(delivery)}.${hint}`
     }
   }
 }
 
-function whatWasLast(delivery: ExplainedDelivery): string {
+function lastAttempt(delivery: ExplainedDelivery): string {
   const { attemptCount, budgetStart, lastError } = delivery
-  if (lastError === ABORTED.error) return `Attempt ${attemptCount} was broken off when its worker stopped.`
-  if (attemptCount === budgetStart || lastError === SECRET_IS_CLOSED)
-    return `Not sent: ${lastError ?? 'it was put off'}.`
+  if (lastError === ABORTED.error) return `Attempt ${attemptCount} was aborted when its worker stopped.`
+  if (attemptCount === budgetStart || lastError === SECRET_UNREADABLE)
+    return `Not sent: ${lastError ?? 'it was postponed'}.`
   return `${made(attemptCount)}, the last with ${lastResponse(delivery)}.`
 }
 
-function whatItWaitsFor({ attemptCount, lastError }: ExplainedDelivery): string {
-  if (attemptCount === 0) return 'Waiting for a worker to send it for the first time.'
+function currentWait({ attemptCount, lastError }: ExplainedDelivery): string {
+  if (attemptCount === 0) return 'Waiting for a worker. No attempt was made yet.'
   return lastError === ABORTED.error
-    ? `Attempt ${attemptCount} was broken off when its worker stopped; waiting for a worker to send it again.`
-    : `Replayed after ${attemptsOf(attemptCount)}; waiting for a worker to send it again.`
+    ? `Attempt ${attemptCount} was aborted when its worker stopped. Waiting for a worker.`
+    : `Replayed after ${attemptsOf(attemptCount)}. Waiting for a worker.`
 }
 
-/** The bound that has been reached, if one has. */
-function whatHoldsIt(
+/** The limit that delays the delivery, or an empty text. */
+function reachedLimit(
   { failingSince, tenantId }: ExplainedSubscription,
-  { onTheirWay, perSubscription, perTenant }: Circumstances,
+  { inFlight, perSubscription, perTenant }: DeliveryContext,
 ): string {
-  const most = failingSince ? Math.min(perSubscription, TO_ONE_THAT_FAILS) : perSubscription
-  if (onTheirWay.toSubscription >= most) {
-    const why = failingSince ? ', until one succeeds' : ''
-    return ` Its subscription has ${onTheirWay.toSubscription} on their way, and may have ${most} at once${why}.`
+  const max = failingSince ? Math.min(perSubscription, TO_ONE_THAT_FAILS) : perSubscription
+  if (inFlight.toSubscription >= max) {
+    const why = failingSince ? ' until one succeeds' : ''
+    return ` Its subscription has ${inFlight.toSubscription} deliveries in flight. The limit is ${max}${why}.`
   }
-  if (onTheirWay.ofPartition < perTenant) return ''
-  const whose = tenantId === null ? 'Subscriptions of the host have' : 'Subscriptions of its tenant have'
-  return ` ${whose} ${onTheirWay.ofPartition} on their way, and may have ${perTenant} at once.`
+  if (inFlight.ofPartition < perTenant) return ''
+  const owner = tenantId === null ? 'the host' : 'its tenant'
+  return ` The subscriptions of ${owner} have ${inFlight.ofPartition} deliveries in flight. The limit is ${perTenant}.`
 }
 
-function whyItEnds({ enabled, disabledReason, deletedAt }: ExplainedSubscription): string | undefined {
+function reasonForEnd({ enabled, disabledReason, deletedAt }: ExplainedSubscription): string | undefined {
   if (deletedAt) return 'the subscription is deleted'
   if (enabled) return undefined
-  if (disabledReason === 'gone') return 'the subscription was disabled when its receiver answered 410'
-  if (disabledReason === 'failing') return 'the subscription was disabled after 5 days of nothing but failures'
+  if (disabledReason === 'gone') return 'the subscription was disabled when its receiver responded with 410'
+  if (disabledReason === 'failing') return 'the subscription was disabled after 5 days of failures only'
   return 'the subscription is disabled'
 }
 
-/** Of an answer that broke off, both. */
+/** An incomplete response has a status and an error. */
 const lastResponse = ({ lastStatus, lastError }: ExplainedDelivery): string =>
-  [lastStatus === null ? [] : `status ${lastStatus}`, lastError ?? []].flat().join(', ') || 'no answer'
+  [lastStatus === null ? [] : `status ${lastStatus}`, lastError ?? []].flat().join(', ') || 'no response'
 
 const attemptsOf = (count: number): string => (count === 1 ? 'one attempt' : `${count} attempts`)
 

@@ -39,12 +39,12 @@ interface Waiting {
   /** Spread over them. */
   readonly webhooks: readonly string[]
   readonly count: number
-  /** `retry`: one that has fallen due, and that no claim has seen yet. */
+  /** `retry`: a due retry that no claim has made ready. */
   readonly as: 'ready' | 'retry'
   readonly dueSecondsAgo?: number
 }
 
-/** In the present partition, and those that follow. */
+/** In the current partition and later ones. */
 async function wait({ of, webhooks, count, as, dueSecondsAgo = 60 }: Waiting): Promise<string[]> {
   const rows = await sql(
     `with one as (
@@ -95,7 +95,7 @@ const countByKey = (keys: readonly string[]) => {
   for (const key of keys) counts[key] = (counts[key] ?? 0) + 1
   return counts
 }
-const onTheirWay = () =>
+const inFlight = () =>
   sql(`select partition_key as "partitionKey", webhook_id as webhook, count(*) as count from multitenancy.webhook_deliveries
        where state = 'delivering' group by 1, 2`)
 
@@ -113,7 +113,7 @@ afterEach(() =>
 afterAll(() => opened.end())
 
 test.each(['ready', 'retry'] as const)(
-  'the next delivery of a quiet tenant is within two claims beside 100,000 due deliveries of a loud one (%s)',
+  'the delivery of an idle tenant is claimed within two claims, with 100,000 due deliveries of a noisy tenant (%s)',
   async (as) => {
     const noisy = await subscriptions('m-loud', 3)
     await wait({ of: 'm-loud', webhooks: noisy, count: NOISY, as })
@@ -132,8 +132,8 @@ test.each(['ready', 'retry'] as const)(
   180_000,
 )
 
-describe('more tenants with something due than a claim has room for', () => {
-  test('have their turns, one after the other', async () => {
+describe('more tenants with due deliveries than a claim has room for', () => {
+  test('are served in turns', async () => {
     const names = Array.from({ length: 60 }, (_, n) => `many-${String(n).padStart(2, '0')}`)
     for (const name of names) await wait({ of: name, webhooks: await subscriptions(name, 1), count: 200, as: 'ready' })
     const served: string[] = []
@@ -149,7 +149,7 @@ describe('more tenants with something due than a claim has room for', () => {
     expect(served.toSorted()).toEqual(names)
   }, 180_000)
 
-  test('so they have when each claims for itself, and nothing is settled meanwhile', async () => {
+  test('are served in turns by several workers without settlements', async () => {
     const names = Array.from({ length: 40 }, (_, n) => `each-${String(n).padStart(2, '0')}`)
     for (const name of names) await wait({ of: name, webhooks: await subscriptions(name, 1), count: 200, as: 'ready' })
     const claims = await Promise.all(Array.from({ length: 10 }, () => queue.claim(claimOptions())))
@@ -159,7 +159,7 @@ describe('more tenants with something due than a claim has room for', () => {
 })
 
 describe('a tenant with many subscriptions', () => {
-  test('sends to one that has little, beside others with much', async () => {
+  test('serves a subscription with few deliveries between others with many', async () => {
     const busy = await subscriptions('many-hooks', 8)
     const [idle = ''] = await subscriptions('many-hooks', 1)
     await wait({ of: 'many-hooks', webhooks: busy, count: 8_000, as: 'ready' })
@@ -171,7 +171,7 @@ describe('a tenant with many subscriptions', () => {
     expect(busy.map((webhookId) => shares[webhookId] ?? 0).filter((count) => count < 7)).toEqual([])
   })
 
-  test('whose others never answer sends to a good one as soon as it may send anything', async () => {
+  test('serves a healthy subscription first, with others that never respond', async () => {
     const hanging = await subscriptions('hanging-hooks', 8)
     const [good = ''] = await subscriptions('hanging-hooks', 1)
     await wait({ of: 'hanging-hooks', webhooks: hanging, count: 8_000, as: 'ready' })
@@ -188,7 +188,7 @@ describe('a tenant with many subscriptions', () => {
     }
   })
 
-  test('serves each of 500', async () => {
+  test('serves each of 500 subscriptions', async () => {
     const webhooks = await subscriptions('500-hooks', 500)
     await wait({ of: '500-hooks', webhooks, count: 20_000, as: 'ready' })
     const served = new Set<string>()
@@ -203,8 +203,8 @@ describe('a tenant with many subscriptions', () => {
   }, 180_000)
 })
 
-describe('receivers that never answer', () => {
-  test('hold two places each once they are known, until the first success', async () => {
+describe('receivers that never respond', () => {
+  test('have two deliveries in flight each, until the first success', async () => {
     const names = Array.from({ length: 8 }, (_, n) => `dead-${n}`)
     const hooks = await Promise.all(names.map((name) => subscriptions(name, 1)))
     for (const [n, name] of names.entries()) await wait({ of: name, webhooks: hooks[n] ?? [], count: 500, as: 'ready' })
@@ -226,7 +226,7 @@ describe('receivers that never answer', () => {
     })
   })
 
-  test('and those that a worker knows to be slow are taken as far as it has room for them', async () => {
+  test('and slow receivers get the places that the worker has for them', async () => {
     const names = Array.from({ length: 4 }, (_, n) => `slow-${n}`)
     const slowWebhooks = (await Promise.all(names.map((name) => subscriptions(name, 1)))).flat()
     for (const [n, name] of names.entries()) {
@@ -241,7 +241,7 @@ describe('receivers that never answer', () => {
     expect((await claim({ wanted: 64, wantedFailing: 0 })).deliveries.length).toBeGreaterThan(3) // of another, who knows nothing
   })
 
-  test('get no more than that of what is dispatched and sent at once', async () => {
+  test('get no more places by dispatches that claim', async () => {
     const name = 'dead-at-once'
     await tenant(name)
     const receiver = await startReceiver(() => undefined)
@@ -250,14 +250,14 @@ describe('receivers that never answer', () => {
     const worker = await opened.open({ role: 'worker' })
     await Promise.all(Array.from({ length: 40 }, (_, n) => worker.webhooks.dispatch(name, 'order.paid', { n })))
     await eventually(() => expect(receiver.received).toHaveLength(2))
-    expect(await onTheirWay()).toEqual([{ partitionKey: name, webhook: webhookId, count: 2 }])
+    expect(await inFlight()).toEqual([{ partitionKey: name, webhook: webhookId, count: 2 }])
     await receiver.close()
     await worker.stop()
   })
 })
 
 describe("the host's subscription", () => {
-  test('that hears a loud tenant hears the others as well', async () => {
+  test('receives events of other tenants next to a noisy one', async () => {
     const [hears = ''] = await subscriptions(null, 1)
     for (const name of ['a-heard', 'm-loud', 'z-heard']) await tenant(name)
     await wait({ of: 'm-loud', webhooks: [hears], count: NOISY, as: 'ready' })
@@ -275,7 +275,7 @@ describe("the host's subscription", () => {
     }
   }, 180_000)
 
-  test('goes round all tenants, however many there are', async () => {
+  test('serves all of very many tenants', async () => {
     const [hears = ''] = await subscriptions(null, 1)
     const names = Array.from({ length: 100 }, (_, n) => `heard-${String(n).padStart(3, '0')}`)
     for (const name of names) {
@@ -291,7 +291,7 @@ describe("the host's subscription", () => {
     expect(countByKey(served.map(String))).toEqual(Object.fromEntries(names.map((name) => [name, 4])))
   })
 
-  test('that never answers takes nothing from the tenants that it hears', async () => {
+  test('with an unresponsive receiver does not delay the subscriptions of tenants', async () => {
     const host = await subscriptions(null, 6)
     const [own = ''] = await subscriptions('m-loud', 1)
     await wait({ of: 'm-loud', webhooks: host, count: 6_000, as: 'ready' })
@@ -300,7 +300,7 @@ describe("the host's subscription", () => {
     expect(idsOf(await claim())).toEqual([id])
   })
 
-  test('whose room is full costs a claim as much with one tenant waiting as with two thousand', async () => {
+  test('at its limit costs a claim the same with one waiting tenant and with two thousand', async () => {
     const [hears = ''] = await subscriptions(null, 1)
     const pagesOfAClaim = async () => {
       const { rows } = await tenancy.kernel.database.sql(
@@ -327,7 +327,7 @@ describe("the host's subscription", () => {
   })
 })
 
-describe('bounds in flight', () => {
+describe('limits of deliveries in flight', () => {
   const processes: Child[] = []
   const program = new URL('../worker/worker-process.fixture.ts', import.meta.url)
   const start = (options: Omit<WorkerOptions, 'url'>) => startChild(program, { url: opened.url, ...options })
@@ -339,7 +339,7 @@ describe('bounds in flight', () => {
   afterEach(() => Promise.all(processes.splice(0).map((child) => child.kill('SIGKILL'))))
   afterAll(() => receiver.close())
 
-  test('are exact, whoever claims at once: by subscription and by tenant, over all processes', async () => {
+  test('are exact by subscription and by tenant with concurrent claims of several processes', async () => {
     processes.push(...(await Promise.all([1, 2].map(() => start({ role: 'api', webhooks: {} })))))
     const few = await subscriptions('few-hooks', 2)
     const more = await subscriptions('more-hooks', 7)
@@ -356,7 +356,7 @@ describe('bounds in flight', () => {
     )
     const ids = claims.flatMap(idsOf)
     expect(new Set(ids).size).toBe(ids.length)
-    const rows = await onTheirWay()
+    const rows = await inFlight()
     const of = (key: string) => rows.filter((row) => row.partitionKey === key)
     expect(of('few-hooks').map(({ count }) => count)).toEqual([PER_SUBSCRIPTION, PER_SUBSCRIPTION])
     expect(of('more-hooks').reduce((sum, { count }) => sum + count, 0)).toBe(PER_TENANT)
@@ -365,7 +365,7 @@ describe('bounds in flight', () => {
     expect(ids).toHaveLength(2 * PER_SUBSCRIPTION + PER_TENANT + PER_SUBSCRIPTION)
   }, 180_000)
 
-  test('hold for what is dispatched and sent at once, too, and what had to wait is sent as others end', async () => {
+  test('apply to dispatches that claim, and waiting deliveries are sent when others end', async () => {
     const held: ServerResponse[] = []
     let isOpen = false
     let most = 0
@@ -388,7 +388,7 @@ describe('bounds in flight', () => {
       Array.from({ length: 60 }, (_, number) => processes[number % 3]?.request({ dispatch: 'direct', number })),
     )
     await eventually(async () => {
-      const rows = await onTheirWay()
+      const rows = await inFlight()
       expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(12)
       expect(held).toHaveLength(12)
     })

@@ -8,7 +8,7 @@ import { openWebhooks } from '../webhooks.fixture.ts'
 import { activeTenant } from '../webhooks-api.fixture.ts'
 import type { WorkerOptions } from '../worker/worker-process.fixture.ts'
 
-/** Beyond the time between two looks of a worker that nothing wakes. */
+/** Longer than the poll interval of a worker. */
 const NOTICED_WITHIN_MS = 30_000
 
 test('a worker sends a delivery of a killed process when its lease has expired', async () => {

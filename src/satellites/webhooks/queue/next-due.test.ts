@@ -1,4 +1,4 @@
-/** That what falls due is sent without anybody telling: retries, and what a process that is gone has left behind. */
+/** Wake-ups without notifications: due retries, and expired leases of crashed processes. */
 
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest'
@@ -13,13 +13,13 @@ import { ReleasedClaims } from './released-claims.ts'
 const LEASE_MS = 60_000
 /** The database keeps milliseconds. */
 const ROUNDED_MS = 1
-/** Of a worker that looks all the time. */
+/** A worker that polls continuously. */
 const OFTEN = { pollMs: 20 }
-/** Of a worker that wakes at due times and for notifications only. */
+/** A worker that wakes only at due times and for notifications. */
 const NEVER = { pollMs: 3_600_000 }
 const APART_MS = 60_000
 
-/** Goes on as time does, but for the leaps of a test. */
+/** A running clock that a test can advance. */
 let leaptMs = 0
 const leaping: Clock = { now: () => new Date(Date.now() + leaptMs) }
 
@@ -77,7 +77,7 @@ const claim = (more: Partial<ClaimOptions> = {}) =>
     onlyWebhook: null,
     ...more,
   })
-/** Of what waits, in milliseconds by the clock of the database. */
+/** Due times of waiting deliveries, in milliseconds of the database clock. */
 const dueInMs = async () => {
   const [row] = await sql(
     `select extract(epoch from min(due_at) - clock_timestamp()) * 1000 - $1::float8 as ms
@@ -87,12 +87,12 @@ const dueInMs = async () => {
   return Number(row.ms)
 }
 
-describe('a claim says when the next is due', () => {
-  test('nothing waits: there is nothing to wake for', async () => {
+describe('nextDueMs of a claim', () => {
+  test('is null without waiting deliveries', async () => {
     expect((await claim()).nextDueMs).toBeNull()
   })
 
-  test('a retry, or the end of a lease, whichever is first', async () => {
+  test('is the time until the next retry or end of a lease', async () => {
     const deliveryId = await dispatch()
     expect((await claim()).nextDueMs).toBeLessThanOrEqual(LEASE_MS + ROUNDED_MS)
     leaptMs += LEASE_MS + ROUNDED_MS
@@ -111,7 +111,7 @@ describe('a claim says when the next is due', () => {
   })
 })
 
-describe('a worker that nobody tells anything', () => {
+describe('a worker without notifications', () => {
   test('sends a retry when it is due, and not before', async () => {
     const running = await startWorker()
     receiver.respondWith(() => ({ status: 503 }))
@@ -157,7 +157,7 @@ describe('a worker that nobody tells anything', () => {
     }
   })
 
-  test('goes through the whole schedule by itself', async () => {
+  test('sends all attempts of the schedule', async () => {
     await startWorker()
     receiver.respondWith(() => ({ status: 503 }))
     const deliveryId = await dispatch()
@@ -172,7 +172,7 @@ describe('a worker that nobody tells anything', () => {
     expect(timesReceived(deliveryId)).toBe(5)
   })
 
-  test('finds what a claim has left behind when its lease is over', async () => {
+  test('sends deliveries of an abandoned claim when its lease has expired', async () => {
     const ids = [await dispatch(), await dispatch()]
     const { deliveries } = await claim()
     expect(deliveries.map((one) => one.id).toSorted()).toEqual(ids.toSorted())
@@ -213,7 +213,7 @@ describe('a worker that nobody tells anything', () => {
     expect(ids.map(timesReceived)).toEqual([1, 1])
   })
 
-  test('finds what was written while nothing could be heard', async () => {
+  test('sends deliveries that were dispatched while it was not listening', async () => {
     await startWorker()
     await sql(
       `select pg_terminate_backend(pid) from pg_stat_activity

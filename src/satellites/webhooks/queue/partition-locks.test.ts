@@ -1,4 +1,4 @@
-/** Retention while a long transaction holds its locks: it gives up a lock that it does not get, and sending goes on. */
+/** Partition maintenance during a long transaction: it stops waiting for locks, and deliveries continue. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { activeTenant } from '../webhooks-api.fixture.ts'
@@ -7,11 +7,11 @@ import { bounds, DAY_MS, endAll, reading, receiver, sharedOpened, waiting } from
 const opened = sharedOpened()
 afterEach(endAll)
 
-describe('with a long transaction', () => {
+describe('partition maintenance during a long transaction', () => {
   test.each([
     ['make', 10.5, { made: 1, dropped: 0 }],
     ['drop', 40, { made: 0, dropped: 1 }],
-  ])('it gives up to %s, nobody waits behind it for long, and it is done later', async (_, day, done) => {
+  ])('stops waiting to %s without blocking others, and succeeds later', async (_, day, done) => {
     const { tenancy, clock, first, another } = await opened()
     const other = await another()
     const id = await activeTenant(tenancy)
@@ -39,7 +39,7 @@ describe('with a long transaction', () => {
     expect(await tenancy.webhooks.partitions.keep()).toEqual({ ...done, isComplete: true })
   })
 
-  test('and is left when whoever asked for it goes', async () => {
+  test('stops when its caller aborts', async () => {
     const { tenancy, clock, first } = await opened()
     clock.set(new Date(first + 10.5 * DAY_MS))
     await reading(tenancy)

@@ -1,4 +1,4 @@
-/** Retention in several processes and beside a long transaction: each step is taken once, and workers start all the same. */
+/** Partition maintenance in several processes and during a long transaction: each step runs once, and workers start anyway. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { activeTenant } from '../webhooks-api.fixture.ts'
@@ -17,8 +17,8 @@ import {
 const opened = sharedOpened()
 afterEach(endAll)
 
-describe('at the same time', () => {
-  test('any number of processes do it once', async () => {
+describe('concurrent partition maintenance', () => {
+  test('runs each step in one process only', async () => {
     const { tenancy, clock, first, another } = await opened()
     const all = [tenancy, await another(), await another(), await another()]
     const id = await activeTenant(tenancy)
@@ -34,7 +34,7 @@ describe('at the same time', () => {
     expect(await countsOf(tenancy)).toEqual([5, 5, 0])
   })
 
-  test('tried several times, it is done as soon as it can be', async () => {
+  test('succeeds on a later attempt when the lock is free', async () => {
     const { tenancy, clock, first, another } = await opened()
     const other = await another()
     clock.set(new Date(first + 10.5 * DAY_MS))
@@ -46,7 +46,7 @@ describe('at the same time', () => {
     expect(await kept).toEqual({ made: 1, dropped: 0, isComplete: true })
   })
 
-  test('a worker starts all the same, and sends', async () => {
+  test('does not prevent a worker from starting and sending', async () => {
     const { tenancy, clock, first, another } = await opened()
     const { url, received } = await receiver()
     const id = await activeTenant(tenancy)

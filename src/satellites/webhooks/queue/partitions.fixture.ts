@@ -1,4 +1,4 @@
-/** A tenancy at midday with a clock that tests move, and the partitions that it has. */
+/** A tenancy at midday with a clock that tests move, and its partitions. */
 import { afterAll, inject } from 'vitest'
 import { startReceiver } from '../../../../test/support/receiver.ts'
 import type { TenancyConfig } from '../../../tenancy/tenancy.ts'
@@ -11,7 +11,7 @@ import { DEVELOPMENT, openWebhooks, type WebhooksSatellites, type WebhooksTenanc
 export const DAY_MS = 86_400_000
 export const KINDS = ['messages', 'deliveries', 'attempts'] as const
 
-/** What is to be ended after a test, the last first. */
+/** Cleanup after a test, in reverse order. */
 export const ends: (() => Promise<unknown>)[] = []
 export async function endAll(): Promise<void> {
   for (const end of ends.splice(0).reverse()) await end()
@@ -20,13 +20,13 @@ export async function endAll(): Promise<void> {
 export interface Opened {
   readonly tenancy: WebhooksTenancy
   readonly clock: FakeClock
-  /** Midnight of the day it was made. */
+  /** Midnight of the day of the installation. */
   readonly first: number
   readonly another: (options?: WebhooksOptions, config?: Config) => Promise<WebhooksTenancy>
 }
 type Config = Partial<TenancyConfig<WebhooksSatellites>>
 
-/** The tenancy of a file, whose tests begin with the partitions of a new installation. */
+/** The tenancy of a test file. Each test starts with the partitions of a new installation. */
 export function sharedOpened(): () => Promise<Opened> {
   const first = Math.floor(Date.now() / DAY_MS) * DAY_MS
   const clock = fakeClock(new Date(first + DAY_MS / 2))
@@ -64,7 +64,7 @@ export const receiver = async () => {
   return started
 }
 
-/** Of each table the days, counted from `first`, at which partitions begin and end. */
+/** Start and end of the partitions of each table, in days from `first`. */
 export async function bounds({ kernel }: WebhooksTenancy, first: number): Promise<Record<string, [number, number][]>> {
   const { rows } = await kernel.database.sql(
     `select split_part(inhparent::regclass::text, '_', 2) as kind, pg_get_expr(relpartbound, c.oid) as bounds
@@ -82,7 +82,7 @@ export async function bounds({ kernel }: WebhooksTenancy, first: number): Promis
   return found
 }
 
-/** Midnight of the first day that has partitions: a copied database has those of the day on which its template was made. */
+/** Midnight of the first day with partitions: a copied database has the partitions of its template. */
 export async function firstDayOf(tenancy: WebhooksTenancy): Promise<number> {
   const [first] = (await bounds(tenancy, 0)).messages ?? []
   if (!first) throw new Error('there are no partitions')
@@ -97,7 +97,7 @@ export async function countsOf({ kernel }: WebhooksTenancy, suffix = ''): Promis
   return KINDS.map((kind) => rows[0][kind])
 }
 
-/** A long transaction that reads, as a dump does. Returns the function that ends it. */
+/** Starts a long reading transaction, like a dump. Returns the function that ends it. */
 export async function reading({ kernel }: WebhooksTenancy): Promise<() => Promise<void>> {
   const [isReading, isFinished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const session = kernel.database.session(async (client) => {
@@ -116,7 +116,7 @@ export async function reading({ kernel }: WebhooksTenancy): Promise<() => Promis
   return end
 }
 
-/** How many transactions of this database wait for a lock. */
+/** Number of transactions of this database that wait for a lock. */
 export const waiting = async ({ kernel }: WebhooksTenancy): Promise<number> => {
   const { rows } = await kernel.database.sql(
     `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,

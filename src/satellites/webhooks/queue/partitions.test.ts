@@ -1,4 +1,4 @@
-/** Retention: partitions of messages, deliveries and attempts, made ahead and dropped when their time is over. */
+/** Partitions of messages, deliveries and attempts: created ahead of time, and dropped after their retention. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { TrimWebhooks } from '../jobs.ts'
@@ -9,7 +9,7 @@ import { daysOfPartition, nextStep, type Partition } from './partitions.ts'
 const opened = sharedOpened()
 afterEach(endAll)
 
-describe('what is to be done', () => {
+describe('nextStep', () => {
   const day = (n: number) => new Date(Date.UTC(2026, 0, 1) + n * DAY_MS)
   const partitions = (...starts: number[]): Partition[] =>
     starts.slice(1).map((to, index) => ({ from: day(starts[index] as number), to: day(to) }))
@@ -18,42 +18,36 @@ describe('what is to be done', () => {
     ['the first one of all', [], day(0.5), 30, { make: { from: day(0), to: day(10) } }],
     ['nothing while there is enough ahead', partitions(0, 10, 20, 30), day(10), 30, undefined],
     [
-      'another one when less than two are left',
+      'creates a partition when fewer than two are ahead',
       partitions(0, 10, 20, 30),
       day(10.01),
       30,
       { make: { from: day(30), to: day(40) } },
     ],
     [
-      'nothing of what was kept for less than its time',
+      'drops no partition before its retention ends',
       partitions(0, 10, 20, 30, 40, 50, 60, 70),
       day(39.9),
       30,
       undefined,
     ],
     [
-      'the oldest goes when its last moment is past',
+      'drops the oldest partition after its last moment',
       partitions(0, 10, 20, 30, 40, 50, 60, 70),
       day(40),
       30,
       { drop: { from: day(0), to: day(10) } },
     ],
+    ['creates before it drops', partitions(0, 10), day(45), 30, { make: { from: day(15), to: day(25) } }],
     [
-      'they are made first: there must be a place for what comes',
-      partitions(0, 10),
-      day(45),
-      30,
-      { make: { from: day(15), to: day(25) } },
-    ],
-    [
-      'none for what would be dropped at once',
+      'creates no partition past the retention',
       partitions(0, 10),
       day(365.5),
       30,
       { make: { from: day(335), to: day(345) } },
     ],
     [
-      'a longer retention makes longer ones',
+      'creates longer partitions for a longer retention',
       partitions(0, 10, 20),
       day(1),
       90,
@@ -65,13 +59,13 @@ describe('what is to be done', () => {
     expect(nextStep(known, now, retentionDays)).toEqual(step)
   })
 
-  test('three of them span the retention at least', () => {
+  test('three partitions span the retention at least', () => {
     for (const days of [1, 2, 3, 4, 30, 31, 3_650]) expect(daysOfPartition(days) * 3).toBeGreaterThanOrEqual(days)
   })
 })
 
 describe('partitions', () => {
-  test('are made ahead, and dropped when their time is over, of all three tables in step', async () => {
+  test('are created ahead and dropped after their retention, for all three tables together', async () => {
     const { tenancy, clock, first } = await opened()
     const { url } = await receiver()
     const id = await activeTenant(tenancy)
@@ -107,7 +101,7 @@ describe('partitions', () => {
     expect(await tenancy.webhooks.delivery(id, webhookId, waiting)).toMatchObject({ state: 'delivered' })
   })
 
-  test('go as a whole: no row is deleted', async () => {
+  test('are dropped without deleting rows', async () => {
     const { tenancy, clock, first } = await opened()
     const { url } = await receiver()
     const id = await activeTenant(tenancy)
@@ -133,7 +127,7 @@ describe('partitions', () => {
     expect(await countsOf(tenancy)).toEqual([0, 0, 0])
   })
 
-  test('take in what came when there was none', async () => {
+  test('receive the rows of their time from the default partition', async () => {
     const { tenancy, clock, first } = await opened()
     const { url, received } = await receiver()
     const id = await activeTenant(tenancy)
@@ -157,7 +151,7 @@ describe('partitions', () => {
     expect(received).toHaveLength(2)
   })
 
-  test('are not made for a time that is over already, when nobody has made any for long', async () => {
+  test('are not created for a past time after a long pause', async () => {
     const { clock, first, another } = await opened()
     const tenancy = await another({ retentionDays: 1 })
     const id = await activeTenant(tenancy)
@@ -172,7 +166,7 @@ describe('partitions', () => {
     expect(await countsOf(tenancy, '_others')).toEqual([0, 0, 0])
   })
 
-  test('hold a message together with its deliveries and their attempts, also at the edge of two', async () => {
+  test('contain a message with its deliveries and attempts, also at a boundary', async () => {
     const { tenancy, clock, first } = await opened()
     const { url } = await receiver()
     const id = await activeTenant(tenancy)
@@ -199,7 +193,7 @@ describe('partitions', () => {
     expect(rows).toEqual([together(0, 15), together(10, 45), together(20, 30)])
   })
 
-  test('follow a retention that is changed, and what waits stays', async () => {
+  test('follow a changed retention and keep waiting deliveries', async () => {
     const { tenancy, clock, first, another } = await opened()
     const id = await activeTenant(tenancy)
     const { webhookId } = await tenancy.webhooks.create(id, { url: 'https://example.com', events: ['*'] })
@@ -229,8 +223,8 @@ describe('partitions', () => {
   })
 })
 
-describe('with them', () => {
-  test('subscriptions that were deleted go when none of their deliveries is left, and counts after a day', async () => {
+describe('partition maintenance', () => {
+  test('deletes subscriptions after their last delivery, and counters after a day', async () => {
     const { tenancy, clock, first } = await opened()
     const { url } = await receiver()
     const id = await activeTenant(tenancy)
@@ -266,7 +260,7 @@ describe('with them', () => {
     expect(await rows()).toEqual([kept])
   })
 
-  test('the hourly job does it, where jobs are worked on', async () => {
+  test('runs in the hourly job', async () => {
     const { tenancy, clock, first, another } = await opened()
     await another({}, { role: 'all' })
     clock.set(new Date(first + 10.5 * DAY_MS))

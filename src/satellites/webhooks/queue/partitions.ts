@@ -1,14 +1,10 @@
 /**
- * Retention. Messages, deliveries and attempts are kept in partitions by time; what is past its retention goes by dropping one of
- * each, at once, however many rows they have. A partition spans a third of the retention, so that claims have few to look at:
- * deliveries are kept for `retentionDays` at least, and for a third more at most. When that is changed, those that were made before
- * keep their span.
+ * Creates and drops the time partitions of messages, deliveries and attempts.
  *
- * - Partitions are made ahead of time. What came when there was none is in the default one, and is moved out of it when its
- *   partition is made.
- * - Each step is a transaction that makes, or drops, one partition of all three tables; which one is decided anew from what there
- *   is. Only one process takes steps at a time, the others leave it to that one.
- * - A step locks tables, and whoever needs them meanwhile waits behind it: it is retried on locks.
+ * - A partition spans a third of the retention. Deliveries stay for `retentionDays` at least, and a third longer at most.
+ * - Partitions are created ahead of time. Rows without a partition are in the default partition, until theirs is created.
+ * - A step is one transaction: it creates or drops one partition of all three tables. One process at a time takes steps.
+ * - A step locks tables and delays other statements, so it is retried on lock timeouts.
  */
 import { floorOfUuidsAt } from '../../../kernel/base/ids.ts'
 import { LOCK_TIMEOUT_MS, type RetryOptions, retryOnLock } from '../../../kernel/database/lock-retry.ts'
@@ -17,11 +13,11 @@ import type { Kernel } from '../../../kernel/kernel.ts'
 const DAY_MS = 86_400_000
 const KINDS = ['messages', 'deliveries', 'attempts'] as const
 const KEYS = { messages: 'id', deliveries: 'id', attempts: 'delivery_id' } as const
-/** Partitions beyond the present one. */
+/** Number of partitions after the current one. */
 const AHEAD = 2
-/** Any constant will do; it is ours in every database. */
+/** Advisory lock; any constant. */
 const LOCK_KEY = 7_367_228_007
-const TALLIES_KEPT = '1 day'
+const COUNTERS_RETENTION = '1 day'
 
 /** From midnight to midnight, UTC. */
 export interface Partition {
@@ -31,21 +27,21 @@ export interface Partition {
 
 export type Step = { readonly make: Partition } | { readonly drop: Partition }
 
-export interface Kept {
+export interface MaintenanceResult {
   readonly made: number
   readonly dropped: number
-  /** False when somebody held a lock for too long; the next run does the rest. */
+  /** False if another session held a lock for too long. The next run continues. */
   readonly isComplete: boolean
 }
 
-/** How many days one spans. */
+/** Span of a partition in days. */
 export const daysOfPartition = (retentionDays: number): number => Math.max(1, Math.ceil(retentionDays / 3))
 
-/** What is to be done first; undefined when everything is as it is to be. @param known the oldest first */
+/** The next step; undefined if the partitions are complete. @param known the oldest first */
 export function nextStep(known: readonly Partition[], now: Date, retentionDays: number): Step | undefined {
   const spanMs = daysOfPartition(retentionDays) * DAY_MS
   const keptFrom = now.getTime() - retentionDays * DAY_MS
-  // When nobody has made any for long: of what is not kept any more none is needed.
+  // After a long pause of all processes: skips partitions past the retention.
   const end = Math.max(known.at(-1)?.to.getTime() ?? dayOf(now.getTime()), dayOf(keptFrom))
   if (end < now.getTime() + AHEAD * spanMs) return { make: { from: new Date(end), to: new Date(end + spanMs) } }
   const [oldest] = known
@@ -61,8 +57,8 @@ export class Partitions {
     this.#retentionDays = retentionDays
   }
 
-  /** Makes those that will be needed, and drops those whose time is over, with what has no partitions. */
-  async keep(retry?: RetryOptions): Promise<Kept> {
+  /** Creates future partitions, and deletes everything past its retention. */
+  async keep(retry?: RetryOptions): Promise<MaintenanceResult> {
     const done = { made: 0, dropped: 0 }
     const isComplete = await retryOnLock(async () => {
       for (let step = await this.#step(); step; step = await this.#step())
@@ -71,11 +67,11 @@ export class Partitions {
       return true
     }, retry)
     if (!isComplete)
-      this.#kernel.log.info('somebody has locked the tables of webhooks; their partitions are kept later')
+      this.#kernel.log.info('webhook tables are locked by another session; the next run maintains their partitions')
     return { ...done, isComplete: isComplete ?? false }
   }
 
-  /** Those there are, the oldest first; the default one apart. */
+  /** All partitions, oldest first, without the default partition. */
   async known(): Promise<Partition[]> {
     const { rows } = await this.#kernel.database.sql(
       `select pg_get_expr(relpartbound, pg_class.oid) as bounds
@@ -88,7 +84,7 @@ export class Partitions {
     })
   }
 
-  /** Whether something is in no partition that has, or will have, one of its time. */
+  /** True if the default partition has rows whose partition exists or will be created. */
   async hasUnpartitioned(known: readonly Partition[]): Promise<boolean> {
     const { database, clock } = this.#kernel
     const until = known.at(-1)?.to.getTime() ?? 0
@@ -148,7 +144,7 @@ export class Partitions {
     await this.#kernel.database.sql(`drop table ${KINDS.map((kind) => nameOf(kind, from)).join(', ')}`)
   }
 
-  /** What is past its retention and in no partition, and subscriptions that were deleted before the oldest delivery there is. */
+  /** Deletes rows of the default partition past their retention, and subscriptions deleted before the oldest delivery. */
   async #trim(): Promise<void> {
     const { database, clock } = this.#kernel
     const now = clock.now()
@@ -159,7 +155,7 @@ export class Partitions {
       ])
     }
     await database.sql(
-      `delete from multitenancy.webhook_counters where since < $1::timestamptz - interval '${TALLIES_KEPT}'`,
+      `delete from multitenancy.webhook_counters where since < $1::timestamptz - interval '${COUNTERS_RETENTION}'`,
       [now],
     )
     const [oldest] = await this.known()

@@ -1,14 +1,14 @@
 /**
- * What a purged tenant had: its subscriptions, and their deliveries with everything that belongs to them. What the host's own
- * subscriptions hear of the tenant is the host's, and goes when its time is over.
+ * Deletes the subscriptions of a purged tenant, with their deliveries. Deliveries of the tenant's events to subscriptions of the host
+ * stay for their retention.
  */
 import type { Database } from '../../../kernel/database/database.ts'
 import { CHANNEL } from '../sql/functions.ts'
 
-/** Tables are large, and what goes is little of them: nothing is looked for but by an index. */
+/** The tables are large and the purge deletes few rows, so it must use indexes. */
 const BY_INDEX = ['enable_hashjoin', 'enable_mergejoin', 'enable_seqscan']
 
-/** In the transaction of the purge. */
+/** Call it in the transaction of the purge. */
 export async function forgetTenant(database: Database, tenantId: string): Promise<void> {
   await database.transaction(async () => {
     const plan = (value: string) =>
@@ -31,7 +31,7 @@ export async function forgetTenant(database: Database, tenantId: string): Promis
       [tenantId],
     )
     await plan('on')
-    // Whoever has something of it in hand lets go of it.
+    // Workers release their claims of these subscriptions.
     await database.sql(
       `with gone as (delete from multitenancy.webhook_subscriptions where tenant_id = $1 returning id)
        select pg_notify('${CHANNEL}', id::text) from gone`,

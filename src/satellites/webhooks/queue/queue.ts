@@ -1,7 +1,4 @@
-/**
- * The queue of deliveries, as workers see it: what is claimed and settled, each by one statement over many. The rules of who gets
- * what, and whose a row is, are in functions.ts; what goes back without being settled, in released-claims.ts.
- */
+/** Claims, loads and settles many deliveries by one statement each. The rules are in the SQL functions of `sql/`. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../../kernel/base/clock.ts'
 import type { Database } from '../../../kernel/database/database.ts'
@@ -9,7 +6,7 @@ import { shiftMs } from '../model/database-time.ts'
 import type { Verdict } from '../model/delivery.ts'
 import { FAILING } from '../sql/settings.ts'
 
-/** Of a statement, on a connection that has gone silent. */
+/** Timeout of a statement, for connections that no longer respond. */
 export const TIMEOUT_MS = 15_000
 const CLAIM_WAIT_MS = 25
 
@@ -18,71 +15,71 @@ export interface Claimed {
   readonly claim: string
   readonly webhookId: string
   readonly tenantId: string | null
-  /** Whose subscription it is for. */
+  /** Tenant of the subscription; `-` for a subscription of the host. */
   readonly partitionKey: string
   readonly event: string
-  /** Made so far. */
+  /** Number of completed attempts. */
   readonly attemptCount: number
   readonly budgetStart: number
   readonly createdAt: Date
-  /** Null when it is not kept any more. */
+  /** Null: past its retention. */
   readonly body: string | null
   readonly url: string
-  /** Whether its subscription knows nothing but failures at present. */
+  /** The subscription has only failures since some time, or its receiver is slow. */
   readonly isFailing: boolean
   /** Encrypted. */
   readonly secret: string
   readonly previousSecret: string | null
   readonly previousUntil: Date | null
-  /** Of its subscription, as it was read with the body; null: it is gone, or not read yet. */
+  /** Generation of the subscription, read with the body; null: deleted, or not read yet. */
   readonly generation: number | null
 }
 
-/** How much of what is ready somebody would take, and for how long. */
+/** Number of ready deliveries that a worker can take, and the length of their leases. */
 export interface Offer {
-  /** Names the claim; no other has it. */
+  /** Unique id of the claim. */
   readonly claim: string
   readonly wanted: number
   readonly leaseMs: number
-  /** On their way at once over all processes. */
+  /** Maximum of deliveries in flight over all processes. */
   readonly perSubscription: number
   readonly perTenant: number
-  /** Subscriptions whose receivers it knows to be slow: they stand apart, as those that fail do. */
+  /** Subscriptions with slow receivers, which are treated like failing ones. */
   readonly slowWebhooks: readonly string[]
-  /** As `performance.now()` tells time. */
+  /** Milliseconds of `performance.now()`. */
   readonly madeAt: number
 }
 
-/** The last one served; the next claim begins after it. Of partition keys under `''`, of tenants that the host hears under its subscription. */
+/** Last served partition key under `''`, and last served tenant under each subscription of the host. The next claim starts after them. */
 export type RoundRobinCursor = Readonly<Record<string, string>>
 
 export interface ClaimOptions extends Omit<Offer, 'madeAt'> {
-  /** Of subscriptions that fail or are slow, at most. */
+  /** Maximum of deliveries to failing or slow receivers. */
   readonly wantedFailing: number
-  /** As the claim before answered; `{}`: the first. */
+  /** Result of the previous claim; `{}` for the first claim. */
   readonly cursor: RoundRobinCursor
-  /** Of a listener: its own subscription, which nobody else sends for. */
+  /** Subscription of a listener: other workers do not claim its deliveries. */
   readonly onlyWebhook: string | null
 }
 
-/** What a settlement must know of it. */
+/** A delivery without its body, for the settlement. */
 export type Sent = Omit<Claimed, 'body'>
 
-/** Claimed, but for its body. */
+/** A claimed delivery without its body. */
 export interface Head extends Sent {
   readonly messageId: string
-  /** Of the body. */
+  /** Size of the body. */
   readonly bytes: number
 }
 
 export interface Claim {
   readonly deliveries: readonly Head[]
   readonly cursor: RoundRobinCursor
-  /** Until something is due that was not claimed; null: nothing waits. */
+  /** Time until the next unclaimed delivery is due; null if none waits. */
   readonly nextDueMs: number | null
-  /** Whether there is more that could be claimed at once. */
+  /** A further claim would return more deliveries now. */
   readonly isMore: boolean
-  /** Partition keys and subscriptions that have as many on their way as they may, and perhaps more that are ready. */
+  /** Partition keys and subscriptions at their limit of deliveries in flight. */
   readonly full: ReadonlySet<string>
 }
 
@@ -91,7 +88,7 @@ export interface Settlement {
   readonly verdict: Verdict
   readonly status: number | null
   readonly error: string | null
-  /** Whether a failure says something of the receiver. */
+  /** A failure was caused by the receiver. */
   readonly isBlamed: boolean
   readonly startedMs: number
   readonly durationMs: number
@@ -101,22 +98,22 @@ export interface Settlement {
   readonly responseBody: string | null
 }
 
-/** What `Claim.full` may hold of a delivery. */
+/** The keys under which `Claim.full` may contain the limits of a delivery. */
 export const cursorKeysOf = ({ partitionKey, webhookId, isFailing }: Sent): readonly string[] =>
   isFailing ? [partitionKey, webhookId, FAILING] : [partitionKey, webhookId]
 
-/** What became of a settlement. */
+/** Result of a settlement. */
 export interface Settled {
-  /** False when the lease had lapsed and another worker has it. */
+  /** False: the lease had expired, and another worker has claimed the delivery. */
   readonly isOurs: boolean
-  /** Since when its subscription knows nothing but failures. */
+  /** Start of an unbroken series of failures of the subscription. */
   readonly failingSince: Date | null
 }
 
 export class DeliveryQueue {
   readonly #database: Database
   readonly #clock: Clock
-  /** Until the claim ends that is under way here. */
+  /** The claim in progress of this process. */
   #claiming: Promise<void> | undefined
 
   constructor(database: Database, clock: Clock) {
@@ -124,7 +121,7 @@ export class DeliveryQueue {
     this.#clock = clock
   }
 
-  /** One at a time. */
+  /** Claims ready deliveries. Call it again only after the last claim has ended. */
   async claim(options: ClaimOptions): Promise<Claim> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#claiming = promise
@@ -136,7 +133,7 @@ export class DeliveryQueue {
     }
   }
 
-  /** Resolves when no claim is under way here, or has been for a while. */
+  /** Waits for the claim in progress, but 25 ms at most. */
   async betweenClaims(): Promise<void> {
     if (this.#claiming) await Promise.race([this.#claiming, sleep(CLAIM_WAIT_MS, undefined, { ref: false })])
   }
@@ -173,7 +170,7 @@ export class DeliveryQueue {
     }
   }
 
-  /** With their bodies, of a message that several get once, and the generations of their subscriptions. */
+  /** Loads the bodies, once for each message, and the generations of the subscriptions. */
   async load(heads: readonly Head[]): Promise<Claimed[]> {
     const { rows } = await this.#database.sql(
       {
@@ -192,7 +189,7 @@ export class DeliveryQueue {
     }))
   }
 
-  /** In the order of `settlements`. */
+  /** Returns the results in the order of `settlements`. */
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     const { rows } = await this.#database.sql(
       {
@@ -228,7 +225,7 @@ export class DeliveryQueue {
   }
 }
 
-/** As an array of PostgreSQL. What is JSON holds no control characters, and so it is escaped there as it is in JSON, which is faster. */
+/** An array literal of PostgreSQL. JSON has no control characters, so the escapes of JSON are valid there, and faster. */
 const jsonTexts = (texts: readonly (string | null)[]): string =>
   `{${texts.map((text) => (text === null ? 'null' : JSON.stringify(text))).join()}}`
 

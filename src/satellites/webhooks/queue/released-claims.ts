@@ -41,12 +41,12 @@ export class ReleasedClaims {
     )
   }
 
-  /** What was sent, and given up before an answer came, is ready again; the attempt is kept, and has used nothing of the budget. */
-  async breakOff({ delivery, ...attempt }: Omit<Settlement, 'verdict'>): Promise<void> {
+  /** Makes a delivery ready again whose request was aborted. Stores the attempt, which uses nothing of the budget. */
+  async abort({ delivery, ...attempt }: Omit<Settlement, 'verdict'>): Promise<void> {
     await this.#database.sql(
       {
         timeoutMs: TIMEOUT_MS,
-        text: `with broken_off as (
+        text: `with aborted as (
             update multitenancy.webhook_deliveries set is_ready = true, claim = null,
               due_at = clock_timestamp() + $1 * interval '1 millisecond',
               state = case when attempt_count = budget_start then 'pending' else 'retry_scheduled' end,
@@ -56,8 +56,8 @@ export class ReleasedClaims {
             insert into multitenancy.webhook_attempts
               (delivery_id, number, tenant_id, started_at, duration_ms, error, address, request_headers,
                status, response_headers, response_body)
-            select id, attempt_count, tenant_id, to_timestamp($5::float8 / 1000), $6, $4, $7, $8, $9, $10, $11 from broken_off)
-          select pg_notify('${CHANNEL}', '') from broken_off`,
+            select id, attempt_count, tenant_id, to_timestamp($5::float8 / 1000), $6, $4, $7, $8, $9, $10, $11 from aborted)
+          select pg_notify('${CHANNEL}', '') from aborted`,
       },
       [
         shiftMs(this.#clock),
@@ -75,8 +75,8 @@ export class ReleasedClaims {
     )
   }
 
-  /** What cannot be sent now, for a reason that is ours, is tried again later; nothing of its budget is used. */
-  async putOff({ id, claim }: Claimed, why: string, forMs: number): Promise<void> {
+  /** Schedules a retry of a delivery that this process cannot send. It uses nothing of the budget. */
+  async postpone({ id, claim }: Claimed, error: string, delayMs: number): Promise<void> {
     await this.#database.sql(
       {
         timeoutMs: TIMEOUT_MS,
@@ -84,7 +84,7 @@ export class ReleasedClaims {
             due_at = clock_timestamp() + ($1::float8 + $5) * interval '1 millisecond'
           where id = $2 and claim = $3 and state = 'delivering'`,
       },
-      [shiftMs(this.#clock), id, claim, why, forMs],
+      [shiftMs(this.#clock), id, claim, error, delayMs],
     )
   }
 }

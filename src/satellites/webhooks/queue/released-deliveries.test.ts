@@ -8,10 +8,10 @@ import { openReceiver } from '../receivers.fixture.ts'
 const fixture = openReceiver()
 const { sql, send, subscribe, dispatch, received, states, holding } = fixture
 
-describe('what waits behind others', () => {
+describe('a waiting delivery', () => {
   afterEach(() => vi.useRealTimers())
 
-  test('is given back when its lease would not outlive the request, and is sent under another', async () => {
+  test('is released if its lease would not outlive the request, and is sent under a new lease', async () => {
     const [count, timeoutMs] = [3, 10_000]
     const options = { timeoutMs, concurrency: 1, claim: count, perSubscription: count, perTenant: count }
     const single = await fixture.opened.open({ satellites: [webhooks(options)] })
@@ -53,11 +53,11 @@ describe('what waits behind others', () => {
   }
 })
 
-describe('workers of their own', () => {
+describe('stopping workers', () => {
   const withWorker = (options: WebhooksOptions) =>
     fixture.opened.open({ role: 'worker', satellites: [webhooks({ bridge: false, ...options })] })
 
-  test('that stop give back what they have not begun, and what they could not end; others send it', async () => {
+  test('release waiting deliveries and abort requests; other workers send them', async () => {
     const count = 20
     await subscribe()
     const held = holding()
@@ -102,7 +102,7 @@ describe('workers of their own', () => {
     ])
   })
 
-  test('that stop settle what is answered in time', async () => {
+  test('settle requests that end within the deadline', async () => {
     await subscribe()
     const held = holding()
     await dispatch()

@@ -1,4 +1,4 @@
-/** Replays that meet retries and workers: one claim is one request. */
+/** Replays concurrent with retries and workers: one request for each claim. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../../../test/support/receiver.ts'
@@ -24,22 +24,22 @@ const PROCESSES = 3
 const DELIVERIES = 12
 const ROUNDS = 25
 
-test('replays, retries and workers at once send one request for a claim, lose nothing, and number each attempt once', async () => {
+test('concurrent replays, retries and workers send one request for each claim, lose no delivery, and number each attempt once', async () => {
   const { tenancy } = opened
   const id = await activeTenant(tenancy)
   const { webhookId } = await tenancy.webhooks.create(id, { url: receiver.url, events: ['*'] })
   const replay = (deliveryId: string) => tenancy.webhooks.replay(id, webhookId, deliveryId)
   const others = await Promise.all(Array.from({ length: PROCESSES }, () => opened.open()))
   const worker = await opened.open({ role: 'all' })
-  const onTheirWay = new Map<string, number>()
+  const inFlight = new Map<string, number>()
   const overlaps: string[] = []
   receiver.respondWith(({ headers }, response) => {
     const deliveryId = String(headers['x-delivery-id'])
-    const before = onTheirWay.get(deliveryId) ?? 0
-    onTheirWay.set(deliveryId, before + 1)
+    const before = inFlight.get(deliveryId) ?? 0
+    inFlight.set(deliveryId, before + 1)
     if (before > 0) overlaps.push(deliveryId)
     void sleep(Math.random() * 5).then(() => {
-      onTheirWay.set(deliveryId, (onTheirWay.get(deliveryId) ?? 0) - 1)
+      inFlight.set(deliveryId, (inFlight.get(deliveryId) ?? 0) - 1)
       response.writeHead(Math.random() < 0.5 ? 200 : 500).end()
     })
     return undefined

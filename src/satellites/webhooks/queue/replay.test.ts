@@ -1,6 +1,4 @@
-/**
- * Sending again: one delivery, or all that failed. What is on its way is left alone, and the numbering goes on. The tenancy has no worker: `send` is one run of `tenant:webhooks:retry`.
- */
+/** Replays of one delivery and of all failed deliveries, in a tenancy without workers. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { type Receiver, startReceiver } from '../../../../test/support/receiver.ts'
@@ -56,7 +54,7 @@ async function dispatched(event = 'order.paid'): Promise<string> {
   return deliveryId
 }
 
-/** Until its budget is used. */
+/** Sends until the budget is used. */
 async function failed(event?: string): Promise<string> {
   fails()
   const deliveryId = await dispatched(event)
@@ -68,8 +66,8 @@ async function failed(event?: string): Promise<string> {
   return deliveryId
 }
 
-describe('a delivery that is replayed', () => {
-  test('when it was delivered: it is sent once more, under its id', async () => {
+describe('a replay', () => {
+  test('sends a delivered delivery again under its id', async () => {
     const deliveryId = await dispatched()
     await send()
     expect(await read(deliveryId)).toMatchObject({
@@ -92,7 +90,7 @@ describe('a delivery that is replayed', () => {
     expect(response.json).toMatchObject(pending)
     expect((await call('GET', at)).json).toMatchObject({
       ...pending,
-      explanation: 'Replayed after one attempt; waiting for a worker to send it again.',
+      explanation: 'Replayed after one attempt. Waiting for a worker.',
     })
     clock.advance(SECOND_MS)
     expect(await send()).toBe(1)
@@ -116,7 +114,7 @@ describe('a delivery that is replayed', () => {
     ])
   })
 
-  test('when it had failed: it has a fresh budget and the schedule from its beginning, and the numbering goes on', async () => {
+  test('gives a failed delivery a new budget and schedule, and continues its attempt numbers', async () => {
     const deliveryId = await failed()
     expect(await replay(deliveryId)).toMatchObject({ state: 'pending', attemptCount: 5, lastStatus: 500 })
     for (const [index, base] of BASES_MS.entries()) {
@@ -141,7 +139,7 @@ describe('a delivery that is replayed', () => {
     expect(await send()).toBe(0)
   })
 
-  test('when it waits for its next attempt: that is made at once, of the same budget', async () => {
+  test('starts a scheduled retry immediately with the same budget', async () => {
     fails()
     const deliveryId = await dispatched()
     await send()
@@ -160,7 +158,7 @@ describe('a delivery that is replayed', () => {
     expect(await read(deliveryId)).toMatchObject({ state: 'failed', attemptCount: 5 })
   })
 
-  test('while it is pending: nothing changes', async () => {
+  test('does not change a pending delivery', async () => {
     const deliveryId = await dispatched()
     const before = await read(deliveryId)
     expect(await replay(deliveryId)).toMatchObject({ state: 'pending', attemptCount: 0 })
@@ -169,7 +167,7 @@ describe('a delivery that is replayed', () => {
     expect(replaysOf(deliveryId)).toEqual([])
   })
 
-  test('while it is on its way: nothing changes, and it is not sent twice', async () => {
+  test('does not change a delivery in progress', async () => {
     const deliveryId = await dispatched()
     const responses: unknown[] = []
     receiver.respondWith((_, response) => {
@@ -187,7 +185,7 @@ describe('a delivery that is replayed', () => {
     expect(replaysOf(deliveryId)).toEqual([])
   })
 
-  test('by who waits: is answered with what became of it', async () => {
+  test('returns the settled delivery to a caller that waits', async () => {
     const deliveryId = await failed()
     const worker = await opened.open({ role: 'all' })
     const callWorker = apiOf(worker)
@@ -202,7 +200,7 @@ describe('a delivery that is replayed', () => {
     await worker.stop()
   })
 
-  test("of the host's own: is recorded under the name of that operation", async () => {
+  test('of a delivery of the host is recorded under the operation of the host', async () => {
     const host = await tenancy.webhooks.create(null, { url: receiver.url + path, events: ['of_the_host'] })
     await dispatched('of_the_host')
     await send()
@@ -225,7 +223,7 @@ describe('a delivery that is replayed', () => {
     await send()
   })
 
-  test('of a disabled subscription: is refused, one and all; they are counted', async () => {
+  test('is rejected for a disabled subscription; a dry run counts', async () => {
     const deliveryId = await failed()
     await tenancy.webhooks.update(id, webhookId, { enabled: false })
     const at = `/tenants/${id}/webhooks/${webhookId}`
@@ -241,7 +239,7 @@ describe('a delivery that is replayed', () => {
     await send()
   })
 
-  test('that is not there: is not found', async () => {
+  test('of an unknown delivery is not found', async () => {
     const at = `/tenants/${id}/webhooks/${webhookId}/deliveries`
     const missing = await call('POST', `${at}/${randomUUID()}/replay`)
     expect(missing).toMatchObject({ status: 404, json: { code: 'E_DELIVERY_NOT_FOUND' } })
@@ -254,13 +252,13 @@ describe('a delivery that is replayed', () => {
   })
 })
 
-describe('all that failed', () => {
+describe('a replay of all failed deliveries', () => {
   const replayFailed = (body?: object) =>
     call('POST', `/tenants/${id}/webhooks/${webhookId}/replay-failed`, body === undefined ? {} : { body })
   const statesOf = async () =>
     Object.fromEntries((await deliveriesOf(tenancy, id, webhookId)).map(({ event, state }) => [event, state]))
 
-  /** Of each kind one; returns when they were dispatched. */
+  /** Creates one delivery of each kind. Returns the times of their dispatch. */
   async function ofEachKind() {
     const moments: Record<string, Date> = {}
     const dispatchedAt = async (event: string) => {
@@ -289,7 +287,7 @@ describe('all that failed', () => {
     pending: 'pending',
   }
 
-  test('is sent again; nothing else is, and nothing of another subscription', async () => {
+  test('sends only failed deliveries of the subscription', async () => {
     const other = await tenancy.webhooks.create(id, { url: receiver.url + path, events: ['failed.one'] })
     await ofEachKind()
     expect(await replayFailed()).toMatchObject({ status: 202, json: { count: 3 } })
@@ -308,7 +306,7 @@ describe('all that failed', () => {
     await send()
   })
 
-  test('of a window is what was dispatched from its beginning on, and before its end', async () => {
+  test('includes the start of the window and excludes its end', async () => {
     const at = await ofEachKind()
     const [one, two, three] = [at['failed.one'], at['failed.two'], at['failed.three']].map((date) => date.toISOString())
     const later = (text = '') => new Date(Date.parse(text) + 1).toISOString()
@@ -350,14 +348,14 @@ describe('all that failed', () => {
     [{ dryRun: 'true' }],
     [{ state: 'failed' }],
     [[]],
-  ])('is not of the window %j', async (body) => {
+  ])('rejects the window %j', async (body) => {
     const response = await call('POST', `/tenants/${id}/webhooks/${webhookId}/replay-failed`, { body })
     expect(response).toMatchObject({ status: 400, json: { code: 'E_INVALID_REQUEST' } })
   })
 })
 
-describe('deliveries that are listed', () => {
-  test('are in pages, the newest first, and by state, event and time', async () => {
+describe('listed deliveries', () => {
+  test('are paged newest first, and filtered by state, event and time', async () => {
     const ids: string[] = []
     const moments: string[] = []
     receiver.respondWith(({ headers }) => ({ status: headers['x-webhook-event'] === 'a.b' ? 200 : 500 }))
@@ -400,7 +398,7 @@ describe('deliveries that are listed', () => {
     await send()
   })
 
-  test('hold what is said of one, and nothing of its body; one alone has every attempt', async () => {
+  test('have no body; a single delivery has its body and all attempts', async () => {
     fails(503)
     const deliveryId = await dispatched()
     await send()
@@ -423,7 +421,7 @@ describe('deliveries that are listed', () => {
     expect(short).toEqual(data[0])
     expect(payload).toEqual({ n: expect.any(String) })
     expect(explanation).toMatch(
-      /^One attempt was made, the last with status 503\. The next attempt is made at 20.+; 4 are left\.$/,
+      /^One attempt was made, the last with status 503\. The next attempt starts at 20.+Z\. Attempts left: 4\.$/,
     )
     const [{ headers = {} } = {}] = received()
     expect(attempts).toEqual([

@@ -1,11 +1,11 @@
-/** Secrets as a subscription takes and makes them; what is signed with them is in signing.ts. */
+/** Validates and generates the secrets of subscriptions. */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { STANDARD_PREFIX, secretErrorOf } from './signing.ts'
 
 const KEY_BYTES = 32
 
-/** One that the subscriber brings along. */
+/** Schema of a secret that the subscriber chooses. */
 export const Secret: z.ZodType<string> = z
   .string()
   .check((context) => {
@@ -14,8 +14,8 @@ export const Secret: z.ZodType<string> = z
   })
   .meta({
     description:
-      '16 to 256 visible ASCII characters, without spaces. One that begins with `whsec_` goes on with the base64 of 24 to 64 bytes.',
+      '16 to 256 visible ASCII characters without spaces. After the prefix `whsec_`, the base64 of 24 to 64 bytes.',
   })
 
-/** `whsec_` and the base64 of 32 random bytes. */
+/** Returns `whsec_` and the base64 of 32 random bytes. */
 export const newSecret = (): string => `${STANDARD_PREFIX}${randomBytes(KEY_BYTES).toString('base64')}`

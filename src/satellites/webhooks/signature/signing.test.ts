@@ -20,13 +20,13 @@ const VECTORS: readonly Vector[] = JSON.parse(
 const DELIVERY_ID = '0198c5a4-7b1c-7d2e-8f3a-5b6c7d8e9f01'
 const NOW_SECONDS = 1_767_225_600
 
-/** A verifier that is not ours. */
+/** The verifier of the Standard Webhooks library. */
 const standard = (secret: string) =>
   secret.startsWith('whsec_') ? new Webhook(secret) : new Webhook(secret, { format: 'raw' })
 
 const base64Of = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64')
 
-/** By its clock, too. */
+/** Sets the system clock, which the library uses. */
 function atTheTime(seconds: number): void {
   vi.useFakeTimers({ toFake: ['Date'] })
   vi.setSystemTime(seconds * 1000)
@@ -41,7 +41,7 @@ const secret = fc.oneof(generated, own)
 const body = fc.jsonValue().map((value) => JSON.stringify(value))
 
 describe('a secret', () => {
-  test('that is made is 32 random bytes', () => {
+  test('has 32 random bytes if it is generated', () => {
     const made = Array.from({ length: 20 }, newSecret)
     for (const one of made) {
       expect(Secret.parse(one)).toBe(one)
@@ -56,8 +56,8 @@ describe('a secret', () => {
     ['of any visible ASCII', '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~'],
     ['of 24 bytes', `whsec_${base64Of(24)}`],
     ['of 64 bytes', `whsec_${base64Of(64)}`],
-    ['with the prefix in capitals, which is none', 'WHSEC_not-base64-at-all'],
-  ])('may be one %s', (_words, given) => {
+    ['with an upper-case prefix, which has no meaning', 'WHSEC_not-base64-at-all'],
+  ])('is valid: %s', (_words, given) => {
     expect(Secret.parse(given)).toBe(given)
   })
 
@@ -77,7 +77,7 @@ describe('a secret', () => {
     [`whsec_${base64Of(32)}=`, /base64 of 24 to 64 bytes/],
     [`whsec_${Buffer.alloc(32, 0xff).toString('base64url')}=`, /base64 of 24 to 64 bytes/],
     [`whsec_${'A'.repeat(42)}B=`, /base64 of 24 to 64 bytes/],
-  ])('may not be %j', (given, why) => {
+  ])('is invalid: %j', (given, why) => {
     const { error } = Secret.safeParse(given)
     expect(error?.issues).toMatchObject([{ message: expect.stringMatching(why) }])
     if (given !== '') expect(JSON.stringify(error)).not.toContain(JSON.stringify(given).slice(1, -1))
@@ -92,8 +92,8 @@ const sent = (text: string | Uint8Array, secrets: readonly string[] = ['sixteen-
   secrets,
 })
 
-describe('the headers', () => {
-  test.each(VECTORS)('of $name are those that are published', ({ secrets, body, headers }) => {
+describe('signatureHeaders', () => {
+  test.each(VECTORS)('of $name are equal to the published vector', ({ secrets, body, headers }) => {
     const made = signatureHeaders({
       deliveryId: headers['webhook-id'] ?? '',
       timestampSeconds: Number(headers['webhook-timestamp']),
@@ -109,12 +109,12 @@ describe('the headers', () => {
     ])
   })
 
-  test.each(VECTORS)('of $name verify by the standard library, with each secret', ({ secrets, body, headers }) => {
+  test.each(VECTORS)('of $name verify with the standard library and each secret', ({ secrets, body, headers }) => {
     atTheTime(Number(headers['webhook-timestamp']))
     for (const one of secrets) expect(standard(one).verify(body, headers)).toEqual(JSON.parse(body))
   })
 
-  test('verify by the standard library, whatever the body and the secrets', () => {
+  test('verify with the standard library for any body and secrets', () => {
     atTheTime(NOW_SECONDS)
     fc.assert(
       fc.property(body, fc.array(secret, { minLength: 1, maxLength: 3 }), (text, secrets) => {
@@ -124,7 +124,7 @@ describe('the headers', () => {
     )
   })
 
-  test('do not verify there with a secret that was none of them', () => {
+  test('do not verify with another secret', () => {
     atTheTime(NOW_SECONDS)
     fc.assert(
       fc.property(body, secret, secret, (text, one, other) => {
@@ -134,7 +134,7 @@ describe('the headers', () => {
     )
   })
 
-  test('are those of the bytes, when bytes are given', () => {
+  test('are equal for a body as bytes and as text', () => {
     fc.assert(
       fc.property(body, secret, (text, one) => {
         expect(signatureHeaders(sent(new TextEncoder().encode(text), [one]))).toEqual(
@@ -144,7 +144,7 @@ describe('the headers', () => {
     )
   })
 
-  test('of a rotation: the plain one is of the new secret, the standard one of both, the new one first', () => {
+  test('of a rotation have the plain signature of the new secret, and standard signatures of both, the new one first', () => {
     const [now, before] = [newSecret(), newSecret()]
     const alone = (one: string) => signatureHeaders(sent('{}', [one]))
     const both = signatureHeaders(sent('{}', [now, before]))
@@ -152,7 +152,7 @@ describe('the headers', () => {
     expect(both['webhook-signature']).toBe(`${alone(now)['webhook-signature']} ${alone(before)['webhook-signature']}`)
   })
 
-  test('stay right for more secrets than keys are kept for', () => {
+  test('are correct for more secrets than cached keys', () => {
     const secrets = Array.from({ length: 2_500 }, (_, n) => `a-secret-of-number-${n}`)
     for (const one of [...secrets, ...secrets]) {
       const mac = (text: string) => createHmac('sha256', one).update(text)
@@ -163,7 +163,7 @@ describe('the headers', () => {
     }
   })
 
-  test('are not made without a secret', () => {
+  test('require a secret', () => {
     expect(() => signatureHeaders(sent('{}', []))).toThrow(TypeError)
     expect(() => signatureHeaders(sent('{}', [newSecret(), '']))).toThrow(TypeError)
   })

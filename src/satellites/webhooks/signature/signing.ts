@@ -1,38 +1,38 @@
 /**
- * How a webhook is signed. Both ends stand on this file: the sender, and receivers, who import verify.ts alone.
+ * Signs webhooks, for the sender and for `verify.ts`.
  *
  *   x-webhook-signature   hex(HMAC-SHA256(utf8(secret), body)), of the current secret
  *   webhook-signature     for each secret "v1," + base64(HMAC-SHA256(key(secret), id + "." + timestamp + "." + body)), by a space
- *   key(secret)           of `whsec_` + base64 the bytes that are meant, of any other secret its UTF-8
+ *   key(secret)           decoded base64 after `whsec_`; UTF-8 of any other secret
  *
- * The second is what Standard Webhooks says. An id holds no dot and a time is digits, so that one text stands for one id, time
- * and body. Vectors for other languages are in docs/webhook-vectors.json.
+ * `webhook-signature` follows Standard Webhooks. An id has no dot and a timestamp only digits, so a signed text has one meaning. Test
+ * vectors for other languages are in docs/webhook-vectors.json.
  */
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 
 export const STANDARD_PREFIX = 'whsec_'
 
-const SHORTEST = 16
-const LONGEST = 256
-const FEWEST_KEY_BYTES = 24
-const MOST_KEY_BYTES = 64
+const MIN_LENGTH = 16
+const MAX_LENGTH = 256
+const MIN_KEY_BYTES = 24
+const MAX_KEY_BYTES = 64
 const VISIBLE_ASCII = /^[!-~]*$/
 
-/** HMAC takes four times as long with text for a key as with a key object, and twice as long when that is made anew. */
-const MOST_KEPT = 1_000
+/** An HMAC with a text key takes four times as long as with a cached key object. */
+const MAX_CACHED_KEYS = 1_000
 
 export interface Signed {
   /** A UUID. */
   readonly deliveryId: string
-  /** Of this attempt: Unix time in whole seconds. */
+  /** Unix time of the attempt, in whole seconds. */
   readonly timestampSeconds: number
-  /** As it is sent. Whoever has its bytes already gives those. */
+  /** The sent body: bytes, or their text. */
   readonly body: string | Uint8Array
-  /** The current one first; during a rotation the one before it, too. */
+  /** The current secret first, then the previous one during a rotation. */
   readonly secrets: readonly string[]
 }
 
-/** A type and not an interface, so that it is a record of headers. */
+/** A type, not an interface, so that it is assignable to a record. */
 export type SignatureHeaders = {
   readonly 'x-webhook-signature': string
   readonly 'webhook-id': string
@@ -45,12 +45,12 @@ interface Keys {
   readonly standard: KeyObject
 }
 
-const kept = new Map<string, Keys>()
+const cachedKeys = new Map<string, Keys>()
 
-/** Headers of one attempt. @throws TypeError without a secret, or with one that is none */
+/** Returns the headers of one attempt. @throws TypeError without a secret, or with an invalid one */
 export function signatureHeaders({ deliveryId, timestampSeconds, body, secrets }: Signed): SignatureHeaders {
   const [current] = secrets
-  if (current === undefined) throw new TypeError('no webhook secret is given')
+  if (current === undefined) throw new TypeError('A webhook secret is required.')
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const timestamp = String(timestampSeconds)
   return {
@@ -61,7 +61,7 @@ export function signatureHeaders({ deliveryId, timestampSeconds, body, secrets }
   }
 }
 
-/** One for each secret, in their order. @param timestamp as the header spells it */
+/** Returns a signature for each secret, in their order. @param timestamp text of the header */
 export function standardSignatures(
   id: string,
   timestamp: string,
@@ -75,33 +75,33 @@ export function standardSignatures(
   })
 }
 
-/** Why this is no secret, in words that do not hold it; undefined when it is one. */
+/** Describes why a secret is invalid, without its text; undefined if it is valid. */
 export function secretErrorOf(secret: string): string | undefined {
-  if (typeof secret !== 'string' || secret.length < SHORTEST || secret.length > LONGEST) {
-    return `a secret has ${SHORTEST} to ${LONGEST} characters`
+  if (typeof secret !== 'string' || secret.length < MIN_LENGTH || secret.length > MAX_LENGTH) {
+    return `a secret must have ${MIN_LENGTH} to ${MAX_LENGTH} characters`
   }
-  if (!VISIBLE_ASCII.test(secret)) return 'a secret is visible ASCII, without spaces'
+  if (!VISIBLE_ASCII.test(secret)) return 'a secret must be visible ASCII without spaces'
   if (!secret.startsWith(STANDARD_PREFIX)) return undefined
   const text = secret.slice(STANDARD_PREFIX.length)
   const bytes = Buffer.from(text, 'base64')
-  const isWhole = bytes.length >= FEWEST_KEY_BYTES && bytes.length <= MOST_KEY_BYTES
-  // Only the one spelling that the decoders of all languages take, with its padding.
+  const isWhole = bytes.length >= MIN_KEY_BYTES && bytes.length <= MAX_KEY_BYTES
+  // Accepts only the canonical base64 with padding, which decoders of all languages accept.
   if (isWhole && bytes.toString('base64') === text) return undefined
-  return `after ${STANDARD_PREFIX} a secret is the base64 of ${FEWEST_KEY_BYTES} to ${MOST_KEY_BYTES} bytes`
+  return `after ${STANDARD_PREFIX} a secret must be the base64 of ${MIN_KEY_BYTES} to ${MAX_KEY_BYTES} bytes`
 }
 
-/** Of secrets only: nothing is signed, or taken for signed, with an empty one or with half of one. */
+/** Returns the keys of a valid secret. An empty or truncated secret signs and verifies nothing. */
 function keysOf(secret: string): Keys {
-  const found = kept.get(secret)
+  const found = cachedKeys.get(secret)
   if (found !== undefined) return found
   const error = secretErrorOf(secret)
-  if (error !== undefined) throw new TypeError(`not a webhook secret: ${error}`)
+  if (error !== undefined) throw new TypeError(`Invalid webhook secret: ${error}.`)
   const isStandard = secret.startsWith(STANDARD_PREFIX)
   const text = createSecretKey(secret, 'utf8')
   const standard = isStandard ? createSecretKey(secret.slice(STANDARD_PREFIX.length), 'base64') : text
-  const [oldest] = kept.keys()
-  if (kept.size >= MOST_KEPT && oldest !== undefined) kept.delete(oldest)
+  const [oldest] = cachedKeys.keys()
+  if (cachedKeys.size >= MAX_CACHED_KEYS && oldest !== undefined) cachedKeys.delete(oldest)
   const keys = { text, standard }
-  kept.set(secret, keys)
+  cachedKeys.set(secret, keys)
   return keys
 }

@@ -19,7 +19,7 @@ afterAll(async () => {
   await opened.end()
 })
 
-/** A delivery whose receiver answers 410 once it is released. */
+/** A delivery whose receiver responds with 410 when the test releases it. */
 async function onItsWay(by = tenancy) {
   const id = await anyTenant(by)
   receiver.respondWith((_, response) => {
@@ -45,7 +45,7 @@ test('a 410 disables the subscription', async () => {
   })
 })
 
-test('a 410 of the address before does not disable what has another one now', async () => {
+test('a 410 of the previous URL does not disable the subscription', async () => {
   const { id, webhookId, isFailed } = await onItsWay()
   await tenancy.webhooks.update(id, webhookId, { url: `${receiver.url}/new` })
   release()
@@ -58,7 +58,7 @@ test('a 410 of the address before does not disable what has another one now', as
   expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: true, disabledReason: null })
 })
 
-test('that the receiver is gone commits together with the delivery that has shown it', async () => {
+test('the subscription is disabled in the transaction of the delivery with 410', async () => {
   const { events, database } = tenancy.kernel
   const { id, webhookId, isFailed } = await onItsWay()
   const seen = async () => {
@@ -83,7 +83,7 @@ test('that the receiver is gone commits together with the delivery that has show
   expect(await tenancy.webhooks.get(id, webhookId)).toMatchObject({ enabled: false, disabledReason: 'gone' })
 })
 
-test('a listener that throws keeps nothing from being settled, nor the subscription from being disabled', async () => {
+test('a listener that throws prevents neither the settlement nor the disabling', async () => {
   const { events } = tenancy.kernel
   const { id, webhookId, isFailed } = await onItsWay()
   let calls = 0
@@ -100,7 +100,7 @@ test('a listener that throws keeps nothing from being settled, nor the subscript
   end()
 })
 
-test('a subscription that somebody has locked is disabled when it is free; the delivery does not wait for that', async () => {
+test('a locked subscription is disabled later; its delivery is settled without waiting', async () => {
   const { id, webhookId, isFailed } = await onItsWay()
   const { database } = tenancy.kernel
   await database.transaction(async () => {
@@ -113,7 +113,7 @@ test('a subscription that somebody has locked is disabled when it is free; the d
   })
 })
 
-test('a 410 disables what was changed meanwhile, and has the same receiver; whatever the clocks say', async () => {
+test('a 410 disables a changed subscription with the same URL, regardless of clocks', async () => {
   const { id, webhookId, isFailed } = await onItsWay()
   await tenancy.webhooks.update(id, webhookId, { description: 'of the shop', events: ['order.*'] })
   await tenancy.webhooks.rotateSecret(id, webhookId)
@@ -126,7 +126,7 @@ test('a 410 disables what was changed meanwhile, and has the same receiver; what
   })
 })
 
-test('a 410 of before does not disable what was enabled again since', async () => {
+test('an earlier 410 does not disable a subscription that was enabled again', async () => {
   const { tenancy: own, end } = await openWebhooks(inject('postgresUrl'))
   onTestFinished(end)
   const { id, webhookId, isFailed } = await onItsWay(own)

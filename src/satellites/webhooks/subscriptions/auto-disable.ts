@@ -1,9 +1,7 @@
 /**
- * A subscription is switched off by itself when its receiver answers 410, or after days of nothing but failures; of any number of
- * workers that see it one does so, and says so. Not when it has begun anew since, with another URL or enabled again: what was seen then is of
- * before.
+ * Disables a subscription whose receiver responds with 410 or only fails for days. One of several workers does so and records it. A
+ * subscription that has changed its URL or was enabled again since the request stays enabled.
  */
-
 import { enterContext, SYSTEM } from '../../../kernel/base/context.ts'
 import { recordChange } from '../../../kernel/events/changes.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
@@ -12,12 +10,10 @@ import type { WebhookTables } from '../model/tables.ts'
 import { CHANNEL } from '../sql/functions.ts'
 import { actionOf } from './subscriptions.ts'
 
-/** What a delivery has shown of its receiver. */
+/** The state of the subscription that a failed delivery was sent with. */
 export interface Disabling {
   readonly reason: 'gone' | 'failing'
-  /** Where it was sent to. */
   readonly url: string
-  /** The subscription's, when it was sent. */
   readonly generation: number | null
   readonly failingSince: Date | null
 }

@@ -1,4 +1,4 @@
-/** Tenantry's own events as subscribers see them, with every satellite. */
+/** The catalogue of events, with all satellites. */
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { expect, inject, onTestFinished, test } from 'vitest'

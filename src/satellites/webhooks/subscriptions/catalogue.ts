@@ -1,4 +1,4 @@
-/** The events that Tenantry dispatches by itself, with the JSON Schema of each body. Hosts dispatch others, under names of theirs. */
+/** Lists the events of Tenantry with the JSON Schema of each body. Hosts dispatch others under their own names. */
 import { z } from 'zod'
 import type { Cursors, PageOf } from '../../../kernel/api/page.ts'
 import type { Events } from '../../../kernel/events/events.ts'
@@ -10,7 +10,7 @@ const LIST = 'webhookEvents'
 
 export const WebhookEvent = z.object({
   name: EventName,
-  type: z.string().describe('Its name inside the program'),
+  type: z.string().describe('Name of the event type in code'),
   summary: z.string(),
   schema: z.record(z.string(), z.unknown()).describe('JSON Schema of the body'),
 })
@@ -38,7 +38,7 @@ export class Catalogue {
     )
   }
 
-  /** By name. */
+  /** Sorted by name. */
   list(): readonly WebhookEvent[] {
     this.#all ??= this.#events.types
       .filter(({ isInternal }) => !isInternal)

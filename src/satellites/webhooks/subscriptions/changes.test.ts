@@ -11,7 +11,7 @@ import { clockOfToday } from '../webhooks.fixture.ts'
 const fixture = openReceiver()
 const { clock, sql, send, subscribe, dispatch, received, holding } = fixture
 
-describe('while a request is on its way', () => {
+describe('a request in progress', () => {
   const inFlight = async (status?: number) => {
     const { webhookId } = await subscribe()
     const held = holding(status)
@@ -29,7 +29,7 @@ describe('while a request is on its way', () => {
     return row
   }
 
-  test('its subscription is deleted: what arrives has arrived, nothing else is sent', async () => {
+  test('is settled when its subscription is deleted, without further requests', async () => {
     const { webhookId, deliveryId, waiting, held, sending } = await inFlight()
     await fixture.tenancy.webhooks.delete(fixture.id, webhookId)
     held.release()
@@ -40,7 +40,7 @@ describe('while a request is on its way', () => {
     expect(received()).toHaveLength(1)
   })
 
-  test('its subscription is disabled: a failure is not tried again', async () => {
+  test('is not retried when its subscription is disabled', async () => {
     const { webhookId, deliveryId, waiting, held, sending } = await inFlight(500)
     await fixture.tenancy.webhooks.update(fixture.id, webhookId, { enabled: false })
     held.release()
@@ -52,7 +52,7 @@ describe('while a request is on its way', () => {
     expect(received()).toHaveLength(1)
   })
 
-  test('its tenant is suspended: it goes on', async () => {
+  test('is retried while its tenant is suspended', async () => {
     await fixture.tenancy.tenants.installation.install(fixture.id, { isLast: true })
     const { deliveryId, waiting, held, sending } = await inFlight()
     await fixture.tenancy.tenants.suspend(fixture.id)
@@ -65,7 +65,7 @@ describe('while a request is on its way', () => {
     ])
   })
 
-  test('its tenant is deleted: what was dispatched is delivered', async () => {
+  test('is delivered when its tenant is deleted', async () => {
     const { deliveryId, waiting, held, sending } = await inFlight()
     await fixture.tenancy.tenants.delete(fixture.id)
     await expect(dispatch()).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
@@ -78,7 +78,7 @@ describe('while a request is on its way', () => {
     ])
   })
 
-  test('its tenant is purged: nothing is left of it, and nothing else suffers', async () => {
+  test('leaves nothing when its tenant is purged, and does not affect other deliveries', async () => {
     const other = await fixture.tenancy.tenants.create({ id: `other-${fixture.id}`, name: 'Other' })
     await fixture.tenancy.webhooks.create(other.id, { url: fixture.receiver.url + fixture.path, events: ['order.*'] })
     const { deliveryId, waiting, held, sending } = await inFlight()
@@ -93,7 +93,7 @@ describe('while a request is on its way', () => {
     expect(await sql('select * from multitenancy.webhook_attempts where delivery_id = $1', [deliveryId])).toEqual([])
   })
 
-  test('its receiver answers 410 to many at once: it is disabled once, and one event says so', async () => {
+  test('disables the subscription once, with one event, for concurrent 410 responses', async () => {
     const other = await fixture.opened.open()
     const disabled: unknown[] = []
     const failed: string[] = []
@@ -141,7 +141,7 @@ describe('while a request is on its way', () => {
     await hears.close()
   })
 
-  test('its secret is exchanged: until the grace is over both sign, for anybody who knows one', async () => {
+  test('is retried with the signatures of both secrets during the grace period', async () => {
     // Libraries compare with the time of the machine.
     const now = clockOfToday()
     const sender = await fixture.opened.open({ clock: now })

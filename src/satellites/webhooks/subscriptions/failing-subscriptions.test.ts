@@ -10,10 +10,10 @@ import { DEVELOPMENT, type WebhooksTenancy } from '../webhooks.fixture.ts'
 const fixture = openReceiver()
 const { clock, sql, subscribe, dispatch, received, states } = fixture
 
-describe('a subscription that knows nothing but failures', () => {
+describe('a subscription with failures only', () => {
   const disabled: { webhookId: string; reason: string }[] = []
   let failing: Awaited<ReturnType<typeof subscribe>>
-  /** Gives a delivery up when it has failed once. */
+  /** Allows one attempt for each delivery. */
   let hasty: WebhooksTenancy
   beforeAll(async () => {
     hasty = await fixture.opened.open({ satellites: [webhooks({ maxAttempts: 1 })] })
@@ -29,7 +29,7 @@ describe('a subscription that knows nothing but failures', () => {
   }
   const isEnabled = async () => (await fixture.tenancy.webhooks.get(fixture.id, failing.webhookId)).enabled
 
-  test('for five days is disabled, once, and says why', async () => {
+  test('is disabled once after five days, with the reason failing', async () => {
     fixture.receiver.respondWith(() => ({ status: 500 }))
     for (let hours = 0; hours < 5 * 24; hours += 12) {
       await tryOne()
@@ -47,7 +47,7 @@ describe('a subscription that knows nothing but failures', () => {
     expect(disabled).toHaveLength(1)
   })
 
-  test('but one success stays, and counts anew from there', async () => {
+  test('stays enabled after one success, which restarts the five days', async () => {
     fixture.receiver.respondWith(() => ({ status: 500 }))
     await tryOne()
     clock.advance(5 * DAY_MS - HOUR_MS)
@@ -63,7 +63,7 @@ describe('a subscription that knows nothing but failures', () => {
     await eventually(async () => expect(await isEnabled()).toBe(false))
   })
 
-  test('is enabled again: it begins anew', async () => {
+  test('restarts the five days when it is enabled again', async () => {
     fixture.receiver.respondWith(() => ({ status: 500 }))
     await tryOne()
     clock.advance(5 * DAY_MS + SOON_MS)
@@ -76,7 +76,7 @@ describe('a subscription that knows nothing but failures', () => {
     expect(await isEnabled()).toBe(true)
   })
 
-  test('because our own DNS is down, stays', async () => {
+  test('stays enabled if the DNS of this process fails', async () => {
     await fixture.tenancy.webhooks.update(fixture.id, failing.webhookId, { url: 'http://hooks.example.test/' })
     const egress = new Egress(DEVELOPMENT, {
       lookup: (_, __, found) => found(Object.assign(new Error('no name server answers'), { code: 'EAI_AGAIN' }), []),
@@ -97,7 +97,7 @@ describe('a subscription that knows nothing but failures', () => {
     await egress.close()
   })
 
-  test('because its secret cannot be opened, stays; nothing is sent until it can', async () => {
+  test('stays enabled and sends nothing while its secret cannot be decrypted', async () => {
     const of = [failing.webhookId]
     const [before] = await sql('select secret from multitenancy.webhook_subscriptions where id = $1', of)
     await sql(`update multitenancy.webhook_subscriptions set secret = 'no secret of ours' where id = $1`, of)

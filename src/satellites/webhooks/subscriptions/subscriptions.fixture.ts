@@ -10,11 +10,11 @@ export const BODY = { url: 'https://hooks.example.com/a?b=c', events: ['order.*'
 
 export interface Side {
   readonly owner: string | null
-  /** Of its subscriptions. */
+  /** Path of its subscriptions. */
   readonly path: string
 }
 
-/** By the operation's name. */
+/** Recorded changes by the name of the operation. */
 export const actionAt = ({ owner }: Pick<Side, 'owner'>, what: string) =>
   `${owner === null ? 'hostWebhooks' : 'webhooks'}.${what}`
 export const refusal = (status: number, code: string) => ({ status, json: { code } })
@@ -30,7 +30,7 @@ export function openSubscriptions() {
     opened: typeof opened
     tenancy: WebhooksTenancy
     receiver: Receiver
-    /** Has no subscription: every request for it is refused. */
+    /** Id without a subscription. */
     empty: Side
   }
   const call: Call = (...request) => api(...request)

@@ -1,4 +1,4 @@
-/** Requests for subscriptions that are refused: faults in the body, URLs that are not allowed, webhooks switched off. */
+/** Rejected requests for subscriptions: invalid bodies, URLs that are not allowed, disabled webhooks. */
 import { randomUUID } from 'node:crypto'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { webhooks } from '../index.ts'
@@ -9,7 +9,7 @@ import { BODY, inCode, openSubscriptions, refusal, type Side } from './subscript
 const fixture = openSubscriptions()
 const { SIDES, call, tenantSide, created, recordedOf } = fixture
 
-describe('a request is refused', () => {
+describe('an invalid request is rejected', () => {
   test.each<[path: string, body: unknown]>([
     ['', []],
     ['', null],
@@ -39,7 +39,7 @@ describe('a request is refused', () => {
     ['', { ...BODY, listeningUntil: null }],
     ['', { ...BODY, constructor: {} }],
     ['', `{"url":"${BODY.url}","events":["*"],"__proto__":{"enabled":false}}`],
-  ])('to make one, with a fault at "%s": %j', async (where, body) => {
+  ])('to create a subscription, with an error at "%s": %j', async (where, body) => {
     const { path } = fixture.empty
     const response = await call('POST', path, { body })
     expect(response).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
@@ -60,7 +60,7 @@ describe('a request is refused', () => {
     [{ tenantId: 'another' }],
     [{ disabledReason: null }],
     ['{"__proto__":{"enabled":false}}'],
-  ])('to change one with %j', async (body) => {
+  ])('to change a subscription with %j', async (body) => {
     const side = await tenantSide()
     const { webhookId, secret: _, ...made } = await created(side)
     const response = await call('PUT', `${side.path}/${webhookId}`, { body })
@@ -75,7 +75,7 @@ describe('a request is refused', () => {
     [{ description: 'half \ud83d of a character' }],
     [{ events: ['order.paid\0'] }],
     [{ secret: 'hunter2-hunter2-hunter2\0' }],
-  ])('for what no text of the database can be: %j', async (members) => {
+  ])('with text that the database cannot store: %j', async (members) => {
     const { owner, path } = fixture.empty
     expect(await call('POST', path, { body: { ...BODY, ...members } })).toMatchObject(refusal(400, 'E_INVALID_JSON'))
     await expect(fixture.tenancy.webhooks.create(owner, { ...BODY, ...members })).rejects.toThrow(
@@ -84,7 +84,7 @@ describe('a request is refused', () => {
     expect((await call('GET', path)).json.data).toEqual([])
   })
 
-  test('in code as over HTTP', async () => {
+  test('in code with the same errors as over HTTP', async () => {
     const { owner } = fixture.empty
     const wrong = { ...BODY, events: ['Order'] }
     await expect(fixture.tenancy.webhooks.create(owner, wrong)).rejects.toThrow(inCode('E_INVALID_REQUEST'))
@@ -112,7 +112,7 @@ describe('a URL', () => {
     ['https://hooks.example.com./a', 'https://hooks.example.com/a'],
     ['https://bücher.example/ä', 'https://xn--bcher-kva.example/%C3%A4'],
     ['https://[2606:4700:4700::1111]/', 'https://[2606:4700:4700::1111]/'],
-  ])('%s is kept as it is called', async (url, kept) => {
+  ])('%s is stored in its normalised form', async (url, kept) => {
     const { status, json } = await strictly('POST', side.path, { body: { ...BODY, url } })
     expect([status, json.url]).toEqual([201, kept])
   })
@@ -138,7 +138,7 @@ describe('a URL', () => {
     ['https://printer.local/', PRIVATE_NAME],
     ['https://intranet/', PRIVATE_NAME],
     [`https://hooks.example.com/${'a'.repeat(2_048)}`, 'it is longer than 2048 characters'],
-  ])('%j is refused: %s', async (url, reason) => {
+  ])('%j is rejected: %s', async (url, reason) => {
     const response = await strictly('POST', side.path, { body: { ...BODY, url } })
     expect(response).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
     expect(response.json.detail).toBe(`The URL is not allowed: ${reason}`)
@@ -163,23 +163,26 @@ describe('a URL', () => {
     'https://[::ffff:169.254.169.254]/',
     'https://[64:ff9b::a9fe:a9fe]/',
     'https://[2002:a9fe:a9fe::]/',
-  ])('%s is refused for its address', async (url) => {
+  ])('%s is rejected for its address', async (url) => {
     const response = await strictly('POST', side.path, { body: { ...BODY, url } })
     expect(response).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
     expect(response.json.detail).toMatch(/^The URL is not allowed: its host is /)
   })
 
-  test.each(SIDES)('is judged anew when that of %s is changed, and nothing is changed then', async (_who, side) => {
-    const { owner, path } = await side()
-    const { webhookId } = await created({ owner, path })
-    const body = { url: 'https://10.0.0.1/', events: ['*'] }
-    expect(await strictly('PUT', `${path}/${webhookId}`, { body })).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
-    await expect(strict.webhooks.update(owner, webhookId, body)).rejects.toThrow(inCode('E_URL_NOT_ALLOWED'))
-    expect((await call('GET', `${path}/${webhookId}`)).json).toMatchObject({ url: BODY.url, events: ['order.*'] })
-    expect(await strictly('POST', path, { body })).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
-  })
+  test.each(SIDES)(
+    'is checked when a subscription of %s changes, and rejected without a change',
+    async (_who, side) => {
+      const { owner, path } = await side()
+      const { webhookId } = await created({ owner, path })
+      const body = { url: 'https://10.0.0.1/', events: ['*'] }
+      expect(await strictly('PUT', `${path}/${webhookId}`, { body })).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
+      await expect(strict.webhooks.update(owner, webhookId, body)).rejects.toThrow(inCode('E_URL_NOT_ALLOWED'))
+      expect((await call('GET', `${path}/${webhookId}`)).json).toMatchObject({ url: BODY.url, events: ['order.*'] })
+      expect(await strictly('POST', path, { body })).toMatchObject(refusal(422, 'E_URL_NOT_ALLOWED'))
+    },
+  )
 
-  test('of this machine is fine where development allows it, and no address beyond', async () => {
+  test('of this machine is accepted with the development settings, other reserved addresses are not', async () => {
     for (const url of ['http://localhost:3000/', 'http://127.0.0.1/', 'http://[::1]/', 'https://intranet/']) {
       expect((await call('POST', side.path, { body: { ...BODY, url } })).status, url).toBe(201)
     }
@@ -196,7 +199,7 @@ describe('a URL', () => {
   })
 })
 
-test('what development allows is refused in production', async () => {
+test('production rejects the development settings', async () => {
   vi.stubEnv('NODE_ENV', 'production')
   const refused = (key: string) => `egress.${key}: for development only, refused in production`
   await expect(fixture.opened.open({ egress: DEVELOPMENT })).rejects.toThrow(refused('allowPrivateNetworks'))
@@ -204,8 +207,8 @@ test('what development allows is refused in production', async () => {
   vi.unstubAllEnvs()
 })
 
-describe('while webhooks are switched off', () => {
-  test('their paths say so', async () => {
+describe('without the webhooks satellite', () => {
+  test('its paths return E_SATELLITE_DISABLED', async () => {
     const without = await fixture.opened.open({ satellites: [] as never })
     const off = apiOf(without, { switchedOff: [webhooks()] })
     const { path } = await tenantSide()

@@ -1,4 +1,4 @@
-/** Secrets of subscriptions: test events signed with them, their exchange, and that no log line or row contains one. */
+/** Secrets of subscriptions: signatures of test events, rotation, and their absence from logs and rows. */
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { startReceiver } from '../../../../test/support/receiver.ts'
@@ -18,7 +18,7 @@ const { SIDES, clock, call, tenantSide, created, recordedOf } = fixture
 const DAY_MS = 86_400_000
 
 describe('a test event', () => {
-  test.each(SIDES)('of %s goes to that subscription alone, whatever it names', async (_who, side) => {
+  test.each(SIDES)('of %s is sent to that subscription only, regardless of its patterns', async (_who, side) => {
     const { owner, path } = await side()
     const url = `${fixture.receiver.url}/test-${owner ?? 'host'}`
     const { webhookId, secret } = await created({ owner, path }, { url, events: ['nothing.of_this'] })
@@ -46,7 +46,7 @@ describe('a test event', () => {
     ])
   })
 
-  test.each(SIDES)('of %s is refused while the subscription is disabled', async (_who, side) => {
+  test.each(SIDES)('of %s is rejected while the subscription is disabled', async (_who, side) => {
     const { owner, path } = await side()
     const { webhookId } = await created({ owner, path }, { ...BODY, enabled: false })
     expect(await call('POST', `${path}/${webhookId}/test`)).toMatchObject(refusal(409, 'E_WEBHOOK_DISABLED'))
@@ -74,7 +74,7 @@ describe('a secret', () => {
   })
 
   test.each(['sixteen-letters!', 'x'.repeat(256), 'with"quotes\'and<angles>', STANDARD])(
-    'may be %s',
+    'may be chosen: %s',
     async (secret) => {
       const { owner } = await tenantSide()
       expect((await fixture.tenancy.webhooks.create(owner, { ...BODY, secret })).secret).toBe(secret)
@@ -90,7 +90,7 @@ describe('a secret', () => {
     'whsec_hunter2-hunter2',
     `whsec_${Buffer.alloc(23, 3).toString('base64')}hunter2`,
     `whsec_${Buffer.alloc(65, 3).toString('base64')}hunter2`,
-  ])('may not be %j, and the refusal does not hold it', async (secret) => {
+  ])('is rejected if it is %j, with an error that does not contain it', async (secret) => {
     const { owner, path } = fixture.empty
     const response = await call('POST', path, { body: { ...BODY, secret } })
     expect(response).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
@@ -104,7 +104,7 @@ describe('a secret', () => {
 
   const rotated = async ({ path }: Side, webhookId: string, body?: object) =>
     (await call('POST', `${path}/${webhookId}/rotate-secret`, { body })).json
-  /** Which of these secrets the next delivery is signed with. */
+  /** Returns the secrets that have signed the next delivery. */
   async function signedBy({ owner }: Side, webhookId: string, secrets: readonly string[]) {
     await fixture.tenancy.webhooks.test(owner, webhookId)
     await fixture.tenancy.webhooks.retry()
@@ -118,29 +118,32 @@ describe('a secret', () => {
     })
   }
 
-  test.each(SIDES)('of %s is exchanged, and the one before signs too until its grace is over', async (_who, side) => {
-    const where = await side()
-    const { webhookId, secret: first } = await created(where, {
-      url: `${fixture.receiver.url}/rotation`,
-      events: ['a.b'],
-    })
-    expect(await signedBy(where, webhookId, [first])).toEqual([first])
-    const response = await call('POST', `${where.path}/${webhookId}/rotate-secret`, { body: { graceSeconds: 60 } })
-    expect(response).toMatchObject({ status: 200, json: { webhookId, tenantId: where.owner, secretSet: true } })
-    const { secret: second } = response.json
-    expect(second).toMatch(MADE_SECRET)
-    expect(second).not.toBe(first)
-    expect(await signedBy(where, webhookId, [first, second])).toEqual([first, second])
-    clock.advance(59_999)
-    expect(await signedBy(where, webhookId, [first, second])).toEqual([first, second])
-    clock.advance(1)
-    expect(await signedBy(where, webhookId, [first, second])).toEqual([second])
-    expect(recordedOf(webhookId).filter(({ action }) => action === actionAt(where, 'rotateSecret'))).toEqual([
-      { action: actionAt(where, 'rotateSecret'), tenantId: where.owner, before: null, after: { graceSeconds: 60 } },
-    ])
-  })
+  test.each(SIDES)(
+    'of %s is rotated, and the previous one also signs until its grace period ends',
+    async (_who, side) => {
+      const where = await side()
+      const { webhookId, secret: first } = await created(where, {
+        url: `${fixture.receiver.url}/rotation`,
+        events: ['a.b'],
+      })
+      expect(await signedBy(where, webhookId, [first])).toEqual([first])
+      const response = await call('POST', `${where.path}/${webhookId}/rotate-secret`, { body: { graceSeconds: 60 } })
+      expect(response).toMatchObject({ status: 200, json: { webhookId, tenantId: where.owner, secretSet: true } })
+      const { secret: second } = response.json
+      expect(second).toMatch(MADE_SECRET)
+      expect(second).not.toBe(first)
+      expect(await signedBy(where, webhookId, [first, second])).toEqual([first, second])
+      clock.advance(59_999)
+      expect(await signedBy(where, webhookId, [first, second])).toEqual([first, second])
+      clock.advance(1)
+      expect(await signedBy(where, webhookId, [first, second])).toEqual([second])
+      expect(recordedOf(webhookId).filter(({ action }) => action === actionAt(where, 'rotateSecret'))).toEqual([
+        { action: actionAt(where, 'rotateSecret'), tenantId: where.owner, before: null, after: { graceSeconds: 60 } },
+      ])
+    },
+  )
 
-  test('is exchanged with a day of grace unless another time is given, or none', async () => {
+  test('is rotated with a grace period of a day by default, or the given one', async () => {
     const side = await tenantSide()
     const { webhookId, secret: first } = await created(side, {
       url: `${fixture.receiver.url}/rotation`,
@@ -163,7 +166,7 @@ describe('a secret', () => {
     { graceSeconds: '60' },
     { secret: 'x'.repeat(20) },
     [],
-  ])('is not exchanged by %j', async (body) => {
+  ])('is not rotated by the invalid body %j', async (body) => {
     const side = await tenantSide()
     const { webhookId, secret } = await created(side, { url: `${fixture.receiver.url}/rotation`, events: ['a.b'] })
     const refused = await call('POST', `${side.path}/${webhookId}/rotate-secret`, { body })
@@ -187,7 +190,7 @@ describe('with every satellite, every line of the log and every row of the datab
   })
   afterAll(() => whole?.end())
 
-  test('no secret stands in any of it', async () => {
+  test('contains no secret', async () => {
     const send = apiOf(core)
     const silent = await startReceiver(() => ({ status: 500, body: 'no' }))
     await core.tenants.create({ id: 'acme', name: 'Acme' })
@@ -215,7 +218,7 @@ describe('with every satellite, every line of the log and every row of the datab
         webhookId,
       ])
       await send('POST', `${one}/test`)
-      await eventually(() => expect(lines.filter((line) => isUnopened(line, webhookId))).toHaveLength(1))
+      await eventually(() => expect(lines.filter((line) => isUndecryptable(line, webhookId))).toHaveLength(1))
       expect((await send('DELETE', one)).status).toBe(204)
     }
     await core.webhooks.retry()
@@ -233,8 +236,8 @@ describe('with every satellite, every line of the log and every row of the datab
     }
   })
 
-  const isUnopened = (line: string, webhookId: string) =>
-    line.includes('the secret of a subscription cannot be opened') && line.includes(webhookId)
+  const isUndecryptable = (line: string, webhookId: string) =>
+    line.includes('cannot decrypt the secret of a webhook subscription') && line.includes(webhookId)
   const spellingsOf = (secret: string) => [
     secret,
     secret.replace('whsec_', ''),

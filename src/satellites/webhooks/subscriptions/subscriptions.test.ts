@@ -7,7 +7,7 @@ const fixture = openSubscriptions()
 const { SIDES, clock, call, tenantSide, activeSide, hostSide, created, recordedOf } = fixture
 
 describe.each(SIDES)('a subscription of %s', (_who, side) => {
-  test('is made, with a secret that is answered this once', async () => {
+  test('is created with a secret that only this response contains', async () => {
     const { owner, path } = await side()
     clock.advance(1_000) // the newest in the list of the host
     const { status, headers, json } = await call('POST', path, { body: BODY })
@@ -37,7 +37,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     ])
   })
 
-  test('is made in code as over HTTP', async () => {
+  test('is created in code as over HTTP', async () => {
     const { owner, path } = await side()
     const request = { ...BODY, description: 'Ünïcode ✓', enabled: false, secret: 'a-secret-of-the-subscriber' }
     const made = await fixture.tenancy.webhooks.create(owner, request)
@@ -46,7 +46,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     expect(made).toMatchObject({ description: 'Ünïcode ✓', enabled: false, secret: request.secret })
   })
 
-  test('is changed in part; what stays is not recorded', async () => {
+  test('is changed in part, and only changed members are recorded', async () => {
     const { owner, path } = await side()
     const { webhookId, secret: _, ...made } = await created({ owner, path })
     clock.advance(1_000)
@@ -75,7 +75,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     )
   })
 
-  test('is deleted, and is not there any more in any way', async () => {
+  test('is deleted and no longer found', async () => {
     const { owner, path } = await side()
     const { webhookId } = await created({ owner, path })
     const one = `${path}/${webhookId}`
@@ -98,7 +98,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     expect(rows).toEqual([{ secret: '', previous_secret: null }])
   })
 
-  test('is listed in pages, the newest first', async () => {
+  test('is listed in pages, newest first', async () => {
     const { owner, path } = await side()
     const made: string[] = []
     for (let n = 0; n < 5; n++) {
@@ -122,7 +122,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     expect(await call('GET', `${path}?enabled=true`)).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
   })
 
-  test('is made once for one Idempotency-Key, and the repeat answers the same without the secret', async () => {
+  test('is created once for one Idempotency-Key, and the repeated response has no secret', async () => {
     const { owner, path } = await side()
     const description = randomUUID()
     const sent = { body: { ...BODY, description }, headers: { 'idempotency-key': description } }
@@ -140,7 +140,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     expect(await call('POST', path, other)).toMatchObject(refusal(409, 'E_IDEMPOTENCY_MISMATCH'))
   })
 
-  test('is made once by twenty requests with one Idempotency-Key at once', async () => {
+  test('is created once by twenty concurrent requests with one Idempotency-Key', async () => {
     const { owner, path } = await side()
     const description = randomUUID()
     const sent = { body: { ...BODY, description }, headers: { 'idempotency-key': description } }
@@ -153,7 +153,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     expect(data.filter((one) => one.description === description)).toHaveLength(1)
   })
 
-  test('is for a token of the whole API; one that reads reads, one of a server does neither', async () => {
+  test('requires an API token: a reading token reads, a token of a server has no access', async () => {
     const { path } = await side()
     const { webhookId } = (await call('POST', path, { body: BODY })).json
     const one = `${path}/${webhookId}`
@@ -172,7 +172,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
   })
 })
 
-/** Of one subscription, below its path: every operation there is, with a body that fits. */
+/** All operations on a subscription with valid bodies, by their relative paths. */
 const EVERYTHING_OF_ONE = [
   ['GET', '', undefined],
   ['PUT', '', { enabled: true }],
@@ -186,8 +186,8 @@ const EVERYTHING_OF_ONE = [
   ['DELETE', '', undefined],
 ] as const
 
-describe("another's subscription", () => {
-  test('is not found: of another tenant, of the host by way of a tenant, of a tenant by way of the host', async () => {
+describe('a subscription of another owner', () => {
+  test('is not found through another tenant or through the host', async () => {
     const [one, other, host] = [await tenantSide(), await tenantSide(), await hostSide()]
     for (const [whose, asking] of [
       [one, other],
@@ -208,7 +208,7 @@ describe("another's subscription", () => {
     }
   })
 
-  test('has deliveries that are not found, not even under a subscription of who asks', async () => {
+  test('has deliveries that are not found under another subscription', async () => {
     const [one, other] = [await tenantSide(), await tenantSide()]
     const [{ webhookId }, mine] = [await created(one), await created(other)]
     const { id: deliveryId } = await fixture.tenancy.webhooks.test(one.owner, webhookId)
@@ -218,7 +218,7 @@ describe("another's subscription", () => {
     expect((await call('GET', `${one.path}/${webhookId}/deliveries/${deliveryId}`)).status).toBe(200)
   })
 
-  test.each(SIDES)('of an id that nobody has, and of none, is not found at %s', async (_who, side) => {
+  test.each(SIDES)('with an unknown or invalid id is not found at %s', async (_who, side) => {
     const { path } = await side()
     expect(await call('GET', `${path}/${randomUUID()}`)).toMatchObject(refusal(404, 'E_WEBHOOK_NOT_FOUND'))
     for (const id of ['nonsense', '1', "'--", 'a'.repeat(2_000), encodeURIComponent('ä/ö')]) {
@@ -228,7 +228,7 @@ describe("another's subscription", () => {
 })
 
 describe('the tenant of a subscription', () => {
-  test('that never was has none', async () => {
+  test('is not found if it does not exist', async () => {
     const path = '/tenants/nobody/webhooks'
     const refused = refusal(404, 'E_TENANT_NOT_FOUND')
     expect(await call('GET', path)).toMatchObject(refused)
@@ -239,7 +239,7 @@ describe('the tenant of a subscription', () => {
     expect(await call('POST', '/tenants/nobody/dispatch', { body: { event: 'a', payload: {} } })).toMatchObject(refused)
   })
 
-  test('may be suspended, in maintenance, or not installed yet', async () => {
+  test('may be suspended, in maintenance, or not yet installed', async () => {
     const [suspended, maintained] = [await activeSide(), await activeSide()]
     await fixture.tenancy.tenants.suspend(suspended.owner ?? '')
     await fixture.tenancy.tenants.enterMaintenance(maintained.owner ?? '', {})
@@ -253,7 +253,7 @@ describe('the tenant of a subscription', () => {
     }
   })
 
-  test('that is deleted shows what it has and changes nothing, until it is back', async () => {
+  test('is deleted: its subscriptions are readable and cannot change until it is restored', async () => {
     const side = await activeSide()
     const { webhookId, secret: _, ...made } = await created(side)
     const one = `${side.path}/${webhookId}`

@@ -1,8 +1,9 @@
 /**
- * Subscriptions as rows. A tenant's are written with the tenant locked, so that none is left behind by a purge; the host's own have
- * no tenant. A secret is encrypted with its row's id, and leaves in the answer that makes it, never again.
+ * Creates, changes and deletes subscriptions.
  *
- * One that is deleted keeps its row, without its secret, until its deliveries are gone too: they say whose they were.
+ * - A new subscription locks its tenant, so that a concurrent purge does not miss it.
+ * - A secret is encrypted with the id of its row. Only the response that creates it contains it.
+ * - A deleted subscription keeps its row without the secret, until its deliveries are past their retention.
  */
 import { randomUUID } from 'node:crypto'
 import type { z } from 'zod'
@@ -26,7 +27,7 @@ import type { SubscriptionRow, WebhookTables } from '../model/tables.ts'
 import { newSecret } from '../signature/secret.ts'
 import { CHANNEL } from '../sql/functions.ts'
 
-/** Whose: a tenant's, or with null the host's own. */
+/** Id of a tenant; null for the host. */
 export type Owner = string | null
 
 export interface PageOptions {
@@ -35,7 +36,7 @@ export interface PageOptions {
 }
 
 const SHOWN = ['url', 'events', 'description', 'enabled'] as const
-/** A listener that says nothing for so long is gone. */
+/** A listener that does not renew its lease for this time has ended. */
 const LISTENER_LEASE_MS = 60_000
 
 export class Subscriptions {
@@ -45,7 +46,7 @@ export class Subscriptions {
     this.#kernel = kernel
   }
 
-  /** The newest first. */
+  /** Newest first. */
   async list(owner: Owner, page: PageOptions): Promise<PageOf<Subscription>> {
     const { database, cursors } = this.#kernel
     if (owner !== null) await assertTenantExists(database, owner)
@@ -53,19 +54,19 @@ export class Subscriptions {
     return cursors.newestFirst(query, 'webhookSubscriptions', `webhooks ${owner}`, page, toSubscription)
   }
 
-  /** `E_WEBHOOK_NOT_FOUND`, also when it is another's. */
+  /** @throws `E_WEBHOOK_NOT_FOUND`, also for a subscription of another owner */
   async row(owner: Owner, webhookId: string): Promise<SubscriptionRow> {
     if (owner !== null) await assertTenantExists(this.#kernel.database, owner)
-    if (!isUuid(webhookId)) notThere(owner)
+    if (!isUuid(webhookId)) throwNotFound(owner, webhookId)
     const row = await this.#rows(owner).where('id', '=', webhookId).executeTakeFirst()
-    return row ?? notThere(owner)
+    return row ?? throwNotFound(owner, webhookId)
   }
 
   async get(owner: Owner, webhookId: string): Promise<Subscription> {
     return toSubscription(await this.row(owner, webhookId))
   }
 
-  /** As `get`; it stays so until the transaction in progress ends. */
+  /** Like `get`, and locks the subscription until the end of the transaction. */
   async lock(owner: Owner, webhookId: string): Promise<Subscription> {
     if (owner !== null) await assertTenantExists(this.#kernel.database, owner)
     return toSubscription(await this.#lock(owner, webhookId))
@@ -95,7 +96,7 @@ export class Subscriptions {
     })
   }
 
-  /** Nothing new is made for it, and what still waits ends as failed. */
+  /** Ends its waiting deliveries as failed. */
   async delete(owner: Owner, webhookId: string): Promise<void> {
     await this.#changing(owner, async () => {
       const before = await this.#lock(owner, webhookId)
@@ -105,7 +106,7 @@ export class Subscriptions {
     })
   }
 
-  /** The secret before signs beside the new one until the time given is over. */
+  /** Generates a secret. The previous one also signs until the grace period ends. */
   async rotateSecret(
     owner: Owner,
     webhookId: string,
@@ -127,8 +128,8 @@ export class Subscriptions {
     })
   }
 
-  /** One that lives as long as somebody listens; nobody else sends anything for it. */
-  async beginListening(
+  /** Creates the subscription of a listener. Only the worker of the listener sends its deliveries. */
+  async startListening(
     owner: Owner,
     { events, secret, to }: { readonly events: readonly string[]; readonly secret: string; readonly to: string },
   ): Promise<SubscriptionWithSecret> {
@@ -142,13 +143,13 @@ export class Subscriptions {
         target,
         after: { to, events: [...events] },
       })
-      await this.goOnListening(made.webhookId)
+      await this.renewListening(made.webhookId)
       return made
     })
   }
 
-  /** For a while from now, by the clock of the database. False when it is gone: with its tenant, or because somebody deleted it. */
-  async goOnListening(webhookId: string): Promise<boolean> {
+  /** Renews the lease of a listener. False: the subscription was deleted, or its tenant purged. */
+  async renewListening(webhookId: string): Promise<boolean> {
     const { database, clock } = this.#kernel
     const { rows } = await database.sql(
       `update multitenancy.webhook_subscriptions
@@ -159,7 +160,7 @@ export class Subscriptions {
     return rows.length > 0
   }
 
-  /** Also when its tenant is being deleted, or has been: nothing is waited for. */
+  /** Ends a listener, also of a deleted tenant. It locks only the row of the subscription. */
   async endListening(webhookId: string): Promise<void> {
     const gone = { secret: '', listeningUntil: null, deletedAt: this.#kernel.clock.now() }
     await this.#kernel.database
@@ -171,7 +172,7 @@ export class Subscriptions {
       .execute()
   }
 
-  /** What the row holds, opened; nothing of a rotation that is over. */
+  /** Returns the current secret, and the previous one until the grace period ends. */
   decryptSecrets({ id, secret, previousSecret, previousUntil }: EncryptedSecrets): string[] {
     const { secrets, clock } = this.#kernel
     const current = secrets.decrypt(secret, bindingOf(id))
@@ -210,7 +211,7 @@ export class Subscriptions {
     })
   }
 
-  /** Of one there is already its row alone is locked: whoever has locked the tenant does not keep a secret from being rotated. */
+  /** Runs a change of an existing subscription, which does not lock the tenant: a locked tenant does not block a rotation. */
   #changing<T>(owner: Owner, work: () => Promise<T>): Promise<T> {
     const { database } = this.#kernel
     return database.transaction(async () => {
@@ -228,9 +229,9 @@ export class Subscriptions {
   }
 
   async #lock(owner: Owner, webhookId: string): Promise<SubscriptionRow> {
-    if (!isUuid(webhookId)) notThere(owner)
+    if (!isUuid(webhookId)) throwNotFound(owner, webhookId)
     const row = await this.#rows(owner).where('id', '=', webhookId).forUpdate().executeTakeFirst()
-    return row ?? notThere(owner)
+    return row ?? throwNotFound(owner, webhookId)
   }
 
   #rows(owner: Owner) {
@@ -242,7 +243,7 @@ export class Subscriptions {
       .where('deletedAt', 'is', null)
   }
 
-  /** Whoever has something of it in hand forgets what it knew. */
+  /** Updates the row and notifies workers, which release their claims of it. */
   async #write(webhookId: string, set: Partial<SubscriptionRow>): Promise<SubscriptionRow> {
     const { database } = this.#kernel
     await database.notify(CHANNEL, webhookId)
@@ -270,7 +271,7 @@ export class Subscriptions {
 type Image = Record<string, unknown> | null
 export type EncryptedSecrets = Pick<SubscriptionRow, 'id' | 'secret' | 'previousSecret' | 'previousUntil'>
 
-/** Of a change, as its operation is called: `webhooks.create`, of the host's own `hostWebhooks.create`. */
+/** Name of the operation for the audit log: `webhooks.create` of a tenant, `hostWebhooks.create` of the host. */
 export const actionOf = (owner: Owner, action: string): string =>
   owner === null ? `host${action.charAt(0).toUpperCase()}${action.slice(1)}` : action
 
@@ -279,8 +280,10 @@ export const bindingOf = (webhookId: string): string => `webhook ${webhookId}`
 const pick = <Member extends keyof SubscriptionRow>(row: SubscriptionRow, members: readonly Member[]) =>
   Object.fromEntries(members.map((member) => [member, row[member]])) as Pick<SubscriptionRow, Member>
 
-function notThere(owner: Owner): never {
+function throwNotFound(owner: Owner, webhookId: string): never {
   throw WebhookNotFound(
-    owner === null ? 'The host has no such subscription.' : `The tenant "${owner}" has no such one.`,
+    owner === null
+      ? `Subscription "${webhookId}" of the host not found.`
+      : `Subscription "${webhookId}" of tenant "${owner}" not found.`,
   )
 }

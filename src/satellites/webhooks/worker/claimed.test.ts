@@ -1,4 +1,4 @@
-/** What a worker has in hand while something happens to it: its subscription changes, its tenant goes, it is large, its receiver slow. */
+/** In-flight deliveries of a worker: changed secrets, purged tenants, limits and slow receivers. */
 import type { ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { latch } from '../../../../test/support/latch.ts'
@@ -16,7 +16,7 @@ const ALL_SLOW = { slowMs: -1 }
 let opened: TestTenancy<WebhooksSatellites>
 let api: WebhooksTenancy
 let receiver: Receiver
-/** Of requests to `/waits`, which are answered when the test says so. */
+/** Open responses of requests to `/waits`, which the test ends. */
 let waiting: ServerResponse[]
 const ends: (() => Promise<void>)[] = []
 
@@ -66,8 +66,8 @@ const verifies = ({ body, headers }: Receiver['received'][number], secret: strin
   }
 }
 
-describe('a secret that ends at once', () => {
-  test('signs nothing that was claimed before, and is being read', async () => {
+describe('a secret that is rotated without a grace period', () => {
+  test('does not sign deliveries that were claimed before and whose bodies are being loaded', async () => {
     const { id, webhookId, secret, dispatch } = await subscribed('/reads')
     await dispatch()
     const release = await latch(opened.url, 'lock table multitenancy.webhook_messages in access exclusive mode')
@@ -81,7 +81,7 @@ describe('a secret that ends at once', () => {
     expect([secret, rotated.secret].map((one) => verifies(at('/reads')[0] as never, one))).toEqual([false, true])
   })
 
-  test('signs nothing that waits where nobody was heard for a while', async () => {
+  test('does not sign waiting deliveries of a worker that has lost notifications', async () => {
     const { id, webhookId, secret, dispatch } = await subscribed('/waits/gap')
     for (let n = 0; n < 3; n++) await dispatch(n)
     const worker = await startWorker({ concurrency: 1, perSubscription: 8, perTenant: 8 })
@@ -94,7 +94,7 @@ describe('a secret that ends at once', () => {
     const rotated = await api.webhooks.rotateSecret(id, webhookId, { graceSeconds: 0 })
     await eventually(() => expect([worker, api].every(({ kernel }) => kernel.database.isListening)).toBe(true))
     const still = `select from multitenancy.webhook_deliveries where claim = any($1)`
-    await eventually(async () => expect(await sql(still, [claims])).toHaveLength(1)) // the others wait, or are claimed anew
+    await eventually(async () => expect(await sql(still, [claims])).toHaveLength(1)) // the others wait, or are claimed again
     receiver.respondWith(() => ({}))
     waiting[0]?.end()
     await eventually(() => expect(at('/waits/gap')).toHaveLength(3))
@@ -106,7 +106,7 @@ describe('a secret that ends at once', () => {
   })
 })
 
-test('what waits for a bound names it', async () => {
+test('the explanation of a waiting delivery names the reached limit', async () => {
   const { id, webhookId, dispatch } = await subscribed('/waits/bound')
   const other = await api.webhooks.create(id, { url: `${receiver.url}/waits/other`, events: ['order.*'] })
   const third = await api.webhooks.create(id, { url: `${receiver.url}/waits/third`, events: ['order.*'] })
@@ -114,24 +114,24 @@ test('what waits for a bound names it', async () => {
   await dispatch()
   await eventually(() => expect(waiting).toHaveLength(2))
   await dispatch()
-  const bounds = new Set<string>()
+  const explanations = new Set<string>()
   for (const one of [webhookId, other.webhookId, third.webhookId]) {
     for (const { id: deliveryId, state } of (await worker.webhooks.deliveries(id, one, {})).data) {
       const { explanation } = await worker.webhooks.delivery(id, one, deliveryId)
-      if (state === 'pending') bounds.add(explanation)
+      if (state === 'pending') explanations.add(explanation)
     }
   }
-  expect(bounds).toEqual(
+  expect(explanations).toEqual(
     new Set(
       [
-        'Its subscription has 1 on their way, and may have 1',
-        'Subscriptions of its tenant have 2 on their way, and may have 2',
-      ].map((bound) => `Waiting for a worker to send it for the first time. ${bound} at once.`),
+        'Its subscription has 1 deliveries in flight. The limit is 1.',
+        'The subscriptions of its tenant have 2 deliveries in flight. The limit is 2.',
+      ].map((limit) => `Waiting for a worker. No attempt was made yet. ${limit}`),
     ),
   )
 })
 
-test('of a tenant that is purged nothing more is sent', async () => {
+test('a worker sends no further deliveries of a purged tenant', async () => {
   const { id, dispatch } = await subscribed('/waits/purged')
   for (let n = 0; n < 3; n++) await dispatch(n)
   const worker = await startWorker({ concurrency: 1, perSubscription: 8, perTenant: 8 })
@@ -181,7 +181,7 @@ test('many slow receivers do not fill the places of a worker', async () => {
   expect(receiver.received.length - 1).toBeLessThan(count * rounds)
 })
 
-test('two who replay all that has failed replay each once', async () => {
+test('concurrent replays of all failed deliveries replay each delivery once', async () => {
   const { id, webhookId, dispatch } = await subscribed('/replayed')
   const count = 400
   await Promise.all(Array.from({ length: count }, (_, n) => dispatch(n)))

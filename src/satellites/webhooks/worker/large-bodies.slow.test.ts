@@ -1,11 +1,11 @@
-/** Bodies that a worker has no room for: they wait, and other deliveries do not. */
+/** Large bodies that wait for memory of the worker. */
 import { expect, inject, onTestFinished, test } from 'vitest'
 import { startReceiver } from '../../../../test/support/receiver.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { openWebhooks } from '../webhooks.fixture.ts'
 import { activeTenant } from '../webhooks-api.fixture.ts'
 
-test('large bodies that wait for room do not delay the deliveries of other tenants', async () => {
+test('large bodies that wait for memory do not delay the deliveries of other tenants', async () => {
   const receiver = await startReceiver(({ path }) => (path === '/large' ? undefined : {}))
   const options = { bridge: false, perSubscription: 128, perTenant: 128 }
   const opened = await openWebhooks(inject('postgresUrl'), options, { role: 'api' })

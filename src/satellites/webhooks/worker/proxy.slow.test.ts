@@ -1,4 +1,4 @@
-/** Deliveries of processes whose only way out is a proxy. */
+/** Deliveries of processes that reach receivers only through a proxy. */
 import { expect, inject, onTestFinished, test } from 'vitest'
 import { startReceiver } from '../../../../test/support/receiver.ts'
 import { type Conduct, startProxy } from '../../../kernel/egress/proxies.fixture.ts'
@@ -26,14 +26,14 @@ async function delivered(conduct?: Conduct) {
   return { delivery, failingSince: rows[0]?.failing_since, proxy, received: receiver.received, url: receiver.url }
 }
 
-test('a delivery goes through it', async () => {
+test('a delivery is sent through the proxy', async () => {
   const { delivery, proxy, received, url } = await delivered()
   expect(delivery).toMatchObject({ state: 'delivered', attempts: [{ status: 200, error: null }] })
   expect(proxy.asked.map(({ authority }) => `http://${authority}`)).toEqual([url])
   expect(received.map(({ headers }) => headers['proxy-authorization'])).toEqual([undefined])
 })
 
-test('one that it refuses is tried again, and the receiver is not blamed', async () => {
+test('a delivery that the proxy rejects is retried without blaming the receiver', async () => {
   const { delivery, failingSince, received } = await delivered((socket) => void socket.end('HTTP/1.1 407 No\r\n\r\n'))
   expect(delivery).toMatchObject({ state: 'retry_scheduled', attempts: [{ status: null, error: 'proxy refused' }] })
   expect(failingSince).toBeNull()

@@ -1,7 +1,7 @@
-/** Settlements as a delivery worker makes them. */
+/** Settlements of a delivery worker. */
 import type { Settlement } from '../queue/queue.ts'
 
-/** Of a delivery whose receiver responded with 200, unless `changes` has something else. */
+/** Settlement of a response with status 200, with the given changes. */
 export const settlementOf = (delivery: Settlement['delivery'], changes: Partial<Settlement> = {}): Settlement => ({
   delivery,
   verdict: { state: 'delivered', delayMs: null, disables: null },

@@ -26,8 +26,8 @@ afterAll(async () => {
 const stateOf = async (id: string, webhookId: string, deliveryId = '') =>
   (await idle.webhooks.delivery(id, webhookId, deliveryId)).state
 
-describe('somebody has a subscription locked', () => {
-  test('others are settled meanwhile, and its own are', async () => {
+describe('while a transaction has locked a subscription', () => {
+  test('deliveries of this and of other subscriptions are settled', async () => {
     const [one, other] = [await anyTenant(tenancy), await anyTenant(tenancy)]
     receiver.respondWith(({ path }) => ({ status: path === '/fails' ? 500 : 200 }))
     const failing = await tenancy.webhooks.create(one, { url: `${receiver.url}/fails`, events: ['*'] })
@@ -53,8 +53,8 @@ describe('somebody has a subscription locked', () => {
   })
 })
 
-describe('a settlement whose answer was lost', () => {
-  test('is told the same when it is asked again, and is there once', async () => {
+describe('a settlement whose response was lost', () => {
+  test('returns the same result when it is repeated, and stores one attempt', async () => {
     const { tenancy: worker, end } = await openWebhooks(inject('postgresUrl'), {}, { role: 'api' })
     onTestFinished(end)
     const id = await activeTenant(worker)

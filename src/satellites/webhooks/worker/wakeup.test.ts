@@ -1,4 +1,4 @@
-/** Who is told of what was dispatched and is left. */
+/** Notifications of workers about dispatched deliveries that the dispatch did not claim. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { uuidAt } from '../../../kernel/base/ids.ts'
@@ -16,7 +16,7 @@ let webhookId: string
 
 const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
 
-/** By a worker that would take so many; returns what became of the delivery. */
+/** Dispatches with room for the given number of deliveries. Returns whether the delivery was claimed. */
 async function dispatch(
   wanted: number,
   slowWebhooks: readonly string[] = [],
@@ -30,7 +30,7 @@ async function dispatch(
   return row
 }
 
-/** What was said since, by anybody. */
+/** Number of notifications of all processes since the last call. */
 async function notificationCount(): Promise<number> {
   const mark = randomUUID()
   await tenancy.kernel.database.notify(CHANNEL, mark)
@@ -57,7 +57,7 @@ afterAll(async () => {
   await opened.end()
 })
 
-test('everybody is told of the first that finds its subscription full, and of none behind it', async () => {
+test('a dispatch notifies workers of the first delivery beyond the limit of its subscription, and not of later ones', async () => {
   expect(await dispatch(10)).toMatchObject({ isClaimed: true })
   expect(await notificationCount()).toBe(0)
   expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
@@ -66,20 +66,20 @@ test('everybody is told of the first that finds its subscription full, and of no
   expect(await notificationCount()).toBe(0)
 })
 
-test('of the first for a subscription that fails, and of none behind it', async () => {
+test('a dispatch notifies workers of the first delivery of a failing subscription, and not of later ones', async () => {
   await sql('update multitenancy.webhook_subscriptions set failing_since = now() where id = $1', [webhookId])
   expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
   expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: false })
   expect(await notificationCount()).toBe(1)
 })
 
-test('of the first for a subscription that is known to be slow, and of none behind it', async () => {
+test('a dispatch notifies workers of the first delivery to a slow receiver, and not of later ones', async () => {
   expect(await dispatch(10, [randomUUID(), webhookId])).toEqual({ isClaimed: false, needsWakeup: true })
   expect(await dispatch(10, [webhookId])).toEqual({ isClaimed: false, needsWakeup: false })
   expect(await notificationCount()).toBe(1)
 })
 
-test('who dispatches while somebody is claiming cannot know what that leaves, and looks for itself', async () => {
+test('a dispatch during a claim wakes the dispatching worker', async () => {
   await dispatch(10)
   await dispatch(10)
   await notificationCount()
@@ -87,7 +87,7 @@ test('who dispatches while somebody is claiming cannot know what that leaves, an
     await client.query('select pg_advisory_lock($1)', [CLAIM_LOCK])
     expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
     expect(await notificationCount()).toBe(0)
-    // Nothing waits there.
+    // A subscription without waiting deliveries.
     tenantId = 'another'
     await subscriptionRows(tenancy, tenantId, 1, '*')
     expect(await dispatch(10)).toEqual({ isClaimed: false, needsWakeup: true })
@@ -95,7 +95,7 @@ test('who dispatches while somebody is claiming cannot know what that leaves, an
   })
 })
 
-test('of what is dispatched in a transaction, or without room for it, everybody is told each time', async () => {
+test('a dispatch without room for deliveries notifies workers each time', async () => {
   await dispatch(10)
   await dispatch(10)
   await notificationCount()

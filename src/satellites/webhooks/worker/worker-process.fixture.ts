@@ -1,8 +1,4 @@
-/**
- * A process with a tenancy of its own on a given database, for tests that kill it. As a `worker` it sends what it finds; as `api` it
- * does what it is asked alone.
- */
-
+/** A process with its own tenancy on a given database, for tests that kill it. Role `worker` sends; role `api` only runs commands. */
 import { serveParent } from '../../../../test/support/child.ts'
 import { schemaPg } from '../../../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../../../kernel/base/logger.ts'

@@ -11,7 +11,7 @@ import { sqlState } from '../../../kernel/database/database.ts'
 import type { Listening } from '../../../kernel/database/notifications.ts'
 import type { Egress } from '../../../kernel/egress/egress.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
-import { SECRET_IS_CLOSED, verdictOn } from '../model/delivery.ts'
+import { SECRET_UNREADABLE, verdictOn } from '../model/delivery.ts'
 import { type Exchange, exchangeOf, notSent, requestFor } from '../model/request.ts'
 import type { PermanentFailureHandler } from '../queue/permanent-failure.ts'
 import type { Claimed, DeliveryQueue, Offer, Settled, Settlement } from '../queue/queue.ts'
@@ -206,7 +206,7 @@ export class DeliveryWorker {
       const exchange = await this.#send(delivery, startedMs).finally(() => this.#inFlight.sent(delivery))
       if (exchange) void this.#release(this.#inFlight.noteExchange(delivery.webhookId, exchange))
       this.#sendWaiting()
-      if (exchange?.isAborted) await releasedClaims.breakOff({ delivery, startedMs, ...exchange })
+      if (exchange?.isAborted) await releasedClaims.abort({ delivery, startedMs, ...exchange })
       else if (exchange) await this.#settle(delivery, startedMs, exchange)
     } catch (error) {
       kernel.log.error({ err: error, deliveryId: delivery.id }, 'a webhook delivery was not settled; its lease expires')
@@ -221,13 +221,16 @@ export class DeliveryWorker {
   async #send(delivery: Claimed, nowMs: number): Promise<Exchange | undefined> {
     const { kernel, egress, releasedClaims, secretsOf } = this.#dependencies
     const { timeoutMs, listener } = this.#options
-    if (delivery.body === null) return notSent('its body is not kept any more')
+    if (delivery.body === null) return notSent('its body is past its retention')
     let secrets: readonly string[]
     try {
       secrets = secretsOf(delivery)
     } catch (error) {
-      kernel.log.error({ err: error, webhookId: delivery.webhookId }, 'the secret of a subscription cannot be opened')
-      await releasedClaims.putOff(delivery, SECRET_IS_CLOSED, NO_KEY_PAUSE_MS)
+      kernel.log.error(
+        { err: error, webhookId: delivery.webhookId },
+        'cannot decrypt the secret of a webhook subscription; the delivery is postponed',
+      )
+      await releasedClaims.postpone(delivery, SECRET_UNREADABLE, NO_KEY_PAUSE_MS)
       return undefined
     }
     const request = requestFor(delivery, delivery.body, listener?.url ?? delivery.url, secrets, nowMs)
