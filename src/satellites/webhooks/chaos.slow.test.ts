@@ -101,7 +101,7 @@ describe('receivers that fail at random', () => {
       const failsIn100 = path.startsWith('/rough') ? 30 : 85
       const id = String(headers['x-delivery-id'])
       const before = done.get(id) ?? []
-      const bad = before.length === 0 ? [...BAD, HANGS] : BAD // many hang at once, and few time-outs are waited for
+      const bad = before.length === 0 ? [...BAD, HANGS] : BAD // many hang concurrently, so the test waits for few timeouts
       const deed = random.weighted<Deed>(random.below(100) < failsIn100 ? bad : GOOD)
       done.set(id, [...before, deed.status])
       return deed.act(response)

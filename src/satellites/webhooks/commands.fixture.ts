@@ -47,7 +47,7 @@ export function openCommands<Program>(program: (environment: Record<string, stri
     /** Call it after each test. */
     async finish(): Promise<void> {
       await Promise.all(workers.splice(0).map((worker) => worker.stop()))
-      // What is left of theirs is not sent any more: `retry` is for all tenants.
+      // Removes waiting deliveries, because `retry` sends those of all tenants.
       for (const webhookId of subscriptions.splice(0)) await fixture.tenancy.webhooks.delete(fixture.id, webhookId)
       await fixture.receiver.close()
     },

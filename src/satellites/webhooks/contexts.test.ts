@@ -25,7 +25,7 @@ let held: (() => void)[] = []
 beforeAll(async () => {
   opened = await openWebhooks(inject('postgresUrl'), { maxAttempts: 1, bridge: false })
   tenancy = opened.tenancy
-  // They fail together, and none before all have come: what follows is of several tenants at once.
+  // All fail at the same time, so that consequences of several tenants are concurrent.
   receiver = await startReceiver((_, response) => {
     held.push(() => response.writeHead(500).end())
     if (held.length === tenantIds.length) for (const respond of held.splice(0)) respond()

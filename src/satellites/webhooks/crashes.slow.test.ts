@@ -79,7 +79,7 @@ describe('a killed worker', () => {
       })
       await eventually(() => expect(ended).toBeDefined(), SETTLED_WITHIN_MS)
       await ended
-      // Nobody else works: what is on its way is what the killed one had claimed.
+      // No other worker runs: deliveries in flight are claims of the killed worker.
       const { rows } = await tenancy.kernel.database.sql(
         `select id from multitenancy.webhook_deliveries where state = 'delivering' and not is_ready`,
       )
@@ -96,7 +96,7 @@ describe('a killed worker', () => {
     expect(repeated.length).toBeGreaterThan(0)
     expect(repeated.filter(([id]) => !ofTheKilled.has(id))).toEqual([])
     expect(receiver.received.length - DELIVERIES).toBeLessThanOrEqual(KILLS * CLAIM)
-    // What a killed one had sent used nothing of the budget, and was counted by nobody.
+    // Requests of a killed worker used nothing of the budget and were not counted.
     const { rows } = await tenancy.kernel.database.sql(
       `select count(*) as attempts, count(*) filter (where number > 1) as later, min(d.attempt_count) as fewest,
          max(d.attempt_count) as most

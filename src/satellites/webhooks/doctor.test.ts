@@ -198,7 +198,7 @@ describe('subscriptions', () => {
 })
 
 describe('secrets of subscriptions', () => {
-  beforeEach(openOwn) // its passwords are sealed under the other key as well
+  beforeEach(openOwn) // its passwords are encrypted with the other key, too
 
   test('are a finding when they are encrypted with another application key', async () => {
     await subscribe()

@@ -24,7 +24,7 @@ let settlements: Settlement[]
 let listeners: Listener[]
 
 beforeAll(async () => {
-  // A minute apart from the clock of the machine: what counts is the clock of the database.
+  // Differs from the system clock by a minute: the database clock decides.
   clock = fakeClock(new Date(Date.now() - MINUTE_MS))
   opened = await openWebhooks(inject('postgresUrl'), {}, { clock, role: 'api' })
   developer = opened.tenancy

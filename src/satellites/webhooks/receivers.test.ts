@@ -156,7 +156,7 @@ describe('a response', () => {
       'constructor: a\r\nconstructor: b\r\ntoString: c\r\n__proto__: d\r\nhasOwnProperty: e\r\nvalueOf: f\r\n',
     ),
     'a Retry-After that is none': of('ok', 'retry-after: -1, soon; 99999999999999999999\r\n'),
-    'a status that nobody knows': Buffer.from('HTTP/1.1 799 \xff\xfe\r\ncontent-length: 0\r\n\r\n', 'latin1'),
+    'an unknown status': Buffer.from('HTTP/1.1 799 \xff\xfe\r\ncontent-length: 0\r\n\r\n', 'latin1'),
     'no number for a status': Buffer.from('HTTP/1.1 2x0 OK\r\ncontent-length: 0\r\n\r\n'),
     'a status beyond any integer': Buffer.from('HTTP/1.1 99999999999 OK\r\ncontent-length: 0\r\n\r\n'),
     'a negative length': Buffer.from(`${head}content-length: -5\r\n\r\n`),

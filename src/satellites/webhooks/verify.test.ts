@@ -202,7 +202,7 @@ describe('the secrets of a receiver', () => {
     ['no list', undefined],
     ['an empty list', []],
     ['an empty one', ''],
-    ['one that is empty beside a good one', [SECRET, '']],
+    ['an empty secret next to a valid one', [SECRET, '']],
     ['what an environment without it gives', [undefined]],
     ['a short one', 'short'],
     ['one with the line feed of its file', `${SECRET}\n`],

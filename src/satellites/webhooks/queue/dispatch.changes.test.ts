@@ -143,9 +143,9 @@ describe('events of a tenant', () => {
 })
 
 describe('a subscription that changes during a delivery', () => {
-  const slow = (meanwhile: () => Promise<unknown>, status: number) => {
+  const slow = (change: () => Promise<unknown>, status: number) => {
     fixture.receiver.respondWith((_, response) => {
-      void meanwhile().then(() => response.writeHead(status).end())
+      void change().then(() => response.writeHead(status).end())
       return undefined
     })
   }

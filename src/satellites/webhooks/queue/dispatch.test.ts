@@ -254,7 +254,7 @@ describe("Tenantry's own events", () => {
     await eventually(() => expect(new Set(published).size).toBe(3))
     const receivedBy = async (owner: string | null, of: string) =>
       new Set((await deliveriesOf(fixture.tenancy, owner, of)).map(({ event }) => event))
-    // It has a reason to be disabled; and when that is said, everything before it would have been.
+    // The event of the disabled subscription follows all earlier events.
     await eventually(async () =>
       expect(await receivedBy(null, hosts)).toEqual(new Set(['order.paid', 'webhook.subscription_disabled'])),
     )

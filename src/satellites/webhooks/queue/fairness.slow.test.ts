@@ -25,7 +25,7 @@ const LEASE_MS = 60_000
 let opened: TestTenancy<WebhooksSatellites>
 let tenancy: WebhooksTenancy
 let queue: DeliveryQueue
-/** Of one worker, as it goes on. */
+/** Cursor of one worker. */
 let cursor: RoundRobinCursor
 
 const sql = async (text: string, values: unknown[] = []) => (await tenancy.kernel.database.sql(text, values)).rows
@@ -115,9 +115,9 @@ afterAll(() => opened.end())
 test.each(['ready', 'retry'] as const)(
   'the delivery of an idle tenant is claimed within two claims, with 100,000 due deliveries of a noisy tenant (%s)',
   async (as) => {
-    const noisy = await subscriptions('m-loud', 3)
-    await wait({ of: 'm-loud', webhooks: noisy, count: NOISY, as })
-    await wait({ of: 'm-loud', webhooks: noisy, count: 1, as, dueSecondsAgo: -3_600 })
+    const noisy = await subscriptions('m-noisy', 3)
+    await wait({ of: 'm-noisy', webhooks: noisy, count: NOISY, as })
+    await wait({ of: 'm-noisy', webhooks: noisy, count: 1, as, dueSecondsAgo: -3_600 })
     for (const idle of ['a-quiet', 'z-quiet']) {
       const [webhookId = ''] = await subscriptions(idle, 1)
       for (let round = 0; round < 5; round++) {
@@ -137,7 +137,7 @@ describe('more tenants with due deliveries than a claim has room for', () => {
     const names = Array.from({ length: 60 }, (_, n) => `many-${String(n).padStart(2, '0')}`)
     for (const name of names) await wait({ of: name, webhooks: await subscriptions(name, 1), count: 200, as: 'ready' })
     const served: string[] = []
-    // 64 are four tenants, of each as many as one subscription may have on their way.
+    // 64 are four tenants with the maximum in flight to one subscription.
     for (let n = 0; n < names.length / 4; n++) {
       const claimed = await claim()
       expect(Object.values(countByKey(claimed.deliveries.map(({ partitionKey }) => partitionKey)))).toEqual([
@@ -258,29 +258,30 @@ describe('receivers that never respond', () => {
 
 describe("the host's subscription", () => {
   test('receives events of other tenants next to a noisy one', async () => {
-    const [hears = ''] = await subscriptions(null, 1)
-    for (const name of ['a-heard', 'm-loud', 'z-heard']) await tenant(name)
-    await wait({ of: 'm-loud', webhooks: [hears], count: NOISY, as: 'ready' })
+    const [webhook = ''] = await subscriptions(null, 1)
+    for (const name of ['a-other', 'm-noisy', 'z-other']) await tenant(name)
+    await wait({ of: 'm-noisy', webhooks: [webhook], count: NOISY, as: 'ready' })
     let before = await claim()
     expect(before.deliveries).toHaveLength(PER_SUBSCRIPTION)
-    for (const name of ['a-heard', 'z-heard', 'a-heard', 'z-heard']) {
-      const [id = ''] = await wait({ of: name, webhooks: [hears], count: 1, as: 'ready', dueSecondsAgo: 0 })
+    for (const name of ['a-other', 'z-other', 'a-other', 'z-other']) {
+      const [id = ''] = await wait({ of: name, webhooks: [webhook], count: 1, as: 'ready', dueSecondsAgo: 0 })
       expect((await claim()).deliveries).toEqual([])
       // As soon as one is free: then it is the other's turn.
       await settle(before.deliveries.slice(0, 1))
       const next = await claim()
-      const after = next.deliveries[0]?.tenantId === 'm-loud' ? await settle(next.deliveries).then(() => claim()) : next
+      const after =
+        next.deliveries[0]?.tenantId === 'm-noisy' ? await settle(next.deliveries).then(() => claim()) : next
       expect(idsOf(after)).toEqual([id])
       before = { ...before, deliveries: [...before.deliveries.slice(1), ...after.deliveries] }
     }
   }, 180_000)
 
   test('serves all of very many tenants', async () => {
-    const [hears = ''] = await subscriptions(null, 1)
-    const names = Array.from({ length: 100 }, (_, n) => `heard-${String(n).padStart(3, '0')}`)
+    const [webhook = ''] = await subscriptions(null, 1)
+    const names = Array.from({ length: 100 }, (_, n) => `other-${String(n).padStart(3, '0')}`)
     for (const name of names) {
       await tenant(name)
-      await wait({ of: name, webhooks: [hears], count: 20, as: 'ready' })
+      await wait({ of: name, webhooks: [webhook], count: 20, as: 'ready' })
     }
     const served: (string | null)[] = []
     for (let n = 0; n < 25; n++) {
@@ -293,15 +294,15 @@ describe("the host's subscription", () => {
 
   test('with an unresponsive receiver does not delay the subscriptions of tenants', async () => {
     const host = await subscriptions(null, 6)
-    const [own = ''] = await subscriptions('m-loud', 1)
-    await wait({ of: 'm-loud', webhooks: host, count: 6_000, as: 'ready' })
+    const [own = ''] = await subscriptions('m-noisy', 1)
+    await wait({ of: 'm-noisy', webhooks: host, count: 6_000, as: 'ready' })
     expect((await claim()).deliveries).toHaveLength(PER_TENANT)
-    const [id] = await wait({ of: 'm-loud', webhooks: [own], count: 1, as: 'ready' })
+    const [id] = await wait({ of: 'm-noisy', webhooks: [own], count: 1, as: 'ready' })
     expect(idsOf(await claim())).toEqual([id])
   })
 
   test('at its limit costs a claim the same with one waiting tenant and with two thousand', async () => {
-    const [hears = ''] = await subscriptions(null, 1)
+    const [webhook = ''] = await subscriptions(null, 1)
     const pagesOfAClaim = async () => {
       const { rows } = await tenancy.kernel.database.sql(
         `explain (analyze, buffers, format json)
@@ -310,8 +311,8 @@ describe("the host's subscription", () => {
       )
       return rows[0]['QUERY PLAN'][0].Plan['Shared Hit Blocks']
     }
-    await tenant('m-loud')
-    await wait({ of: 'm-loud', webhooks: [hears], count: 2_000, as: 'ready' })
+    await tenant('m-noisy')
+    await wait({ of: 'm-noisy', webhooks: [webhook], count: 2_000, as: 'ready' })
     await claim()
     await pagesOfAClaim() // the first finds its way
     const withOne = await pagesOfAClaim()

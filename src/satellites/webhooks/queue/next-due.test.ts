@@ -187,7 +187,7 @@ describe('a worker without notifications', () => {
         { state: 'delivered', attemptCount: 1 },
       ])
     })
-    // Whoever had it comes too late, and changes nothing.
+    // A late settlement of the expired lease changes nothing.
     const late = deliveries.map((delivery) => ({
       delivery,
       verdict: { state: 'failed', delayMs: null, disables: null } as const,

@@ -26,7 +26,7 @@ describe('partition maintenance during a long transaction', () => {
     const stop = new AbortController()
     const kept = tenancy.webhooks.partitions.keep({ maxAttempts: 1_000, signal: stop.signal })
     await eventually(async () => expect(await waiting(other)).toBe(1))
-    // The transaction goes on; these wait until the step has given up, and no longer.
+    // The transaction continues. Other statements wait only until the step times out.
     await other.webhooks.dispatch(id, 'order.paid', {})
     expect(await other.webhooks.retry()).toBe(1)
     expect(received).toHaveLength(1)

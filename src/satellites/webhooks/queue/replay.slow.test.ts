@@ -48,7 +48,7 @@ test('concurrent replays, retries and workers send one request for each claim, l
     await Promise.all(Array.from({ length: DELIVERIES }, () => tenancy.webhooks.dispatch(id, 'order.paid', {})))
   ).flat()
   for (let round = 0; round < ROUNDS; round++) {
-    // The clock stands still: what it passes over would be taken from whoever is sending it.
+    // The clock does not advance over a lease, which would let another worker claim its delivery.
     await Promise.all([
       ...others.map(({ webhooks }) => webhooks.retry()),
       ...ids.map((deliveryId) => others[round % PROCESSES]?.webhooks.replay(id, webhookId, deliveryId)),

@@ -227,9 +227,9 @@ describe('a replay', () => {
     const deliveryId = await failed()
     await tenancy.webhooks.update(id, webhookId, { enabled: false })
     const at = `/tenants/${id}/webhooks/${webhookId}`
-    const refused = { status: 409, json: { code: 'E_WEBHOOK_DISABLED' } }
-    expect(await call('POST', `${at}/deliveries/${deliveryId}/replay`)).toMatchObject(refused)
-    expect(await call('POST', `${at}/replay-failed`)).toMatchObject(refused)
+    const rejected = { status: 409, json: { code: 'E_WEBHOOK_DISABLED' } }
+    expect(await call('POST', `${at}/deliveries/${deliveryId}/replay`)).toMatchObject(rejected)
+    expect(await call('POST', `${at}/replay-failed`)).toMatchObject(rejected)
     const counted = await call('POST', `${at}/replay-failed`, { body: { dryRun: true } })
     expect(counted).toMatchObject({ status: 202, json: { count: 1 } })
     await expect(replay(deliveryId)).rejects.toThrow(inCode('E_WEBHOOK_DISABLED'))

@@ -111,7 +111,7 @@ describe('a request in progress', () => {
     const ids: string[] = []
     for (let n = 0; n < 40; n++) ids.push(await dispatch())
     const sending = [send(), other.webhooks.retry()]
-    await held.count(16) // as many as one subscription may have on their way, of both together
+    await held.count(16) // the maximum in flight to one subscription, of both together
     held.release()
     await Promise.all(sending)
     await eventually(async () => {

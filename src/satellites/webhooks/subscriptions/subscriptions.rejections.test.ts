@@ -201,9 +201,9 @@ describe('a URL', () => {
 
 test('production rejects the development settings', async () => {
   vi.stubEnv('NODE_ENV', 'production')
-  const refused = (key: string) => `egress.${key}: for development only, refused in production`
-  await expect(fixture.opened.open({ egress: DEVELOPMENT })).rejects.toThrow(refused('allowPrivateNetworks'))
-  await expect(fixture.opened.open({ egress: { allowHttp: true } })).rejects.toThrow(refused('allowHttp'))
+  const rejected = (key: string) => `egress.${key}: for development only, refused in production`
+  await expect(fixture.opened.open({ egress: DEVELOPMENT })).rejects.toThrow(rejected('allowPrivateNetworks'))
+  await expect(fixture.opened.open({ egress: { allowHttp: true } })).rejects.toThrow(rejected('allowHttp'))
   vi.unstubAllEnvs()
 })
 

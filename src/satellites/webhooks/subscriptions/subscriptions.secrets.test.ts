@@ -169,8 +169,8 @@ describe('a secret', () => {
   ])('is not rotated by the invalid body %j', async (body) => {
     const side = await tenantSide()
     const { webhookId, secret } = await created(side, { url: `${fixture.receiver.url}/rotation`, events: ['a.b'] })
-    const refused = await call('POST', `${side.path}/${webhookId}/rotate-secret`, { body })
-    expect(refused).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
+    const rejected = await call('POST', `${side.path}/${webhookId}/rotate-secret`, { body })
+    expect(rejected).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
     expect(await signedBy(side, webhookId, [secret])).toEqual([secret])
   })
 })

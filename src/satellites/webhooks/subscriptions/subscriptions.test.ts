@@ -230,13 +230,17 @@ describe('a subscription of another owner', () => {
 describe('the tenant of a subscription', () => {
   test('is not found if it does not exist', async () => {
     const path = '/tenants/nobody/webhooks'
-    const refused = refusal(404, 'E_TENANT_NOT_FOUND')
-    expect(await call('GET', path)).toMatchObject(refused)
-    expect(await call('POST', path, { body: BODY })).toMatchObject(refused)
+    const rejected = refusal(404, 'E_TENANT_NOT_FOUND')
+    expect(await call('GET', path)).toMatchObject(rejected)
+    expect(await call('POST', path, { body: BODY })).toMatchObject(rejected)
     for (const [method, rest, body] of EVERYTHING_OF_ONE) {
-      expect(await call(method, `${path}/${randomUUID()}${rest}`, { body }), `${method} ${rest}`).toMatchObject(refused)
+      expect(await call(method, `${path}/${randomUUID()}${rest}`, { body }), `${method} ${rest}`).toMatchObject(
+        rejected,
+      )
     }
-    expect(await call('POST', '/tenants/nobody/dispatch', { body: { event: 'a', payload: {} } })).toMatchObject(refused)
+    expect(await call('POST', '/tenants/nobody/dispatch', { body: { event: 'a', payload: {} } })).toMatchObject(
+      rejected,
+    )
   })
 
   test('may be suspended, in maintenance, or not yet installed', async () => {
@@ -261,11 +265,11 @@ describe('the tenant of a subscription', () => {
     expect((await call('GET', one)).json).toEqual({ webhookId, ...made })
     expect((await call('GET', side.path)).json.data).toHaveLength(1)
     expect((await call('GET', `${one}/deliveries`)).status).toBe(200)
-    const refused = { status: 409, json: { code: 'E_TENANT_STATE', from: 'deleted' } }
-    expect(await call('POST', side.path, { body: BODY })).toMatchObject(refused)
-    expect(await call('PUT', one, { body: { enabled: false } })).toMatchObject(refused)
-    expect(await call('POST', `${one}/rotate-secret`)).toMatchObject(refused)
-    expect(await call('DELETE', one)).toMatchObject(refused)
+    const rejected = { status: 409, json: { code: 'E_TENANT_STATE', from: 'deleted' } }
+    expect(await call('POST', side.path, { body: BODY })).toMatchObject(rejected)
+    expect(await call('PUT', one, { body: { enabled: false } })).toMatchObject(rejected)
+    expect(await call('POST', `${one}/rotate-secret`)).toMatchObject(rejected)
+    expect(await call('DELETE', one)).toMatchObject(rejected)
     await fixture.tenancy.tenants.restore(side.owner ?? '')
     expect((await call('PUT', one, { body: { enabled: false } })).status).toBe(200)
   })
