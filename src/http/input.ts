@@ -1,10 +1,9 @@
 /** What comes in, parsed by an operation's schemas: path, query, body. Every error is named with its path. */
 import { z } from 'zod'
-import type { Input } from '../kernel/api/operation.ts'
+import type { AnyOperation, Input } from '../kernel/api/operation.ts'
 import { type InputError, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/base/errors.ts'
 import { isStorable } from '../kernel/base/postgres-text.ts'
 import { validationErrorsOf } from '../kernel/base/validate.ts'
-import type { AnyOperation } from '../tenancy/satellite.ts'
 import { parseJson } from './json.ts'
 import { InvalidJson, PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
 

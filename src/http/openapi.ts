@@ -9,8 +9,8 @@ import {
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
 import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/api/idempotency.ts'
+import type { AnyOperation } from '../kernel/api/operation.ts'
 import { DependencyUnavailable, type ErrorType, InvalidRequest, NotFound } from '../kernel/base/errors.ts'
-import type { AnyOperation } from '../tenancy/satellite.ts'
 import { VERSION } from '../tenancy/version.ts'
 import { TooManyAttempts } from './failed-sign-ins.ts'
 import { HAS_BODY } from './input.ts'

@@ -9,10 +9,10 @@
 
 import { entityTag } from '../kernel/api/entity-tags.ts'
 import type { Idempotency, Lease, StoredResponse } from '../kernel/api/idempotency.ts'
+import type { AnyOperation } from '../kernel/api/operation.ts'
 import { type Input, JobFailure, Reply, StreamReply } from '../kernel/api/operation.ts'
 import { currentContext } from '../kernel/base/context.ts'
 import { DependencyUnavailable, invalid, TenancyError } from '../kernel/base/errors.ts'
-import type { AnyOperation } from '../tenancy/satellite.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
 import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'

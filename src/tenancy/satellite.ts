@@ -7,7 +7,8 @@
  * and what it does by itself (in a worker). 6. it is stopped, after its jobs.
  */
 import type { Command } from '../kernel/api/commands.ts'
-import type { Operation } from '../kernel/api/operation.ts'
+import type { AnyOperation } from '../kernel/api/operation.ts'
+import { commandsOf } from '../kernel/api/projection.ts'
 import type { ErrorType } from '../kernel/base/errors.ts'
 import type { Migration } from '../kernel/database/migrations.ts'
 import type { EncryptedColumn } from '../kernel/database/re-encrypt.ts'
@@ -39,8 +40,6 @@ export interface Receiver<Service = any> {
   readonly receive: (service: Service, request: Received) => Promise<unknown>
 }
 
-export type AnyOperation<Service = any> = Operation<Service, any, any, any, any>
-
 export interface Satellite<Name extends string = string, Service = any> {
   /** camelCase: `tenancy.auditLogs`. */
   readonly name: Name
@@ -65,6 +64,7 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly queues?: (service: Service, tenantId?: string) => Promise<QueueCounts[]>
   /** Where other systems post to; http/receivers.ts serves them. */
   readonly receivers?: readonly Receiver<Service>[]
+  /** In addition to the commands of operations. */
   readonly commands?: readonly Command<Service>[]
   /** Health checks; the ready-made service registers them, a host those that it wants. */
   readonly checks?: Readonly<Record<string, (service: Service) => ReturnType<Check>>>
@@ -76,10 +76,17 @@ export interface Satellite<Name extends string = string, Service = any> {
   readonly stop?: (service: Service) => Awaitable<void>
 }
 
-/** Declares a satellite; the compiler learns its name and the type of its service. */
-export const defineSatellite = <const Name extends string, Service>(
+/**
+ * Declares a satellite; the compiler learns its name and the type of its service. Commands of operations precede `commands`, unless
+ * `commands` contains them at another position.
+ */
+export function defineSatellite<const Name extends string, Service>(
   satellite: Satellite<Name, Service>,
-): Satellite<Name, Service> => satellite
+): Satellite<Name, Service> {
+  const { operations = [], commands = [] } = satellite
+  const projected = commandsOf(operations).filter(({ name }) => !commands.some((one) => one.name === name))
+  return { ...satellite, commands: [...projected, ...commands] }
+}
 
 /** The services of a list of satellites, by name. */
 export type ServicesOf<Satellites extends readonly Satellite[]> = {

@@ -13,6 +13,7 @@ import { type PlacementConfig, placementsOf } from '../drivers/isolation/roles/t
 import { PgBossJobs } from '../drivers/jobs/pg-boss.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import type { Command } from '../kernel/api/commands.ts'
+import type { AnyOperation } from '../kernel/api/operation.ts'
 import { Cursors } from '../kernel/api/page.ts'
 import { type Clock, systemClock } from '../kernel/base/clock.ts'
 import { createLogger, type Logger } from '../kernel/base/logger.ts'
@@ -68,7 +69,7 @@ import {
   type WiredPart,
   wire,
 } from './composition.ts'
-import type { AnyOperation, Receiver, Satellite, ServicesOf } from './satellite.ts'
+import type { Receiver, Satellite, ServicesOf } from './satellite.ts'
 
 export type { Wired } from './composition.ts'
 

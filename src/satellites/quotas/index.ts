@@ -1,5 +1,4 @@
 import { defineSatellite } from '../../tenancy/satellite.ts'
-import { commands } from './commands.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'
 import { Quotas, type QuotasOptions } from './quotas.ts'
@@ -19,7 +18,6 @@ export const quotas = (options: QuotasOptions = {}) =>
     events: [QuotaTracked, QuotaThresholdReached, TenantQuotaExceeded],
     service: (kernel, tenants) => new Quotas(kernel, tenants, options),
     operations,
-    commands,
     metrics: (quotas) => [quotas.counts.series()],
     stop: (quotas) => quotas.alerts.stop(),
   })

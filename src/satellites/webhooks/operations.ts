@@ -1,9 +1,9 @@
 /** The same resource twice: of a tenant, and of the host, whose subscriptions hear of all tenants. */
 import { z } from 'zod'
+import type { AnyOperation } from '../../kernel/api/operation.ts'
 import { operation, Reply, resource } from '../../kernel/api/operation.ts'
 import { pageOf } from '../../kernel/api/page.ts'
 import { UrlNotAllowed } from '../../kernel/egress/egress.ts'
-import type { AnyOperation } from '../../tenancy/satellite.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { Delivery, DeliveryDetail } from './model/delivery.ts'

@@ -1,5 +1,6 @@
 /** Migrations of tenants, and their seeds, from a terminal. */
 import { type CommandInput, command, type Option, type Terminal } from '../../kernel/api/commands.ts'
+import { count, countOrNone } from '../../kernel/api/option-values.ts'
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { invalid, TenancyError } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
@@ -9,7 +10,6 @@ import { finishedOf, type MigrationItem, type Progress } from '../migrations/mod
 import type { MigrateOptions, MigrationReport } from '../migrations/options.ts'
 import { nameOf } from '../migrations/plan.ts'
 import { readSeed } from '../sql-import/seed.ts'
-import { count, countOrNone } from '../tenant/numbers.ts'
 import type { Tenants } from '../tenants.ts'
 
 /** Of more storages than that, the table has counts only. */
