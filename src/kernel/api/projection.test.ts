@@ -240,7 +240,7 @@ describe('a command in this process', () => {
 
   test('names the argument whose text is not a value of its type', async () => {
     const { given } = input({ args: { ownerId: 'o', text: 'x', sizeBytes: 'two' } })
-    await expect(async () =>
+    await expect(
       only(createNote({ arguments: { text: {}, sizeBytes: {} } })).run(three(), given),
     ).rejects.toMatchObject({
       extras: { errors: [{ path: 'sizeBytes', message: '"two" is not a number of 0 or more' }] },
