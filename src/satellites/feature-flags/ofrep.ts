@@ -8,7 +8,7 @@
  */
 import { z } from 'zod'
 import { entityTag, matchesNone } from '../../kernel/api/entity-tags.ts'
-import { operation, Reply } from '../../kernel/api/operation.ts'
+import { Reply } from '../../kernel/api/operation.ts'
 import {
   DependencyUnavailable,
   type ErrorExtras,
@@ -18,10 +18,11 @@ import {
 } from '../../kernel/base/errors.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import { JsonObject } from './evaluation-request.ts'
-import type { Explanation, FeatureFlags } from './feature-flags.ts'
+import type { Explanation } from './feature-flags.ts'
 import { FlagNotFound } from './model/errors.ts'
 import { FlagKey } from './model/flag.ts'
 import { type EvaluationContext, REASONS } from './model/rollout.ts'
+import { operation } from './part.ts'
 
 const Context = JsonObject.check(({ value, issues }) => {
   const { tenantId, targetingKey } = ownOf(value)
@@ -59,7 +60,7 @@ export const ofrepOperations = [
     errors: [FlagNotFound],
     scope: 'runtime',
     problemMembers,
-    handle: async (flags: FeatureFlags, { params, body }) => {
+    handle: async (flags, { params, body }) => {
       const explanation = await flags.explain(params.key, contextOf(body.context))
       if (explanation.reason === 'FLAG_NOT_FOUND') throw FlagNotFound('This tenant has no such flag.')
       if (explanation.reason === 'ERROR') throw DependencyUnavailable('Flags cannot be read at the moment.')
@@ -78,7 +79,7 @@ export const ofrepOperations = [
     replyHeaders: { ETag: 'Of the answer; strong' },
     scope: 'runtime',
     problemMembers,
-    handle: async (flags: FeatureFlags, { body, headers }) => {
+    handle: async (flags, { body, headers }) => {
       const reply = { flags: (await flags.explainAll(contextOf(body.context))).map(evaluationOf) }
       const etag = entityTag(JSON.stringify(reply))
       return matchesNone(headers.get('if-none-match'), etag)
