@@ -136,7 +136,7 @@ describe('a tenant', () => {
 describe.concurrent('what is refused', () => {
   test.each<[Ended['code'], string[], RegExp]>([
     [2, ['tenant:lsit'], /unknown command 'tenant:lsit'\n\(Did you mean tenant:list\?\)/],
-    [2, ['tenant:list', '--limit', '0'], /--limit <count>.*above 0/],
+    [2, ['tenant:list', '--limit', '0'], /--limit <count>.*from 1 to 200/],
     [2, ['tenant:list', '--cursor', 'made-up'], /cursor/],
     [2, ['tenant:show'], /missing required argument 'id'/],
     [3, ['tenant:show', 'nobody'], /There is no tenant "nobody"/],

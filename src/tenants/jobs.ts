@@ -1,5 +1,6 @@
 /** Handlers and schedule of the jobs of tenants and of their transfers. */
-import { handles, type Job, type Recurring } from '../kernel/jobs/jobs.ts'
+import type { Recurring } from '../kernel/jobs/jobs.ts'
+import { job } from './part.ts'
 import {
   FenceTenant,
   InstallTenant,
@@ -8,7 +9,6 @@ import {
   RecoverInstallations,
   UninstallTenant,
 } from './tenant/job-types.ts'
-import type { Tenants } from './tenants.ts'
 import {
   BackupTenant,
   CloneTenant,
@@ -20,18 +20,18 @@ import {
 
 const TRANSFERS = [BackupTenant, RestoreTenant, CloneTenant, MoveTenant]
 
-export const jobs: readonly Job<Tenants>[] = [
-  handles(InstallTenant, ({ installation }, { tenantId }, attempt) => installation.install(tenantId, attempt)),
-  handles(UninstallTenant, async ({ installation }, { tenantId }) => void (await installation.purge(tenantId))),
-  handles(FenceTenant, ({ fences }, { tenantId }) => fences.close(tenantId)),
-  handles(PurgeTenants, ({ installation }) => installation.purgeExpired()),
-  handles(RecoverInstallations, ({ installation }) => installation.recover()),
-  handles(RecoverFences, ({ openStorage }) => openStorage.close()),
+export const jobs = [
+  job(InstallTenant, ({ installation }, { tenantId }, attempt) => installation.install(tenantId, attempt)),
+  job(UninstallTenant, async ({ installation }, { tenantId }) => void (await installation.purge(tenantId))),
+  job(FenceTenant, ({ fences }, { tenantId }) => fences.close(tenantId)),
+  job(PurgeTenants, ({ installation }) => installation.purgeExpired()),
+  job(RecoverInstallations, ({ installation }) => installation.recover()),
+  job(RecoverFences, ({ openStorage }) => openStorage.close()),
   ...TRANSFERS.map((type) =>
-    handles(type, ({ transfers }: Tenants, { transferId }, attempt) => transfers.work(transferId, attempt)),
+    job(type, ({ transfers }, { transferId }, attempt) => transfers.work(transferId, attempt)),
   ),
-  handles(RecoverTransfers, ({ transfers }) => transfers.recover()),
-  handles(RunBackups, ({ transfers }) => transfers.runDue()),
+  job(RecoverTransfers, ({ transfers }) => transfers.recover()),
+  job(RunBackups, ({ transfers }) => transfers.runDue()),
 ]
 
 export const schedule: readonly Recurring[] = [

@@ -14,6 +14,12 @@ export function countOrNone(text: string): number {
   return text === '0' ? 0 : count(text)
 }
 
+export function seconds(text: string): number {
+  const value = Number(text)
+  if (!Number.isFinite(value) || value < 0) throw rejected(text, 'a number of seconds')
+  return value
+}
+
 /** `Number` would take blanks, `0x10` and `1e1`, too. */
 export function decimal(text: string, path = ''): number {
   if (!/^\d+(\.\d+)?$/.test(text)) throw rejected(text, 'a number of 0 or more', path)

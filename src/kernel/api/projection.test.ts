@@ -74,7 +74,7 @@ const createNote = (form: Omit<CommandForm<Note>, 'name'> = {}) =>
     status: 202,
     command: { name: 'note:create', ...form },
     handle: async ({ notes }, { body: { text, labels, metadata } }) => {
-      const note = { id: 'new', text: JSON.stringify({ text, labels, metadata }), state: 'pending', secret: 'hidden' }
+      const note = { id: 'new', text: JSON.stringify({ text, labels, metadata }), state: 'pending' }
       notes.push(note)
       return new Reply(202, note, { location: '/notes/new' })
     },
@@ -216,7 +216,7 @@ describe('a command in this process', () => {
     expect(output).toEqual([['table', three().notes, three().notes]])
   })
 
-  test('makes the body from the options, and prints only members of the reply schema', async () => {
+  test('makes the body from arguments and options, and prints a message after the reply', async () => {
     const form = {
       arguments: { text: {} },
       options: { plan: 'written to metadata' },
@@ -287,6 +287,11 @@ describe('a command in this process', () => {
       ['progress', 'creating new'],
       ['record', { id: 'new', text: '', state: 'failed' }],
     ])
+  })
+
+  test('rejects a reply that its schema rejects', async () => {
+    const faulty = { ...getNote, handle: async () => ({ id: 'a' }) }
+    await expect(only(faulty).run(three(), input().given)).rejects.toThrow(z.ZodError)
   })
 
   test('rejects a stream as its reply', async () => {

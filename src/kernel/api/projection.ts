@@ -220,13 +220,17 @@ function print(reply: any, { rows, record, message }: CommandForm, input: Input,
   if (reply?.nextCursor) terminal.say(`more: --cursor ${reply.nextCursor}`)
 }
 
-/** Parameters reach the service as given: an id that matches no pattern is not found. */
+/**
+ * Parameters reach the service as given: an id that matches no pattern is not found. The reply is checked, and keeps the order of its
+ * members.
+ */
 const callerIn = (service: unknown, signal: AbortSignal): Caller => ({
   async call(operation, input) {
     const handled = await operation.handle(service, { ...checked(operation, input), headers: new Headers(), signal })
     if (handled instanceof StreamReply) throw new Error(`${operation.name} streams`)
     const { status, body, headers } = handled instanceof Reply ? handled : new Reply(operation.status ?? 200, handled)
-    return new Reply(status, operation.reply.parse(body), headers)
+    operation.reply.parse(body)
+    return new Reply(status, body, headers)
   },
   settle: async (operation, { body, headers }, signal) =>
     void (await operation.settled?.(service, body, signal, headers.location ?? '')),
