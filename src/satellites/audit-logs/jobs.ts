@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
-import type { AuditLogs } from './audit-logs.ts'
+import { jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
+import { job } from './part.ts'
 
 /** How often the hourly job may find a table locked before it leaves the rest to the next. */
 const TRIES = 10
@@ -19,9 +19,9 @@ export const TrimAuditLog = jobType({
   workers: 1,
 })
 
-export const jobs: readonly Job<AuditLogs>[] = [
-  handles(SealAuditLog, async ({ sealer }, _, { signal }) => void (await sealer.seal(signal))),
-  handles(TrimAuditLog, async ({ sealer, months }, _, { signal }) => {
+export const jobs = [
+  job(SealAuditLog, async ({ sealer }, _, { signal }) => void (await sealer.seal(signal))),
+  job(TrimAuditLog, async ({ sealer, months }, _, { signal }) => {
     await sealer.seal(signal)
     await months.keep({ maxAttempts: TRIES, signal })
   }),
