@@ -1,5 +1,4 @@
 import { parsed } from '../../kernel/base/validate.ts'
-import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { BackofficeRestored } from '../../tenants/backoffice-recovery.ts'
 import {
@@ -18,6 +17,7 @@ import { events } from './model/events.ts'
 import { type BillingOptions, DEFAULT_PATH, Options, verifySettings } from './model/settings.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { on } from './part.ts'
 import { StripePayments } from './stripe/provider.ts'
 
 export type { Billing } from './billing.ts'
@@ -60,22 +60,20 @@ export const billing = (options?: BillingOptions) => {
     receivers: [
       {
         path: settings?.webhook.path ?? DEFAULT_PATH,
-        receive: ({ receiver }: Billing, request) => receiver.receive(request),
+        receive: ({ receiver }, request) => receiver.receive(request),
       },
     ],
     errors: [AddressNotAllowed, PaymentRejected, PriceNotMapped, SubscriptionNotFound],
     commands,
     listeners: [
-      on(TenantDeleted, 'within', ({ tenantDeletion }: Billing, { tenantId }) => tenantDeletion.begin(tenantId)),
-      on(TenantRestored, 'within', async ({ tenantDeletion }: Billing, { tenantId, from }) => {
+      on(TenantDeleted, 'within', ({ tenantDeletion }, { tenantId }) => tenantDeletion.begin(tenantId)),
+      on(TenantRestored, 'within', async ({ tenantDeletion }, { tenantId, from }) => {
         if (from === 'deletion') await tenantDeletion.takeBack(tenantId)
       }),
-      on(TenantSuspensionRepeated, 'within', ({ dunning }: Billing, { tenantId }) =>
-        dunning.suspensions.yield(tenantId),
-      ),
-      on(TenantActivated, 'within', ({ dunning }: Billing, { tenantId }) => dunning.suspensions.yield(tenantId)),
-      on(BackofficeRestored, 'within', (billing: Billing) => billing.restored()),
-      on(TenantPurged, 'within', ({ tenantDeletion }: Billing, { tenantId }) => tenantDeletion.forget(tenantId)),
+      on(TenantSuspensionRepeated, 'within', ({ dunning }, { tenantId }) => dunning.suspensions.yield(tenantId)),
+      on(TenantActivated, 'within', ({ dunning }, { tenantId }) => dunning.suspensions.yield(tenantId)),
+      on(BackofficeRestored, 'within', (billing) => billing.restored()),
+      on(TenantPurged, 'within', ({ tenantDeletion }, { tenantId }) => tenantDeletion.forget(tenantId)),
     ],
     jobs,
     schedule,
