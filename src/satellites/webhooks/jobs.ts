@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
-import type { Webhooks } from './webhooks.ts'
+import { jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
+import { job } from './part.ts'
 
 /** How often the hourly job may find a table locked before it leaves the rest to the next. */
 const TRIES = 10
@@ -19,9 +19,9 @@ export const TrimWebhooks = jobType({
   workers: 1,
 })
 
-export const jobs: readonly Job<Webhooks>[] = [
-  handles(DeliverWebhooks, async (webhooks) => webhooks.wake()),
-  handles(
+export const jobs = [
+  job(DeliverWebhooks, async (webhooks) => webhooks.wake()),
+  job(
     TrimWebhooks,
     async ({ partitions }, _, { signal }) => void (await partitions.keep({ maxAttempts: TRIES, signal })),
   ),
