@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
-import type { TenantMetrics } from './metrics.ts'
+import { jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
+import { job } from './part.ts'
 
 export const FlushMetrics = jobType({
   name: 'FlushMetrics',
@@ -9,8 +9,6 @@ export const FlushMetrics = jobType({
   workers: 1,
 })
 
-export const jobs: readonly Job<TenantMetrics>[] = [
-  handles(FlushMetrics, async (metrics, _, { signal }) => void (await metrics.flush(signal))),
-]
+export const jobs = [job(FlushMetrics, async (metrics, _, { signal }) => void (await metrics.flush(signal)))]
 
 export const schedule: readonly Recurring[] = [{ type: FlushMetrics, cron: '*/5 * * * *' }]
