@@ -5,8 +5,10 @@ import { number, size } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { FindingsStand } from '../../kernel/doctor/doctor.ts'
-import type { AuditFilter } from './audit-logs.ts'
-import { command } from './part.ts'
+import { part } from '../../kernel/part.ts'
+import type { AuditFilter, AuditLogs } from './audit-logs.ts'
+
+const { command } = part<AuditLogs>()
 
 export const commands = [
   command({

@@ -1,5 +1,6 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
+import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { AuditLogs } from './audit-logs.ts'
 import { commands } from './commands.ts'
@@ -7,7 +8,6 @@ import { diagnoses } from './doctor.ts'
 import { jobs, schedule } from './jobs.ts'
 import { operations } from './operations.ts'
 import { type AuditOptions, Options } from './options.ts'
-import { on } from './part.ts'
 import { BINDING } from './seal-key-store.ts'
 import { tables } from './tables.ts'
 
@@ -29,7 +29,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
     jobs,
     schedule,
     doctor: diagnoses,
-    listeners: [on(ChangeRecorded, 'within', (auditLogs, change) => auditLogs.append(change))],
+    listeners: [on(ChangeRecorded, 'within', (auditLogs: AuditLogs, change) => auditLogs.append(change))],
   })
 }
 

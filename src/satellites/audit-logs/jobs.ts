@@ -1,6 +1,9 @@
 import { z } from 'zod'
 import { jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
-import { job } from './part.ts'
+import { part } from '../../kernel/part.ts'
+import type { AuditLogs } from './audit-logs.ts'
+
+const { job } = part<AuditLogs>()
 
 /** How often the hourly job may find a table locked before it leaves the rest to the next. */
 const TRIES = 10

@@ -1,11 +1,14 @@
 import { z } from 'zod'
 import { EXPORT_TYPES, exported, wantedFormat } from '../../kernel/api/export-format.ts'
 import { Moment, Page, pageOf } from '../../kernel/api/page.ts'
+import { part } from '../../kernel/part.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
+import type { AuditLogs } from './audit-logs.ts'
 import { AuditEntry } from './entry.ts'
-import { operation } from './part.ts'
 import { Verification } from './verification.ts'
+
+const { operation } = part<AuditLogs>()
 
 const EXPORTS =
   'With `Accept: application/x-ndjson` or `text/csv` it is an export instead: everything the filters let through, streamed, ' +
