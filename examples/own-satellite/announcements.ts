@@ -8,16 +8,15 @@
  */
 import {
   assertTenantExists,
-  command,
   defineSatellite,
   event,
   type Kernel,
   lockTenant,
   type Migration,
-  operation,
   Page,
   type PageOf,
   pageOf,
+  part,
   recordChange,
   TenantId,
   TenantNotFound,
@@ -121,7 +120,12 @@ const toAnnouncement = ({ publishedAt, ...row }: Tables['announcements']): Annou
   publishedAt: publishedAt.toISOString(),
 })
 
-/** An operation is one request of the admin API: checked on its way in and out, described in openapi.json, by one name. */
+const { operation } = part<Announcements>()
+
+/**
+ * An operation is one request of the admin API: checked on its way in and out, described in openapi.json, by one name. With `command`
+ * it is a command, too: `announcements:publish acme --title "We are moving"`.
+ */
 const operations = [
   operation({
     name: 'announcements.publish',
@@ -133,7 +137,15 @@ const operations = [
     reply: Announcement,
     status: 201,
     errors: [TenantNotFound, TenantState],
-    handle: (announcements: Announcements, { params, body }) => announcements.publish(params.id, body),
+    command: {
+      name: 'announcements:publish',
+      arguments: { id: 'id of the tenant' },
+      options: {
+        title: { flags: '--title <text>', summary: 'one line' },
+        body: { flags: '--body <text>', summary: 'what there is to say', required: false, default: '' },
+      },
+    },
+    handle: (announcements, { params, body }) => announcements.publish(params.id, body),
   }),
   operation({
     name: 'announcements.list',
@@ -144,24 +156,7 @@ const operations = [
     query: z.strictObject(Page.shape),
     reply: pageOf(Announcement),
     errors: [TenantNotFound],
-    handle: (announcements: Announcements, { params, query }) => announcements.list(params.id, query),
-  }),
-]
-
-/** A command is one thing the terminal can do: `announcements:publish acme --title "We are moving"`. */
-const commands = [
-  command<Announcements>({
-    name: 'announcements:publish',
-    summary: "Make an announcement to a tenant's users",
-    arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],
-    options: [
-      { flags: '--title <text>', summary: 'one line', required: true },
-      { flags: '--body <text>', summary: 'what there is to say', default: '' },
-    ],
-    run: async (announcements, { args, options, terminal }) => {
-      const { title, body } = options
-      terminal.record(await announcements.publish(args.id ?? '', NewAnnouncement.parse({ title, body })))
-    },
+    handle: (announcements, { params, query }) => announcements.list(params.id, query),
   }),
 ]
 
@@ -174,5 +169,4 @@ export const announcements = () =>
     events: [AnnouncementPublished],
     service: (kernel) => new Announcements(kernel),
     operations,
-    commands,
   })

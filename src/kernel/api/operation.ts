@@ -100,7 +100,7 @@ export interface Waiting<Body = any> {
 
 /**
  * The command of an operation, where it differs from the operation. An absent member is derived: arguments from the parameters of
- * the path, options from query and body, one record from the reply. kernel/api/projection.ts has the rules.
+ * the path, options from query and body, a table from a page, a record from another reply, the parameters where there is no reply.
  */
 export interface CommandForm<Body = any> {
   readonly name: string

@@ -289,6 +289,18 @@ describe('a command in this process', () => {
     ])
   })
 
+  test('prints the items of a page as a table, and the parameters where there is no reply', async () => {
+    const listed = input()
+    await only(listNotes('note:list')).run(
+      { notes: three().notes.slice(0, 1) },
+      { ...listed.given, options: { limit: 5 } },
+    )
+    expect(listed.output[0]?.slice(0, 2)).toEqual(['table', three().notes.slice(0, 1)])
+    const deleted = input({ args: { ownerId: 'o', id: 'a' } })
+    await only({ ...getNote, reply: z.void(), handle: async () => undefined }).run(three(), deleted.given)
+    expect(deleted.output).toEqual([['record', { ownerId: 'o', id: 'a' }]])
+  })
+
   test('rejects a reply that its schema rejects', async () => {
     const faulty = { ...getNote, handle: async () => ({ id: 'a' }) }
     await expect(only(faulty).run(three(), input().given)).rejects.toThrow(z.ZodError)

@@ -32,7 +32,7 @@ interface Field {
   readonly read?: ((text: string, path?: string) => unknown) | undefined
 }
 
-/** A member of a query or body by its JSON Schema. */
+/** A member of parameters, query or body, by its JSON Schema. */
 interface Member extends Pick<Field, 'part' | 'read'> {
   readonly schema: z.ZodType
   readonly isRequired: boolean
@@ -179,7 +179,7 @@ interface Running {
 async function run({ operation, form, caller }: Running, input: Input, given: CommandInput): Promise<void> {
   const { terminal, signal } = given
   const { question, wait } = form
-  const call: Call = async (one, its) => (await caller.call(one, its)).body
+  const call: Call = async (one, request) => (await caller.call(one, request)).body
   if (question) {
     checked(operation, input)
     if (!(await terminal.confirm(await question(input, call)))) return
@@ -214,8 +214,9 @@ async function* allItems(
 }
 
 function print(reply: any, { rows, record, message }: CommandForm, input: Input, terminal: Terminal): void {
-  if (rows) terminal.table(rows(reply), reply)
-  else terminal.record(record?.(reply, input) ?? reply)
+  const table = rows?.(reply) ?? (Array.isArray(reply?.data) ? reply.data : undefined)
+  if (table) terminal.table(table, reply)
+  else terminal.record(record?.(reply, input) ?? reply ?? input.params)
   if (message) terminal.say(message(reply))
   if (reply?.nextCursor) terminal.say(`more: --cursor ${reply.nextCursor}`)
 }
