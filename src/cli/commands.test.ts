@@ -183,7 +183,7 @@ describe.concurrent('what is refused', () => {
     [2, ['tenant:queue:stats', 'a', 'b'], /too many arguments/],
     [2, ['tenant:audit:export', '--format', 'xml'], /"xml" is not one of/],
     [3, ['tenant:audit:export', 'nobody'], /nobody/],
-    [2, ['backoffice:setup', '--config', 'missing.json'], /missing\.json: there is no such file/],
+    [2, ['backoffice:setup', '--config', 'missing.json'], /missing\.json: file not found/],
     [2, ['openapi', 'too', 'much'], /too many arguments/],
   ])('exit code %i: %j', async (code, argv, words) => {
     const ended = await tenantry.run(...argv)
@@ -241,6 +241,6 @@ describe.concurrent('what is refused', () => {
     await writeFile(config, JSON.stringify({ satellites: { auditLog: false } }))
     const { code, stderr } = await tenantry.run('tenant:list', '--config', config)
     expect(code).toBe(2)
-    expect(stderr).toContain('satellites: there is no satellite "auditLog"')
+    expect(stderr).toContain('satellites: satellite "auditLog" not found')
   })
 })

@@ -1,4 +1,4 @@
-/** Everything that can be read with nothing running: what OpenAPI, the reference and the schema are made from. */
+/** Lists all declarations without a running service: the source of OpenAPI, the reference and schema.sql. */
 
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
@@ -15,7 +15,7 @@ import { operations as tenantOperations } from '../tenants/operations/tenants.ts
 
 export interface Catalogue {
   readonly operations: readonly AnyOperation[]
-  /** What satellites throw to a host, beside the errors of operations. */
+  /** Errors of satellites' services, in addition to the errors of operations. */
   readonly errors: readonly ErrorType[]
   readonly events: readonly EventType[]
   readonly jobs: readonly JobType[]

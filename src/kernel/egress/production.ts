@@ -6,6 +6,6 @@ export const rejectedInProduction = ({
   allowPrivateNetworks = false,
   allowHttp = false,
 }: EgressSettings = {}): string[] => [
-  ...(allowPrivateNetworks ? ['egress.allowPrivateNetworks: for development only, refused in production'] : []),
-  ...(allowHttp ? ['egress.allowHttp: for development only, refused in production'] : []),
+  ...(allowPrivateNetworks ? ['egress.allowPrivateNetworks: for development only, rejected in production'] : []),
+  ...(allowHttp ? ['egress.allowHttp: for development only, rejected in production'] : []),
 ]

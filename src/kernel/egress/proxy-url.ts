@@ -10,7 +10,7 @@ export interface EgressProxy {
   readonly authorization: string | undefined
 }
 
-const WANTED = 'not a URL like http://user:password@host:3128'
+const WANTED = 'must be a URL such as http://user:password@host:3128'
 /** Nothing behind the host but a slash. */
 const WHOLE = /^https?:\/\/[^/?#\\\0-\x20\x7f]+\/?$/i
 
