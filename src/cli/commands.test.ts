@@ -139,7 +139,7 @@ describe.concurrent('what is refused', () => {
     [2, ['tenant:list', '--limit', '0'], /--limit <count>.*above 0/],
     [2, ['tenant:list', '--cursor', 'made-up'], /cursor/],
     [2, ['tenant:show'], /missing required argument 'id'/],
-    [3, ['tenant:show', 'nobody'], /There is no tenant "nobody"/],
+    [3, ['tenant:show', 'nobody'], /Tenant "nobody" not found/],
     [2, ['tenant:create'], /missing required argument 'name'/],
     [2, ['tenant:create', 'New', '--id', 'Not valid'], /id: /],
     [2, ['tenant:create', 'New', '--metadata', '{'], /--metadata <json>.*not JSON/],

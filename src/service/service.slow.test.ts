@@ -138,9 +138,7 @@ describe('an installation from its first start', { shuffle: false }, () => {
   test('rejects a second start on the same directory with a clear message', async () => {
     const { code, stdout, stderr } = await run('serve')
     expect({ code, stdout }).toEqual({ code: 5, stdout: '' })
-    expect(stderr).toMatch(
-      /^error: Another Tenantry runs on .*\(process \d+ at http:\/\/127\.0\.0\.1:\d+\)\. Stop it/,
-    )
+    expect(stderr).toMatch(/^error: Another Tenantry runs on .*\(process \d+ at http:\/\/127\.0\.0\.1:\d+\)\. Stop it/)
   })
 
   test('Ctrl-C ends the service and its PostgreSQL, also when npm forwards the signal twice', async () => {

@@ -43,7 +43,7 @@ export class TenancyError extends Error {
  * A kind of error: a call makes one, `instanceof` and `matches` recognise one.
  *
  * @example
- *   throw TenantNotFound('There is no tenant "acme".')
+ *   throw TenantNotFound('Tenant "acme" not found.')
  *   if (error instanceof TenantNotFound) console.log(error.status) // 404
  */
 export interface ErrorType extends ErrorResponse {

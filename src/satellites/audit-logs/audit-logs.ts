@@ -184,7 +184,7 @@ export class AuditLogs {
   async #assertKnown(tenantId: string): Promise<void> {
     if ((await tenantStatus(this.#kernel.database, tenantId)) !== undefined) return
     const [entry] = await this.#read({ tenantId }, 1)
-    if (!entry) throw TenantNotFound(`There is no tenant "${tenantId}", and never was.`)
+    if (!entry) throw TenantNotFound(`Tenant "${tenantId}" not found, and the audit log has no entry of it.`)
   }
 }
 

@@ -21,7 +21,7 @@ import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { SUM_TTL_SECONDS, type SumOfDay } from '../../kernel/store/sums.ts'
 import type { Traffic } from '../../tenants/guard/traffic-listener.ts'
 import { assertTenantExists } from '../../tenants/registry/tenant-assertions.ts'
-import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { checkCount } from './key.ts'
 import { LocalCounters } from './local-counters.ts'
@@ -79,7 +79,7 @@ export class TenantMetrics {
     checkCount(key, amount)
     const { registry } = this.#tenants
     const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
-    if (!located || located.tenant.status === 'deleted') throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (!located || located.tenant.status === 'deleted') throw tenantNotFound(tenantId)
     if (amount === 0) return
     if (this.#kernel.resilience.policyOf('redis.metrics') === 'fail-closed') {
       return this.#written(tenantId, this.#writeThrough.add({ day: dateOf(day), tenantId, name: key, amount }))

@@ -17,7 +17,7 @@ import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { lockExistingTenant, lockTenant } from '../../tenants/registry/tenant-assertions.ts'
-import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import { SsoNotEnabled, SsoRedirectUriTaken } from './errors.ts'
 import { DEFAULT_SCOPES, isLoopbackHttp, SsoRequest, type SsoSettings } from './settings.ts'
@@ -72,7 +72,7 @@ export class SsoRecords {
 
   async get(tenantId: string): Promise<SsoSettings> {
     const found = await this.#find(tenantId)
-    if (!found) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (!found) throw tenantNotFound(tenantId)
     return shown(found.row ?? NOTHING)
   }
 

@@ -29,7 +29,7 @@ import type { Clock } from '../../kernel/base/clock.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { assertUsable } from '../../tenants/registry/assert-usable.ts'
-import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { parseCallback, type SsoCallback } from './callback.ts'
@@ -136,7 +136,7 @@ export class Sso {
    */
   async isEnforced(tenantId: string): Promise<boolean> {
     const isEnforced = await this.records.isEnforced(tenantId)
-    if (isEnforced === undefined) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (isEnforced === undefined) throw tenantNotFound(tenantId)
     return isEnforced
   }
 
@@ -194,7 +194,7 @@ export class Sso {
 
   async #assertUsable(tenantId: string): Promise<void> {
     const located = TENANT_ID.test(tenantId) ? await this.#tenants.registry.find(tenantId) : undefined
-    if (!located) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (!located) throw tenantNotFound(tenantId)
     assertUsable(located.tenant)
   }
 

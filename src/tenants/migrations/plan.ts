@@ -1,6 +1,6 @@
 /** Which storages a run is for, by what the backoffice knows of them. */
 import type { Database } from '../../kernel/database/database.ts'
-import { TenantNotFound, TenantState } from '../tenant/errors.ts'
+import { TenantState, tenantNotFound } from '../tenant/errors.ts'
 import { type AppliedMigration, versionOf } from '../tenant/schema-version.ts'
 import type { Direction, MigrationItem } from './model/run.ts'
 
@@ -31,7 +31,7 @@ export async function assertMigratable(database: Database, ids: readonly string[
   const statuses = new Map<string, string>(rows.map(({ id, status }) => [id, status]))
   for (const id of ids) {
     const status = statuses.get(id)
-    if (!status) throw TenantNotFound(`There is no tenant "${id}".`)
+    if (!status) throw tenantNotFound(id)
     if (status === 'active' || status === 'suspended') continue
     throw TenantState(`The tenant "${id}" is ${status}; only active and suspended ones are migrated.`, {
       extras: { from: status },

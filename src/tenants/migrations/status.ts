@@ -6,7 +6,7 @@ import { type Database, isDatabaseUnavailable } from '../../kernel/database/data
 import { outcomesOf } from '../circuits/classify.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import { toLocation } from '../registry/registry.ts'
-import { TenantNotFound } from '../tenant/errors.ts'
+import { tenantNotFound } from '../tenant/errors.ts'
 import { type AppliedMigration, type Comparison, compared, lastOf, withChecksums } from '../tenant/schema-version.ts'
 import { MigrationFailed, migrationFailure } from './errors.ts'
 import { type Counts, type Direction, ITEM_STATES, NO_COUNTS, type RunState } from './model/run.ts'
@@ -119,7 +119,7 @@ export class MigrationStatus {
       [id],
     )
     const [tenant] = rows as Candidate[]
-    if (!tenant) throw TenantNotFound(`There is no tenant "${id}".`)
+    if (!tenant) throw tenantNotFound(id)
     const applied = await this.#applied(tenant, { verify, unavailable: new Map() })
     const { pending, unknown, edited } = compared(applied, this.#versions.folder)
     const stateOf = (name: string): TenantMigrationState['state'] => {

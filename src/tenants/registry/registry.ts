@@ -10,7 +10,7 @@ import type { PageOf } from '../../kernel/api/page.ts'
 import { LOADED_WITHIN_MS } from '../../kernel/base/cached-query.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
-import { TenantNotFound } from '../tenant/errors.ts'
+import { tenantNotFound } from '../tenant/errors.ts'
 import type { Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import { type Tenant, toTenant } from '../tenant/tenant.ts'
@@ -72,7 +72,7 @@ export class Registry {
 
   async row(id: string): Promise<TenantRow> {
     const row = await this.#read(id)
-    if (!row) throw TenantNotFound(`There is no tenant "${id}".`)
+    if (!row) throw tenantNotFound(id)
     return row
   }
 
