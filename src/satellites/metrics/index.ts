@@ -16,7 +16,7 @@ export const metrics = (options: MetricsOptions = {}) => {
   return defineSatellite({
     name: 'metrics',
     summary:
-      'What tenants use, by day and key: requests, errors and bytes of guarded routes, and whatever the host counts',
+      'Usage of tenants by day and key: requests, errors and bytes of guarded routes, and keys of the host',
     tables,
     tenantTables: ['metric_sums'],
     service: (kernel, tenants) => new TenantMetrics(kernel, tenants, settings),
