@@ -1,10 +1,9 @@
 /**
- * The audit log: an entry for each change, written in the transaction of the change. Either both are there or neither; a
- * change whose entry cannot be written does not happen.
+ * The audit log: one entry for each change, written in the transaction of the change.
  *
- * Lists and exports go from the newest to the oldest by (created_at, id), so entries that are added meanwhile stand above
- * what is being read: nothing is shown twice and nothing left out. `created_at` is when the change was made; a transaction
- * that commits late puts its entry where it belongs by that, which a reading in progress may already have passed.
+ * Lists and exports go from the newest to the oldest entry by (created_at, id), so concurrent inserts cause no gaps or repeats.
+ * `created_at` is the time of the change. A transaction that commits late inserts its entry at that time, which a concurrent read may
+ * have passed already.
  */
 import { sql } from 'kysely'
 import type { ExportFormat } from '../../kernel/api/export-format.ts'
@@ -26,10 +25,10 @@ import { Sealer } from './sealer.ts'
 import { type AuditEntryRow, type AuditTables, inOurTime, type SealedEntryRow } from './tables.ts'
 import { type Verification, Verifier, type VerifyOptions } from './verification.ts'
 
-/** Entries of an export that are in memory at a time. */
+/** Entries of an export in memory at a time. */
 export const ENTRIES_AT_ONCE = 200
 
-/** Always the same, as it is part of every change. */
+/** A prepared statement, because every change runs it. */
 const INSERT = {
   name: 'append-audit-entry',
   text: `insert into multitenancy.audit_entries (${COLUMNS.join(', ')}, mac)
@@ -41,9 +40,9 @@ export interface AuditFilter {
   readonly from?: Date
   /** Exclusive. */
   readonly to?: Date
-  /** The operation's dotted name. */
+  /** Dotted name of the operation. */
   readonly action?: string
-  /** The id or the name of who did it. */
+  /** Id or name of the actor. */
   readonly actor?: string
 }
 
@@ -56,7 +55,7 @@ interface PageOptions {
   readonly cursor?: string
 }
 
-/** Where a reading goes on: below this entry. */
+/** Position of a list: the last entry that was read. */
 interface Position {
   readonly createdAt: Date
   readonly id: string
@@ -69,7 +68,7 @@ export class AuditLogs {
   readonly #keyStore: SealKeyStore
   readonly #verifier: Verifier
 
-  /** @param retentionDays undefined: entries are kept for ever */
+  /** @param retentionDays undefined: entries are kept without a limit */
   constructor(kernel: Kernel, retentionDays?: number) {
     this.#kernel = kernel
     this.#keyStore = new SealKeyStore(kernel)
@@ -85,13 +84,13 @@ export class AuditLogs {
     await this.#kernel.database.sql(INSERT, [...values, mac])
   }
 
-  /** A page of a tenant's entries, a purged tenant's too. `E_TENANT_NOT_FOUND` when there never was such a tenant. */
+  /** A page of a tenant's entries, also of a purged tenant. @throws E_TENANT_NOT_FOUND for an id without a tenant and without entries */
   async list(tenantId: string, options: AuditFilter & PageOptions = {}): Promise<PageOf<AuditEntry>> {
     await this.#assertKnown(tenantId)
     return this.listAll({ ...options, tenantId })
   }
 
-  /** A page of all tenants' entries, and of those that concern none. */
+  /** A page of all entries, including those without a tenant. */
   async listAll({
     limit = DEFAULT_LIMIT,
     cursor,
@@ -105,27 +104,27 @@ export class AuditLogs {
     return this.#kernel.cursors.page(list, rows, limit, toEntry, (row) => [row.createdAt.toISOString(), row.id])
   }
 
-  /** All of a tenant's entries as text. `E_TENANT_NOT_FOUND` as in `list`. */
+  /** All entries of a tenant as text. @throws E_TENANT_NOT_FOUND as `list` */
   async export(tenantId: string, format: ExportFormat, filter: AuditFilter = {}): Promise<AsyncIterable<string>> {
     await this.#assertKnown(tenantId)
     return this.exportAll(format, { ...filter, tenantId })
   }
 
   /**
-   * Everybody's entries as text, in pieces of a few at most, each read when the one before is taken. The first is read before
-   * this resolves, so that a database that is away is an error and not a stream that breaks off.
+   * All entries as text, in parts that are read on demand. The first part is read before this resolves, so an unavailable database is
+   * an error and not an interrupted stream.
    */
   async exportAll(format: ExportFormat, filter: AuditFilterOfAll = {}): Promise<AsyncIterable<string>> {
     return this.#pieces(format, filter, await this.#read(filter, ENTRIES_AT_ONCE))
   }
 
-  /** Goes along the chains of seals and says what was tampered with. `E_TENANT_NOT_FOUND` as in `list`. */
+  /** Verifies the chains of seals and reports tampering. @throws E_TENANT_NOT_FOUND as `list` */
   async verify(options: VerifyOptions = {}): Promise<Verification> {
     if (options.tenantId !== undefined) await this.#assertKnown(options.tenantId)
     return this.#verifier.verify(options)
   }
 
-  /** What has waited for its seal for so long, and whether the key of the seals can be used. */
+  /** Entries that have waited longer than `minutes` for their seals, and the state of the seal key. */
   async sealing(minutes: number) {
     const { database } = this.#kernel
     const { rows } = await database.sql(
@@ -180,7 +179,7 @@ export class AuditLogs {
     return query.execute()
   }
 
-  /** A host may record a change for an id that is no tenant's; what was recorded can be read. */
+  /** A host may record a change for an id without a tenant; such entries are readable. */
   async #assertKnown(tenantId: string): Promise<void> {
     if ((await tenantStatus(this.#kernel.database, tenantId)) !== undefined) return
     const [entry] = await this.#read({ tenantId }, 1)
@@ -207,7 +206,7 @@ const entryOf = (
   createdAt: new Date(change.occurredAt),
 })
 
-/** Nothing that a change says of itself stands in for it. */
+/** Members of the change cannot replace it. */
 const inNameOf = ({ sessionId, userId }: ActiveImpersonation, after: AuditEntryRow['after']) => ({
   ...after,
   impersonation: { sessionId, userId },
