@@ -28,7 +28,7 @@ function inTenancy(part: string, command: Command): OwnCommand {
     run: (input) =>
       withTenancy(input, { needsWorker: command.needsWorker }, async ({ commands }) => {
         const wired = commands.find(({ what }) => what.name === command.name)
-        if (!wired) throw SatelliteDisabled(`The satellite "${part}" is switched off.`)
+        if (!wired) throw SatelliteDisabled(`Satellite "${part}" is disabled.`)
         await wired.what.run(wired.service, input)
       }),
   }

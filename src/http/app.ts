@@ -197,7 +197,7 @@ function rejectionsOf(routes: readonly Route[], switchedOff: readonly Satellite[
     rejections.all(path, () => problemResponse(MethodNotAllowed(`This path takes ${allow}.`), { allow }))
   }
   for (const { name, operations = [] } of switchedOff) {
-    const off = () => problemResponse(SatelliteDisabled(`The satellite "${name}" is switched off.`))
+    const off = () => problemResponse(SatelliteDisabled(`Satellite "${name}" is disabled.`))
     for (const { path } of operations) rejections.all(prefix + routeOf(path), off)
   }
   rejections.notFound(() => problemResponse(NotFound('There is nothing at this path.')))

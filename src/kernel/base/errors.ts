@@ -73,7 +73,7 @@ export function defineError(code: string, status: number, title: string, respons
 
 export const InvalidRequest = defineError('E_INVALID_REQUEST', 400, 'The request is not valid')
 export const NotFound = defineError('E_NOT_FOUND', 404, 'Not found')
-export const SatelliteDisabled = defineError('E_SATELLITE_DISABLED', 404, 'This part is switched off')
+export const SatelliteDisabled = defineError('E_SATELLITE_DISABLED', 404, 'Satellite disabled')
 
 /** A dependency (database, store, provider) cannot be reached. The host catches it by `code`. */
 export const DependencyUnavailable = defineError('E_DEPENDENCY_UNAVAILABLE', 503, 'A dependency is unavailable')

@@ -153,14 +153,14 @@ describe('a list', () => {
     const found = async (query: string) =>
       (await read(`/tenants/${id}/audit-logs?${query}`)).data.map(({ action, after }) => [action, after?.name])
     expect(await found('actor=Ann')).toEqual([['tenants.update', 'by Ann']])
-    expect(await found('actor=ann%40laptop')).toEqual([['tenants.update', 'pages have no gaps or repeats while entries are added, even with equal times']])
+    expect(await found('actor=ann%40laptop')).toEqual([['tenants.update', 'by Ann']])
     expect(await found('actor=ann')).toEqual([['tenants.update', 'by Anna']])
     expect(await found('actor=An')).toEqual([])
     expect(await found('action=tenants.delete')).toEqual([['tenants.delete', undefined]])
     expect(await found('action=tenants.update&actor=host')).toEqual([])
   })
 
-  test('is paged without gaps or repeats while entries are added, at one moment even', async () => {
+  test('pages have no gaps or repeats while entries are added, even with equal times', async () => {
     const id = await newTenant()
     for (let n = 0; n < 24; n++) await rename(id, `name ${n}`)
     const expected = (await entriesOf(id)).map(({ id }) => id)

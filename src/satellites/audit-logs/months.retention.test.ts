@@ -42,9 +42,7 @@ describe('a month past its retention', () => {
     expect(await log().verify({ tenantId: 'globex' })).toMatchObject({ ok: true })
     const [{ kept_from: keptFrom }] = (await query('select kept_from from multitenancy.audit_state')) as [any]
     await query(`update multitenancy.audit_state set kept_from = now() + interval '50 years'`)
-    expect((await log().verify()).broken).toContainEqual(
-      expect.objectContaining({ reason: 'changed: retention time' }),
-    )
+    expect((await log().verify()).broken).toContainEqual(expect.objectContaining({ reason: 'changed: retention time' }))
     await query('update multitenancy.audit_state set kept_from = $1', [keptFrom])
     expect(await log().verify()).toMatchObject({ ok: true })
 

@@ -127,9 +127,7 @@ export class Sealer {
     const { rows } = await database.sql('select seals, seals_mac as mac from multitenancy.audit_state')
     const { seals, mac } = rows[0]
     if (!isMac(mac, sealsMac(key, seals))) {
-      return log.error(
-        'the number of seals of the audit log was altered: run tenantry tenant:audit:verify',
-      )
+      return log.error('the number of seals of the audit log was altered: run tenantry tenant:audit:verify')
     }
     const sum = seals + more
     await database.sql('update multitenancy.audit_state set seals = $1, seals_mac = $2', [sum, sealsMac(key, sum)])
@@ -156,10 +154,7 @@ export class Sealer {
     }
     for (const [tenantId, { isOurs }] of heads) {
       if (!isOurs)
-        log.error(
-          { tenantId },
-          'the end of a chain of the audit log was altered: run tenantry tenant:audit:verify',
-        )
+        log.error({ tenantId }, 'the end of a chain of the audit log was altered: run tenantry tenant:audit:verify')
     }
     return heads
   }

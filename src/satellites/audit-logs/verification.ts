@@ -91,7 +91,9 @@ export class Verifier {
       await client.query(`set lock_timeout = '${LOCK_TIMEOUT}'`)
       await client.query('select pg_advisory_lock_shared($1)', [VERIFY_LOCK]).catch((error) => {
         throw sqlState(error) === LOCK_NOT_AVAILABLE
-          ? DependencyUnavailable('Retention is dropping a month of the audit log. Try again in a moment.', { cause: error })
+          ? DependencyUnavailable('Retention is dropping a month of the audit log. Try again in a moment.', {
+              cause: error,
+            })
           : error
       })
       const walk = new Walk(client, key, options)

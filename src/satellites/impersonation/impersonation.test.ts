@@ -287,7 +287,7 @@ describe('ending', () => {
     expect(record.of('impersonations.request')).toEqual([])
   })
 
-  test("an end does not affect other sessions of the user or the tenant", async () => {
+  test('an end does not affect other sessions of the user or the tenant', async () => {
     const [one, two] = [await start(), await start()]
     await tenancy.impersonation.end(one.sessionId)
     expect((await tenancy.impersonation.verify(id, two.token)).sessionId).toBe(two.sessionId)

@@ -71,7 +71,8 @@ export class Impersonations {
       durationSeconds = this.#durations.defaultSeconds,
     } = parsed(NewImpersonationBy, request)
     const { maxSeconds } = this.#durations
-    if (durationSeconds > maxSeconds) throw invalid([{ path: 'durationSeconds', message: `must be at most ${maxSeconds}` }])
+    if (durationSeconds > maxSeconds)
+      throw invalid([{ path: 'durationSeconds', message: `must be at most ${maxSeconds}` }])
     const context = currentContext()
     if (context.impersonation) throw Forbidden('An impersonated user cannot start an impersonation.')
     const actor: Actor = named ? { type: 'host', id: named.id, name: named.name ?? named.id } : context.actor
@@ -158,7 +159,11 @@ export class Impersonations {
       }),
     )
     try {
-      return await withTimeout(authenticated, RECORD_TIMEOUT_MS, () => new Error('the entry was not written before the time limit'))
+      return await withTimeout(
+        authenticated,
+        RECORD_TIMEOUT_MS,
+        () => new Error('the entry was not written before the time limit'),
+      )
     } catch (error) {
       if (error instanceof TenancyError) throw error
       this.#kernel.log.warn({ err: error }, 'a request in the name of a user could not be recorded, and was rejected')

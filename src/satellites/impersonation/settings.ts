@@ -55,7 +55,10 @@ export const NewImpersonation = z.strictObject({
     .max(500)
     .refine(isOneLine, 'must not contain control characters')
     .refine((text) => SAYS_SOMETHING.test(text), 'must not be blank')
-    .meta({ description: 'Reason, recorded in the audit log with every request', example: 'Ticket 4711: exports fail' }),
+    .meta({
+      description: 'Reason, recorded in the audit log with every request',
+      example: 'Ticket 4711: exports fail',
+    }),
   durationSeconds: Seconds.optional().meta({ description: 'Default 900; the configuration may allow less than 3600' }),
 })
 

@@ -70,11 +70,11 @@ export class TenantMetrics {
   }
 
   /**
- * Adds `amount` to today's value of a key.
- *
- * @throws E_TENANT_NOT_FOUND, E_INVALID_REQUEST, and E_DEPENDENCY_UNAVAILABLE under a closed policy
- * @example await tenancy.metrics.increment('acme', 'pages_rendered', 3)
- */
+   * Adds `amount` to today's value of a key.
+   *
+   * @throws E_TENANT_NOT_FOUND, E_INVALID_REQUEST, and E_DEPENDENCY_UNAVAILABLE under a closed policy
+   * @example await tenancy.metrics.increment('acme', 'pages_rendered', 3)
+   */
   async increment(tenantId: string, key: string, amount = 1): Promise<void> {
     const day = this.#today()
     checkCount(key, amount)

@@ -81,7 +81,8 @@ export class StoreFlush {
   /** Logs counts that were dropped at the limit since the last call. */
   reportDropped(): void {
     const dropped = this.#localCounters.dropped()
-    if (dropped > 0) this.#kernel.log.warn({ dropped, ...this.kept }, 'counts were dropped: the limit of distinct sums was reached')
+    if (dropped > 0)
+      this.#kernel.log.warn({ dropped, ...this.kept }, 'counts were dropped: the limit of distinct sums was reached')
   }
 
   async #send(): Promise<void> {
