@@ -79,7 +79,7 @@ export const CHANNEL = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,39}$/
 const MAX_TTL_SECONDS = 100 * 366 * 86_400
 
 /** What every driver can keep: PostgreSQL has no NUL in a text, and UTF-8 no half of a surrogate pair. */
-const Text = z.string().refine(isStorable, 'holds NUL or half a character')
+const Text = z.string().refine(isStorable, 'must not contain NUL or an unpaired surrogate')
 
 const Entry = z.object({
   owner: Text.min(1).max(MAX_OWNER_LENGTH).nullable(),

@@ -1,6 +1,6 @@
 /**
- * Flags as rows. A write locks its tenant, so that of two one comes after the other, and commits together with its record, its
- * event and the notification that tells every process. One that changes nothing says nothing.
+ * Stores flags. A write locks its tenant, so writes follow one another, and commits with its record, its event and its notification to
+ * all processes. A write without a change has none of these.
  */
 import { randomUUID } from 'node:crypto'
 import { DEFAULT_LIMIT, type PageOf } from '../../kernel/api/page.ts'
@@ -176,4 +176,4 @@ export class FlagRecords {
   }
 }
 
-const notFound = (tenantId: string) => FlagNotFound(`The tenant "${tenantId}" has no such flag.`)
+const notFound = (tenantId: string) => FlagNotFound(`Flag of tenant "${tenantId}" not found.`)

@@ -27,7 +27,7 @@ const MAX_BATCH_BYTES = 8 * MAX_BODY_BYTES
 /** A JSON object. Its members may be named anything, `__proto__` too. */
 export const Payload = z
   .unknown()
-  .refine((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'not a JSON object')
+  .refine((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'must be a JSON object')
   .meta({ type: 'object', additionalProperties: true }) as z.ZodType<
   Readonly<Record<string, unknown>>,
   Readonly<Record<string, unknown>>
