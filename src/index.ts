@@ -81,6 +81,7 @@ export {
   type DrainOptions,
   type Imported,
   type IsolationDriver,
+  NotSupported,
   type Placement,
   type Statement,
   type StatementResult,

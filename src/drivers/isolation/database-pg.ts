@@ -101,6 +101,7 @@ export function databasePg({
       engine: 'postgres',
       separateStorage: true,
       durable: true,
+      copies: true,
       reach: 'own database',
       get containsTenantSql() {
         return [...placements.all()].every(({ placement }) => placement.ownLogins?.areMade)

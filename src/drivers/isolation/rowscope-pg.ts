@@ -126,6 +126,7 @@ export function rowscopePg({ extensionsSchema, ...options }: RowscopePgOptions =
       engine: 'postgres',
       separateStorage: false,
       durable: true,
+      copies: true,
       reach: 'shared database',
       containsTenantSql: false,
     },

@@ -68,6 +68,7 @@ export function schemaPg({ extensionsSchema, names = 'path', ...options }: Schem
       engine: 'postgres',
       separateStorage: true,
       durable: true,
+      copies: true,
       reach: 'shared database',
       containsTenantSql: false,
     },

@@ -48,15 +48,17 @@ export class Transfers {
     this.backups = new Backups(dependencies)
   }
 
-  /** A new tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, or a 400. */
+  /** A new tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, `E_NOT_SUPPORTED`, or a 400. */
   async clone(sourceId: string, options: z.input<typeof CloneRequest>): Promise<StartedTransfer> {
     const { id = uuidv7(), name, metadata, data } = parsed(CloneRequest, options)
     if (metadata) this.#config.plans.check(metadata)
-    const { database, events } = this.#dependencies.kernel
+    const { kernel, storage } = this.#dependencies
+    const { database, events } = kernel
     return database.transaction(async () => {
       const source = await lockTenant(database, sourceId)
       assertInstalled(source)
       const { isolation, placement } = source
+      if (data) storage.assertCopies(isolation)
       const row = await register(this.#dependencies, {
         id,
         name,
@@ -66,7 +68,7 @@ export class Transfers {
         placement,
         clonedFrom: sourceId,
       })
-      const transfer = await request(this.#dependencies.kernel, {
+      const transfer = await request(kernel, {
         kind: 'clone',
         tenantId: id,
         sourceId,
@@ -85,7 +87,10 @@ export class Transfers {
     })
   }
 
-  /** To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400. */
+  /**
+   * To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`,
+   * `E_NOT_SUPPORTED`, or a 400.
+   */
   async move(id: string, options: z.input<typeof MoveRequest>): Promise<StartedTransfer> {
     const { undo, ...where } = parsed(MoveRequest, options)
     const { kernel, storage, stagedStorage } = this.#dependencies
@@ -99,6 +104,7 @@ export class Transfers {
       if (!undo && to.isolation === row.isolation && to.placement === row.placement) {
         throw TenantState(`The tenant "${id}" is on ${to.isolation} at "${to.placement}" already.`)
       }
+      if (!undo) for (const { isolation } of [row, to]) storage.assertCopies(isolation)
       const kind = undo ? 'undo' : 'move'
       const { isolation, placement } = to
       const transfer = await request(kernel, { kind, tenantId: id, isolation, placement })

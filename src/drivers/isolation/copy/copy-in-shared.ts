@@ -32,7 +32,7 @@ import { type Holding, LOADING, TRIGGERS_DISABLED, withSettings } from '../trans
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import type { LoadOptions } from './copy-load.ts'
-import { advanceSequences, assertSequencesInRange, sequencesOf } from './sequences.ts'
+import { advanceSequences, assertSequencesInRange } from './sequences.ts'
 import { loadViaStaging } from './staging-schema.ts'
 import { copyTableIn } from './table-in.ts'
 
@@ -151,9 +151,6 @@ function loadDirectly(
     onPhase?.('indexing')
     await assertNoOtherRows(client, shared, copy.description.tables)
     await checkForeignKeys(client, facts, tenant)
-    return {
-      rows,
-      sequences: await sequencesOf(client, schema, copy, stored, `tenant_id = ${pg.escapeLiteral(tenant)}`),
-    }
+    return { rows, sequences: copy.description.sequences }
   })
 }

@@ -29,7 +29,7 @@ import {
 import { LOADING, type Settings, TRIGGERS_DISABLED, withSettings } from '../transactions/copy-session.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import { type LoadOptions, loadCopy } from './copy-load.ts'
-import { readSequences, sequencesOf } from './sequences.ts'
+import { readSequences } from './sequences.ts'
 
 /** In the transaction that removes the schema again. */
 export async function loadViaStaging(
@@ -59,9 +59,7 @@ export async function loadViaStaging(
   await insertAll(client, shared, made)
   await assertNoOtherRows(client, shared, isPassing ? copy.description.tables : sameOf(made, copy))
   // Migrations may have taken values.
-  const sequences = await (isPassing
-    ? sequencesOf(client, stagingSchema, copy, made)
-    : readSequences(client, stagingSchema, made))
+  const sequences = await (isPassing ? copy.description.sequences : readSequences(client, stagingSchema, made))
   return { rows, sequences }
 }
 
