@@ -261,27 +261,6 @@ export function storageLifecycle(
     })
   })
 
-  describe('a copy', () => {
-    const options = { signal: new AbortController().signal }
-
-    test('brings every row to the storage of another tenant, or is rejected without the capability', async () => {
-      const { driver } = proof()
-      await fresh('copied')
-      const target = locationOf('copy')
-      const copying = driver.export(locationOf('copied'), (copy) => driver.import(target, copy, options), options)
-      if (driver.capabilities.copies) {
-        const { migrations, rows } = await copying
-        expect([migrations, rows.get('items')]).toEqual([names, 1])
-        expect((await directHandle(driver, target).pool.query(OWNERS)).rows).toEqual([{ owner: 'of copied' }])
-      } else {
-        await expect(copying).rejects.toMatchObject({ code: 'E_NOT_SUPPORTED' })
-      }
-      await expectTwo()
-      await driver.drop(target)
-      await driver.drop(locationOf('copied'))
-    })
-  })
-
   describe('a drop', () => {
     test('takes everything of its tenant and nothing of others, and may be repeated', async () => {
       const { driver } = proof()
