@@ -7,7 +7,7 @@
  */
 import { sql } from 'kysely'
 import type { ExportFormat } from '../../kernel/api/export-format.ts'
-import { DEFAULT_LIMIT, type PageOf } from '../../kernel/api/page.ts'
+import { keysetQuery, NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
 import { type ActiveImpersonation, type Context, currentContext } from '../../kernel/base/context.ts'
 import type { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
@@ -50,17 +50,6 @@ export interface AuditFilterOfAll extends AuditFilter {
   readonly tenantId?: string
 }
 
-interface PageOptions {
-  readonly limit?: number
-  readonly cursor?: string
-}
-
-/** Position of a list: the last entry that was read. */
-interface Position {
-  readonly createdAt: Date
-  readonly id: string
-}
-
 export class AuditLogs {
   readonly sealer: Sealer
   readonly months: Months
@@ -91,17 +80,11 @@ export class AuditLogs {
   }
 
   /** A page of all entries, including those without a tenant. */
-  async listAll({
-    limit = DEFAULT_LIMIT,
-    cursor,
-    ...filter
-  }: AuditFilterOfAll & PageOptions = {}): Promise<PageOf<AuditEntry>> {
+  async listAll({ limit, cursor, ...filter }: AuditFilterOfAll & PageOptions = {}): Promise<PageOf<AuditEntry>> {
     const { tenantId, from, to, action, actor } = filter
-    const list = `auditLogs ${JSON.stringify([tenantId, from, to, action, actor])}`
-    const [createdAt, id] = this.#kernel.cursors.decode(list, cursor) ?? []
-    const after = createdAt && id ? { createdAt: new Date(createdAt), id } : undefined
-    const rows = await this.#read(filter, limit + 1, after)
-    return this.#kernel.cursors.page(list, rows, limit, toEntry, (row) => [row.createdAt.toISOString(), row.id])
+    const filters = [tenantId, from, to, action, actor]
+    const keyset = { name: 'auditLogs', filters, order: NEWEST_FIRST, item: toEntry }
+    return this.#kernel.cursors.keysetPage(this.#query(filter), keyset, { limit, cursor })
   }
 
   /** All entries of a tenant as text. @throws E_TENANT_NOT_FOUND as `list` */
@@ -151,8 +134,11 @@ export class AuditLogs {
     }
   }
 
-  async #read(filter: AuditFilterOfAll, limit: number, after?: Position): Promise<SealedEntryRow[]> {
-    const { tenantId, from, to, action, actor } = filter
+  #read(filter: AuditFilterOfAll, limit: number, after?: SealedEntryRow): Promise<SealedEntryRow[]> {
+    return keysetQuery(this.#query(filter), NEWEST_FIRST, after, limit).execute()
+  }
+
+  #query({ tenantId, from, to, action, actor }: AuditFilterOfAll) {
     let query = this.#kernel.database
       .query<AuditTables>()
       .selectFrom('auditEntries')
@@ -160,10 +146,7 @@ export class AuditLogs {
       .select(({ selectFrom }) =>
         selectFrom('auditSeals').select('hash').whereRef('entryId', '=', 'auditEntries.id').as('hash'),
       )
-      .orderBy('createdAt', 'desc')
-      .orderBy('id', 'desc')
       .where(sql.raw<boolean>(inOurTime('audit_entries')))
-      .limit(limit)
     if (tenantId !== undefined) query = query.where('tenantId', '=', tenantId)
     if (from) query = query.where('createdAt', '>=', from)
     if (to) query = query.where('createdAt', '<', to)
@@ -171,12 +154,7 @@ export class AuditLogs {
     if (actor !== undefined) {
       query = query.where(({ eb, or }) => or([eb('actorId', '=', actor), eb('actorName', '=', actor)]))
     }
-    if (after) {
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple('createdAt', 'id'), '<', tuple(after.createdAt, after.id)),
-      )
-    }
-    return query.execute()
+    return query
   }
 
   /** A host may record a change for an id without a tenant; such entries are readable. */

@@ -5,7 +5,7 @@
  * changes, and caches nothing.
  */
 
-import type { PageOf } from '../../kernel/api/page.ts'
+import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import type { TenancyError } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Sample, Series } from '../../kernel/metrics/metrics.ts'
@@ -15,7 +15,7 @@ import { type ChangeListener, FlagChanges } from './cache/changes.ts'
 import type { Found, Whole } from './cache/known-flags.ts'
 import { FlagReads, unreadable } from './cache/reads.ts'
 import { SharedFlags } from './cache/shared.ts'
-import { FlagRecords, type FlagWritten, type PageOptions } from './flag-records.ts'
+import { FlagRecords, type FlagWritten } from './flag-records.ts'
 import { type FeatureFlag, type FlagRequest, type FlagSettings, isFlagKey } from './model/flag.ts'
 import {
   type Evaluation,

@@ -9,7 +9,7 @@
  * - The server ends unresponsive transactions. After its time limit, an end proceeds, because the row itself is not locked.
  */
 import { sql } from 'kysely'
-import type { PageOf } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import { sqlState } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -116,8 +116,8 @@ export class Sessions {
       const isOn = sql<boolean>`ended_at is null and expires_at > ${sql.raw(now(String(this.#shiftMs)))}`
       query = query.where(active ? isOn : sql<boolean>`not (${isOn})`)
     }
-    const list = `impersonations ${JSON.stringify([tenantId, active])}`
-    return this.#kernel.cursors.newestFirst(query, 'impersonations', list, page, toImpersonation)
+    const keyset = { name: 'impersonations', filters: [tenantId, active], order: NEWEST_FIRST, item: toImpersonation }
+    return this.#kernel.cursors.keysetPage(query, keyset, page)
   }
 
   /** Waits for holders of these sessions, for a limited time. Restores the limit of the present transaction, which may be the caller's. */

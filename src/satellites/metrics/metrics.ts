@@ -9,7 +9,7 @@
  */
 
 import type { ExportFormat, Formats } from '../../kernel/api/export-format.ts'
-import { DEFAULT_LIMIT, type PageOf } from '../../kernel/api/page.ts'
+import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import { enterContext, SYSTEM } from '../../kernel/base/context.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -34,11 +34,6 @@ export const METRICS_AT_ONCE = 500
 export interface MetricsOptions {
   /** Days to keep rows. Absent: unlimited. */
   readonly retentionDays?: number | undefined
-}
-
-interface PageOptions {
-  readonly limit?: number
-  readonly cursor?: string | undefined
 }
 
 type FilterOfAll = MetricFilter & { readonly tenantId?: string | undefined }
@@ -90,45 +85,28 @@ export class TenantMetrics {
   }
 
   /** A page of a tenant's metrics, the newest day first, including counts that are not flushed. @throws E_TENANT_NOT_FOUND */
-  async list(
-    tenantId: string,
-    { limit = DEFAULT_LIMIT, cursor, ...filter }: MetricFilter & PageOptions = {},
-  ): Promise<PageOf<Metric>> {
+  async list(tenantId: string, { limit, cursor, ...filter }: MetricFilter & PageOptions = {}): Promise<PageOf<Metric>> {
     const { database, cursors } = this.#kernel
     const { key, from, to } = filter
-    const list = `metrics ${JSON.stringify([tenantId, key, from, to])}`
-    const [period, lastKey] = cursors.decode(list, cursor) ?? []
-    const after = period && lastKey ? { period, key: lastKey, value: 0 } : undefined
     await assertTenantExists(database, tenantId)
     const kept = await this.#kept(tenantId)
-    const found = await metricsOf(database, tenantId, filter, { limit: limit + 1, after, kept })
-    return cursors.page(
-      list,
-      found,
-      limit,
-      (metric) => metric,
-      (metric) => [metric.period, metric.key],
+    const order = { columns: ['period', 'key'], direction: 'desc' } as const
+    return cursors.keysetPage(
+      (after, most) => metricsOf(database, tenantId, filter, { limit: most, after, kept }),
+      { name: 'metrics', filters: [tenantId, key, from, to], order, item: (metric: Metric) => metric },
+      { limit, cursor },
     )
   }
 
   /** A page of all tenants' metrics, the newest day first, as of the last rollup. */
-  async listAll({
-    limit = DEFAULT_LIMIT,
-    cursor,
-    ...filter
-  }: FilterOfAll & PageOptions = {}): Promise<PageOf<MetricOfTenant>> {
+  async listAll({ limit, cursor, ...filter }: FilterOfAll & PageOptions = {}): Promise<PageOf<MetricOfTenant>> {
     const { database, cursors } = this.#kernel
     const { tenantId, key, from, to } = filter
-    const list = `metrics of all ${JSON.stringify([tenantId, key, from, to])}`
-    const [period, lastTenant, lastKey] = cursors.decode(list, cursor) ?? []
-    const after = period && lastTenant && lastKey ? { period, tenantId: lastTenant, key: lastKey, value: 0 } : undefined
-    const found = await metricsOfAll(database, filter, { limit: limit + 1, after })
-    return cursors.page(
-      list,
-      found,
-      limit,
-      (metric) => metric,
-      (metric) => [metric.period, metric.tenantId, metric.key],
+    const order = { columns: ['period', 'tenantId', 'key'], direction: 'desc' } as const
+    return cursors.keysetPage(
+      (after, most) => metricsOfAll(database, filter, { limit: most, after }),
+      { name: 'metrics of all', filters: [tenantId, key, from, to], order, item: (metric: MetricOfTenant) => metric },
+      { limit, cursor },
     )
   }
 

@@ -63,12 +63,12 @@ export async function metricsOf(
   database: Database,
   tenantId: string,
   { key, ...filter }: MetricFilter,
-  { limit, after, kept }: { limit: number; after?: Metric | undefined; kept: readonly SumOfDay[] },
+  { limit, after, kept }: { limit: number; after?: Partial<Metric> | undefined; kept: readonly SumOfDay[] },
 ): Promise<Metric[]> {
   const range = rangeOf(filter)
   if (!range) return []
   const { first } = range
-  const last = after && after.period < range.last ? after.period : range.last
+  const last = after?.period && after.period < range.last ? after.period : range.last
   const among = kept.filter(({ day, name }) => day >= first && day <= last && (key === undefined || name === key))
   const { rows } = await database.sql(OF_TENANT, [
     tenantId,
@@ -89,11 +89,11 @@ export async function metricsOf(
 export async function metricsOfAll(
   database: Database,
   { key, tenantId, ...filter }: MetricFilter & { readonly tenantId?: string | undefined },
-  { limit, after }: { limit: number; after?: MetricOfTenant | undefined },
+  { limit, after }: { limit: number; after?: Partial<MetricOfTenant> | undefined },
 ): Promise<MetricOfTenant[]> {
   const range = rangeOf(filter)
   if (!range) return []
-  const last = after && after.period < range.last ? after.period : range.last
+  const last = after?.period && after.period < range.last ? after.period : range.last
   const { rows } = await database.sql(OF_ALL, [
     range.first,
     last,

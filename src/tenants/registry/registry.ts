@@ -6,7 +6,7 @@
  * this process cannot hear notifications, entries live five seconds; when it can again, all are asked for anew.
  */
 
-import type { PageOf } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
 import { LOADED_WITHIN_MS } from '../../kernel/base/cached-query.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
@@ -102,7 +102,6 @@ export class Registry {
 
   async list({ status, q, includeDeleted, limit, cursor }: TenantFilter): Promise<PageOf<Tenant>> {
     const { database, cursors } = this.#kernel
-    const list = `tenants ${JSON.stringify([status, q, includeDeleted])}`
     let query = database.query<TenantTables>().selectFrom('tenants').selectAll().where('purgedAt', 'is', null)
     if (status) query = query.where('status', '=', status)
     else if (!includeDeleted) query = query.where('status', '!=', 'deleted')
@@ -116,7 +115,12 @@ export class Registry {
         ]),
       )
     }
-    return cursors.newestFirst(query, 'tenants', list, { limit, cursor }, toTenant)
+    const filters = [status, q, includeDeleted]
+    return cursors.keysetPage(
+      query,
+      { name: 'tenants', filters, order: NEWEST_FIRST, item: toTenant },
+      { limit, cursor },
+    )
   }
 
   /** Tenants by status, purged ones left out. */

@@ -1,6 +1,6 @@
 /** Transfers of tenants, as they are asked for and looked at: what is carried out of them is in runner.ts. */
 import type { z } from 'zod'
-import type { PageOf } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
 import { isUuid, uuidv7 } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
@@ -147,7 +147,8 @@ export class Transfers {
     await this.#dependencies.registry.get(tenantId)
     const { database, cursors } = this.#dependencies.kernel
     const query = database.query<TenantTables>().selectFrom('transfers').selectAll().where('tenantId', '=', tenantId)
-    return cursors.newestFirst(query, 'transfers', `transfers ${tenantId}`, page, toTransfer)
+    const keyset = { name: 'transfers', filters: [tenantId], order: NEWEST_FIRST, item: toTransfer }
+    return cursors.keysetPage(query, keyset, page)
   }
 
   /** `E_TRANSFER_NOT_FOUND`, also for that of another tenant. */

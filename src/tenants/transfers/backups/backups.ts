@@ -108,7 +108,8 @@ export class Backups {
   async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Backup>> {
     await this.#dependencies.registry.get(tenantId)
     const { cursors } = this.#dependencies.kernel
-    return cursors.newestFirst(this.#of(tenantId), 'backups', `backups ${tenantId}`, page, toBackup)
+    const order = { columns: ['backups.createdAt', 'backups.id'], direction: 'desc' } as const
+    return cursors.keysetPage(this.#of(tenantId), { name: 'backups', filters: [tenantId], order, item: toBackup }, page)
   }
 
   /** `E_BACKUP_NOT_FOUND`, also for that of another tenant. */
