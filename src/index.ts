@@ -18,7 +18,7 @@ export { createReceivers } from './http/receivers.ts'
 export type { AdminToken } from './http/tokens.ts'
 export { type Command, type CommandInput, command, type Terminal } from './kernel/api/commands.ts'
 export { type Operation, operation, Reply, StreamReply } from './kernel/api/operation.ts'
-export { Moment, Page, type PageOf, pageOf } from './kernel/api/page.ts'
+export { Moment, NEWEST_FIRST, Page, type PageOf, pageOf } from './kernel/api/page.ts'
 export { type Actor, type Context, type ContextChanges, currentContext, runInContext } from './kernel/base/context.ts'
 export {
   DependencyUnavailable,

@@ -8,6 +8,7 @@ import type { Database } from './database/database.ts'
 import type { Egress } from './egress/egress.ts'
 import type { Events } from './events/events.ts'
 import type { Jobs } from './jobs/jobs.ts'
+import type { TenantLabels } from './metrics/tenant-labels.ts'
 import type { Resilience } from './resilience/resilience.ts'
 import type { Store } from './store/store.ts'
 
@@ -22,6 +23,8 @@ export interface Kernel {
   readonly resilience: Resilience
   /** The only way out. */
   readonly egress: Egress
+  /** Tenants that have metric series of their own. */
+  readonly labels: TenantLabels
   readonly clock: Clock
   readonly log: Logger
 }

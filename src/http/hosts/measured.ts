@@ -6,8 +6,8 @@
  * middleware that comes after the guard and changes the body (compression) is measured by what it writes.
  */
 import type { ServerResponse } from 'node:http'
+import type { Traffic } from '../../kernel/api/traffic.ts'
 import type { GuardedTenant } from '../../tenants/guard/guard.ts'
-import type { Traffic } from '../../tenants/guard/traffic-listener.ts'
 
 const MEASUREMENT = Symbol('measurement')
 

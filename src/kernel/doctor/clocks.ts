@@ -5,7 +5,8 @@
  */
 
 import { DependencyUnavailable } from '../base/errors.ts'
-import type { Kernel } from '../kernel.ts'
+import type { Database } from '../database/database.ts'
+import type { Store } from '../store/store.ts'
 import type { Diagnosis, Finding } from './doctor.ts'
 
 const WARN_MS = 1_000
@@ -18,7 +19,7 @@ export interface Offset {
   readonly withinMs: number
 }
 
-export const clocksDiagnosis: Diagnosis<Pick<Kernel, 'database' | 'store'>> = {
+export const clocksDiagnosis: Diagnosis<{ readonly database: Database; readonly store: Store }> = {
   name: 'clocks',
   summary: 'Whether the clocks of this process, the backoffice database and the store agree',
   async *examine({ database, store }) {

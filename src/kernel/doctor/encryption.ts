@@ -3,11 +3,14 @@
  * are switched on, if it can be decrypted then. Parts that are on tell of theirs themselves.
  */
 
+import type { Secrets } from '../crypto/crypto.ts'
+import type { Database } from '../database/database.ts'
 import { canDecrypt, type EncryptedColumn, existing } from '../database/re-encrypt.ts'
-import type { Kernel } from '../kernel.ts'
 import type { Diagnosis } from './doctor.ts'
 
-interface SwitchedOff extends Pick<Kernel, 'database' | 'secrets'> {
+interface SwitchedOff {
+  readonly database: Database
+  readonly secrets: Secrets
   readonly columns: readonly EncryptedColumn[]
 }
 

@@ -18,6 +18,8 @@ export interface Series {
   readonly help: string
   readonly type: 'gauge' | 'counter' | 'histogram'
   readonly collect: () => Iterable<Sample> | Promise<Iterable<Sample>>
+  /** Ends background work of the series, when the tenancy stops. */
+  readonly stop?: () => void
 }
 
 export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
@@ -34,6 +36,10 @@ export class Metrics {
 
   get names(): string[] {
     return [...this.#series.keys()]
+  }
+
+  stop(): void {
+    for (const { stop } of this.#series.values()) stop?.()
   }
 
   async expose(): Promise<string> {

@@ -22,7 +22,7 @@ const GC_KINDS: Readonly<Record<number, string>> = {
   [constants.NODE_PERFORMANCE_GC_WEAKCB]: 'weakcb',
 }
 
-export function processSeries(): { series: Series[]; stop: () => void } {
+export function processSeries(): Series[] {
   const collections = new Histogram(GC_BOUNDS)
   for (const kind of Object.values(GC_KINDS)) collections.begin(kind, { kind })
   let delay: Delay | undefined
@@ -67,7 +67,13 @@ export function processSeries(): { series: Series[]; stop: () => void } {
     type: 'counter',
   })
 
-  const series: Series[] = [
+  const stop = () => {
+    isStopped = true
+    delay?.disable()
+    observer?.disconnect()
+  }
+
+  return [
     seconds('process_cpu_user_seconds_total', 'Processor time of the program itself', () => process.cpuUsage().user),
     seconds('process_cpu_system_seconds_total', 'Processor time of the system for it', () => process.cpuUsage().system),
     seconds('process_cpu_seconds_total', 'Processor time, both', () => {
@@ -106,6 +112,7 @@ export function processSeries(): { series: Series[]; stop: () => void } {
         watch()
         return collections.samples()
       },
+      stop,
     },
     {
       name: 'nodejs_version_info',
@@ -114,14 +121,6 @@ export function processSeries(): { series: Series[]; stop: () => void } {
       collect: () => [{ labels: { version: process.version }, value: 1 }],
     },
   ]
-  return {
-    series,
-    stop: () => {
-      isStopped = true
-      delay?.disable()
-      observer?.disconnect()
-    },
-  }
 }
 
 /** Nothing where there is no /proc. */

@@ -42,9 +42,9 @@ test('jobs are counted by label: the sum of the others, zeros left out, jobs of 
     count('initech', { waiting: 4 }),
     count(null, { active: 1 }),
   ]
-  const { series, stop } = jobSeries({ counts }, new TenantLabels(1))
+  const series = jobSeries({ counts }, new TenantLabels(1))
   const [jobs, dropped] = await Promise.all(series.map(async ({ collect }) => [...(await collect())]))
-  stop()
+  for (const { stop } of series) stop?.()
   const sample = (tenant_id: string, state: string, value: number) => ({
     labels: { tenant_id, queue: 'InstallTenant', state },
     value,

@@ -10,12 +10,12 @@
 
 import type { ExportFormat, Formats } from '../../kernel/api/export-format.ts'
 import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
+import type { Traffic } from '../../kernel/api/traffic.ts'
 import { enterContext, SYSTEM } from '../../kernel/base/context.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { SUM_TTL_SECONDS, type SumOfDay } from '../../kernel/store/sums.ts'
-import type { Traffic } from '../../tenants/guard/traffic-listener.ts'
 import { assertTenantExists } from '../../tenants/registry/tenant-assertions.ts'
 import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenants } from '../../tenants/tenants.ts'

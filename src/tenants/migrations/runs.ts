@@ -44,16 +44,16 @@ type Options = z.output<typeof RunOptions>
 
 export class MigrationRuns {
   readonly status: MigrationStatus
+  readonly versions: SchemaVersions
   readonly #kernel: Kernel
   readonly #storage: Storage
-  readonly #versions: SchemaVersions
   readonly #changes: TableChanges
 
   constructor(kernel: Kernel, storage: Storage, versions: SchemaVersions, changes: TableChanges) {
     this.#kernel = kernel
     this.#changes = changes
     this.#storage = storage
-    this.#versions = versions
+    this.versions = versions
     this.status = new MigrationStatus(kernel.database, storage, versions)
   }
 
@@ -102,7 +102,7 @@ export class MigrationRuns {
     if (!run)
       return { runId: null, direction: selection.direction, state: 'completed', total: 0, ...NO_COUNTS, items: [] }
     const items = this.#itemsOf(run, options.leaseMs)
-    const dependencies = { kernel: this.#kernel, storage: this.#storage, versions: this.#versions, run, items }
+    const dependencies = { kernel: this.#kernel, storage: this.#storage, versions: this.versions, run, items }
     const worker = new MigrationWorker(
       {
         ...dependencies,
@@ -126,12 +126,12 @@ export class MigrationRuns {
       direction: selection.direction,
       steps,
       scope: scopeOf(selection.ids, selection.verify),
-      target: versionOf(this.#versions.folder),
+      target: versionOf(this.versions.folder),
     }
     for (;;) {
       const active = await this.#active()
       if (!active) {
-        if (!(await hasCandidates(database, selection, this.#versions.folder))) return undefined
+        if (!(await hasCandidates(database, selection, this.versions.folder))) return undefined
         const started = await this.#start(request, selection, options)
         if (started) return started
         continue
@@ -176,7 +176,7 @@ export class MigrationRuns {
         .executeTakeFirst()
       if (!run) return undefined
       await this.#changes.notify()
-      await addItems(database, run.id, selection, this.#versions.folder, sharing)
+      await addItems(database, run.id, selection, this.versions.folder, sharing)
       await this.#prune()
       return run
     })

@@ -9,13 +9,12 @@ import { register } from '../registry/registration.ts'
 import { lockTenant } from '../registry/tenant-assertions.ts'
 import { TenantState } from '../tenant/errors.ts'
 import { TenantCreated } from '../tenant/events.ts'
-import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import type { TenantTables } from '../tenant/tables.ts'
 import { type Tenant, toTenant } from '../tenant/tenant.ts'
 import { type BackupSettings, Backups } from './backups/backups.ts'
 import { type DueStep, due, runDueStep } from './backups/scheduler.ts'
 import { cancel, cancelAll, cancelUnderWay } from './cancel.ts'
 import { TransferState } from './doctor-queries.ts'
-import { sourceOf } from './kinds/clone.ts'
 import type { TransferDependencies } from './kinds/dependencies.ts'
 import { ACTIONS } from './kinds/index.ts'
 import { toTransfer } from './model/tables.ts'
@@ -116,29 +115,6 @@ export class Transfers {
         after: { isolation, placement, undo },
       })
       return { tenant: toTenant(row), transfer: toTransfer(transfer) }
-    })
-  }
-
-  /** What a clone that is installed again begins with. In the transaction that makes it provisioning. */
-  async cloneAgain({ id, clonedFrom, isolation, placement }: TenantRow): Promise<void> {
-    const { kernel } = this.#dependencies
-    const source = await sourceOf(kernel.database, clonedFrom)
-    const last = await kernel.database
-      .query<TenantTables>()
-      .selectFrom('transfers')
-      .select('withData')
-      .where('tenantId', '=', id)
-      .where('kind', '=', 'clone')
-      .orderBy('createdAt', 'desc')
-      .limit(1)
-      .executeTakeFirst()
-    await request(kernel, {
-      kind: 'clone',
-      tenantId: id,
-      sourceId: source.id,
-      withData: last?.withData ?? true,
-      isolation,
-      placement,
     })
   }
 
@@ -247,15 +223,12 @@ export class Transfers {
     await this.backups.dropAll(tenantId)
   }
 
-  /** In the transaction of the purge. */
-  async forget(tenantId: string): Promise<void> {
-    const table = this.#dependencies.kernel.database.query<TenantTables>()
-    await table.deleteFrom('transfers').where('tenantId', '=', tenantId).execute()
-    await table.deleteFrom('backups').where('tenantId', '=', tenantId).execute()
-  }
-
   recover(): Promise<void> {
     return recover(this.#dependencies, this.backups)
+  }
+
+  async stop(): Promise<void> {
+    await this.#dependencies.archives?.stop()
   }
 }
 
