@@ -7,7 +7,7 @@ import { jobSeries } from './jobs/job-metrics.ts'
 import { JOB_NAMES } from './jobs/queue-registry.ts'
 import type { Kernel } from './kernel.ts'
 import { processSeries } from './metrics/process-metrics.ts'
-import type { Part } from './part.ts'
+import type { Part } from './part-definition.ts'
 import { DependencyDegraded } from './resilience/resilience.ts'
 import type { Store, StoreDriver } from './store/store.ts'
 

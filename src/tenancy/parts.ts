@@ -1,6 +1,6 @@
 /** The parts of a tenancy, in the order in which they are made and started. Each depends only on services of earlier ones. */
 import { loginsPart, storagePart } from '../drivers/isolation/parts.ts'
-import type { Part } from '../kernel/part.ts'
+import type { Part } from '../kernel/part-definition.ts'
 import { kernelPart, storePart } from '../kernel/parts.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
 import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'

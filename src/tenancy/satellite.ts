@@ -1,8 +1,8 @@
 /** The shape of a satellite: a part of a tenancy that is optional, and whose service uses the tenants. */
-import type { Part } from '../kernel/part.ts'
+import type { Part } from '../kernel/part-definition.ts'
 import type { Tenants } from '../tenants/tenants.ts'
 
-export type { AnyOperation, Received, Receiver } from '../kernel/part.ts'
+export type { AnyOperation, Received, Receiver } from '../kernel/part-definition.ts'
 
 /** Its name is camelCase: `tenancy.auditLogs` is its service. */
 export interface Satellite<Name extends string = string, Service = any> extends Part<Name, Service, Tenants> {

@@ -1,5 +1,5 @@
 /** Storage of tenants on its placements, and the logins of tenants' queries, as parts of a tenancy. */
-import type { Part } from '../../kernel/part.ts'
+import type { Part } from '../../kernel/part-definition.ts'
 import { connectionSeries } from '../../tenants/isolation/connection-metrics.ts'
 import type { Storage } from '../../tenants/isolation/drivers.ts'
 import type { TenantMigration } from '../../tenants/isolation/migrations.ts'

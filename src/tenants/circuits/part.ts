@@ -1,5 +1,5 @@
 /** Circuits of tenants and servers as a part of a tenancy. */
-import type { Part } from '../../kernel/part.ts'
+import type { Part } from '../../kernel/part-definition.ts'
 import type { CircuitRule } from '../../kernel/resilience/circuit.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import { circuitSeries } from './circuit-metrics.ts'

@@ -1,5 +1,5 @@
 /** Handles of tenants, and the tenant of the work in progress, as parts of a tenancy. */
-import { type Part, STOP_TIMEOUT_MS } from '../../kernel/part.ts'
+import { type Part, STOP_TIMEOUT_MS } from '../../kernel/part-definition.ts'
 import type { Lifecycle } from '../lifecycle/parts.ts'
 import { Handles } from './handles.ts'
 import type { SourceDependencies } from './router.ts'

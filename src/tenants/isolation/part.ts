@@ -1,5 +1,5 @@
 /** Notifications of changed tenant tables as a part of a tenancy. */
-import type { Part } from '../../kernel/part.ts'
+import type { Part } from '../../kernel/part-definition.ts'
 import { TableChanges } from './schema-generation.ts'
 
 export const tableChangesPart: Part<'tableChanges', TableChanges> = {

@@ -1,7 +1,7 @@
 /** The life cycle of tenants and their provisioning as parts of a tenancy. */
 import { handles } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { Part } from '../../kernel/part.ts'
+import type { Part } from '../../kernel/part-definition.ts'
 import type { Circuits } from '../circuits/circuits.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'

@@ -1,5 +1,5 @@
 /** Runs of the host's migrations as a part of a tenancy. */
-import type { Part } from '../../kernel/part.ts'
+import type { Part } from '../../kernel/part-definition.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { TenantMigration } from '../isolation/migrations.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'

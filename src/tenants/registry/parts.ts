@@ -1,5 +1,5 @@
 /** The registry of tenants and their plans as parts of a tenancy. */
-import type { Part } from '../../kernel/part.ts'
+import type { Part } from '../../kernel/part-definition.ts'
 import { tenantSeries } from './metrics.ts'
 import { Plans, type PlansConfig } from './plans.ts'
 import { Registry } from './registry.ts'

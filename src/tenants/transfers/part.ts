@@ -2,7 +2,7 @@
 
 import { on } from '../../kernel/events/events.ts'
 import { handles } from '../../kernel/jobs/jobs.ts'
-import type { Part } from '../../kernel/part.ts'
+import type { Part } from '../../kernel/part-definition.ts'
 import type { Circuits } from '../circuits/circuits.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
