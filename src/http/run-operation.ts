@@ -93,7 +93,7 @@ export class OperationRunner {
       else await lease.keep(withoutRequestId(toStoredResponse(known)))
       return problemResponse(known)
     } finally {
-      lease.end()
+      await lease.end()
     }
   }
 

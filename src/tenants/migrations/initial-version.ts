@@ -8,7 +8,7 @@
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import { type AppliedMigration, withChecksums } from '../tenant/schema-version.ts'
-import { type Claimed, type MigrationItems, StartOver } from './items.ts'
+import type { Claimed, MigrationItems } from './items.ts'
 import { isVerified, type MigrationRun } from './model/run.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, versionsOf, writeVersions } from './shared-storage.ts'
@@ -44,7 +44,7 @@ export async function startingVersion(
   const names = await driver.applied(location)
   const has = withChecksums(names, versions.folder, believed)
   return database.transaction(async () => {
-    if (!(await items.hold(item.storage))) throw new StartOver()
+    await items.hold(item.storage)
     if (!item.tenant) await lockVersions(database, item, 'all')
     let reportedVersion = version
     for (const [before, migrations] of known) {

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import type { Database } from '../../kernel/database/database.ts'
+import { AttemptLost } from '../../kernel/jobs/lease.ts'
 import { WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type ItemResult, MigrationItems } from './items.ts'
@@ -51,7 +52,7 @@ beforeEach(async () => {
 })
 
 const sql = async (text: string, values?: unknown[]) => (await opened.tenancy.kernel.database.sql(text, values)).rows
-const worker = (leaseMs: number) => new MigrationItems(opened.tenancy.kernel.database, run, uuidv7(), leaseMs)
+const worker = (leaseMs: number) => new MigrationItems(opened.tenancy.kernel.database, run, leaseMs)
 const namesOf = (claimed: readonly { storage: string }[]) => claimed.map(({ storage }) => storage)
 const done = (storage: string): ItemResult => ({
   storage,
@@ -86,7 +87,7 @@ test('what was not renewed is taken over, and then settled by who has it now', a
   expect(namesOf(await slow.claim(10))).toEqual(IDS)
   expect(await lost(quick, 3)).toEqual(IDS)
   expect(await slow.record(IDS.map(done))).toEqual(new Set())
-  expect(await slow.hold('a')).toBe(false)
+  await expect(slow.hold('a')).rejects.toThrow(AttemptLost)
   await slow.release(IDS)
   expect(await slow.counts()).toMatchObject({ running: 3, done: 0, pending: 0 })
   expect(await quick.record(IDS.map(done))).toEqual(new Set(IDS))
@@ -98,7 +99,7 @@ test('what was not renewed is taken over, and then settled by who has it now', a
 test('what is renewed stays, also when its first lease would have run out', async () => {
   const [one, other] = [worker(1), worker(LONG_MS)]
   await one.claim(1)
-  const patient = new MigrationItems(opened.tenancy.kernel.database, run, await ownerOf(), LONG_MS)
+  const patient = new MigrationItems(opened.tenancy.kernel.database, run, LONG_MS, await ownerOf())
   await patient.renew()
   await other.reclaim()
   expect(namesOf(await other.claim(10))).toEqual(['b', 'c'])
@@ -125,7 +126,7 @@ test('nothing is claimed once the run has ended or is cancelled', async () => {
 
 test('tenants are locked by their ids, as by whoever locks several, in whichever order items are settled', async () => {
   const database: Database = opened.tenancy.kernel.database.apart(2)
-  const items = new MigrationItems(database, run, uuidv7(), LONG_MS)
+  const items = new MigrationItems(database, run, LONG_MS)
   await items.claim(10)
   let settling: Promise<unknown> | undefined
   await opened.tenancy.kernel.database.transaction(async () => {

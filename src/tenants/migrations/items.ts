@@ -5,10 +5,12 @@
  * Rows are locked in one order, here as by whoever else locks several: an item before its tenant, tenants by their ids.
  */
 import type { Database } from '../../kernel/database/database.ts'
+import { AttemptLost, createLease, expired, held, type Lease, leasedUntil } from '../../kernel/jobs/lease.ts'
 import { notifyTableChanges } from '../isolation/schema-generation.ts'
 import { MigrationInterrupted } from './errors.ts'
 import { type Counts, ITEM_STATES, type MigrationItem, type MigrationRun } from './model/run.ts'
 
+const ITEMS = { table: 'multitenancy.migration_items', group: 'run_id', row: 'storage' }
 /** A process that keeps being killed by one item must come to an end, too. */
 const LEASES_LOST_AT_MOST = 5
 
@@ -41,30 +43,25 @@ export interface ItemResult {
   readonly versioned: { readonly tenantId: string; readonly epoch: number; readonly version: string } | null
 }
 
-/** What was being done with an item is for whoever has it now, or has to be begun again. */
-export class StartOver extends Error {
-  override readonly name = 'StartOver'
-}
-
 export class MigrationItems {
   readonly #database: Database
   readonly #run: MigrationRun
-  readonly #worker: string
   readonly #leaseMs: number
+  readonly #lease: Lease
 
-  constructor(database: Database, run: MigrationRun, worker: string, leaseMs: number) {
+  constructor(database: Database, run: MigrationRun, leaseMs: number, worker?: string) {
     this.#database = database
     this.#run = run
-    this.#worker = worker
     this.#leaseMs = leaseMs
+    this.#lease = createLease(database, ITEMS, run.id, leaseMs, worker)
   }
 
   /** None while the run has ended, is cancelled, or has had its fill of failures. */
   async claim(limit: number): Promise<Claimed[]> {
     const { rows } = await this.#database.sql(CLAIM[this.#run.direction], [
       this.#run.id,
+      this.#lease.worker,
       limit,
-      this.#worker,
       this.#leaseMs,
     ])
     return rows.map(toClaimed)
@@ -72,32 +69,20 @@ export class MigrationItems {
 
   /** Returns the storages whose outcome counts: the others were taken over when their lease had run out. */
   async record(results: readonly ItemResult[]): Promise<Set<string>> {
-    const { rows } = await this.#database.sql(SETTLE, [this.#run.id, this.#worker, JSON.stringify(results)])
+    const { rows } = await this.#database.sql(SETTLE, [this.#run.id, this.#lease.worker, JSON.stringify(results)])
     return new Set(rows.map(({ storage }) => storage))
   }
 
-  /** Claimed, but not begun. */
+  /** Returns items that were claimed and not started. */
   async release(storages: readonly string[]): Promise<void> {
-    await this.#database.sql(
-      `update multitenancy.migration_items
-       set state = 'pending', attempts = attempts - 1, worker = null, lease_until = null
-       where run_id = $1 and worker = $2 and state = 'running' and storage = any ($3)`,
-      [this.#run.id, this.#worker, storages],
-    )
+    await this.#lease.update(`state = 'pending', attempts = attempts - 1, worker = null`, [], storages)
   }
 
-  /** Those whose row is locked are being rolled back by us at this moment: nobody takes them. */
+  /** Extends the leases of the worker's items and of the run. */
   async renew(): Promise<void> {
+    await this.#lease.renew()
     await this.#database.sql(
-      `with mine as (
-         select storage from multitenancy.migration_items
-         where run_id = $1 and worker = $2 and state = 'running' for no key update skip locked)
-       update multitenancy.migration_items item set lease_until = now() + $3 * interval '1 ms'
-       from mine where item.run_id = $1 and item.storage = mine.storage`,
-      [this.#run.id, this.#worker, this.#leaseMs],
-    )
-    await this.#database.sql(
-      `update multitenancy.migration_runs set worked_until = now() + $2 * interval '1 ms' where id = $1 and state = 'running'`,
+      `update multitenancy.migration_runs set worked_until = ${leasedUntil('$2')} where id = $1 and state = 'running'`,
       [this.#run.id, this.#leaseMs],
     )
   }
@@ -110,23 +95,14 @@ export class MigrationItems {
     )
   }
 
-  /** What a rollback sets out to take back, kept before it does: who takes over goes on with the same. */
+  /** Stores the migrations of a rollback before it starts: a worker that takes over rolls back the same. */
   async intend(storage: string, migrations: readonly string[]): Promise<void> {
-    await this.#database.sql(
-      `update multitenancy.migration_items set migrations = $4
-       where run_id = $1 and storage = $2 and worker = $3 and state = 'running'`,
-      [this.#run.id, storage, this.#worker, migrations],
-    )
+    await this.#lease.update('migrations = $3', [migrations], [storage])
   }
 
-  /** Locks an item until the transaction ends. Returns whether it is still ours. */
-  async hold(storage: string): Promise<boolean> {
-    const { rows } = await this.#database.sql(
-      `select from multitenancy.migration_items
-       where run_id = $1 and storage = $2 and worker = $3 and state = 'running' for update`,
-      [this.#run.id, storage, this.#worker],
-    )
-    return rows.length > 0
+  /** Locks an item until the transaction ends. */
+  async hold(storage: string): Promise<void> {
+    if (!(await this.#lease.lock(storage))) throw new AttemptLost(`another worker migrates the storage ${storage}`)
   }
 
   /** The version that the storage of a tenant has, if it is still the one that was claimed. */
@@ -201,10 +177,10 @@ const claimStatement = (alsoClaimed: string) => `
   ), next as (
     select item.storage from multitenancy.migration_items item, run
     where item.run_id = $1 and item.state = 'pending' and item.due_at <= now()
-    order by item.attempts, item.storage limit $2 for update of item skip locked
+    order by item.attempts, item.storage limit $3 for update of item skip locked
   ), claimed as (
     update multitenancy.migration_items item
-    set state = 'running', worker = $3, lease_until = now() + $4 * interval '1 ms', attempts = item.attempts + 1
+    set state = 'running', worker = $2, lease_until = ${leasedUntil('$4')}, attempts = item.attempts + 1
     from next where item.run_id = $1 and item.storage = next.storage
     returning item.storage, item.tenant_id, item.isolation, item.placement, item.attempts, item.migrations
   )${alsoClaimed}
@@ -235,10 +211,9 @@ const SETTLE = `
         migrations = case when outcome.migrations is null then item.migrations
           else array(select jsonb_array_elements_text(outcome.migrations)) end,
         error_code = outcome.error ->> 'code', error_message = outcome.error ->> 'message',
-        duration_ms = outcome."durationMs", due_at = now() + outcome."delayMs" * interval '1 ms',
-        worker = null, lease_until = null
+        duration_ms = outcome."durationMs", due_at = now() + outcome."delayMs" * interval '1 ms', worker = null
     from outcome
-    where item.run_id = $1 and item.storage = outcome.storage and item.worker = $2 and item.state = 'running'
+    where item.run_id = $1 and item.storage = outcome.storage and ${held('item')}
     returning item.storage, outcome.versioned
   ), chosen as (
     select tenant.id, settled.versioned ->> 'version' as version
@@ -252,11 +227,11 @@ const SETTLE = `
 
 const RECLAIM = `
   with lost as (
-    select storage from multitenancy.migration_items
-    where run_id = $1 and state = 'running' and lease_until < now() for update skip locked
+    select storage from multitenancy.migration_items item
+    where run_id = $1 and ${expired('item')} for update skip locked
   ), reclaimed as (
     update multitenancy.migration_items item
-    set state = case when attempts >= $2 then 'failed' else 'pending' end, worker = null, lease_until = null,
+    set state = case when attempts >= $2 then 'failed' else 'pending' end, worker = null,
         error_code = case when attempts >= $2 then $3 end,
         error_message = case when attempts >= $2 then 'The process that ran the migrations ended, every time.' end
     from lost where item.run_id = $1 and item.storage = lost.storage

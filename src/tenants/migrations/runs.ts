@@ -12,6 +12,7 @@ import type { z } from 'zod'
 import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
+import { leasedUntil } from '../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
@@ -167,7 +168,7 @@ export class MigrationRuns {
           retries,
           lockTimeoutMs,
           stopAfterFailures: stopAfterFailures ?? null,
-          workedUntil: sql<Date>`now() + ${leaseMs} * interval '1 ms'`,
+          workedUntil: sql.raw<Date>(leasedUntil(leaseMs)),
           createdAt: now,
           finishedAt: null,
         })
@@ -246,7 +247,7 @@ export class MigrationRuns {
   }
 
   #itemsOf(run: MigrationRun, leaseMs: number): MigrationItems {
-    return new MigrationItems(this.#kernel.database, run, uuidv7(), leaseMs)
+    return new MigrationItems(this.#kernel.database, run, leaseMs)
   }
 
   async #report(run: MigrationRun): Promise<MigrationReport> {

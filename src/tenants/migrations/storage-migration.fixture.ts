@@ -166,8 +166,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
           storage: tenants.storage,
           versions: new SchemaVersions(kernel.database, [ONE, TWO]),
         })
-      const itemsOf = ({ kernel }: Tenancy, leaseMs: number) =>
-        new MigrationItems(kernel.database, run, uuidv7(), leaseMs)
+      const itemsOf = ({ kernel }: Tenancy, leaseMs: number) => new MigrationItems(kernel.database, run, leaseMs)
 
       test('that was taken over changes nothing of what is known', async () => {
         const { tenancy } = opened

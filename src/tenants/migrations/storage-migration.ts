@@ -6,6 +6,7 @@
  * the rest, and nobody who was only slow takes back more. Before that, and committed by itself, the version is taken away: for
  * one tenant by the claim, for those that share their tables by who holds the item.
  */
+import { AttemptLost } from '../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
@@ -13,7 +14,7 @@ import { toLocation } from '../registry/registry.ts'
 import { type AppliedMigration, lastOf, UNKNOWN_VERSION, upToDate, withChecksums } from '../tenant/schema-version.ts'
 import { type MigrationFailure, MigrationRunning, migrationFailure } from './errors.ts'
 import { startingVersion } from './initial-version.ts'
-import { type Claimed, type MigrationItems, StartOver } from './items.ts'
+import type { Claimed, MigrationItems } from './items.ts'
 import { type MigrationRun, retryDelayMs } from './model/run.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, sharingTenants, unversion, versionsOf } from './shared-storage.ts'
@@ -70,7 +71,7 @@ export class StorageMigration {
         run.direction === 'up' ? await this.#up(item, location, tenant.version) : await this.#down(item, location)
       return settled({ state: 'done', ...change })
     } catch (error) {
-      if (error instanceof StartOver) return settled({ state: 'pending', ran: [] })
+      if (error instanceof AttemptLost) return settled({ state: 'pending', ran: [] })
       const failure = migrationFailure(error, run.lockTimeoutMs)
       kernel.log.warn({ err: error, tenantId: tenant.id, runId: run.id }, 'the storage of a tenant was not migrated')
       if (failure.isPassing && item.attempts <= run.retries) {
@@ -100,7 +101,7 @@ export class StorageMigration {
     const targets = item.migrations ?? lastOf(atFirst, run.steps ?? 0)
     if (!item.migrations) await items.intend(item.storage, targets)
     return kernel.database.transaction(async () => {
-      if (!(await items.hold(item.storage))) throw new StartOver()
+      await items.hold(item.storage)
       if (!item.tenant) await this.#assertUnversioned(item)
       const applied = await driver.applied(location)
       const left = targets.filter((name) => applied.includes(name))
@@ -125,7 +126,7 @@ export class StorageMigration {
   async #unversion(item: Claimed): Promise<void> {
     const { kernel, items } = this.#dependencies
     await kernel.database.transaction(async () => {
-      if (!(await items.hold(item.storage))) throw new StartOver()
+      await items.hold(item.storage)
       await lockVersions(kernel.database, item, 'all')
       await unversion(kernel.database, item)
     })
@@ -135,7 +136,9 @@ export class StorageMigration {
   async #assertUnversioned(item: Claimed): Promise<void> {
     const { database } = this.#dependencies.kernel
     await lockVersions(database, item, 'all')
-    if ((await versionsOf(database, item)).some((version) => version !== UNKNOWN_VERSION)) throw new StartOver()
+    if ((await versionsOf(database, item)).some((version) => version !== UNKNOWN_VERSION)) {
+      throw new AttemptLost(`a tenant was installed in the storage ${item.storage} during its rollback`)
+    }
   }
 
   async #versionOf({ capabilities }: IsolationDriver, applied: readonly AppliedMigration[]): Promise<string> {

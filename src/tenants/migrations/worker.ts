@@ -8,6 +8,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type PaceSample, recentOf } from '../../kernel/base/progress-rate.ts'
+import { repeat } from '../../kernel/base/repeat.ts'
+import { RENEWALS_PER_LEASE } from '../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Claimed, MigrationItems } from './items.ts'
 import { finishedOf, type MigrationRun, type Progress, progressOf } from './model/run.ts'
@@ -58,8 +60,18 @@ export class MigrationWorker {
   /** Resolves when the run has ended, whoever has done its last item, or when the signal has aborted and all is given back. */
   async work(): Promise<void> {
     const { items, kernel } = this.#dependencies
-    const done = new AbortController()
-    const upkeep = this.#upkeep(done.signal)
+    const stops = [
+      repeat(
+        () => items.renew(),
+        this.#options.leaseMs / RENEWALS_PER_LEASE,
+        (error) => kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed'),
+      ),
+      repeat(
+        () => this.#upkeep(),
+        UPKEEP_MS,
+        (error) => kernel.log.warn({ err: error }, 'the progress of a migration run could not be read'),
+      ),
+    ]
     try {
       while (!this.#isStopping) {
         await this.#migrateAll()
@@ -69,8 +81,7 @@ export class MigrationWorker {
         await this.#pause(Math.min(waitMs, LONGEST_WAIT_MS))
       }
     } finally {
-      done.abort()
-      await upkeep
+      await Promise.all(stops.map((stop) => stop()))
       if (this.#isStopping) await this.#leave()
     }
     await this.#reportProgress()
@@ -173,24 +184,9 @@ export class MigrationWorker {
     }
   }
 
-  async #upkeep(done: AbortSignal): Promise<void> {
-    const { leaseMs } = this.#options
-    const everyMs = Math.min(UPKEEP_MS, leaseMs / 3)
-    let renewedAt = performance.now()
-    while (!done.aborted) {
-      await sleep(everyMs, undefined, { signal: done, ref: false }).catch(() => undefined) // it ends by being aborted
-      if (done.aborted) return
-      try {
-        if (performance.now() - renewedAt >= leaseMs / 3 - everyMs) {
-          await this.#dependencies.items.renew()
-          renewedAt = performance.now()
-        }
-        this.#recordMeanwhile()
-        await this.#reportProgress()
-      } catch (error) {
-        this.#dependencies.kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed')
-      }
-    }
+  async #upkeep(): Promise<void> {
+    this.#recordMeanwhile()
+    await this.#reportProgress()
   }
 
   async #reportProgress(): Promise<void> {

@@ -6,6 +6,7 @@
  * where nobody will look.
  */
 import type { ExpressionBuilder } from 'kysely'
+import { AttemptLost } from '../../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import type { StorageLocation } from '../../isolation/driver.ts'
 import type { Storage } from '../../isolation/drivers.ts'
@@ -14,7 +15,7 @@ import { tenantNotFound } from '../../tenant/errors.ts'
 import { UNKNOWN_VERSION } from '../../tenant/schema-version.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
 import type { PlaceRow } from '../model/tables.ts'
-import { type Attempt, AttemptLost } from './lease.ts'
+import type { Attempt } from './attempt.ts'
 
 export type StagedStorageDependencies = Pick<Kernel, 'database' | 'clock' | 'log'>
 
