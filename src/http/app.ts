@@ -10,7 +10,7 @@ import { Hono } from 'hono'
 import type { RouterRoute } from 'hono/types'
 import { Idempotency } from '../kernel/api/idempotency.ts'
 import { type Actor, enterContext } from '../kernel/base/context.ts'
-import { NotFound, SatelliteDisabled, type TenancyError } from '../kernel/base/errors.ts'
+import { NotFound, SatelliteDisabled } from '../kernel/base/errors.ts'
 import { Histogram } from '../kernel/metrics/metrics.ts'
 import type { AnyOperation, Satellite } from '../tenancy/satellite.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
@@ -20,7 +20,7 @@ import { openApiDocument } from './openapi.ts'
 import { pathOf } from './paths.ts'
 import { normalizedPrefix } from './prefix.ts'
 import { createProbes, type ProbeOptions } from './probes.ts'
-import { asTenancyError, Forbidden, MethodNotAllowed, problemResponse, Unauthorized } from './problem.ts'
+import { Forbidden, MethodNotAllowed, Unauthorized, withProblemResponse } from './problem.ts'
 import { requestIdOf } from './request-id.ts'
 import { OperationRunner } from './run-operation.ts'
 import { isSameOrigin, Sessions } from './sessions.ts'
@@ -105,9 +105,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     app.on(method, prefix + routeOf(path), async (c) => {
       const started = performance.now()
       const params = c.req.param() as Record<string, string>
-      const response = await withProblemResponse(() =>
-        runner.run({ wired, request: c.req.raw, params, identity: c.env.identity }),
-      )
+      const response = await runner.run({ wired, request: c.req.raw, params, identity: c.env.identity })
       const status = String(response.status)
       seconds.observe(`${name} ${status}`, () => ({ operation: name, status }), (performance.now() - started) / 1000)
       return response
@@ -116,15 +114,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   pages.mount(app)
   const rejections = rejectionsOf(app.routes, options.switchedOff ?? [], prefix)
   app.notFound((c) => rejections.fetch(c.req.raw))
-  app.onError((error) => problemResponse(asTenancyError(error, log)))
-
-  const withProblemResponse = async (work: () => Promise<Response>): Promise<Response> => {
-    try {
-      return await work()
-    } catch (error) {
-      return problemResponse(asTenancyError(error, log))
-    }
-  }
+  app.onError(rethrow)
 
   const admin = async (request: Request, pathname: string, requestId: string, ip: string | null): Promise<Response> => {
     const open = await pages.withoutToken(request, pathname)
@@ -132,7 +122,11 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     const header = request.headers.get('x-admin-token')
     const identity = header === null ? await sessions.identify(request) : tokens.identify(header)
     if (!identity && header !== null) await failedSignIns.count()
-    if (!identity) return pages.notSignedIn(request) ?? problemResponse(unauthorized(), CHALLENGE)
+    if (!identity) {
+      const page = pages.notSignedIn(request)
+      if (page) return page
+      throw Unauthorized('Send a valid admin token in the header x-admin-token.', { headers: CHALLENGE })
+    }
     const actor = { type: 'admin' as const, id: identity.name, name: identity.name }
     return enterContext({ requestId, actor, ip }, async () => {
       if (header === null && changesSomething(request) && !isSameOrigin(request)) {
@@ -152,10 +146,10 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
       const pathname = pathOf(request.url)
       return enterContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
-        withProblemResponse(async () => {
+        withProblemResponse(log, () => {
           if (probes.handles(pathname)) return probes.respond(request, pathname, socketIp)
           if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)
-          return problemResponse(NotFound('There is nothing at this path.'))
+          throw NotFound('There is nothing at this path.')
         }),
       )
     },
@@ -171,7 +165,10 @@ export function createHttp(core: Core, options: HttpOptions): Http {
 
 const CHALLENGE = { 'www-authenticate': 'TenantryToken realm="admin"' }
 
-const unauthorized = (): TenancyError => Unauthorized('Send a valid admin token in the header x-admin-token.')
+/** Hono must not turn an error into a response: `withProblemResponse` does. */
+const rethrow = (error: Error): never => {
+  throw error
+}
 
 const changesSomething = ({ method }: Request): boolean => method !== 'GET' && method !== 'HEAD'
 
@@ -194,12 +191,13 @@ function rejectionsOf(routes: readonly Route[], switchedOff: readonly Satellite[
   for (const [path, methods] of Map.groupBy([...routes, ...open], (route) => route.path)) {
     const known = methods.map(({ method }) => method)
     const allow = [...known, ...(known.includes('GET') ? ['HEAD'] : [])].join(', ')
-    rejections.all(path, () => problemResponse(MethodNotAllowed(`This path takes ${allow}.`), { allow }))
+    rejections.all(path, () => rethrow(MethodNotAllowed(`This path takes ${allow}.`, { headers: { allow } })))
   }
   for (const { name, operations = [] } of switchedOff) {
-    const off = () => problemResponse(SatelliteDisabled(`Satellite "${name}" is disabled.`))
+    const off = () => rethrow(SatelliteDisabled(`Satellite "${name}" is disabled.`))
     for (const { path } of operations) rejections.all(prefix + routeOf(path), off)
   }
-  rejections.notFound(() => problemResponse(NotFound('There is nothing at this path.')))
+  rejections.notFound(() => rethrow(NotFound('There is nothing at this path.')))
+  rejections.onError(rethrow)
   return rejections
 }

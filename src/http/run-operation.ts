@@ -16,7 +16,7 @@ import type { AnyOperation } from '../tenancy/satellite.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
 import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'
-import { asTenancyError, Forbidden, PROBLEM_TYPE, problem, problemResponse } from './problem.ts'
+import { Forbidden, PROBLEM_TYPE, problem, toTenancyError, withProblemResponse } from './problem.ts'
 import { respond, respondStream } from './respond.ts'
 import { type Identity, mayCall } from './tokens.ts'
 
@@ -44,12 +44,12 @@ export class OperationRunner {
     this.#prefix = prefix
   }
 
-  async run(running: Running): Promise<Response> {
-    try {
-      return await this.#run(running)
-    } catch (error) {
-      throw error instanceof TenancyError ? asProtocolSays(error, running) : error
-    }
+  run(running: Running): Promise<Response> {
+    return withProblemResponse(
+      this.#core.kernel.log,
+      () => this.#run(running),
+      (error) => withMembers(error, running),
+    )
   }
 
   async #run({ wired, request, params, identity }: Running): Promise<Response> {
@@ -88,10 +88,10 @@ export class OperationRunner {
       })
       return send(await this.#wait(call, response, lease))
     } catch (error) {
-      const known = asProtocolSays(asTenancyError(error, this.#core.kernel.log), call)
+      const known = withMembers(toTenancyError(error), call)
       if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await lease.release()
       else await lease.keep(withoutRequestId(toStoredResponse(known)))
-      return problemResponse(known)
+      throw error
     } finally {
       await lease.end()
     }
@@ -185,7 +185,8 @@ const pathOf = ({ path }: AnyOperation, params: Readonly<Record<string, unknown>
 const send = ({ status, headers, body }: StoredResponse, more: Readonly<Record<string, string>> = {}): Response =>
   respond(status, status === 204 || status === 304 ? null : body, { ...headers, ...more })
 
-function asProtocolSays(error: TenancyError, { wired, params }: Pick<Running, 'wired' | 'params'>): TenancyError {
+/** The problem members that the protocol of the operation requires. */
+function withMembers(error: TenancyError, { wired, params }: Pick<Running, 'wired' | 'params'>): TenancyError {
   const { problemMembers } = wired.what
   if (!problemMembers) return error
   const { message, extras, retryAfterSeconds, headers, cause } = error

@@ -5,7 +5,7 @@ import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import { listed, NodeRequest, runGuard, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
+import { listed, NodeRequest, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
@@ -59,9 +59,7 @@ export function guard(by: Guard): RequestHandler {
         next()
       },
       rejected(error) {
-        const problem = toProblemResponse(error)
-        if (!problem) next(error)
-        else if (!response.headersSent) writeProblem(response, problem)
+        if (!sendRejection(response, error)) next(error)
       },
     })
   }
@@ -89,9 +87,7 @@ export function enforceQuota(
       next()
     }
     const rejected = (error: unknown) => {
-      const problem = toProblemResponse(error)
-      if (!problem) return next(error)
-      if (!response.headersSent) writeProblem(response, problem)
+      if (!sendRejection(response, error)) next(error)
     }
     runRouteCheck(routeCheck, request, request.tenant).then(admitted, rejected).catch(next)
   }
@@ -114,9 +110,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
         next()
       },
       rejected(error) {
-        const problem = toProblemResponse(error)
-        if (!problem) next(error)
-        else if (!response.headersSent) writeProblem(response, problem)
+        if (!sendRejection(response, error)) next(error)
       },
     })
   }
@@ -129,9 +123,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
  */
 export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
   return (error, request, response, next) => {
-    const problem = response.headersSent ? undefined : toLoggedProblemResponse(error, log, nodeRequest(request))
-    if (problem) writeProblem(response, problem)
-    else next(error)
+    if (!sendRouteError(response, error, log, nodeRequest(request))) next(error)
   }
 }
 

@@ -5,14 +5,8 @@ import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import {
-  listed,
-  NodeRequest,
-  type ProblemResponse,
-  runGuard,
-  toLoggedProblemResponse,
-  toProblemResponse,
-} from './guarded.ts'
+import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
+import { listed, NodeRequest, runGuard } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest } from './listener.ts'
 import { measure } from './measured.ts'
@@ -78,9 +72,7 @@ export function guard(by: Guard): FastifyPluginCallback {
           next()
         },
         rejected(error) {
-          const problem = toProblemResponse(error)
-          if (problem) send(reply, problem)
-          else next(error as Error)
+          if (!sendRejection(reply, error)) next(error as Error)
         },
       })
     })
@@ -109,9 +101,8 @@ export function enforceQuota(
       for (const [name, value] of Object.entries(headers)) reply.header(name, listed(reply.getHeader(name), value))
       return undefined
     } catch (error) {
-      const problem = toProblemResponse(error)
-      if (!problem) throw error
-      return reply.sent ? reply : send(reply, problem)
+      if (sendRejection(reply, error)) return reply
+      throw error
     }
   }
 }
@@ -136,9 +127,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
           next()
         },
         rejected(error) {
-          const problem = toProblemResponse(error)
-          if (!problem) next(error as Error)
-          else if (!reply.sent) send(reply, problem)
+          if (!sendRejection(reply, error)) next(error as Error)
         },
       })
     })
@@ -165,6 +154,12 @@ export function problemHandler(
 
 const nodeRequest = (request: FastifyRequest): NodeRequest<FastifyRequest> =>
   new NodeRequest(request, request.raw, request.raw.url, () => request.host)
+
+function sendRejection(reply: FastifyReply, error: unknown): boolean {
+  const problem = toProblemResponse(error)
+  if (problem && !reply.sent) send(reply, problem)
+  return problem !== undefined
+}
 
 const send = (reply: FastifyReply, { status, headers, body }: ProblemResponse): FastifyReply =>
   reply.code(status).headers(headers).send(body)

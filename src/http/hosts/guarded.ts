@@ -4,14 +4,12 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
-import type { TenancyError } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardDecision } from '../../tenants/guard/guard.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
-import { problemOf } from '../problem.ts'
+import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { requestIdOf } from '../request-id.ts'
-import { baseHeaders } from '../respond.ts'
 
 export interface GuardCallbacks {
   /** Called in the context that the handler is to run in; `requestId` is null on an ignored path. */
@@ -106,43 +104,30 @@ function isTwice(rawHeaders: readonly string[], name: string): boolean {
   return count > 1
 }
 
-export interface ProblemResponse {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
-}
-
-/** What an error of Tenantry's is answered; undefined for another, which is the host's to handle. */
-export function toProblemResponse(error: unknown): ProblemResponse | undefined {
-  const response = problemOf(error)
-  return (
-    response && { ...response, headers: { ...baseHeaders(), ...response.headers }, body: JSON.stringify(response.body) }
-  )
-}
-
-/** The same for what the host's own routes throw. What is no caller's fault is logged, as its answer does not tell. */
-export function toLoggedProblemResponse(
-  error: unknown,
-  log: Pick<Logger, 'warn'>,
-  request: GuardedRequest,
-): ProblemResponse | undefined {
-  const response = inRequest(request, () => toProblemResponse(error))
-  if (response && response.status >= 500) log.warn({ err: error }, (error as TenancyError).message)
-  return response
-}
-
-/** The answer names a request also where no guard has: on an ignored path, or when the context got lost on the way. */
-function inRequest<T>(request: GuardedRequest, work: () => T): T {
-  const context = currentContext()
-  if (context.requestId !== null) return work()
-  return enterContext({ ...context, requestId: requestIdOf(request.header('x-request-id')) }, work)
-}
-
 /** Of a header that is a list: what is set after what was set before. */
 export const listed = (before: unknown, value: string): string => (before === undefined ? value : `${before}, ${value}`)
 
-/** Headers that were set before stay, but for ours. */
-export function writeProblem(outgoing: ServerResponse, { status, headers, body }: ProblemResponse): void {
+/** Sends the problem of a rejection, unless the response has started. Returns false for an error that the host handles. */
+export function sendRejection(outgoing: ServerResponse, error: unknown): boolean {
+  const problem = toProblemResponse(error)
+  if (problem && !outgoing.headersSent) send(outgoing, problem)
+  return problem !== undefined
+}
+
+/** Sends and logs the problem of an error of the host's own routes. Returns false for an error that the host handles. */
+export function sendRouteError(
+  outgoing: ServerResponse,
+  error: unknown,
+  log: Pick<Logger, 'warn'>,
+  request: GuardedRequest,
+): boolean {
+  const problem = outgoing.headersSent ? undefined : toLoggedProblemResponse(error, log, request)
+  if (problem) send(outgoing, problem)
+  return problem !== undefined
+}
+
+/** Replaces headers of the same names and keeps the others. */
+function send(outgoing: ServerResponse, { status, headers, body }: ProblemResponse): void {
   outgoing.statusCode = status
   for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value)
   outgoing.end(body)

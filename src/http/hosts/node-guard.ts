@@ -5,7 +5,7 @@ import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
-import { listed, NodeRequest, runGuard, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
+import { listed, NodeRequest, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
@@ -41,10 +41,8 @@ export function guard<T>(
           handle(incoming, outgoing, tenant).then(resolve, reject)
         },
         rejected(error) {
-          const problem = toProblemResponse(error)
-          if (!problem) return reject(error)
-          if (!outgoing.headersSent) writeProblem(outgoing, problem)
-          resolve(undefined)
+          if (sendRejection(outgoing, error)) resolve(undefined)
+          else reject(error)
         },
       })
     })
@@ -68,10 +66,8 @@ export function enforceQuota<T>(
     try {
       headers = await runRouteCheck(routeCheck, incoming, tenant)
     } catch (error) {
-      const problem = toProblemResponse(error)
-      if (!problem) throw error
-      if (!outgoing.headersSent) writeProblem(outgoing, problem)
-      return undefined
+      if (sendRejection(outgoing, error)) return undefined
+      throw error
     }
     if (outgoing.headersSent) return undefined // a time-out of yours has answered
     for (const [name, value] of Object.entries(headers)) {
@@ -110,10 +106,8 @@ export function impersonation<T>(
           handle(incoming, outgoing, tenant, impersonation).then(resolve, reject)
         },
         rejected(error) {
-          const problem = toProblemResponse(error)
-          if (!problem) return reject(error)
-          if (!outgoing.headersSent) writeProblem(outgoing, problem)
-          resolve(undefined)
+          if (sendRejection(outgoing, error)) resolve(undefined)
+          else reject(error)
         },
       })
     })
@@ -123,11 +117,5 @@ export function impersonation<T>(
 export function problemHandler(
   log: Pick<Logger, 'warn'>,
 ): (error: unknown, incoming: IncomingMessage, outgoing: ServerResponse) => boolean {
-  return (error, incoming, outgoing) => {
-    const problem = outgoing.headersSent
-      ? undefined
-      : toLoggedProblemResponse(error, log, new NodeRequest(incoming, incoming))
-    if (problem) writeProblem(outgoing, problem)
-    return problem !== undefined
-  }
+  return (error, incoming, outgoing) => sendRouteError(outgoing, error, log, new NodeRequest(incoming, incoming))
 }

@@ -62,9 +62,9 @@ describe('a run of several processes', { shuffle: false }, () => {
     for (const { report } of [first, second])
       expect(report).toMatchObject({ state: 'completed', total: TENANTS, done: TENANTS })
     expect(await ranIn('0002_shared')).toEqual(allSchemas)
-    expect([...first.heard, ...second.heard].sort()).toEqual(ids)
-    expect(first.heard.length).toBeGreaterThan(0)
-    expect(second.heard.length).toBeGreaterThan(0)
+    expect([...first.migrated, ...second.migrated].sort()).toEqual(ids)
+    expect(first.migrated.length).toBeGreaterThan(0)
+    expect(second.migrated.length).toBeGreaterThan(0)
   })
 
   test(
