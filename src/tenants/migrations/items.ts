@@ -1,8 +1,7 @@
 /**
- * The items of one run, as one of the processes that work on it sees them. Each method is one statement, so of any number of
- * processes one gets an item; what is claimed is leased, and the server's clock says for how long.
+ * Claims, renews and settles the items of one migration run for one worker; each method is one statement.
  *
- * Rows are locked in one order, here as by whoever else locks several: an item before its tenant, tenants by their ids.
+ * Lock order: an item before its tenant, several tenants by id.
  */
 import type { Database } from '../../kernel/database/database.ts'
 import { AttemptLost, createLease, expired, held, type Lease, leasedUntil } from '../../kernel/jobs/lease.ts'
@@ -11,7 +10,7 @@ import { MigrationInterrupted } from './errors.ts'
 import { type Counts, ITEM_STATES, type MigrationItem, type MigrationRun } from './model/run.ts'
 
 const ITEMS = { table: 'multitenancy.migration_items', group: 'run_id', row: 'storage' }
-/** A process that keeps being killed by one item must come to an end, too. */
+/** An item that kills its process each time must fail. */
 const LEASES_LOST_AT_MOST = 5
 
 export interface Claimed {
@@ -20,9 +19,9 @@ export interface Claimed {
   readonly isolation: string
   readonly placement: string
   readonly attempts: number
-  /** What a rollback that was interrupted had set out to take back. */
+  /** The migrations that an interrupted rollback had selected. */
   readonly migrations: readonly string[] | null
-  /** Of the tenant that has the storage to itself, unless it is gone. */
+  /** The tenant of a separate storage. Null if it is deleted, or if tenants share the storage. */
   readonly tenant: {
     readonly id: string
     readonly locator: string
@@ -37,9 +36,9 @@ export interface ItemResult {
   readonly migrations: readonly string[] | null
   readonly error: { readonly code: string; readonly message: string } | null
   readonly durationMs: number
-  /** Until it is tried again. */
+  /** Delay of the next attempt. */
   readonly delayMs: number
-  /** The version that the storage of this tenant has now. */
+  /** The new version of the tenant of a separate storage. */
   readonly versioned: { readonly tenantId: string; readonly epoch: number; readonly version: string } | null
 }
 
@@ -56,7 +55,7 @@ export class MigrationItems {
     this.#lease = createLease(database, ITEMS, run.id, leaseMs, worker)
   }
 
-  /** None while the run has ended, is cancelled, or has had its fill of failures. */
+  /** Returns an empty list if the run has ended, is cancelled, or has reached its maximum of failures. */
   async claim(limit: number): Promise<Claimed[]> {
     const { rows } = await this.#database.sql(CLAIM[this.#run.direction], [
       this.#run.id,
@@ -67,7 +66,7 @@ export class MigrationItems {
     return rows.map(toClaimed)
   }
 
-  /** Returns the storages whose outcome counts: the others were taken over when their lease had run out. */
+  /** Returns the storages whose result was written. Other workers have taken over the others. */
   async record(results: readonly ItemResult[]): Promise<Set<string>> {
     const { rows } = await this.#database.sql(SETTLE, [this.#run.id, this.#lease.worker, JSON.stringify(results)])
     return new Set(rows.map(({ storage }) => storage))
@@ -87,7 +86,7 @@ export class MigrationItems {
     )
   }
 
-  /** This process works on it no more; one that does says so again with its next renewal. */
+  /** Marks the run as free. A worker that continues marks it again with its next renewal. */
   async leave(): Promise<void> {
     await this.#database.sql(
       `update multitenancy.migration_runs set worked_until = now() where id = $1 and state = 'running'`,
@@ -105,7 +104,7 @@ export class MigrationItems {
     if (!(await this.#lease.lock(storage))) throw new AttemptLost(`another worker migrates the storage ${storage}`)
   }
 
-  /** The version that the storage of a tenant has, if it is still the one that was claimed. */
+  /** Writes the version of a tenant, unless its storage or version has changed since the claim. */
   async write({ id, epoch, version }: NonNullable<Claimed['tenant']>, now: string): Promise<void> {
     await this.#database.sql(
       'update multitenancy.tenants set schema_version = $4 where id = $1 and epoch = $2 and schema_version = $3',
@@ -113,7 +112,7 @@ export class MigrationItems {
     )
   }
 
-  /** Items whose process does not answer any more can be claimed again. Returns how long until one can be, at the least. */
+  /** Makes items with an expired lease claimable. Returns the time until an item is claimable, in milliseconds. */
   async reclaim(): Promise<number> {
     const { rows } = await this.#database.sql(RECLAIM, [
       this.#run.id,
@@ -123,10 +122,10 @@ export class MigrationItems {
     return rows[0].wait_ms
   }
 
-  /** Ends the run when nothing is left to do. Returns whether it has ended. */
+  /** Ends the run if no work is left. Returns whether it has ended. */
   async finish(now: Date): Promise<boolean> {
     return this.#database.transaction(async () => {
-      // Who claims holds a share of this lock: nothing is claimed between the look at the items and the end.
+      // A claim holds a share lock of this row: no item is claimed between the count and the end.
       const held = await this.#database.sql(
         `select from multitenancy.migration_runs where id = $1 and state = 'running' for update`,
         [this.#run.id],
@@ -166,7 +165,7 @@ export class MigrationItems {
   }
 }
 
-/** A tenant is looked at as it is when its turn comes: by then it may have moved, or be gone. */
+/** Reads the tenant with the claim: it may have moved or been deleted since the start of the run. */
 const claimStatement = (alsoClaimed: string) => `
   with run as (
     select id from multitenancy.migration_runs run
@@ -191,7 +190,7 @@ const claimStatement = (alsoClaimed: string) => `
 
 const CLAIM = {
   up: claimStatement(''),
-  // Until it is known how a rollback ended, nobody must take the storage for up to date.
+  // While the result of a rollback is unknown, the storage must not count as up to date.
   down: claimStatement(`, chosen as (
     select id from multitenancy.tenants where id in (select tenant_id from claimed) order by id for no key update
   ), unversioned as (
@@ -233,7 +232,7 @@ const RECLAIM = `
     update multitenancy.migration_items item
     set state = case when attempts >= $2 then 'failed' else 'pending' end, worker = null,
         error_code = case when attempts >= $2 then $3 end,
-        error_message = case when attempts >= $2 then 'The process that ran the migrations ended, every time.' end
+        error_message = case when attempts >= $2 then 'The process that ran the migrations ended in each attempt.' end
     from lost where item.run_id = $1 and item.storage = lost.storage
     returning 0::double precision as wait_ms
   ), waiting as (
