@@ -1,4 +1,4 @@
-/** Two workers on the items of one run: what is whose, and until when. */
+/** Two workers on the items of one run: claims, leases and settlements. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import type { Database } from '../../kernel/database/database.ts'
@@ -69,12 +69,12 @@ const lost = async (items: MigrationItems, storages: number): Promise<string[]> 
     const claimed = await items.claim(10)
     if (claimed.length < storages) {
       await items.release(namesOf(claimed))
-      throw new Error('they are still leased')
+      throw new Error('the items are still leased')
     }
     return namesOf(claimed)
   })
 
-test('what one has claimed the other does not get', async () => {
+test('two workers never claim the same item', async () => {
   const [one, other] = [worker(LONG_MS), worker(LONG_MS)]
   const claimed = await Promise.all([one.claim(2), other.claim(2), one.claim(2), other.claim(2)])
   expect(claimed.flatMap(namesOf).sort()).toEqual(IDS)
@@ -82,7 +82,7 @@ test('what one has claimed the other does not get', async () => {
   expect(await other.claim(10)).toEqual([])
 })
 
-test('what was not renewed is taken over, and then settled by who has it now', async () => {
+test('an item with an expired lease is taken over, and only the new worker can settle it', async () => {
   const [slow, quick] = [worker(1), worker(LONG_MS)]
   expect(namesOf(await slow.claim(10))).toEqual(IDS)
   expect(await lost(quick, 3)).toEqual(IDS)
@@ -96,7 +96,7 @@ test('what was not renewed is taken over, and then settled by who has it now', a
   expect(await sql('select state from multitenancy.migration_runs')).toEqual([{ state: 'completed' }])
 })
 
-test('what is renewed stays, also when its first lease would have run out', async () => {
+test('a renewed item is not taken over after its first lease', async () => {
   const [one, other] = [worker(1), worker(LONG_MS)]
   await one.claim(1)
   const patient = new MigrationItems(opened.tenancy.kernel.database, run, LONG_MS, await ownerOf())
@@ -105,7 +105,7 @@ test('what is renewed stays, also when its first lease would have run out', asyn
   expect(namesOf(await other.claim(10))).toEqual(['b', 'c'])
 })
 
-test('what ends its process every time has failed in the end', async () => {
+test('an item that kills its process in each attempt fails', async () => {
   const doomed = worker(1)
   for (let attempt = 1; attempt <= 5; attempt++) expect((await lost(doomed, 3)).length).toBe(3)
   await eventually(async () => {
@@ -116,7 +116,7 @@ test('what ends its process every time has failed in the end', async () => {
   expect(await doomed.finish(new Date())).toBe(true)
 })
 
-test('nothing is claimed once the run has ended or is cancelled', async () => {
+test('a cancelled run has no claimable items', async () => {
   const one = worker(LONG_MS)
   await sql('update multitenancy.migration_runs set is_cancelled = true')
   expect(await one.claim(10)).toEqual([])
@@ -124,7 +124,7 @@ test('nothing is claimed once the run has ended or is cancelled', async () => {
   expect(await one.counts()).toMatchObject({ skipped: 3 })
 })
 
-test('tenants are locked by their ids, as by whoever locks several, in whichever order items are settled', async () => {
+test('a settlement locks tenants by id, in any order of its items', async () => {
   const database: Database = opened.tenancy.kernel.database.apart(2)
   const items = new MigrationItems(database, run, LONG_MS)
   await items.claim(10)
