@@ -1,9 +1,8 @@
 /**
- * The admin API, the probes and the metrics over HTTP, as one function from Request to Response. Hosts (./hosts) put it into
- * the server they have; nothing here knows a satellite by name.
+ * Serves the admin API, the probes and the metrics as one function from Request to Response.
  *
- *   request ─► request id ─► token or session ─► route ─► operation ─► checked answer
- *                               │ 401, whatever the path      │
+ *   request ─► request id ─► token or session ─► route ─► operation ─► checked response
+ *                               │ 401, for any path           │
  *                               └──────────────► problem+json ◄┘
  */
 import { Hono } from 'hono'
@@ -30,36 +29,36 @@ import { type AdminToken, type Identity, Tokens } from './tokens.ts'
 export const DEFAULT_PREFIX = '/admin/multitenancy'
 
 export interface HttpOptions extends ProbeOptions {
-  /** Where the admin API is mounted; default `/admin/multitenancy`. */
+  /** Mount path of the admin API; default `/admin/multitenancy`. */
   readonly prefix?: string
-  /** At least one; the API does not start without. */
+  /** At least one is required. */
   readonly adminTokens: readonly AdminToken[]
-  /** False leaves the probes and metrics alone (a worker); default true. */
+  /** False serves only probes and metrics, as in a worker; default true. */
   readonly api?: boolean
-  /** Satellites that exist but are off: their paths answer `E_SATELLITE_DISABLED`. */
+  /** Disabled satellites: their paths respond with `E_SATELLITE_DISABLED`. */
   readonly switchedOff?: readonly Satellite[]
 }
 
-/** What a host knows of the connection. */
+/** The client of a request. */
 export interface Client {
-  /** The client's address, by what the host believes of proxies. */
+  /** The client's address, according to the proxies that the host trusts. */
   readonly ip?: string | undefined
-  /** Of the connection itself; null: it has none. Default `ip`. */
+  /** Address of the connection; null if it has none. Default `ip`. */
   readonly socketIp?: string | null | undefined
 }
 
-/** What hosts put into the server they have. */
+/** A request handler that a host mounts in its server. */
 export interface Mountable {
   fetch(request: Request, client?: Client): Promise<Response>
-  /** Whether a path is one of ours; a host passes everything else on. */
+  /** Whether Tenantry serves the path. The host handles every other path. */
   handles(pathname: string): boolean
-  /** The same for a router: exact paths, and `…/*` for everything below one. */
+  /** The same paths for a router: exact paths, and `…/*` for all paths below one. */
   readonly routes: readonly string[]
 }
 
 export interface Http extends Mountable {
   readonly prefix: string
-  /** Path and fragment of a link that signs a browser in, once, within ten minutes. */
+  /** Path and fragment of a link that signs in a browser once, within ten minutes. */
   signInLink(): Promise<string>
 }
 
@@ -69,11 +68,11 @@ interface Env {
   Bindings: { readonly identity: Identity }
 }
 
-/** Who asks, before a token has told. */
+/** The actor of a request before its authentication. */
 export const ANONYMOUS: Actor = { type: 'admin', id: 'anonymous', name: 'anonymous' }
 
 export function createHttp(core: Core, options: HttpOptions): Http {
-  const tokens = new Tokens((options as HttpOptions | undefined)?.adminTokens) // JavaScript may leave them out
+  const tokens = new Tokens((options as HttpOptions | undefined)?.adminTokens) // a JavaScript caller may omit them
   const prefix = normalizedPrefix(options.prefix ?? DEFAULT_PREFIX)
   const { log, store, secrets, database } = core.kernel
   const failedSignIns = new FailedSignIns(core.kernel)
@@ -172,15 +171,15 @@ const rethrow = (error: Error): never => {
 
 const changesSomething = ({ method }: Request): boolean => method !== 'GET' && method !== 'HEAD'
 
-/** `/tenants/{id}` as Hono writes it. */
+/** Converts `/tenants/{id}` to the syntax of Hono. */
 const routeOf = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1')
 
 const isBelow = (pathname: string, prefix: string): boolean =>
   prefix === '' || pathname === prefix || pathname.startsWith(`${prefix}/`)
 
 /**
- * What is answered where `routes` have nothing: 405 on a path they know, `E_SATELLITE_DISABLED`, or 404. Apart from them,
- * because Hono calls the handler of a request at once only where nothing else matches it.
+ * Rejects requests without a route: 405 on a known path, `E_SATELLITE_DISABLED`, or 404. A separate router, because Hono calls a handler
+ * directly only if no other handler matches.
  */
 function rejectionsOf(routes: readonly Route[], switchedOff: readonly Satellite[], prefix: string): Hono {
   const open = [

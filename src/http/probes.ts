@@ -1,4 +1,4 @@
-/** `/livez`, `/readyz`, `/healthz` and `/metrics`: for orchestrators and scrapers, without a token. Each group can be switched off. */
+/** Serves `/livez`, `/readyz`, `/healthz` and `/metrics` for orchestrators and scrapers, without a token. */
 import { CONTENT_TYPE } from '../kernel/metrics/metrics.ts'
 import type { Core } from '../tenancy/tenancy.ts'
 import { hostCheck } from './allowed-hosts.ts'

@@ -12,7 +12,7 @@ export const Unauthorized = defineError('E_UNAUTHORIZED', 401, 'Not signed in')
 export const Forbidden = defineError('E_FORBIDDEN', 403, 'Not allowed')
 export const InvalidJson = defineError('E_INVALID_JSON', 400, 'The body is not JSON')
 export const MethodNotAllowed = defineError('E_METHOD_NOT_ALLOWED', 405, 'Method not allowed')
-/** `If-Match` names no tag of the present state. */
+/** `If-Match` does not contain the tag of the current state. */
 export const ChangedMeanwhile = defineError('E_CHANGED_MEANWHILE', 412, 'Changed meanwhile', {
   members: {
     current: z
@@ -95,13 +95,13 @@ export function toLoggedProblemResponse(
 export interface Problem {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Problem+json, as an object. */
+  /** The problem+json object. */
   readonly body: Readonly<Record<string, unknown>>
 }
 
 /**
- * For a host's own routes: the answer that an error of Tenantry's stands for, or undefined when it is none of ours. That a
- * database cannot be reached may be about one of the host's own: ours is told as `E_DEPENDENCY_UNAVAILABLE`.
+ * For a host's own routes: the problem of a Tenantry error, or undefined for any other error. An unavailable database of Tenantry is
+ * `E_DEPENDENCY_UNAVAILABLE`; any other database error may concern a database of the host.
  */
 export function problemOf(error: unknown): Problem | undefined {
   return error instanceof TenancyError ? problem(error) : undefined

@@ -1,6 +1,5 @@
 /**
- * The paths to which other systems post, each of a satellite: outside of the admin API, without its tokens. Whoever posts is known by
- * the signature of what it sends, which the satellite looks at.
+ * Serves the paths to which other systems post, without admin tokens: the satellite of a path verifies the signature of a request.
  */
 import { enterContext } from '../kernel/base/context.ts'
 import { NotFound } from '../kernel/base/errors.ts'
@@ -15,7 +14,7 @@ import { respondJson } from './respond.ts'
 /**
  *   app.use(honoHandler(createReceivers(tenancy)))
  *
- * Before anything that reads bodies: a signature is over the bytes as they were sent.
+ * Mount it before body parsers: a signature covers the bytes of the body.
  */
 export function createReceivers({ receivers, kernel }: Core): Mountable {
   const byPath = new Map(receivers.map((receiver) => [receiver.what.path, receiver]))
