@@ -1,4 +1,4 @@
-/** What every part is built on, handed to a satellite's `service` function. */
+/** The shared infrastructure of all parts, passed to a satellite's `service` function. */
 
 import type { Cursors } from './api/page.ts'
 import type { Clock } from './base/clock.ts'
@@ -19,7 +19,7 @@ export interface Kernel {
   readonly jobs: Jobs
   readonly secrets: Secrets
   readonly cursors: Cursors
-  /** What is done while a dependency is away. */
+  /** Policies for unavailable dependencies. */
   readonly resilience: Resilience
   /** The only way out. */
   readonly egress: Egress

@@ -1,7 +1,6 @@
 /**
- * Every failure a caller is told about has a stable `code` and an HTTP status, and is declared once with `defineError`.
- * One place turns these into responses (http/problem.ts), one into exit codes (cli/exit-codes.ts). Anything else that is
- * thrown is a fault of ours: it is logged in full and answered as 500 without its text.
+ * Declares failures that callers receive, each once, with a stable `code` and an HTTP status. http/problem.ts turns them into responses,
+ * cli/exit-codes.ts into exit codes. Any other error is a fault of Tenantry: it is logged, and the response is 500 without its text.
  */
 import type { z } from 'zod'
 
@@ -13,7 +12,7 @@ export interface ErrorOptions {
   extras?: ErrorExtras
   /** Seconds until a retry makes sense; becomes the `Retry-After` header. */
   retryAfterSeconds?: number
-  /** Headers of the answer beside those that every problem has; names in lower case. */
+  /** Headers of the response in addition to those of every problem; names in lower case. */
   headers?: Readonly<Record<string, string>>
   /** The underlying failure; logged, never answered. */
   cause?: unknown
@@ -55,7 +54,7 @@ export interface ErrorType extends ErrorResponse {
   readonly matches: (error: unknown) => error is TenancyError
 }
 
-/** What its problems have beside the standard members and headers, for whoever describes the API. */
+/** Members and headers of its problems in addition to the standard ones, for the description of the API. */
 export interface ErrorResponse {
   /** As schemas, by name. */
   readonly members?: z.ZodRawShape

@@ -1,4 +1,4 @@
-/** Structured log lines (pino). Each carries the request id and the tenant of the work in progress; secrets are masked by name. */
+/** Writes structured log lines (pino) with the request id and the tenant of the work in progress. Secrets are masked by name. */
 import { type Logger, pino } from 'pino'
 import { currentContext } from './context.ts'
 

@@ -1,7 +1,6 @@
 /**
- * After a change of the application key: what was encrypted under a former one is encrypted again, so that the former one can go. Row by row,
- * and only where the row still holds what was decrypted: what somebody writes meanwhile is encrypted under the present key anyhow. Safe to
- * repeat, and to run beside everything else.
+ * Encrypts stored values again after a change of the application key, row by row, so that the former key can be removed. A row changed
+ * in parallel is skipped: it is encrypted under the current key. Idempotent; safe to run in parallel with other work.
  */
 import type { Secrets } from '../crypto/crypto.ts'
 import type { Database } from './database.ts'

@@ -1,4 +1,4 @@
-/** What the doctor examines of jobs: whether somebody works on them, what was given up, and what nobody sends any more. */
+/** Diagnoses jobs: queues without a worker, dead letters, and jobs that no schedule sends. */
 
 import type { Backlog, Jobs, QueueState } from '../jobs/jobs.ts'
 import type { Diagnosis, Finding } from './doctor.ts'

@@ -1,19 +1,14 @@
 /**
- * One circuit: whether a dependency is worth asking.
+ * One circuit of one dependency.
  *
  *   CLOSED ──half of at least 10 calls in 10 s failed──► OPEN ──30 s later──► HALF_OPEN ──the probe succeeds──► CLOSED
  *                                                         ▲                       │
  *                                                         └────the probe fails────┘
  *
- *   settle()       a call ended. It counts only in the era in which it began: a call that hung since before the circuit opened
- *                  says nothing of what closed it, and does not open it again
- *   beginProbe()   the one call of HALF_OPEN; the next `settle` is its outcome. A probe that never ends is given up after as
- *                  long as a circuit stays open
- *   open, close    what another process has learned
- *
- * cockatiel's CircuitBreaker makes the transitions. Two things are ours: the count (see `CallWindow`), because a call that
- * succeeds then costs nanoseconds; and when a probe may go, because that is decided over all processes. So cockatiel is
- * called for a failure that opens and for a probe, and a circuit at rest keeps none.
+ * - `settle` counts a call only in the era in which it started: an old call neither opens nor closes a later circuit.
+ * - `beginProbe` starts the one call of HALF_OPEN. A probe without a result is abandoned after the time that a circuit stays open.
+ * - cockatiel's CircuitBreaker makes the transitions. `CallWindow` counts, because a successful call then costs nanoseconds. The time
+ *   of a probe is decided across all processes, so cockatiel is called only for a failure that opens and for a probe.
  */
 import { CircuitState as Breaker, type CircuitBreakerPolicy, circuitBreaker, handleAll } from 'cockatiel'
 import { CallWindow } from './call-window.ts'
@@ -44,12 +39,12 @@ export const CIRCUIT_RULE: CircuitRule = {
   halfOpenAfterSeconds: 30,
 }
 
-/** Open for so many times as long without a call, a circuit counts as closed: nobody knows any more. */
+/** A circuit that was open for this multiple of its time without a call counts as closed: its state is unknown. */
 const KEPT_TIMES = 10
 
 export const keptSeconds = ({ halfOpenAfterSeconds }: CircuitRule): number => KEPT_TIMES * halfOpenAfterSeconds
 
-/** While a probe runs nobody knows how long it takes. */
+/** The duration of a running probe is unknown. */
 const RETRY_DURING_PROBE_MS = 1_000
 
 interface Probe {
@@ -200,7 +195,7 @@ export class Circuit {
 
   #breaker(ownState?: object): CircuitBreakerPolicy {
     return circuitBreaker(handleAll, {
-      halfOpenAfter: Number.NEGATIVE_INFINITY, // whoever calls it has waited already
+      halfOpenAfter: Number.NEGATIVE_INFINITY, // its caller has waited already
       breaker: { state: null, success: () => undefined, failure: () => true },
       ...(ownState ? { initialState: { ownState, breakerState: null } } : {}),
     })

@@ -1,9 +1,7 @@
 /**
- * Readiness: named checks, each with two seconds. A slow check fails by itself and never holds up the answer.
- *
- * The aggregate is `ok` when all pass (or there are none), `fail` when all fail or a critical one does, else `degraded`.
- * What a probe may tell the world (`message`) names no host, tenant or credential; the full text is for the admin API and
- * the log: a line when a check begins to fail, fails otherwise, or is good again, and none at each probe.
+ * Runs the readiness checks, each with a timeout of two seconds: `ok` if all pass, `fail` if all or a critical one fail, else
+ * `degraded`. A public `message` names no host, tenant or credential; the admin API and the log have the full text. The log has a line
+ * when a check starts to fail, fails for another reason, or recovers.
  */
 import type { Logger } from '../base/logger.ts'
 
@@ -53,7 +51,7 @@ export interface HealthOptions {
 export function createHealth(options: HealthOptions = {}): Health {
   const { log, critical = [], timeoutMs = CHECK_TIMEOUT_MS } = options
   const checks = new Map<string, Check>(Object.entries(options.checks ?? {}))
-  /** What those said, but for numbers, that failed when they were asked last. */
+  /** The messages, without numbers, of the checks that failed last time. */
   const failing = new Map<string, string>()
   const heed = (name: string, outcome: Outcome) => {
     const known = failing.get(name)

@@ -1,12 +1,7 @@
 /**
- * What happens while a dependency is away is decided in advance, by a policy for each use that is made of it:
- *
- *   fail-open    go on without it, with a fallback that the use knows
- *   fail-closed  refuse: 503 with `Retry-After`
- *
- * Each time a policy takes effect, it is reported in four ways: the event `DependencyDegraded`, an event on the active OpenTelemetry
- * span, a counter, which adds them up, and a line in the log (at most one a second for each use). Only the log has a message of the
- * dependency's.
+ * Applies a policy to each use of an unavailable dependency: *fail-open* continues with a fallback, *fail-closed* responds 503 with
+ * `Retry-After`. Each application is reported by the event `DependencyDegraded`, an event on the active OpenTelemetry span, a counter,
+ * and a log line (at most one a second for each use). Only the log contains the message of the dependency.
  */
 import { z } from 'zod'
 import { DependencyUnavailable, TenancyError } from '../base/errors.ts'
@@ -33,7 +28,7 @@ export const DependencyDegraded = event(
   { isInternal: true },
 )
 
-/** `resilience` of the configuration. `redis` is the store, whichever driver. */
+/** `resilience` of the configuration. `redis` is the store of any driver. */
 export const ResilienceSettings = z.strictObject({
   redis: z
     .strictObject({
@@ -135,7 +130,7 @@ export class Resilience {
     })
   }
 
-  /** Says that something was decided in the place of a dependency. Waits for nobody. */
+  /** Reports that a policy took effect. Does not wait. */
   report(degradation: Degradation, error?: unknown): void {
     const { events, log, tracing } = this.#dependencies
     const { dependency, operation, tenantId, policy, errorCode } = degradation
