@@ -1,6 +1,6 @@
 /**
- * Every command there is: the program's own, and those of tenants and satellites, which are given their part's service, of a
- * tenancy that is open while they run. All of it is read from declarations, so help and the reference open nothing.
+ * Lists all commands: the program's own, and those of tenants and satellites, which receive the service of their part in an open
+ * tenancy. Help and the reference read declarations and open nothing.
  */
 import type { Command } from '../kernel/api/commands.ts'
 import { SatelliteDisabled } from '../kernel/base/errors.ts'

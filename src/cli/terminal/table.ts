@@ -1,6 +1,6 @@
 /**
- * Results as text. Field names are those of the JSON, so that what is read here can be asked for there. What a value holds is
- * never obeyed by the terminal: control characters and changes of writing direction are shown, not sent.
+ * Prints results as text with the field names of the JSON. Control characters and changes of writing direction are shown, not sent.
+ * Written here because table libraries print control characters unchanged.
  */
 import measure from 'fast-string-truncated-width'
 
