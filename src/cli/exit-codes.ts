@@ -26,7 +26,7 @@ const OK = 0
 const FAILED = 1
 
 const BY_CODE: Readonly<Record<string, number>> = {
-  /** What a command that checks something throws after it has printed what it found. */
+  /** Thrown by a checking command after it has printed its findings. */
   E_FINDINGS: 6,
   E_INTERRUPTED: 130,
   /** Of a wrong token: without it the status would be 401. */

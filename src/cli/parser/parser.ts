@@ -8,9 +8,9 @@ import { InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { Output } from '../process/context.ts'
 
-/** What the program must know of a command to describe it and to read its arguments. */
+/** The description and the arguments of a command. */
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
-  /** Lines that stand after everything else that help says of it. */
+  /** Lines at the end of its help. */
   readonly notes?: readonly string[]
 }
 

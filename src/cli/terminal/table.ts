@@ -58,7 +58,7 @@ export function cellText(value: unknown): string {
   return Object.keys(value).length === 0 ? ABSENT : visible(JSON.stringify(value))
 }
 
-/** As JSON; what it has no words for as the cells above: bytes in hexadecimal, numbers beyond its own as text. */
+/** Formats as JSON, with bytes in hexadecimal and bigints as text. */
 export const jsonText = (value: unknown, indent?: number): string =>
   JSON.stringify(
     value,

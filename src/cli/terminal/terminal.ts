@@ -26,7 +26,7 @@ export interface TerminalOptions {
 export interface ProgramTerminal extends Terminal {
   /** Prints `text`, or with `--json` the value. */
   print(text: string, value: unknown): void
-  /** Takes away what is only there while something runs. */
+  /** Removes progress lines. */
   close(): void
 }
 

@@ -34,7 +34,7 @@ export interface Context {
   readonly impersonation?: ActiveImpersonation
 }
 
-/** Not an id: what is for no tenant agrees with none. */
+/** Not an id: work for no tenant matches no tenant. */
 export const NO_TENANT = ''
 
 export const HOST: Actor = { type: 'host', id: 'host', name: 'host' }
@@ -81,7 +81,7 @@ export const asSystem: <T>(work: () => T) => T = storage.run({ requestId: null, 
   AsyncLocalStorage.snapshot(),
 )
 
-/** The context of what is done in the name of a user: each change recorded in it names both. */
+/** Returns the context of an impersonation: each change in it names the actor and the user. */
 export function impersonated(context: Context, impersonation: ActiveImpersonation): Context {
   const { actor, userId } = impersonation
   const both: Actor = { type: 'impersonator', id: actor.id, name: `${actor.name} as ${userId}` }

@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod'
 
-/** What a problem answer may carry besides the standard members, e.g. `{ quota, limit, usage }`. */
+/** Members of a problem response in addition to the standard ones, e.g. `{ quota, limit, usage }`. */
 export type ErrorExtras = Readonly<Record<string, unknown>>
 
 export interface ErrorOptions {
@@ -77,10 +77,10 @@ export const SatelliteDisabled = defineError('E_SATELLITE_DISABLED', 404, 'Satel
 /** A dependency (database, store, provider) cannot be reached. The host catches it by `code`. */
 export const DependencyUnavailable = defineError('E_DEPENDENCY_UNAVAILABLE', 503, 'A dependency is unavailable')
 
-/** A request is not to be trusted. Its detail says why, and holds neither a secret nor the signature that would have fit. */
+/** A request is not authentic. Its detail is the reason, without a secret and without the expected signature. */
 export const SignatureInvalid = defineError('E_SIGNATURE_INVALID', 401, 'The signature does not fit')
 
-/** One error in some input: where it is (`metadata.plan`) and what is wrong. */
+/** One error of an input: its path (`metadata.plan`) and the reason. */
 export interface InputError {
   readonly path: string
   readonly message: string

@@ -13,7 +13,7 @@ export interface LoggerOptions {
 
 const SECRETS = ['token', 'secret', 'password', 'authorization', 'cookie', 'url', 'connectionString']
 
-/** Lines go to standard error: standard output belongs to what a command answers. */
+/** Lines go to standard error: standard output is for the results of commands. */
 export const createLogger = ({ level = 'info', write }: LoggerOptions = {}): Logger =>
   pino(
     {

@@ -8,7 +8,7 @@ export interface PaceSample {
 }
 
 export interface Pace {
-  /** Null while it cannot be told. */
+  /** Null while it is unknown. */
   readonly perSecond: number | null
   readonly remainingSeconds: number | null
 }

@@ -142,7 +142,7 @@ export class Database {
 
   /**
    * Hears every notification of a channel, from every process. `onGap` is called after each (re)connection:
-   * what was sent before it may have been missed.
+   * earlier messages may be lost.
    */
   listen(channel: string, onMessage: (payload: string) => void, onGap: () => void): Promise<Listening> {
     return this.#notifications.listen(channel, onMessage, onGap)
@@ -187,7 +187,7 @@ export class Database {
     await Promise.allSettled(this.#pending)
     await Promise.all(this.#parts.map((part) => part.close()))
     await this.#notifications.close()
-    // Of the pool, and not of Kysely, which ends only what it has used itself.
+    // Kysely ends only a pool that it has used.
     if (!this.#pool.ending) await this.#pool.end()
   }
 
@@ -254,7 +254,7 @@ export class Database {
 export const sqlState = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError ? error.code : undefined
 
-/** The name of the constraint that refused a row, when `error` says so. */
+/** The name of the violated constraint, if `error` has one. */
 export const violatedConstraint = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError && error.code?.startsWith('23') ? error.constraint : undefined
 

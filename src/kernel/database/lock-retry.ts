@@ -8,7 +8,7 @@ import { sqlState } from './database.ts'
 /** What such work sets `lock_timeout` to. */
 export const LOCK_TIMEOUT_MS = 300
 const RETRY_DELAY_MS = 2_000
-/** What PostgreSQL says of a lock that was not to be had. */
+/** The SQL states of an unavailable lock. */
 const BUSY_STATES = new Set(['55P03', '40P01'])
 
 export interface RetryOptions {

@@ -10,7 +10,7 @@ const READ_AT_ONCE = 500
 /** Where a part keeps encrypted values. An empty one was erased, as of a deleted webhook. */
 export interface EncryptedColumn {
   readonly table: string
-  /** Of the row, unique; what it is compared as text. */
+  /** The unique key of the row, compared as text. */
   readonly key: string
   readonly column: string
   /** What its values are bound to. */
@@ -29,7 +29,7 @@ export interface ReencryptionResult {
   readonly failed: number
 }
 
-/** Those that the database has: what was never switched on has no table, and what has been off for long may lack a column. */
+/** The existing columns: a part that was never enabled has no table, and a part disabled for long may lack a column. */
 export async function existing(database: Database, columns: readonly EncryptedColumn[]): Promise<EncryptedColumn[]> {
   const { rows } = await database.sql(
     `select table_name as table, column_name as column from information_schema.columns where table_schema = 'multitenancy'`,
@@ -60,7 +60,7 @@ export async function countEncrypted(database: Database, columns: readonly Encry
   return sum
 }
 
-/** @param onValue told after each. */
+/** @param onValue called after each value. */
 export async function reencryptColumn(
   database: Database,
   secrets: Secrets,

@@ -11,10 +11,10 @@ import type { Logger } from '../base/logger.ts'
 import { plainWords } from '../resilience/health.ts'
 
 const TIMEOUT_MS = 15_000
-/** Of one kind, so many are told one by one; of the others, how many they are. */
+/** The maximum of individually reported findings of a kind; the others are counted. */
 const MAX_REPORTED_EACH = 50
 
-/** What a command that checks something throws after it has printed what it found. */
+/** Thrown by a checking command after it has printed its findings. */
 export const FindingsStand = defineError('E_FINDINGS', 409, 'There are findings')
 
 export const SEVERITIES = ['error', 'warn', 'info'] as const
@@ -24,14 +24,14 @@ export interface Finding {
   readonly severity: Severity
   /** Stable, of the form `isolation.table-without-policy`. */
   readonly code: string
-  /** What is wrong, naming the object. */
+  /** The problem, with the name of the object. */
   readonly message: string
   /** What to do about it. */
   readonly remedy: string
   /** Whether its diagnosis can put it right without harm; default false. */
   readonly fixable?: boolean
   readonly tenantId?: string
-  /** What the diagnosis has to know to put it right. It is never told to anybody. */
+  /** Data for the fix. It is never reported. */
   readonly subject?: unknown
 }
 
@@ -70,7 +70,7 @@ export interface ReportedFinding extends Omit<Finding, 'subject'> {
 /** What became of a finding that could be put right. */
 export interface Fix extends Pick<ReportedFinding, 'name' | 'code' | 'message' | 'tenantId'> {
   readonly isDone: boolean
-  /** What was done, or why it could not be. */
+  /** The fix, or the reason of its failure. */
   readonly outcome: string
 }
 
@@ -90,7 +90,7 @@ export interface FixReport extends DoctorReport {
 export type ExamineOptions = Partial<Omit<Examination, 'log'>>
 
 export interface FixOptions extends ExamineOptions {
-  /** Asked before anything is changed, if there is something to put right; what it declines is left as it is. */
+  /** Called before the fixes if a finding is fixable; declined findings are not fixed. */
   readonly approve: (fixable: readonly ReportedFinding[]) => Promise<boolean>
   /** Told before each one. */
   readonly onFix?: (finding: ReportedFinding) => void

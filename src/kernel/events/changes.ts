@@ -14,7 +14,7 @@ export const ChangeRecorded = event(
     /** The operation's dotted name, e.g. `tenants.suspend`. */
     action: z.string(),
     tenantId: z.string().nullable(),
-    /** What was changed, e.g. `tenant:acme`. */
+    /** The changed object, e.g. `tenant:acme`. */
     target: z.string(),
     before: image.default(null),
     after: image.default(null),

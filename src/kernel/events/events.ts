@@ -32,7 +32,7 @@ type Awaitable<T> = T | Promise<T>
 
 export type When = 'within' | 'after'
 
-/** What a satellite listens to; `service` is the satellite's own. */
+/** A listener of a satellite; `service` is that of the satellite. */
 export interface Listener<Service = any> {
   readonly type: EventType
   readonly when: When

@@ -15,10 +15,10 @@ import { CallWindow } from './call-window.ts'
 
 export type CircuitState = 'CLOSED' | 'HALF_OPEN' | 'OPEN'
 
-/** `neither`: the dependency was not asked, or nothing can be said of it. */
+/** `neither`: the dependency was not called, or the outcome is unknown. */
 export type Outcome = 'success' | 'failure' | 'neither'
 
-/** What an outcome changed; `undecided`: the probe that ended told nothing, and another may go. */
+/** The change by an outcome; `undecided`: the probe had no result, and another may start. */
 export type Transition = 'opened' | 'closed' | 'undecided'
 
 export interface CircuitRule {
@@ -69,7 +69,7 @@ export class Circuit {
     this.#calls = new CallWindow(rule.windowSeconds * 1_000)
   }
 
-  /** For every call, so without a look at the time: what lapsed says no until it is closed. */
+  /** Called for every call, so it does not read the time: an expired circuit rejects until it is closed. */
   get isClosed(): boolean {
     return this.#openedAtMs === undefined
   }
@@ -112,7 +112,7 @@ export class Circuit {
     if (era === this.#era) this.#calls.succeeded(nowMs)
   }
 
-  /** A call that began in `era` ended. Of calls that end together, one is answered what they changed. */
+  /** A call that started in `era` has ended. Of calls that end together, one receives the change. */
   async settle(era: number, outcome: Outcome, nowMs: number): Promise<Transition | undefined> {
     if (era !== this.#era) return undefined
     if (this.#probe) return this.#settleProbe(this.#probe, outcome, nowMs)
@@ -202,7 +202,7 @@ export class Circuit {
   }
 }
 
-/** cockatiel answers what it was given, failures too; here they have done their work by then. */
+/** cockatiel returns the given outcome, also a failure; it is ignored here. */
 const ended = (execution: Promise<unknown>): Promise<void> =>
   execution.then(
     () => undefined,

@@ -8,7 +8,7 @@ import type { Logger } from '../base/logger.ts'
 export const CHECK_TIMEOUT_MS = 2_000
 
 /**
- * A check fails when it throws or returns `{ status: 'fail' }`. What it returns as text or as `message` is public, on `/readyz` too;
+ * A check fails when it throws or returns `{ status: 'fail' }`. Its returned text or `message` is public, on `/readyz` too;
  * the text of an error is not (`CheckFailure` excepted).
  *
  * @example health.register('disk', () => (isFull() ? { status: 'fail', message: 'disk full' } : { status: 'pass' }))
@@ -18,7 +18,7 @@ export type Check = () => CheckReturn | Promise<CheckReturn>
 // biome-ignore lint/suspicious/noConfusingVoidType: a check that only throws returns nothing
 export type CheckReturn = void | string | { readonly status: 'pass' | 'fail'; readonly message?: string }
 
-/** A failure whose text may be shown to anybody. */
+/** A failure with a public text. */
 export class CheckFailure extends Error {}
 
 export interface CheckResult {

@@ -58,7 +58,7 @@ export const ResilienceSettings = z.strictObject({
 
 export type ResilienceConfig = z.input<typeof ResilienceSettings>
 
-/** What a dependency is used for, as the configuration names it. */
+/** The uses of a dependency, by their names in the configuration. */
 export type Use = 'redis.quota' | 'redis.cache' | 'redis.metrics' | 'database.flags' | 'provider.checkout'
 export type Dependency = 'redis' | 'database' | 'provider'
 
@@ -111,7 +111,7 @@ export class Resilience {
 
   /**
    * The policy takes effect: returns when the use is to go on without its dependency, else throws `E_DEPENDENCY_UNAVAILABLE`.
-   * What is no failure of a dependency is thrown as it is.
+   * Other errors are thrown unchanged.
    */
   degrade(use: Use, operation: string, tenantId: string | null, error: unknown): void {
     if (!DependencyUnavailable.matches(error)) throw error
@@ -122,7 +122,7 @@ export class Resilience {
     throw this.rejection(dependency, error)
   }
 
-  /** What a use answers that goes by no policy, because it must not be lost: a write. */
+  /** The error of a use without a policy, which must not be lost: a write. */
   rejection(dependency: Dependency, cause: unknown): TenancyError {
     return DependencyUnavailable(`The ${WORDS[dependency]} cannot be reached at the moment. Try again.`, {
       retryAfterSeconds: this.retryAfterSeconds,
@@ -175,6 +175,6 @@ export class Resilience {
   }
 }
 
-/** The code of what was thrown, for those who tell of a degradation themselves. */
+/** The code of an error, for callers that report a degradation themselves. */
 export const codeOf = (error: unknown): string =>
   error instanceof TenancyError ? error.code : DependencyUnavailable.code

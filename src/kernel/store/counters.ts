@@ -27,7 +27,7 @@ export interface Take {
 export interface Taken {
   /** False: one of them would have passed its limit, and none was added to. */
   readonly isAllowed: boolean
-  /** What the counters are after it, in the order they were asked in. */
+  /** The counters afterwards, in the order of the call. */
   readonly usages: readonly number[]
   /** By the store's clock; which day was counted into follows from it. */
   readonly nowMs: number
@@ -68,7 +68,7 @@ export interface Counters {
    * Yesterday does not expire before the end of today. It may still grow shortly after midnight, by calls that started before.
    */
   counted(tenantId: string, names: readonly string[]): Promise<Counted>
-  /** Removes today's counter and the gauge; of one name, or of all. What was counted stays counted. */
+  /** Removes today's counter and the gauge of one name, or of all. The totals stay. */
   clear(tenantId: string, name?: string): Promise<void>
 }
 

@@ -59,7 +59,7 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** How a tenancy comes to its store: what it owns in the backoffice database, and how it is opened. */
+/** The declaration of a store: its tables in the backoffice database, and how it is opened. */
 export interface StoreDriver {
   readonly tables?: readonly Migration[]
   open(base: { database: Database; clock: Clock; log: Logger }): Store
