@@ -25,7 +25,7 @@ export {
   Reply,
   StreamReply,
 } from './kernel/api/operation.ts'
-export { Moment, Page, type PageOf, pageOf } from './kernel/api/page.ts'
+export { Moment, NEWEST_FIRST, Page, type PageOf, pageOf } from './kernel/api/page.ts'
 export { type Actor, type Context, type ContextChanges, currentContext, runInContext } from './kernel/base/context.ts'
 export {
   DependencyUnavailable,
@@ -88,6 +88,7 @@ export {
   type DrainOptions,
   type Imported,
   type IsolationDriver,
+  NotSupported,
   type Placement,
   type Statement,
   type StatementResult,

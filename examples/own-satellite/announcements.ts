@@ -90,28 +90,12 @@ export class Announcements {
   }
 
   /** The newest first. A page ends with the sort key of its last row, so that no page costs more than the first. */
-  async list(tenantId: string, { limit, cursor }: z.output<typeof Page>): Promise<PageOf<Announcement>> {
+  async list(tenantId: string, page: z.output<typeof Page>): Promise<PageOf<Announcement>> {
     const { database, cursors } = this.#kernel
     await assertTenantExists(database, tenantId)
-    const list = `announcements ${tenantId}`
-    const [publishedAt, id] = cursors.decode(list, cursor) ?? []
-    let query = database
-      .query<Tables>()
-      .selectFrom('announcements')
-      .selectAll()
-      .where('tenantId', '=', tenantId)
-      .orderBy('publishedAt', 'desc')
-      .orderBy('id', 'desc')
-      .limit(limit + 1)
-    if (publishedAt && id) {
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple('publishedAt', 'id'), '<', tuple(new Date(publishedAt), id)),
-      )
-    }
-    return cursors.page(list, await query.execute(), limit, toAnnouncement, (row) => [
-      row.publishedAt.toISOString(),
-      row.id,
-    ])
+    const query = database.query<Tables>().selectFrom('announcements').selectAll().where('tenantId', '=', tenantId)
+    const order = { columns: ['publishedAt', 'id'], direction: 'desc' } as const
+    return cursors.keysetPage(query, { name: 'announcements', filters: [tenantId], order, item: toAnnouncement }, page)
   }
 }
 

@@ -14,7 +14,7 @@ import {
 import { type Attempt, handles, type Job, type JobType } from './jobs/jobs.ts'
 
 /** Declarations whose functions receive this service first. */
-export interface Part<Service> {
+export interface Declarations<Service> {
   operation<
     Params extends z.ZodObject = z.ZodObject<{}>,
     Query extends z.ZodObject = z.ZodObject<{}>,
@@ -44,4 +44,4 @@ export interface Part<Service> {
  * @example
  *   const { operation, command } = part<Announcements>()
  */
-export const part = <Service>(): Part<Service> => ({ operation, resource, command, job: handles, on, onAny })
+export const part = <Service>(): Declarations<Service> => ({ operation, resource, command, job: handles, on, onAny })

@@ -202,7 +202,7 @@ describe('what is unclear', () => {
 
   test('is listed, released and sent, as the guide says', async () => {
     const [one, other] = [await unclear(), await unclear()]
-    expect(await run('what', one.tenantId)).toMatchObject([{ meter: 'api_calls', quantity: 5 }])
+    expect(await run('list', one.tenantId)).toMatchObject([{ meter: 'api_calls', quantity: 5 }])
     await run('release', one.tenantId)
     expect(await row(one.tenantId)).toMatchObject({ heldAt: null, unanswered: 0, firstSentAt: null })
     await open.tenancy.billing.usage.resend()

@@ -5,7 +5,7 @@ import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
 import { migrate } from '../../kernel/database/migrations.ts'
 import { NOTED_AGAIN_MS, noteNames } from '../../kernel/jobs/queue-registry.ts'
-import { tables } from '../../kernel/tables.ts'
+import { kernelPart } from '../../kernel/parts.ts'
 import { createTestDatabase, WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { PgBossJobs } from './pg-boss.ts'
@@ -287,7 +287,8 @@ test('many processes may start at once on an empty database', async () => {
   const { url, drop } = await createTestDatabase(inject('postgresUrl'))
   const log = createLogger({ level: 'silent' })
   const databases = Array.from({ length: 5 }, () => new Database({ url, max: 3 }, log))
-  for (const database of databases.slice(0, 1)) await migrate(database, [{ part: 'kernel', migrations: tables }])
+  for (const database of databases.slice(0, 1))
+    await migrate(database, [{ part: 'kernel', migrations: kernelPart.tables ?? [] }])
   const all = databases.map((database) => new PgBossJobs(database, log))
   const types = ['A', 'B', 'C'].map((name) => type(name))
   await Promise.all(

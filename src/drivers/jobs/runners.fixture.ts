@@ -5,7 +5,7 @@ import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
 import { migrate } from '../../kernel/database/migrations.ts'
 import { type Attempt, type JobType, jobType, type QueueCounts, type Recurring } from '../../kernel/jobs/jobs.ts'
-import { tables } from '../../kernel/tables.ts'
+import { kernelPart } from '../../kernel/parts.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
 import { PgBossJobs } from './pg-boss.ts'
 
@@ -42,7 +42,7 @@ export function useRunners(): Runners {
   beforeAll(async () => {
     created = await createTestDatabase(inject('postgresUrl'))
     database = new Database({ url: created.url }, log)
-    await migrate(database, [{ part: 'kernel', migrations: tables }])
+    await migrate(database, [{ part: 'kernel', migrations: kernelPart.tables ?? [] }])
   })
   afterEach(async () => {
     if (started.length === 0) return // the tables of the queue exist only once a runner has started

@@ -5,19 +5,19 @@ import type { AuditLogs } from './audit-logs.ts'
 
 const { job } = part<AuditLogs>()
 
-/** How often the hourly job may find a table locked before it leaves the rest to the next. */
+/** Attempts of the hourly job on a locked table. After them, the next run continues. */
 const TRIES = 10
 
 export const SealAuditLog = jobType({
   name: 'SealAuditLog',
-  summary: 'Seals what was recorded into the chains that show whether it was tampered with',
+  summary: 'Seals new entries into the chains that reveal tampering',
   data: z.object({}),
   workers: 1,
 })
 
 export const TrimAuditLog = jobType({
   name: 'TrimAuditLog',
-  summary: 'Drops months of the audit log past their retention, and makes room for those to come',
+  summary: 'Drops months of the audit log past their retention, and creates partitions for future months',
   data: z.object({}),
   workers: 1,
 })

@@ -97,7 +97,7 @@ function usageFinding({ tenantId, meter, quantity, since, state, code }: Usage, 
       code: 'billing.usage-unclear',
       message: `${used} was sent, and whether it counts is not known; sent again after a day it might count twice${why}`,
       remedy:
-        "See at the provider what the meter's summary of the tenant's customer has, then release what is missing, and drop what is there: docs/billing.md, Usage that is unclear.",
+        "See at the provider what the meter's summary of the tenant's customer has, then release what is missing, and drop what is there: docs/billing.md, Unclear usage.",
     }
   }
   if (state === 'expired') {

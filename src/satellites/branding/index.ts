@@ -10,7 +10,7 @@ export type { BrandingSettings } from './settings.ts'
 export const branding = () =>
   defineSatellite({
     name: 'branding',
-    summary: 'How a tenant presents itself: name, logo, colours, sender of mail, style sheet',
+    summary: 'Branding of tenants: name, logo, colours, sender of mail, style sheet',
     tables,
     tenantTables: ['branding'],
     service: (kernel) => new Branding(kernel),

@@ -16,7 +16,7 @@ export type { FeatureFlag, FlagRequest, FlagSettings } from './model/flag.ts'
 export type { Evaluation, EvaluationContext, Reason } from './model/rollout.ts'
 
 const Options = z.strictObject({
-  /** Seconds after which a flag is read again, although no change was heard. */
+  /** Seconds after which an unchanged flag is read again. */
   cacheTtl: z.number().min(1).max(86_400).default(60),
 })
 export type FeatureFlagsOptions = z.input<typeof Options>
@@ -25,7 +25,7 @@ export const featureFlags = (options: FeatureFlagsOptions = {}) => {
   const { cacheTtl } = parsed(Options, options, 'featureFlags')
   return defineSatellite({
     name: 'featureFlags',
-    summary: 'Flags per tenant: on, off, or on for a percentage that stays the same people; OpenFeature and OFREP',
+    summary: 'Flags for each tenant: on, off, or on for a stable percentage; OpenFeature and OFREP',
     tables,
     tenantTables: ['feature_flags'],
     events: [FeatureFlagChanged],

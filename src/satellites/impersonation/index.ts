@@ -21,7 +21,7 @@ export const impersonation = (options: ImpersonationOptions = {}) => {
   const durations = withDefaults(parsed(Options, options, 'impersonation'))
   return defineSatellite({
     name: 'impersonation',
-    summary: "Acting in the name of a tenant's user: with a reason, for a while, every request in the audit log",
+    summary: "Impersonation of a tenant's user: with a reason and a time limit, every request in the audit log",
     tables,
     tenantTables: ['impersonations'],
     events: [ImpersonationStarted, ImpersonationEnded],

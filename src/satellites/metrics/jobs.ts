@@ -4,7 +4,7 @@ import { job } from './part.ts'
 
 export const FlushMetrics = jobType({
   name: 'FlushMetrics',
-  summary: 'Writes down what was counted of tenants, and removes what is past its retention',
+  summary: 'Stores the counts of tenants, and removes rows past their retention',
   data: z.object({}),
   workers: 1,
 })

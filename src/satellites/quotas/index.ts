@@ -12,7 +12,7 @@ export type { QuotaAmount, QuotaSnapshot, QuotasOptions } from './quotas.ts'
 export const quotas = (options: QuotasOptions = {}) =>
   defineSatellite({
     name: 'quotas',
-    summary: 'What tenants may use, by plan: counted exactly by the day, refused with 429',
+    summary: 'Limits of plans: exact counters of a UTC day, rejection with 429',
     tables,
     tenantTables: ['quota_alerts'],
     events: [QuotaTracked, QuotaThresholdReached, TenantQuotaExceeded],

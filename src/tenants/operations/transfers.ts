@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { JobFailure, Reply } from '../../kernel/api/operation.ts'
 import { Page, pageOf } from '../../kernel/api/page.ts'
 import { BackupIncompatible } from '../isolation/copy.ts'
+import { NotSupported } from '../isolation/driver.ts'
 import { MigrationFailed } from '../migrations/errors.ts'
 import { operation } from '../part.ts'
 import { TenantExists, TenantNotFound, TenantState } from '../tenant/errors.ts'
@@ -58,7 +59,7 @@ export const transferOperations = [
     bodyOptional: true,
     reply: Backup,
     status: 202,
-    errors: [TenantNotFound, TenantState, TransferInProgress, BackupsNotConfigured],
+    errors: [TenantNotFound, TenantState, TransferInProgress, BackupsNotConfigured, NotSupported],
     handle: async ({ transfers }, { params, body }) => {
       const backup = await transfers.backups.create(params.id, body)
       return new Reply(202, backup, { location: `/tenants/${params.id}/backups/${backup.id}` })
@@ -121,7 +122,15 @@ export const transferOperations = [
     body: RestoreRequest,
     reply: Backup,
     status: 202,
-    errors: [TenantNotFound, TenantState, BackupNotFound, BackupIncompatible, TransferInProgress, BackupsNotConfigured],
+    errors: [
+      TenantNotFound,
+      TenantState,
+      BackupNotFound,
+      BackupIncompatible,
+      TransferInProgress,
+      BackupsNotConfigured,
+      NotSupported,
+    ],
     handle: async ({ transfers }, { params, body }) => {
       const { backup, transfer } = await transfers.backups.restore(params.id, body)
       return new Reply(202, backup, transferAt(transfer))
@@ -144,7 +153,7 @@ export const transferOperations = [
     body: CloneRequest,
     reply: Tenant,
     status: 202,
-    errors: [TenantNotFound, TenantState, TenantExists],
+    errors: [TenantNotFound, TenantState, TenantExists, NotSupported],
     handle: async ({ transfers }, { params, body }) => {
       const { tenant } = await transfers.clone(params.id, body)
       return new Reply(202, tenant, { location: `/tenants/${tenant.id}` })
@@ -169,7 +178,7 @@ export const transferOperations = [
     body: MoveRequest,
     reply: Tenant,
     status: 202,
-    errors: [TenantNotFound, TenantState, TransferInProgress],
+    errors: [TenantNotFound, TenantState, TransferInProgress, NotSupported],
     handle: async ({ transfers }, { params, body }) => {
       const { tenant, transfer } = await transfers.move(params.id, body)
       return new Reply(202, tenant, transferAt(transfer))

@@ -15,7 +15,6 @@ import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { CatalogRule } from '../catalog/rule.ts'
 import { publicRightsRules } from '../roles/public-rights.ts'
 import { auditRows } from '../row-security/apply.ts'
-import type { Placements } from '../server/placements.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { canary, canaryTargetsIn } from './canary.ts'
 import { DATABASE_RULES } from './database-rules.ts'
@@ -39,11 +38,11 @@ const serverRules = (server: PostgresServer): readonly CatalogRule[] => [
 export const auditRoles = (server: PostgresServer): Promise<Finding[]> => queryCatalog({ server }, serverRules(server))
 
 export const auditSchemas = (
-  placements: Placements,
+  servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
   { extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> = {},
 ): AsyncIterable<Finding> =>
-  onEachServer(placements, locations, async function* (server, tenantOf) {
+  onEachServer(servers, locations, async function* (server, tenantOf) {
     const rules = [...serverRules(server), ...SCHEMA_RULES]
     yield* await queryCatalog({ server, tenantOf, extensionsSchema }, rules)
     yield* canary(server, await reading(server, (client) => canaryTargetsIn(client, [...tenantOf.keys()])))
@@ -51,11 +50,11 @@ export const auditSchemas = (
 
 /** @param schema with the tables that all tenants share. */
 export const auditRowTables = (
-  placements: Placements,
+  servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
   { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
 ): AsyncIterable<Finding> =>
-  onEachServer(placements, locations, async function* (server) {
+  onEachServer(servers, locations, async function* (server) {
     yield* await queryCatalog({ server, extensionsSchema }, serverRules(server))
     yield* await server.owned((client) => auditSharedTables(server, client, schema))
     const targets = await reading(server, (client) => canaryTargetsIn(client, [schema], 'tenant_id'))
@@ -64,11 +63,11 @@ export const auditRowTables = (
 
 /** @param schema with the tables, in each tenant's database. */
 export const auditDatabases = (
-  placements: Placements,
+  servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
   { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
 ): AsyncIterable<Finding> =>
-  onEachServer(placements, locations, async function* (server, tenantOf) {
+  onEachServer(servers, locations, async function* (server, tenantOf) {
     yield* await auditRoles(server)
     yield* await queryCatalog({ server, tenantOf }, [...TENANT_DATABASE_RULES, ...ownLoginRules(server)])
     yield* await sharedLogins(server, tenantOf)
@@ -77,7 +76,7 @@ export const auditDatabases = (
 
 /** @param audit is given the tenants of its server, by their locators. */
 async function* onEachServer(
-  placements: Placements,
+  servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
   audit: (server: PostgresServer, tenantOf: ReadonlyMap<string, string>) => AsyncIterable<Finding>,
 ): AsyncIterable<Finding> {
@@ -86,7 +85,7 @@ async function* onEachServer(
     const here = tenants.get(placement) ?? new Map<string, string>()
     tenants.set(placement, here.set(locator, tenantId))
   }
-  for (const server of placements.all()) {
+  for (const server of servers) {
     try {
       yield* audit(server, tenants.get(server.name) ?? new Map())
     } catch (error) {

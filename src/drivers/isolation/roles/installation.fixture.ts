@@ -3,7 +3,8 @@
 import { createLogger } from '../../../kernel/base/logger.ts'
 import { createSecrets } from '../../../kernel/crypto/crypto.ts'
 import { Database } from '../../../kernel/database/database.ts'
-import { partsOf } from '../../../tenancy/composition.ts'
+import { tablesOf } from '../../../tenancy/composition.ts'
+import { partsOf } from '../../../tenancy/parts.ts'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import type {
   ConnectionLimits,
@@ -48,7 +49,7 @@ export interface Installation {
 }
 
 export async function createInstallation(serverUrl: string, options: InstallationOptions = {}): Promise<Installation> {
-  const created = await createMigratedDatabase(serverUrl, partsOf(postgresStore(), []))
+  const created = await createMigratedDatabase(serverUrl, tablesOf(partsOf(postgresStore(), [])))
   const { url } = created
   const database = new Database({ url, max: 12 }, log)
   const drivers: IsolationDriver[] = []

@@ -184,29 +184,25 @@ export class LoginRepair {
   }
 }
 
-type Placements = Readonly<Record<string, PlacementConfig & { readonly url: string }>>
+export type Placements = Readonly<Record<string, PlacementConfig & { readonly url: string }>>
 
-/** Prepares all placements, with their logins. */
+/** Prepares all placements. A placement restores its login with the first connection that its server refuses. */
 export async function preparePlacements(
   placements: Placements,
-  dependencies: Omit<RepairDependencies, 'urls'>,
-): Promise<{ prepared: ReadonlyMap<string, Placement>; logins: LoginRepair }> {
-  const urls = new Map(Object.entries(placements).map(([name, { url }]) => [name, url]))
-  const logins = new LoginRepair({ ...dependencies, urls })
+  logins: Pick<LoginRepair, 'restore'>,
+  { database, secrets, log }: Pick<RepairDependencies, 'database' | 'secrets' | 'log'>,
+): Promise<ReadonlyMap<string, Placement>> {
   const prepared = new Map<string, Placement>()
   for (const [name, config] of Object.entries(placements)) {
-    const placement = await preparePlacement(
-      name,
-      config,
-      dependencies.database,
-      dependencies.secrets,
-      dependencies.log,
-    )
+    const placement = await preparePlacement(name, config, database, secrets, log)
     const restoreLogin = async (database?: string) => {
       if (database !== undefined) placement.ownLogins?.forget(database) // another process may have replaced it
       return (await logins.restore(name, database)) !== undefined
     }
     prepared.set(name, { ...placement, restoreLogin })
   }
-  return { prepared, logins }
+  return prepared
 }
+
+export const urlsOf = (placements: Placements): ReadonlyMap<string, string> =>
+  new Map(Object.entries(placements).map(([name, { url }]) => [name, url]))

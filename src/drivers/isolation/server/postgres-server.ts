@@ -171,7 +171,7 @@ export class PostgresServer {
       (await atOnce?.(client, lockTimeoutMs)) ??
       inTransaction(client, (opened) => work(client, opened.at(-1)?.rows[0]), { begin })
     const held = hold ? (client: pg.ClientBase) => hold(client, () => alone(client)) : alone
-    return database === OWN_DATABASE ? this.owned(held) : this.ownedIn(database, held)
+    return this.ownedIn(database, held)
   }
 
   /** A connection of the owner to the placement's database, outside of any transaction. */
@@ -211,8 +211,9 @@ export class PostgresServer {
     })
   }
 
-  /** A connection of the owner to another database of the server, closed afterwards. */
+  /** The same in a database of the server; a connection to one that is not the placement's own is closed afterwards. */
   async ownedIn<T>(database: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+    if (database === OWN_DATABASE) return this.owned(work)
     const client = new pg.Client({
       connectionString: withDatabase(this.#placement.url, database),
       ...OWNER,

@@ -1,7 +1,9 @@
 /** Which names may be dispatched and subscribed, which patterns a name fits, and what Tenantry's own events are called. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { memoryStore } from '../../../drivers/store/memory.ts'
 import { eventsOf } from '../../../tenancy/composition.ts'
+import { partsOf } from '../../../tenancy/parts.ts'
 import { webhooks } from '../index.ts'
 import { dottedName, EventName, EventPatterns, patternsFor } from './event-names.ts'
 
@@ -151,7 +153,7 @@ describe("Tenantry's own events", () => {
   })
 
   test('have names of their own that may be subscribed', () => {
-    const names = eventsOf([webhooks()]).map(({ name }) => dottedName(name))
+    const names = eventsOf(partsOf(memoryStore(), [webhooks()])).map(({ name }) => dottedName(name))
     expect(names.length).toBeGreaterThan(10)
     expect(new Set(names).size).toBe(names.length)
     expect(names.filter((name) => !isName(name) || !name.includes('.'))).toEqual([])

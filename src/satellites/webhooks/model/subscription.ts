@@ -29,7 +29,7 @@ export type Subscription = z.output<typeof Subscription>
 export const SubscriptionWithSecret = Subscription.extend({ secret: z.string().describe('Shown this once') })
 export type SubscriptionWithSecret = z.output<typeof SubscriptionWithSecret>
 
-const description = z.string().max(500).refine(isStorable, 'holds NUL or half a character').nullable()
+const description = z.string().max(500).refine(isStorable, 'must not contain NUL or an unpaired surrogate').nullable()
 
 export const NewSubscription = z.strictObject({
   url: z

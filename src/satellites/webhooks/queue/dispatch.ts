@@ -13,7 +13,7 @@ import { parsed } from '../../../kernel/base/validate.ts'
 import type { Database } from '../../../kernel/database/database.ts'
 import type { EventType } from '../../../kernel/events/events.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
-import { TenantNotFound, TenantState } from '../../../tenants/tenant/errors.ts'
+import { TenantState, tenantNotFound } from '../../../tenants/tenant/errors.ts'
 import { TenantDeleted } from '../../../tenants/tenant/events.ts'
 import { TENANT_ID } from '../../../tenants/tenant/tenant.ts'
 import { shiftMs } from '../model/database-time.ts'
@@ -27,7 +27,7 @@ const MAX_BATCH_BYTES = 8 * MAX_BODY_BYTES
 /** A JSON object. Its members may be named anything, `__proto__` too. */
 export const Payload = z
   .unknown()
-  .refine((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'not a JSON object')
+  .refine((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'must be a JSON object')
   .meta({ type: 'object', additionalProperties: true }) as z.ZodType<
   Readonly<Record<string, unknown>>,
   Readonly<Record<string, unknown>>
@@ -84,9 +84,7 @@ export class Dispatch {
 
   /** Returns the ids of its deliveries. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when the tenant is deleted, or a 400. */
   async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
-    if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) {
-      throw TenantNotFound(`There is no tenant ${JSON.stringify(tenantId)}.`)
-    }
+    if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) throw tenantNotFound(String(tenantId))
     const message = this.#message(tenantId, parsed(EventName, event, 'event'), parsed(Payload, payload, 'payload'))
     return [...(await this.#sendOf(tenantId, message))]
   }
@@ -109,7 +107,7 @@ export class Dispatch {
   async #sendOf(tenantId: string | null, message: Message): Promise<readonly string[]> {
     const { refused, deliveries } = await this.#send(message)
     if (tenantId === null) return deliveries
-    if (refused === 'none') throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (refused === 'none') throw tenantNotFound(tenantId)
     if (refused === 'deleted') {
       throw TenantState(`The tenant "${tenantId}" is deleted; nothing more is sent of it.`, {
         extras: { from: refused },

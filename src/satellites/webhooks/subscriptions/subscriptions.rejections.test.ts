@@ -198,7 +198,7 @@ describe('a URL', () => {
 
 test('what development allows is refused in production', async () => {
   vi.stubEnv('NODE_ENV', 'production')
-  const refused = (key: string) => `egress.${key}: for development only, refused in production`
+  const refused = (key: string) => `egress.${key}: for development only, rejected in production`
   await expect(fixture.opened.open({ egress: DEVELOPMENT })).rejects.toThrow(refused('allowPrivateNetworks'))
   await expect(fixture.opened.open({ egress: { allowHttp: true } })).rejects.toThrow(refused('allowHttp'))
   vi.unstubAllEnvs()

@@ -1,9 +1,9 @@
 /** Tenants on a placement that this process does not have. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { problemOf } from '../../../http/problem.ts'
-import type { Tenancy } from '../../../tenancy/tenancy.ts'
-import { createTestDatabase, type TestDatabase } from '../../../testing/base/database.ts'
-import { eventually, installed, type TestTenancy, testTenancy } from '../../../testing/base/tenancy.ts'
+import { problemOf } from '../../http/problem.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 
 let elsewhere: TestDatabase
 let opened: TestTenancy<[]>
