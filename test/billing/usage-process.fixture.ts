@@ -1,4 +1,4 @@
-/** A process that counts, closes windows of, and sends what tenants use. */
+/** A process that counts usage, closes usage windows and sends batches on request. */
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { redisStore } from '../../src/drivers/store/redis.ts'
 import { createLogger } from '../../src/kernel/base/logger.ts'

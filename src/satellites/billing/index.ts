@@ -34,12 +34,19 @@ export type {
   PortalRequest,
 } from './resource.ts'
 
-/** Without options it can be described, and not be started. */
+/**
+ * Defines the billing satellite. Without options it can only be described (reference, OpenAPI), not started.
+ *
+ * @example
+ * const tenancy = await createTenancy({
+ *   satellites: [billing({ stripe: { apiKey, webhookSecret }, products: { price_1Abc: 'pro' } })],
+ * })
+ */
 export const billing = (options?: BillingOptions) => {
   const settings = options && parsed(Options, options, 'billing')
   return defineSatellite({
     name: 'billing',
-    summary: 'Subscriptions at Stripe as the plans of tenants: checkout, dunning, metered usage',
+    summary: 'Stripe subscriptions as plans of tenants: checkout, dunning, metered usage',
     tables,
     tenantTables: [
       'billing_dunning',
@@ -50,8 +57,7 @@ export const billing = (options?: BillingOptions) => {
     ],
     events,
     service: (kernel, tenants) => {
-      if (!settings)
-        throw new Error('billing is not configured: it needs stripe.apiKey, stripe.webhookSecret and products')
+      if (!settings) throw new Error('billing is not configured. Set stripe.apiKey, stripe.webhookSecret and products')
       return new Billing(kernel, tenants, settings, new StripePayments(settings.stripe, kernel.log), () =>
         verifySettings(settings, { env: process.env, isPlan: (name) => tenants.plans.isDefined(name) }),
       )
@@ -68,7 +74,7 @@ export const billing = (options?: BillingOptions) => {
     listeners: [
       on(TenantDeleted, 'within', ({ tenantDeletion }, { tenantId }) => tenantDeletion.begin(tenantId)),
       on(TenantRestored, 'within', async ({ tenantDeletion }, { tenantId, from }) => {
-        if (from === 'deletion') await tenantDeletion.takeBack(tenantId)
+        if (from === 'deletion') await tenantDeletion.restore(tenantId)
       }),
       on(TenantSuspensionRepeated, 'within', ({ dunning }, { tenantId }) => dunning.suspensions.yield(tenantId)),
       on(TenantActivated, 'within', ({ dunning }, { tenantId }) => dunning.suspensions.yield(tenantId)),

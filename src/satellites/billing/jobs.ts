@@ -14,10 +14,10 @@ export const jobs = [
   job(ReportUsageBatch, ({ usage }, { id }) => usage.send(id)),
   job(CancelSubscriptions, ({ tenantDeletion }, { customerId }) => tenantDeletion.cancelAll(customerId)),
   job(SweepBilling, async ({ dunning, inbox, usage }, _, { signal }) => {
-    // None of them keeps the others from their turn.
+    // A failed sweep does not prevent the others.
     const swept = await Promise.allSettled([dunning.sweep(signal), inbox.resend(), usage.resend(signal)])
     const failures = swept.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
-    if (failures.length > 0) throw new AggregateError(failures, 'not everything could be swept')
+    if (failures.length > 0) throw new AggregateError(failures, 'some sweeps of billing failed')
   }),
   job(PingProvider, ({ health }) => health.measure()),
   job(CleanUpBilling, async ({ inbox, usage }) => {

@@ -23,7 +23,7 @@ describe('planOfItems', () => {
     ],
     ['no mapped item', [item('price_other', 'prod_other')], undefined],
     ['an unmapped price without a product', [item('price_other', null)], undefined],
-  ])('%s', (_, items, expected) => {
+  ])('returns the plan for %s', (_, items, expected) => {
     expect(planOfItems(items, PLANS)).toBe(expected)
   })
 })
@@ -40,9 +40,9 @@ const subscription = (members: Partial<Entitling> = {}): Entitling => ({
 const scale = { items: [item('price_x', 'prod_scale')] }
 const later = { id: 'sub_2', createdAt: new Date(2_000_000) }
 
-describe('entitledPlan for one subscription with the status', () => {
+describe('entitledPlan for one subscription', () => {
   const COUNTING = { always: ['active', 'trialing', 'past_due'], inDunning: ['unpaid'] }
-  test.each(SUBSCRIPTION_STATUSES)('%s', (status) => {
+  test.each(SUBSCRIPTION_STATUSES)('a subscription with the status %s', (status) => {
     const isCounting = COUNTING.always.includes(status)
     expect(entitledPlan([subscription({ status })], PLANS)).toBe(isCounting ? 'pro' : 'free')
     expect(entitledPlan([subscription({ status, isInDunning: true })], PLANS)).toBe(

@@ -182,7 +182,11 @@ describe('options', () => {
     ['a timeout of zero', stripe({ timeoutMs: 0 }), /billing\.stripe\.timeoutMs/],
     ['an unknown option', { webhooks: {} }, /Unrecognized key: "webhooks"/],
     ['a misspelled option', { webhook: { allowedIPs: [] } }, /^billing\.webhook: Unrecognized key: "allowedIPs"/],
-    ['a path without a leading slash', { webhook: { path: 'stripe' } }, /path: must be a path such as \/webhooks\/stripe/],
+    [
+      'a path without a leading slash',
+      { webhook: { path: 'stripe' } },
+      /path: must be a path such as \/webhooks\/stripe/,
+    ],
     ['a path with a trailing slash', { webhook: { path: '/stripe/' } }, /path: must be a path/],
     ['a path with a query', { webhook: { path: '/stripe?a' } }, /path: must be a path/],
     ['a path with a pattern', { webhook: { path: '/:stripe' } }, /path: must be a path/],
@@ -245,6 +249,6 @@ describe('options', () => {
   test('options may be absent for a description of the satellite, but not at start', async () => {
     expect(billing().receivers).toMatchObject([{ path: '/webhooks/stripe' }])
     const start = testTenancy(inject('postgresUrl'), { satellites: [billing()], plans: PLANS, role: 'api' })
-    await expect(start).rejects.toThrow(/billing is not configured: it needs stripe\.apiKey/)
+    await expect(start).rejects.toThrow(/billing is not configured\. Set stripe\.apiKey/)
   })
 })

@@ -230,7 +230,10 @@ describe('a measurement', () => {
     open.provider.advance({ seconds: 30 })
     await health.measure()
     await health.measure()
-    expect(open.provider.requests.slice(requestsBefore)).toMatchObject([{ path: '/v1/balance' }, { path: '/v1/balance' }])
+    expect(open.provider.requests.slice(requestsBefore)).toMatchObject([
+      { path: '/v1/balance' },
+      { path: '/v1/balance' },
+    ])
     expect(await row()).toEqual([{ measured_at: ago(0), duration_ms: expect.any(Number), error_code: null }])
     expect(await checkResult()).toBe('pass')
   })
