@@ -13,8 +13,8 @@ test('docs/billing.md names the API version that Tenantry is written for', () =>
 
 test('docs/billing.md lists every error code, and explains codes that no event fails with outside of the table', () => {
   const rows = [...guide.matchAll(/^\| `([a-z]+_[a-z_]+|unhandled)` +\|/gm)].map(([, code]) => code)
-  const beside = ['subscription_not_found', 'plan_unmapped']
-  expect(new Set([...rows, ...beside])).toEqual(new Set(ERROR_CODES))
-  expect(rows.filter((code) => beside.includes(code as string))).toEqual([])
-  for (const code of beside) expect(guide).toContain(`\`${code}\``)
+  const others = ['subscription_not_found', 'plan_unmapped']
+  expect(new Set([...rows, ...others])).toEqual(new Set(ERROR_CODES))
+  expect(rows.filter((code) => others.includes(code as string))).toEqual([])
+  for (const code of others) expect(guide).toContain(`\`${code}\``)
 })

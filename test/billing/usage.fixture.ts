@@ -87,7 +87,7 @@ export async function openMetered(
     role: 'api',
     store: drivers[name](),
     clock: { now: () => provider.now() },
-    resilience: { redis: { quota: 'fail-closed' } }, // what is not counted is said
+    resilience: { redis: { quota: 'fail-closed' } }, // a failed count is an error
     logger: createLogger({ level: 'info', write: (line) => log.push(line) }),
     ...config,
   })

@@ -36,7 +36,7 @@ describe.each([
   })
   afterEach(() => {
     open.provider.faults.clear()
-    Object.assign(open.provider.settings, { repeatedMeterEvents: 'refuse' })
+    Object.assign(open.provider.settings, { repeatedMeterEvents: 'reject' })
   })
 
   /** The process to kill, and one that continues. */
@@ -125,7 +125,7 @@ describe.each([
     expect(open.counted(customerId)).toBe(4)
   })
 
-  test.each(['refuse', 'accept'] as const)(
+  test.each(['reject', 'accept'] as const)(
     'count a batch once when its sender is killed before the response; a repeated identifier: %s',
     async (repeatedMeterEvents) => {
       Object.assign(open.provider.settings, { repeatedMeterEvents })

@@ -27,7 +27,7 @@ describe.each(STORES)('usage counted in the store %s', (store) => {
   })
   afterEach(() => {
     open.provider.faults.clear()
-    Object.assign(open.provider.settings, { repeatedMeterEvents: 'refuse' })
+    Object.assign(open.provider.settings, { repeatedMeterEvents: 'reject' })
   })
 
   const track = (tenantId: string, amount: number) => open.tenancy.quotas.track(tenantId, 'calls', amount)
@@ -94,7 +94,7 @@ describe.each(STORES)('usage counted in the store %s', (store) => {
 
   // Sending does not depend on the store.
   if (store === 'postgres') {
-    test.each(['refuse', 'accept'] as const)(
+    test.each(['reject', 'accept'] as const)(
       'counts once when a batch is sent twice; a repeated identifier: %s',
       async (repeatedMeterEvents) => {
         Object.assign(open.provider.settings, { repeatedMeterEvents })

@@ -29,7 +29,12 @@ const cancel = (id: string, of = open) => of.call('POST', `/tenants/${id}/billin
 describe('a tenant', () => {
   test('that is unknown: every call responds 404', async () => {
     const requestsBefore = open.provider.requests.length
-    const calls = [open.call('GET', `/tenants/${UNKNOWN_TENANT}/billing`), checkout(UNKNOWN_TENANT), portal(UNKNOWN_TENANT), cancel(UNKNOWN_TENANT)]
+    const calls = [
+      open.call('GET', `/tenants/${UNKNOWN_TENANT}/billing`),
+      checkout(UNKNOWN_TENANT),
+      portal(UNKNOWN_TENANT),
+      cancel(UNKNOWN_TENANT),
+    ]
     for (const { status, json } of await Promise.all(calls)) {
       expect({ status, code: json.code }).toEqual({ status: 404, code: 'E_TENANT_NOT_FOUND' })
     }
@@ -63,9 +68,9 @@ describe('billing calls while the provider is unusable', () => {
   const wrongKey = 'sk_test_another'
   const ways: [string, (of: OpenBilling) => unknown][] = [
     ['is down', ({ provider }) => provider.down()],
-    ['answers 500', ({ provider }) => provider.faults.respond(500)],
+    ['responds 500', ({ provider }) => provider.faults.respond(500)],
     ['has a conflicting request', ({ provider }) => provider.faults.respond(409)],
-    ['answers 429', ({ provider }) => provider.faults.respond(429, { headers: { 'retry-after': '60' } })],
+    ['responds 429', ({ provider }) => provider.faults.respond(429, { headers: { 'retry-after': '60' } })],
     ['rejects the key', ({ provider }) => Object.assign(provider.settings, { apiKey: wrongKey })],
   ]
   const repair = async ({ provider }: OpenBilling, isDown: boolean) => {

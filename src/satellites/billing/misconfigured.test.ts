@@ -89,8 +89,15 @@ describe('an unmapped price', () => {
     open.receivedEvents.splice(0)
     const { object } = lastOf('customer.subscription.created').data
     const { items, ...rest } = object as Stripe.Subscription
-    const beside = { ...items.data[0], id: 'si_beside', price: { id: open.prices.unmapped, product: 'prod_other' } }
-    open.provider.emit('customer.subscription.updated', { ...rest, items: { ...items, data: [beside, ...items.data] } })
+    const unmappedItem = {
+      ...items.data[0],
+      id: 'si_unmapped',
+      price: { id: open.prices.unmapped, product: 'prod_other' },
+    }
+    open.provider.emit('customer.subscription.updated', {
+      ...rest,
+      items: { ...items, data: [unmappedItem, ...items.data] },
+    })
     await open.deliverAndProcess()
     expect(misconfigurations()).toEqual([])
     expect(await planOf(one.tenantId)).toBe('pro')

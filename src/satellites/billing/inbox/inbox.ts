@@ -15,8 +15,8 @@ import type { InboxRow } from '../model/tables.ts'
 
 /** An event that has waited for longer has lost its job. */
 const STUCK_MS = 600_000
-const AT_ONCE = 500
-const TAKEN_AT_ONCE = 100
+const MAX_RESENT = 500
+const MAX_BATCH_SIZE = 100
 /** After this time the provider is asked to send the event again. Later events do not wait for a stuck insert. */
 const TIMEOUT_MS = 5_000
 const DAY_MS = 86_400_000
@@ -48,7 +48,7 @@ export class Inbox {
   constructor(dependencies: BillingDependencies) {
     this.#dependencies = dependencies
     const { database } = dependencies.kernel
-    this.#batcher = new Batcher((all) => database.outside(() => this.#takeAll(all)), { maxItems: TAKEN_AT_ONCE })
+    this.#batcher = new Batcher((all) => database.outside(() => this.#takeAll(all)), { maxItems: MAX_BATCH_SIZE })
   }
 
   /** Returns false for a known event. Concurrent events share one transaction, which commits before any call returns. */
@@ -115,7 +115,7 @@ export class Inbox {
       .where('status', '=', 'waiting')
       .where('receivedAt', '<', new Date(clock.now().getTime() - STUCK_MS))
       .orderBy('receivedAt')
-      .limit(AT_ONCE)
+      .limit(MAX_RESENT)
       .execute()
     await this.send(...rows.map(({ eventId }) => eventId))
     return rows.length

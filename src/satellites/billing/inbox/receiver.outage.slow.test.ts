@@ -62,15 +62,15 @@ describe('receiver while the database is unavailable', () => {
 
   test('an event with the response 200 before an outage is in the inbox with its job', async () => {
     const events = Array.from({ length: 400 }, emitEvent)
-    const answered = Promise.withResolvers<void>()
+    const responded = Promise.withResolvers<void>()
     const all = Promise.all(
       events.map(async (event, n) => {
         const { status } = await post(receivers, event)
-        if (n === 120) answered.resolve()
+        if (n === 120) responded.resolve()
         return { event, status }
       }),
     )
-    await answered.promise
+    await responded.promise
     await proxy.close()
     const responses = await all
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200, 503]))

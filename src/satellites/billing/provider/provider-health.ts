@@ -12,8 +12,8 @@ import { secretsOf } from '../model/settings.ts'
 export const SLOW_API_THRESHOLD_MS = 3_000
 const PING_TIMEOUT_MS = 10_000
 const MINUTE_MS = 60_000
-const IDLE_MS = 5 * MINUTE_MS
-const SILENT_MS = 15 * MINUTE_MS
+const WARN_AFTER_MS = 5 * MINUTE_MS
+const FAIL_AFTER_MS = 15 * MINUTE_MS
 const UNMEASURED_MS = 3 * MINUTE_MS
 
 export type HealthAssessment =
@@ -100,10 +100,10 @@ export class ProviderHealth {
     const [{ receivedAt, activeSince }] = rows as [{ receivedAt: Date | null; activeSince: Date | null }]
     if (activeSince === null) return { status: 'good' }
     const ageMs = clock.now().getTime() - (receivedAt ?? activeSince).getTime()
-    if (ageMs <= IDLE_MS) return { status: 'good' }
+    if (ageMs <= WARN_AFTER_MS) return { status: 'good' }
     const minutes = Math.floor(ageMs / MINUTE_MS)
     const message = `no event of the payment provider was processed for ${minutes} minutes, while subscriptions are active`
-    return ageMs > SILENT_MS
+    return ageMs > FAIL_AFTER_MS
       ? { status: 'fail', code: 'silent', message }
       : { status: 'warn', code: 'quiet', message: `warning: ${message}` }
   }

@@ -25,7 +25,7 @@ import { UsageReports } from './usage.ts'
 
 /** API version that the schemas in objects.ts are written for. */
 export const API_VERSION = '2026-10-28.endive'
-const AT_ONCE = 100
+const PAGE_SIZE = 100
 
 interface Page {
   readonly limit: number
@@ -204,7 +204,7 @@ export class StripePayments implements Payments {
     list: (client: Client, page: Page) => Promise<{ data: Item[]; has_more: boolean }>,
   ): AsyncIterable<Item> {
     for (let after: string | undefined; ; ) {
-      const page = { limit: AT_ONCE, ...(after ? { starting_after: after } : {}) }
+      const page = { limit: PAGE_SIZE, ...(after ? { starting_after: after } : {}) }
       const { data, has_more: hasMore } = await this.#call((client) => list(client, page))
       yield* data
       after = data.at(-1)?.id

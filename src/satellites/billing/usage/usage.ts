@@ -35,11 +35,11 @@ const RESENDABLE_MS = 23 * HOUR_MS
 /** After this time the job of a batch is considered lost. */
 const STUCK_MS = 10 * MINUTE_MS
 const LONGEST_WAIT_MS = 15 * MINUTE_MS
-const REFUSED_WAIT_MS = HOUR_MS
-const RESENT_AT_ONCE = 500
+const REJECTED_WAIT_MS = HOUR_MS
+const MAX_RESENT = 500
 const CONCURRENCY = 4
 /** The store's daily counters have expired by then. */
-const MARKS_KEPT_DAYS = 7
+const WATERMARK_RETENTION_DAYS = 7
 
 export interface Used {
   readonly meter: string
@@ -94,7 +94,7 @@ export class Usage {
     const { rows } = await database.sql(
       `select id from multitenancy.billing_usage where tenant_id = $1 and sent_at is null and next_attempt_at is not null
        order by used_at limit $2`,
-      [tenantId, RESENT_AT_ONCE],
+      [tenantId, MAX_RESENT],
     )
     const unavailable = new AbortController()
     const send = async ({ id }: { id: string }) => {
@@ -113,7 +113,7 @@ export class Usage {
     for (let sent = 0; ; ) {
       const together = await this.#resendSome()
       sent += together
-      if (together < RESENT_AT_ONCE || signal?.aborted) return sent
+      if (together < MAX_RESENT || signal?.aborted) return sent
     }
   }
 
@@ -136,7 +136,7 @@ export class Usage {
     const { kernel, settings } = this.#dependencies
     const { retentionDays } = settings.webhook
     await kernel.database.sql('delete from multitenancy.billing_usage_watermarks where day < $1::date', [
-      dateOf(dayOf(kernel.clock.now().getTime()) - MARKS_KEPT_DAYS),
+      dateOf(dayOf(kernel.clock.now().getTime()) - WATERMARK_RETENTION_DAYS),
     ])
     await kernel.database.sql('delete from multitenancy.billing_usage where sent_at < $1', [
       this.#in(-retentionDays * DAY_MS),
@@ -176,7 +176,7 @@ export class Usage {
            select id from multitenancy.billing_usage where sent_at is null and next_attempt_at <= $2
            order by next_attempt_at limit $3 for update skip locked)
          returning id, tenant_id as "tenantId"`,
-        [this.#in(STUCK_MS), this.#in(0), RESENT_AT_ONCE],
+        [this.#in(STUCK_MS), this.#in(0), MAX_RESENT],
       )
       await jobs.sendAll(
         ReportUsageBatch,
@@ -209,7 +209,7 @@ export class Usage {
 
   async #failed({ id, tenantId, meter, attempts }: UsageRow, error: PaymentError): Promise<PaymentError> {
     const { code, isPassing } = error
-    const waitMs = isPassing ? Math.min(MINUTE_MS * 2 ** attempts, LONGEST_WAIT_MS) : REFUSED_WAIT_MS
+    const waitMs = isPassing ? Math.min(MINUTE_MS * 2 ** attempts, LONGEST_WAIT_MS) : REJECTED_WAIT_MS
     const set = { errorCode: code, attempts: attempts + 1, nextAttemptAt: this.#in(waitMs) }
     await this.#set(id, set).where('nextAttemptAt', 'is not', null).execute()
     this.#dependencies.kernel.log.warn({ id, tenantId, meter, code }, 'a usage report failed and was scheduled again')

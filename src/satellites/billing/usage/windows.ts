@@ -17,9 +17,9 @@ import type { Customers, Payer } from '../subscriptions/customers.ts'
 import { meteredSince } from '../subscriptions/paid-quotas.ts'
 import type { Usage } from './usage.ts'
 
-const LOOKED_AT_TOGETHER = 50
+const PAYERS_PER_READ = 50
 /** Limits the number of connections. */
-const CLOSED_AT_ONCE = 4
+const MAX_CONCURRENT_CLOSES = 4
 
 /** Time from which each quota is metered, by quota. */
 type Since = ReadonlyMap<string, Date>
@@ -111,10 +111,7 @@ export class UsageWindows {
     try {
       open = await this.#open(tenantId, marks)
     } catch (error) {
-      log.warn(
-        { err: error, tenantId },
-        'usage outside of batches could not be read, because the store was unavailable',
-      )
+      log.warn({ err: error, tenantId }, 'usage outside of batches could not be read: the store was unavailable')
     }
     return [...Map.groupBy([...waiting, ...open], ({ meter }) => meter)]
       .map(([meter, all]) => ({
@@ -151,12 +148,12 @@ export class UsageWindows {
     const { signal } = this.#stopping
     const payers = await this.#customers.payers()
     let batches = 0
-    for (let first = 0; first < payers.length && !signal.aborted; first += LOOKED_AT_TOGETHER) {
-      const together = await this.#toClose(payers.slice(first, first + LOOKED_AT_TOGETHER), since, which)
+    for (let first = 0; first < payers.length && !signal.aborted; first += PAYERS_PER_READ) {
+      const together = await this.#toClose(payers.slice(first, first + PAYERS_PER_READ), since, which)
       const close = async ({ tenantId }: Payer) => {
         batches += await this.#closeOne(tenantId, since)
       }
-      await forEachConcurrent(together, CLOSED_AT_ONCE, close, signal)
+      await forEachConcurrent(together, MAX_CONCURRENT_CLOSES, close, signal)
     }
     return batches
   }
@@ -173,17 +170,11 @@ export class UsageWindows {
       try {
         if (quotas.length > 0) await this.#closeOne(tenantId, await this.#since(quotas), 'wait')
       } catch (error) {
-        log.warn(
-          { err: error, tenantId },
-          'usage could not be closed before the end of a subscription; the next window contains it',
-        )
+        log.warn({ err: error, tenantId }, 'usage was not closed before a cancellation; it is in the next window')
       }
       const left = await this.#usage.sendAll(tenantId)
       if (left > 0)
-        log.warn(
-          { tenantId, batches: left },
-          'usage was not reported before the end of a subscription; the last invoice does not contain it',
-        )
+        log.warn({ tenantId, batches: left }, 'usage was not reported before the last invoice and is not part of it')
     })
   }
 
