@@ -78,7 +78,7 @@ export const File = z.strictObject({
         name: AdminToken.shape.name.describe('Name in the audit log'),
         token: AdminToken.shape.token.describe('At least 16 characters'),
         scope: AdminToken.shape.scope.describe(
-          '`admin` (default): all operations. `read`: GET only. `runtime`: operations that a host calls on every request',
+          '`admin` (default): all operations. `read`: GET only. `runtime`: operations for every request of a host',
         ),
       }),
     )
@@ -239,7 +239,7 @@ export const File = z.strictObject({
         .min(1)
         .max(36_500)
         .optional()
-        .describe("Retention of tenants' daily metrics, in days. Default: unlimited"),
+        .describe("Days to keep tenants' daily metrics. Default: unlimited"),
     })
     .prefault({})
     .describe('Metrics of the service and of each tenant'),
@@ -250,7 +250,7 @@ export const File = z.strictObject({
     .array(z.string().refine(isAllowedHost, 'must be a host name without a port, such as status.example.com'))
     .optional()
     .describe(
-      'Host names of probes and metrics, in addition to loopback names. `*` allows any. Default: none on a loopback connection, otherwise any',
+      'Further host names of probes and metrics. `*` allows any. Default: on loopback addresses none, otherwise any',
     ),
 })
 
@@ -258,11 +258,9 @@ export const File = z.strictObject({
 export const Environment = z.object({
   PORT: Port.default(4000).describe('Port. 0 selects a free port and prints it'),
   HOST: z.string().min(1).default('127.0.0.1').describe('Address to listen on'),
-  DATABASE_URL: PostgresUrl.optional().describe(
-    'URL of the backoffice database. Absent: the embedded PostgreSQL in the data directory',
-  ),
+  DATABASE_URL: PostgresUrl.optional().describe('URL of the backoffice database. Absent: embedded PostgreSQL'),
   REDIS_URL: RedisUrl.optional().describe(
-    'URL of Redis or Valkey for quotas, sessions, circuits and cached flags. Absent: stored in the backoffice',
+    'URL of Redis or Valkey for quotas, sessions, circuits, flags. Absent: the backoffice database',
   ),
   TENANTRY_ADMIN_TOKEN: z
     .string()
@@ -281,7 +279,7 @@ export const Environment = z.object({
     )
     .pipe(z.array(AppKey))
     .describe('Former application keys, separated by commas: used to decrypt, never to encrypt'),
-  TENANTRY_DATA_DIR: z.string().min(1).default('.tenantry').describe('Data directory of this installation'),
+  TENANTRY_DATA_DIR: z.string().min(1).default('.tenantry').describe('Data directory'),
   TENANTRY_EGRESS_PROXY: ProxyUrl.optional().describe('Proxy, in place of `egress.proxy`'),
   TENANTRY_PREFIX: PathPrefix.optional().describe('Path prefix of the admin API, in place of `prefix`'),
   TENANTRY_ROLE: z
@@ -289,11 +287,11 @@ export const Environment = z.object({
     .default('all')
     .describe('`api` serves; `worker` runs jobs and serves the probes'),
   TENANTRY_CONFIG: z.string().min(1).optional().describe('Path of a configuration file, as `--config`'),
-  STRIPE_API_KEY: z.string().optional().describe('API key of `billing`, in place of the one in the file'),
+  STRIPE_API_KEY: z.string().optional().describe('API key of `billing`, in place of that in the file'),
   STRIPE_WEBHOOK_SECRET: z
     .string()
     .optional()
-    .describe('Signing secrets of `billing`, in place of those in the file, separated by commas'),
+    .describe('Signing secrets of `billing`, in place of those in the file, by commas'),
   STRIPE_ALLOW_LIVE_IN_DEV: z
     .string()
     .optional()
