@@ -1,4 +1,7 @@
-/** Tests that usage before an immediate end of a subscription is on its last invoice, and that failures do not block the end. */
+/**
+ * Tests that usage before an immediate end of a subscription is on its last invoice, and that failures do not block the
+ * end.
+ */
 import Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { WAITING_LOCKS } from '../../src/testing/base/database.ts'

@@ -1,4 +1,7 @@
-/** Tenants with metered quotas: a tenancy with quotas and billing, and a provider with meters, whose clock drives tenancy and store. */
+/**
+ * Tenants with metered quotas: a tenancy with quotas and billing, and a provider with meters, whose clock drives
+ * tenancy and store.
+ */
 import { Redis } from 'ioredis'
 import { inject } from 'vitest'
 import { memoryStore } from '../../src/drivers/store/memory.ts'

@@ -1,4 +1,7 @@
-/** Tests payers without a watermark when a quota becomes metered: they are billed from their mapping, or from their watermark on. */
+/**
+ * Tests payers without a watermark when a quota becomes metered: they are billed from their mapping, or from their
+ * watermark on.
+ */
 import { describe, expect, test } from 'vitest'
 import { openMetering } from './usage.metered.fixture.ts'
 

@@ -1,4 +1,7 @@
-/** Tests a restore of the backoffice from a dump with an unchanged store: usage reported since the dump is not reported again. */
+/**
+ * Tests a restore of the backoffice from a dump with an unchanged store: usage reported since the dump is not reported
+ * again.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Metered, openMetered } from './usage.fixture.ts'
 

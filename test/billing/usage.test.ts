@@ -55,7 +55,8 @@ describe.each(STORES)('usage counted in the store %s', (store) => {
 
   test('is shown as unreported before it is a batch, together with unsent batches', async () => {
     const { tenantId, customerId } = await open.payer()
-    const sameMinute = () => expect.stringContaining(open.provider.now().toISOString().slice(0, 16)) // each store has its own ms
+    // The milliseconds differ between stores.
+    const sameMinute = () => expect.stringContaining(open.provider.now().toISOString().slice(0, 16))
     const unreported = async () => (await open.tenancy.billing.of(tenantId)).unreportedUsage
     const since = sameMinute()
     await track(tenantId, 3)

@@ -1,6 +1,7 @@
 /**
- * Tests usage reports without a response. The provider remembers an identifier for a day, so a report that may have counted is sent again
- * only within that day; after it, an operator decides. A report that certainly has not counted is sent until the provider's age limit.
+ * Tests usage reports without a response. The provider remembers an identifier for a day, so a report that may have
+ * counted is sent again only within that day; after it, an operator decides. A report that certainly has not counted is
+ * sent until the provider's age limit.
  */
 import { readFileSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'

@@ -1,4 +1,7 @@
-/** A tenancy with billing and a separate fake provider that share one clock, with access to received events, jobs and log. */
+/**
+ * A tenancy with billing and a separate fake provider that share one clock, with access to received events, jobs and
+ * log.
+ */
 
 import { type Provider, type ProviderOptions, startProvider } from '../../../test/support/provider/provider.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
@@ -66,7 +69,8 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
     ip?: string,
   ): Promise<{ status: number; json: any; headers: Headers }>
   /**
-   * Delivers events to the receiver concurrently. Default: the undelivered events that the endpoint has chosen. Returns the statuses.
+   * Delivers events to the receiver concurrently. Default: the undelivered events that the endpoint has chosen. Returns
+   * the statuses.
    */
   deliver(events?: Provider['events']): Promise<number[]>
   /** Excludes the events so far from the default of `deliver`. */

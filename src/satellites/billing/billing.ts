@@ -145,7 +145,10 @@ export class Billing {
     }))
   }
 
-  /** Changes to a mapped price, or to the only price of a plan. Throws `E_SUBSCRIPTION_NOT_FOUND` without a running subscription. */
+  /**
+   * Changes to a mapped price, or to the only price of a plan. Throws `E_SUBSCRIPTION_NOT_FOUND` without a running
+   * subscription.
+   */
   async changePlan(tenantId: string, options: ChangePlanRequest): Promise<BillingOfTenant> {
     const { priceId, plan } = parsed(ChangePlanRequest, options)
     await this.#callProvider('billing.changePlan', tenantId, async () => {
@@ -160,8 +163,8 @@ export class Billing {
   }
 
   /**
-   * Cancels the tenant's subscription at the end of the paid period, or immediately with a last invoice for metered usage. Throws
-   * `E_SUBSCRIPTION_NOT_FOUND` without a running subscription.
+   * Cancels the tenant's subscription at the end of the paid period, or immediately with a last invoice for metered
+   * usage. Throws `E_SUBSCRIPTION_NOT_FOUND` without a running subscription.
    */
   async cancel(tenantId: string, options: CancelRequest = {}): Promise<BillingOfTenant> {
     const { atPeriodEnd } = parsed(CancelRequest, options)
@@ -175,12 +178,12 @@ export class Billing {
   }
 
   /**
-   * Reports usage that the host has counted. Idempotent by id: returns true for a new report, false for a repeated one. Without a customer
-   * the report waits. Throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, `E_INVALID_REQUEST`.
+   * Reports usage that the host has counted. Idempotent by id: returns true for a new report, false for a repeated one.
+   * Without a customer the report waits. Throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, `E_INVALID_REQUEST`.
    *
    * @param quantity an integer above 0
-   * @param id 1 to 200 characters. A UUID (case-insensitive) is unique across all tenants and meters, any other text within this tenant
-   * and meter.
+   * @param id 1 to 200 characters. A UUID (case-insensitive) is unique across all tenants and meters, any other text
+   * within this tenant and meter.
    * @example
    * await tenancy.billing.reportUsage(tenantId, 'api_calls', 12, { id: batchId })
    */

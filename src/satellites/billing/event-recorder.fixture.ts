@@ -1,6 +1,6 @@
 /**
- * Records each typed event of billing in the transaction that publishes it, so the table contains each event as often as it was published,
- * also after a crash.
+ * Records each typed event of billing in the transaction that publishes it, so the table contains each event as often
+ * as it was published, also after a crash.
  */
 import { onAny } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'

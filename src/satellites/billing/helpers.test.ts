@@ -1,4 +1,7 @@
-/** Tests the public API of billing with an available provider: customers, checkouts, portal, plan changes, cancellations; also over HTTP. */
+/**
+ * Tests the public API of billing with an available provider: customers, checkouts, portal, plan changes,
+ * cancellations; also over HTTP.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { type OpenBilling, openBilling } from './billing.fixture.ts'

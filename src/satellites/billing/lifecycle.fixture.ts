@@ -1,4 +1,6 @@
-/** Random history of one customer at the provider: all changes of a subscription in any order, also within one second. */
+/**
+ * Random history of one customer at the provider: all changes of a subscription in any order, also within one second.
+ */
 import type Stripe from 'stripe'
 import type { Provider } from '../../../test/support/provider/provider.ts'
 import type { Random } from '../../testing/base/seeded-random.ts'

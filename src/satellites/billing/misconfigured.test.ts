@@ -1,5 +1,6 @@
 /**
- * Tests BillingMisconfigured: unmapped prices and second customers. Hosts with plans.getPlan are tested in host-plans.test.ts.
+ * Tests BillingMisconfigured: unmapped prices and second customers. Hosts with plans.getPlan are tested in
+ * host-plans.test.ts.
  */
 import type Stripe from 'stripe'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'

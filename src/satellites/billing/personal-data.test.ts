@@ -1,4 +1,7 @@
-/** Tests that tables, jobs, events and log contain no personal data after a complete history with names, addresses and cards. */
+/**
+ * Tests that tables, jobs, events and log contain no personal data after a complete history with names, addresses and
+ * cards.
+ */
 import Stripe from 'stripe'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { uuidv7 } from '../../kernel/base/ids.ts'

@@ -1,6 +1,6 @@
 /**
- * Sends a signed test event to an endpoint and looks for it in the inbox, so that the response of another server does not count as
- * success.
+ * Sends a signed test event to an endpoint and looks for it in the inbox, so that the response of another server does
+ * not count as success.
  */
 import { randomUUID } from 'node:crypto'
 import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'

@@ -14,8 +14,8 @@ export interface Story {
 const LONG_AGO = new Date(0)
 
 /**
- * Delivers events late, twice, in any order and concurrently, with failing responses of the provider, and after the provider has
- * forgotten its objects. Then replays all events.
+ * Delivers events late, twice, in any order and concurrently, with failing responses of the provider, and after the
+ * provider has forgotten its objects. Then replays all events.
  */
 export async function reportInDisorder(simulations: Simulations, story: Story): Promise<void> {
   const simulation = await simulations.open(story.seed, story.lifecycles)

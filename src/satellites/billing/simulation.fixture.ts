@@ -1,6 +1,6 @@
 /**
- * A provider and two tenancies with the same tenants. The reference receives all events immediately and in order, the other one as the
- * test decides. At the end, both must have the same state and have published the same events.
+ * A provider and two tenancies with the same tenants. The reference receives all events immediately and in order, the
+ * other one as the test decides. At the end, both must have the same state and have published the same events.
  *
  * Equal seeds result in equal simulations. The databases are created once and emptied for each simulation.
  */
@@ -41,7 +41,8 @@ export interface Simulation {
   readonly reference: SimulatedTenancy
   readonly other: SimulatedTenancy
   /**
-   * Applies a random step to each history, advances the clock, and delivers the events to the reference, in order per customer.
+   * Applies a random step to each history, advances the clock, and delivers the events to the reference, in order per
+   * customer.
    * @returns the new events
    */
   goOn(): Promise<ProviderEvents>

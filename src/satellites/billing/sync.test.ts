@@ -1,4 +1,7 @@
-/** Tests that a sync applies lost changes, including the deletion of a customer, and continues after an unknown customer. */
+/**
+ * Tests that a sync applies lost changes, including the deletion of a customer, and continues after an unknown
+ * customer.
+ */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
 

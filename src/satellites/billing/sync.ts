@@ -1,6 +1,6 @@
 /**
- * Applies the provider's current state of customers to the stored state: after lost events, or for subscriptions older than billing in
- * this installation.
+ * Applies the provider's current state of customers to the stored state: after lost events, or for subscriptions older
+ * than billing in this installation.
  */
 
 import { lockCustomer } from './model/dependencies.ts'

@@ -1,10 +1,13 @@
 /**
- * Tests meters of the fake against Stripe's documentation: usage is counted once, and billed with the period of the usage.
+ * Tests meters of the fake against Stripe's documentation: usage is counted once, and billed with the period of the
+ * usage.
  *
  * - Meters: https://docs.stripe.com/api/billing/meter
- * - Identifiers, unique for 24 hours, and times, from 35 days ago to in 5 minutes: https://docs.stripe.com/api/billing/meter-event/create
+ * - Identifiers, unique for 24 hours, and times, from 35 days ago to in 5 minutes:
+ *   https://docs.stripe.com/api/billing/meter-event/create
  * - Summaries: https://docs.stripe.com/api/billing/meter-event-summary/list
- * - The last invoice of a subscription that is canceled (`invoice_now`): https://docs.stripe.com/api/subscriptions/cancel
+ * - The last invoice of a subscription that is canceled (`invoice_now`):
+ *   https://docs.stripe.com/api/subscriptions/cancel
  * - Metered prices: https://docs.stripe.com/billing/subscriptions/usage-based
  *
  * The documentation does not define whether a repeated identifier is rejected or ignored, so the fake supports both.

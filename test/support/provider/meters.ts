@@ -1,6 +1,6 @@
 /**
- * Meters and their usage. An identifier counts once while the provider remembers it. A repeated one is rejected with 400 without a code,
- * like the real provider does (callers recognize it by the message), or accepted.
+ * Meters and their usage. An identifier counts once while the provider remembers it. A repeated one is rejected with
+ * 400 without a code, like the real provider does (callers recognize it by the message), or accepted.
  */
 import type Stripe from 'stripe'
 import { invalid, missing, ProviderError } from './errors.ts'

@@ -1,5 +1,6 @@
 /**
- * Tests the fake with Stripe's client against Stripe's documentation: keys, objects, errors, lists, idempotency and events.
+ * Tests the fake with Stripe's client against Stripe's documentation: keys, objects, errors, lists, idempotency and
+ * events.
  *
  * - Keys: https://docs.stripe.com/api/authentication, the request that checks one: https://docs.stripe.com/api/balance
  * - Expansion: https://docs.stripe.com/api/expanding_objects, metadata: https://docs.stripe.com/api/metadata

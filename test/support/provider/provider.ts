@@ -1,5 +1,6 @@
 /**
- * Fake payment provider: an HTTP server on loopback that implements Stripe's API for the real client, with a clock that the test advances.
+ * Fake payment provider: an HTTP server on loopback that implements Stripe's API for the real client, with a clock that
+ * the test advances.
  *
  *   await using provider = await startProvider()
  *   const stripe = new Stripe(provider.apiKey, provider.clientOptions)

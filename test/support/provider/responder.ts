@@ -1,9 +1,10 @@
 /**
- * Executes a request: checks key and version, the idempotency key, then calls the endpoint. An endpoint is synchronous, so requests do
- * not interleave.
+ * Executes a request: checks key and version, the idempotency key, then calls the endpoint. An endpoint is synchronous,
+ * so requests do not interleave.
  *
- * A POST with an `Idempotency-Key` is executed once: equal parameters get the first response again for 24 hours, other parameters are
- * rejected, and before the first response is sent the status is 409. Responses of rejected requests are not kept.
+ * A POST with an `Idempotency-Key` is executed once: equal parameters get the first response again for 24 hours, other
+ * parameters are rejected, and before the first response is sent the status is 409. Responses of rejected requests are
+ * not kept.
  */
 import { accountRoutes } from './account-routes.ts'
 import { catalogRoutes } from './catalog.ts'

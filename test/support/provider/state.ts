@@ -1,4 +1,7 @@
-/** State of the provider, in memory. Objects are changed in place through `events.ts`, so that every change emits an event. */
+/**
+ * State of the provider, in memory. Objects are changed in place through `events.ts`, so that every change emits an
+ * event.
+ */
 import { randomBytes } from 'node:crypto'
 import type Stripe from 'stripe'
 import { noSuch, noSuchParam } from './errors.ts'

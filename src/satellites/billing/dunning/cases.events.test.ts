@@ -121,7 +121,8 @@ test('an invoice that was paid by other means recovers the tenant, although no m
   open.provider.emit('invoice.paid', { ...owed, status: 'paid' })
   await open.deliverAndProcess()
   expect([await open.statusAndPlan(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
-  expect(open.receivedNamesOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1) // the first invoice
+  // the first invoice
+  expect(open.receivedNamesOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1)
 })
 
 test('a replay of events publishes nothing and changes nothing, also after the provider has forgotten the objects', async () => {

@@ -1,4 +1,7 @@
-/** Tests tenants that dunning suspended and that are deleted and restored: the status is the same as without the deletion. */
+/**
+ * Tests tenants that dunning suspended and that are deleted and restored: the status is the same as without the
+ * deletion.
+ */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'
 import { type Debtors, debtorsOf } from './dunning.fixture.ts'

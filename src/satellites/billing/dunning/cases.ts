@@ -1,8 +1,9 @@
 /**
- * Stores the dunning cases: a row for each billing period of a subscription with a failed payment. Applies the action of the policy at the
- * end of a grace period, and reverts it after the payment. The states are computed in dunning.ts.
+ * Stores the dunning cases: a row for each billing period of a subscription with a failed payment. Applies the action
+ * of the policy at the end of a grace period, and reverts it after the payment. The states are computed in dunning.ts.
  *
- * - New facts update a case in any order, so a suspension is also reverted if the payment or the end of the subscription is received late.
+ * - New facts update a case in any order, so a suspension is also reverted if the payment or the end of the
+ *   subscription is received late.
  * - A closed case changes only with a new fact.
  */
 import { isDeepStrictEqual } from 'node:util'
@@ -21,7 +22,9 @@ const APPLIED = { downgrade: 'downgraded', suspend: 'suspended', none: 'grace' }
 
 export interface Failure {
   readonly at: Date
-  /** The provider's current invoice, which may have more failed attempts. Undefined if the provider no longer has it. */
+  /**
+   * The provider's current invoice, which may have more failed attempts. Undefined if the provider no longer has it.
+   */
   readonly current: ProviderInvoice | undefined
   /** Whether the invoice is paid or no longer owed. */
   readonly isSettled: boolean
@@ -45,7 +48,10 @@ export class DunningCases {
     return openCases(this.#dependencies, tenantId)
   }
 
-  /** Records a failed attempt. The first invoice of a subscription has no case, because the subscription is not active yet. */
+  /**
+   * Records a failed attempt. The first invoice of a subscription has no case, because the subscription is not active
+   * yet.
+   */
   async failed(tenantId: string, invoice: ProviderInvoice, { at, current, isSettled }: Failure): Promise<void> {
     const { id, subscriptionId, periodEnd, isFirst } = invoice
     if (isFirst || subscriptionId === null) return
@@ -58,8 +64,8 @@ export class DunningCases {
   }
 
   /**
-   * Records that an invoice is paid or no longer owed. A payment also settles earlier periods. A case that is opened later by a late
-   * failure checks the received events for such a payment.
+   * Records that an invoice is paid or no longer owed. A payment also settles earlier periods. A case that is opened
+   * later by a late failure checks the received events for such a payment.
    */
   async settled(invoice: ProviderInvoice): Promise<void> {
     const row = await this.#caseOf(invoice)
@@ -70,8 +76,8 @@ export class DunningCases {
   }
 
   /**
-   * Applies the dunning state to a restored tenant: activates it if it was paid during the deletion, or suspends it if a grace period
-   * ended. Requires the payer's lock.
+   * Applies the dunning state to a restored tenant: activates it if it was paid during the deletion, or suspends it if
+   * a grace period ended. Requires the payer's lock.
    */
   async restore(tenantId: string): Promise<void> {
     const rows = await queryOf(this.#dependencies)
@@ -100,7 +106,10 @@ export class DunningCases {
     await this.#settleAll((await this.open(tenantId)).filter(({ state }) => state === 'suspended'))
   }
 
-  /** Applies due actions; returns their number. Each case has a separate transaction, so a failure does not block the others. */
+  /**
+   * Applies due actions; returns their number. Each case has a separate transaction, so a failure does not block the
+   * others.
+   */
   async sweep(signal?: AbortSignal): Promise<number> {
     if (this.#policy.action === 'none') return 0
     const due = await this.#dependencies.kernel.database
@@ -257,7 +266,10 @@ export class DunningCases {
   }
 }
 
-/** Adds payments that only the provider knows. Called before the action, so that a late event does not suspend a paying tenant. */
+/**
+ * Adds payments that only the provider knows. Called before the action, so that a late event does not suspend a paying
+ * tenant.
+ */
 function asOfNow({ subscriptionId, periodEnd, invoices }: DunningRow, reads: ProviderReads): Records {
   const paid = reads.lastPaid(subscriptionId)
   if (paid && paid.periodEnd > periodEnd) return withLaterPayment(invoices)

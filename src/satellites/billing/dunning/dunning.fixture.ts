@@ -23,7 +23,10 @@ export interface Debtors {
   statusAndPlan(tenantId: string): Promise<string>
   /** Names of the published events of one tenant: billing events, TenantSuspended and TenantActivated. */
   receivedNamesOf(tenantId: string): string[]
-  /** Deletes the customers at the provider; removes all cases and received events. The events of the deletion are not delivered. */
+  /**
+   * Deletes the customers at the provider; removes all cases and received events. The events of the deletion are not
+   * delivered.
+   */
   clear(): Promise<void>
 }
 

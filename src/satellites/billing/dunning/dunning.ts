@@ -1,12 +1,16 @@
 /**
- * Computes the dunning state of a billing period, as a pure function of its invoices, the end of the subscription, the policy and the time.
+ * Computes the dunning state of a billing period, as a pure function of its invoices, the end of the subscription, the
+ * policy and the time.
  *
- *   good ──payment failed──► retrying ──maxAttempts, or no further attempt──► grace ──graceDays──► over (downgraded | suspended)
+ *   good ──payment failed──► retrying ──maxAttempts, or no further attempt──► grace ──graceDays──► over
  *     ▲                         │                                               │                    │
  *     └─────────────────────────┴────── all failed invoices are paid ───────────┴────────────────────┘
  *
- * - A subscription that ends before its grace period ends the case. One that ends later is already downgraded or suspended.
- * - Facts are only added (attempts, an earlier last attempt, a payment, an end), so the result does not depend on their order.
+ * - The policy's action turns `over` into downgraded or suspended.
+ * - A subscription that ends before its grace period ends the case. One that ends later is already downgraded or
+ *   suspended.
+ * - Facts are only added (attempts, an earlier last attempt, a payment, an end), so the result does not depend on their
+ *   order.
  */
 import type { ProviderInvoice } from '../model/provider.ts'
 import type { DunningPolicy } from '../model/settings.ts'

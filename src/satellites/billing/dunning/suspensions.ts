@@ -1,10 +1,10 @@
 /**
  * Suspends and activates tenants for dunning.
  *
- * - A case stores `suspendedAt` as long as the suspension belongs to it. Its end activates the tenant only if no operator has changed
- *   the suspension since.
- * - A deleted tenant is activated or suspended when it is restored. A tenant that is not active yet is suspended when it becomes active,
- *   unless an operator has activated it since.
+ * - A case stores `suspendedAt` as long as the suspension belongs to it. Its end activates the tenant only if no
+ *   operator has changed the suspension since.
+ * - A deleted tenant is activated or suspended when it is restored. A tenant that is not active yet is suspended when
+ *   it becomes active, unless an operator has activated it since.
  */
 import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'

@@ -51,7 +51,9 @@ export class Inbox {
     this.#batcher = new Batcher((all) => database.outside(() => this.#takeAll(all)), { maxItems: MAX_BATCH_SIZE })
   }
 
-  /** Returns false for a known event. Concurrent events share one transaction, which commits before any call returns. */
+  /**
+   * Returns false for a known event. Concurrent events share one transaction, which commits before any call returns.
+   */
   async take(event: ProviderEvent, { isFetched = false } = {}): Promise<boolean> {
     const taken = await this.#batcher.add({ event, isFetched })
     if ('error' in taken) throw taken.error
@@ -79,7 +81,10 @@ export class Inbox {
     return query.execute()
   }
 
-  /** Processes an event again, regardless of its previous result. Typed events that were published are not published again. */
+  /**
+   * Processes an event again, regardless of its previous result. Typed events that were published are not published
+   * again.
+   */
   async replay(eventId: string): Promise<void> {
     const { database } = this.#dependencies.kernel
     await database.transaction(async () => {
@@ -91,8 +96,8 @@ export class Inbox {
   }
 
   /**
-   * Sends the customer's events that need its tenant: failed and waiting ones without a resolvable tenant, and rejected ones, whose
-   * typed events have not been published.
+   * Sends the customer's events that need its tenant: failed and waiting ones without a resolvable tenant, and rejected
+   * ones, whose typed events have not been published.
    */
   async resendUnresolved(customerId: string): Promise<void> {
     const { rows } = await this.#dependencies.kernel.database.sql(
@@ -121,7 +126,10 @@ export class Inbox {
     return rows.length
   }
 
-  /** Deletes processed events after their retention. Failed events stay, and rejected ones stay until the other customer is deleted. */
+  /**
+   * Deletes processed events after their retention. Failed events stay, and rejected ones stay until the other customer
+   * is deleted.
+   */
   async cleanUp(): Promise<number> {
     const { kernel, settings } = this.#dependencies
     const { rows } = await kernel.database.sql(
@@ -153,8 +161,8 @@ export class Inbox {
   }
 
   /**
-   * Returns the ids of new events, each with its job. A fetched event that the provider sends now becomes received now. Rows are sorted
-   * by id, so that concurrent inserts do not deadlock.
+   * Returns the ids of new events, each with its job. A fetched event that the provider sends now becomes received now.
+   * Rows are sorted by id, so that concurrent inserts do not deadlock.
    */
   #insert(all: readonly Arrival[]): Promise<Set<string>> {
     const { database, clock } = this.#dependencies.kernel

@@ -1,6 +1,6 @@
 /**
- * Reads stored events, processed or not. They replace objects that the provider no longer has, and order a late event relative to
- * others.
+ * Reads stored events, processed or not. They replace objects that the provider no longer has, and order a late event
+ * relative to others.
  */
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import {
@@ -17,8 +17,8 @@ export type ReceivedEvent = Pick<Extract<Subject, { kind: 'subscription' }>, 'su
 }
 
 /**
- * Last event of a subscription, independent of the order of receipt: the latest second decides. Within one second each change leads from
- * one state to another; the last state is the one that is entered more often than it is left.
+ * Last event of a subscription, independent of the order of receipt: the latest second decides. Within one second each
+ * change leads from one state to another; the last state is the one that is entered more often than it is left.
  */
 export function lastOf(received: readonly ReceivedEvent[]): ReceivedEvent | undefined {
   const end = received.find(({ type }) => type === 'customer.subscription.deleted')

@@ -1,4 +1,7 @@
-/** Tests that an event with the response 200 is in the inbox, also when the database or its connection fails during the receipt. */
+/**
+ * Tests that an event with the response 200 is in the inbox, also when the database or its connection fails during the
+ * receipt.
+ */
 import type Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../../../test/support/fault-proxy.ts'

@@ -1,4 +1,6 @@
-/** Tests the signature of received events (secret, body, age) and the rejection of signed bodies that are not events. */
+/**
+ * Tests the signature of received events (secret, body, age) and the rejection of signed bodies that are not events.
+ */
 import Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling, SECRET } from '../billing.fixture.ts'

@@ -1,6 +1,6 @@
 /**
- * Receives events of the provider: checks sender, size and signature in this order, then stores the event. A job processes the event
- * later.
+ * Receives events of the provider: checks sender, size and signature in this order, then stores the event. A job
+ * processes the event later.
  */
 
 import { DependencyUnavailable, invalid, SignatureInvalid } from '../../../kernel/base/errors.ts'
@@ -27,8 +27,8 @@ export class Receiver {
   }
 
   /**
-   * Throws `E_ADDRESS_NOT_ALLOWED`, the 413 of `body()`, `E_SIGNATURE_INVALID`, a 400, or `E_DEPENDENCY_UNAVAILABLE`, after which the
-   * provider sends the event again.
+   * Throws `E_ADDRESS_NOT_ALLOWED`, the 413 of `body()`, `E_SIGNATURE_INVALID`, a 400, or `E_DEPENDENCY_UNAVAILABLE`,
+   * after which the provider sends the event again.
    */
   async receive({ headers, ip, body }: Received): Promise<Receipt> {
     const { allowedIps, trustProxy } = this.#dependencies.settings.webhook

@@ -12,7 +12,10 @@ export const ProcessProviderEvent = jobType({
   perTenant: 1,
 })
 
-/** Retries cover only a process that ended. After a failed report, the row of the batch contains the time of the next attempt. */
+/**
+ * Retries cover only a process that ended. After a failed report, the row of the batch contains the time of the next
+ * attempt.
+ */
 export const ReportUsageBatch = jobType({
   name: 'ReportUsageBatch',
   summary: "Reports a batch of a tenant's metered usage to the payment provider",
@@ -46,8 +49,8 @@ export const CleanUpBilling = jobType({
 })
 
 /**
- * Without a tenant, because the cancellation must survive the purge of the tenant. Retried for a week, at last hourly: no other process
- * ends a subscription of a deleted tenant.
+ * Without a tenant, because the cancellation must survive the purge of the tenant. Retried for a week, at last hourly:
+ * no other process ends a subscription of a deleted tenant.
  */
 export const CancelSubscriptions = jobType({
   name: 'CancelSubscriptions',

@@ -1,6 +1,6 @@
 /**
- * Port of the payment provider: its objects, its requests, and its errors. Another provider is another implementation next to
- * stripe/provider.ts.
+ * Port of the payment provider: its objects, its requests, and its errors. Another provider is another implementation
+ * next to stripe/provider.ts.
  *
  * - Times are dates. Amounts are in the smallest unit of their currency.
  * - A read returns the current state at the provider, or undefined if the provider no longer has the object.
@@ -130,7 +130,10 @@ export interface UsageReport {
 export interface Payments {
   /** Whether the key is a live key. */
   readonly isLive: boolean
-  /** Undefined if no secret has signed the body within the last 5 minutes. Throws `payload_invalid` if the body is not an event. */
+  /**
+   * Undefined if no secret has signed the body within the last 5 minutes. Throws `payload_invalid` if the body is not
+   * an event.
+   */
   verified(body: Uint8Array, signature: string): Promise<ProviderEvent | undefined>
   subjectOf(event: Pick<ProviderEvent, 'type' | 'payload'>): Subject
   /** A signed body and its signature header, as the provider sends them. Used to test an endpoint. */

@@ -1,6 +1,6 @@
 /**
- * Compares the service's settings of billing with the options of the satellite: same rules, same defaults, same errors. Only the API key
- * may come from another source in the service.
+ * Compares the service's settings of billing with the options of the satellite: same rules, same defaults, same errors.
+ * Only the API key may come from another source in the service.
  */
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'

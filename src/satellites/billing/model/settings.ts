@@ -1,4 +1,7 @@
-/** Options of billing, and the checks at start: mode of the API key, form of the webhook secrets, existence of the plans. */
+/**
+ * Options of billing, and the checks at start: mode of the API key, form of the webhook secrets, existence of the
+ * plans.
+ */
 import { z } from 'zod'
 import { isAddressRange } from '../../../kernel/egress/addresses.ts'
 import { COUNTER_NAME } from '../../../kernel/store/counters.ts'
@@ -53,7 +56,10 @@ export const Options = z.strictObject({
       path: Path.default(DEFAULT_PATH),
       /** Addresses and ranges that may send events. Default: any. */
       allowedIps: z.array(AddressRange).optional(),
-      /** Number of own proxies in front of Tenantry. The sender is that entry of `x-forwarded-for`, counted from the end. */
+      /**
+       * Number of own proxies in front of Tenantry. The sender is that entry of `x-forwarded-for`, counted from the
+       * end.
+       */
       trustProxy: z.int().min(0).max(10).default(0),
       /** At least as long as the provider lists events: an event that is fetched again must be recognized. */
       retentionDays: z.number().min(30).max(3_650).default(90),

@@ -1,11 +1,13 @@
 /**
- * Tables of billing. They contain no personal data: of events only the members that stripe/redaction.ts keeps, of customers only ids.
+ * Tables of billing. They contain no personal data: of events only the members that stripe/redaction.ts keeps, of
+ * customers only ids.
  *
- * - `billing_inbox`: each event of the provider once. `published_at`: its typed events were published, so a replay publishes nothing
- *   again. `rejected_for`: it waits until the tenant's other customer is deleted.
- * - `billing_dunning`: a case for each billing period of a subscription with a failed payment; an `InvoiceRecord` for each of its invoices.
- * - `billing_usage`: usage to report; its id is the identifier at the provider. `billing_usage_watermarks`: how much of each day's counters
- *   it contains, by store. `billing_metered_quotas`: the time from which a quota is billed.
+ * - `billing_inbox`: each event of the provider once. `published_at`: its typed events were published, so a replay
+ *   publishes nothing again. `rejected_for`: it waits until the tenant's other customer is deleted.
+ * - `billing_dunning`: a case for each billing period of a subscription with a failed payment; an `InvoiceRecord` for
+ *   each of its invoices.
+ * - `billing_usage`: usage to report; its id is the identifier at the provider. `billing_usage_watermarks`: how much of
+ *   each day's counters it contains, by store. `billing_metered_quotas`: the time from which a quota is billed.
  */
 import type { Migration } from '../../../kernel/database/migrations.ts'
 import type { BillingErrorCode, ProviderItem, SubscriptionStatus } from './provider.ts'
@@ -78,7 +80,10 @@ export interface DunningRow {
   graceUntil: Date | null
   /** Time at which dunning suspended the tenant; null if it did not, or if the tenant was already suspended. */
   suspendedAt: Date | null
-  /** The suspension is pending: the tenant was deleted or not yet installed, and no operator has decided otherwise since. */
+  /**
+   * The suspension is pending: the tenant was deleted or not yet installed, and no operator has decided otherwise
+   * since.
+   */
   isSuspensionDue: boolean
   openedAt: Date
   closedAt: Date | null

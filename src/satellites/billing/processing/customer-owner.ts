@@ -1,6 +1,6 @@
 /**
- * Resolves the tenant of a customer: from the mapping, the subscription, or the customer's metadata at the provider. A tenant has one
- * customer. Events of a second customer are rejected, and wait until the first is deleted.
+ * Resolves the tenant of a customer: from the mapping, the subscription, or the customer's metadata at the provider. A
+ * tenant has one customer. Events of a second customer are rejected, and wait until the first is deleted.
  */
 
 import { wasReportedDeleted } from '../inbox/received-events.ts'
@@ -32,8 +32,8 @@ export class CustomerOwnerResolver {
   }
 
   /**
-   * Undefined if the tenant is purged, or has another customer, which is published. Throws `tenant_not_resolvable` if no tenant is
-   * known.
+   * Undefined if the tenant is purged, or has another customer, which is published. Throws `tenant_not_resolvable` if
+   * no tenant is known.
    */
   async of({ customerId, tenantId }: Customer, context: EventContext): Promise<string | undefined> {
     if (customerId === null) throw new PaymentError('customer_not_found')

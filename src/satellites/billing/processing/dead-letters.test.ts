@@ -1,4 +1,7 @@
-/** Tests dead letters: one per failed event, with its code, immediately or after the last attempt, without the provider's message. */
+/**
+ * Tests dead letters: one per failed event, with its code, immediately or after the last attempt, without the
+ * provider's message.
+ */
 import type Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'
@@ -111,7 +114,10 @@ const ROWS: readonly Row[] = [
   },
 ]
 
-/** No event fails with these: the subscription of the event replaces a missing one, and an unmapped price has the default plan. */
+/**
+ * No event fails with these: the subscription of the event replaces a missing one, and an unmapped price has the
+ * default plan.
+ */
 const NEVER: readonly BillingErrorCode[] = ['subscription_not_found', 'plan_unmapped']
 
 test('the table of dead letters contains every code that an event can fail with', () => {

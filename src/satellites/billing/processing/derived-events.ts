@@ -1,6 +1,6 @@
 /**
- * Derives typed events from a single provider event, so the result does not depend on the order of receipt or on later changes. The
- * current state is the subject of subscriptions.ts.
+ * Derives typed events from a single provider event, so the result does not depend on the order of receipt or on later
+ * changes. The current state is the subject of subscriptions.ts.
  */
 import type { ProviderItem, ProviderSubscription } from '../model/provider.ts'
 

@@ -1,4 +1,7 @@
-/** Tests failed payments: the provider's current invoice counts, or the invoice of the event if the provider no longer has it. */
+/**
+ * Tests failed payments: the provider's current invoice counts, or the invoice of the event if the provider no longer
+ * has it.
+ */
 import type Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'

@@ -1,10 +1,12 @@
 /**
- * Processes received events of the provider. An event is only a signal: the current state comes from the provider, so events may be late,
- * repeated and out of order. If the provider no longer has an object, its received events replace it.
+ * Processes received events of the provider. An event is only a signal: the current state comes from the provider, so
+ * events may be late, repeated and out of order. If the provider no longer has an object, its received events replace
+ * it.
  *
- * - State, plan, tenant transition, typed events and completion of the event are one transaction under the customer's lock. A process
- *   that ends in between leaves no trace, and the event is processed again.
- * - Requests to the provider happen outside of the transaction, without locks or connections (provider/provider-reads.ts).
+ * - State, plan, tenant transition, typed events and completion of the event are one transaction under the customer's
+ *   lock. A process that ends in between leaves no trace, and the event is processed again.
+ * - Requests to the provider happen outside of the transaction, without locks or connections
+ *   (provider/provider-reads.ts).
  */
 
 import { latestReceived, wasReportedSettled } from '../inbox/received-events.ts'
@@ -50,7 +52,10 @@ export class Processing {
     this.#customerOwner = new CustomerOwnerResolver(services)
   }
 
-  /** Does nothing for a processed event. Throws if the event is to be retried. @param isLast whether this is the last attempt */
+  /**
+   * Does nothing for a processed event. Throws if the event is to be retried.
+   * @param isLast whether this is the last attempt
+   */
   async process(eventId: string, isLast: boolean): Promise<void> {
     const { dependencies } = this.#services
     const reads = new ProviderReads(dependencies)
@@ -165,8 +170,8 @@ export class Processing {
   }
 
   /**
-   * Records a failed payment with the current invoice; the event supplies the number of the attempt. The attempt is final only if the
-   * current invoice confirms it, because the provider may schedule another attempt after the event.
+   * Records a failed payment with the current invoice; the event supplies the number of the attempt. The attempt is
+   * final only if the current invoice confirms it, because the provider may schedule another attempt after the event.
    */
   async #failedToPay(tenantId: string, { reported, current }: Failed, row: InboxRow): Promise<void> {
     const { dependencies, dunning } = this.#services

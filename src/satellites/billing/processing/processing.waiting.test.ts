@@ -1,4 +1,7 @@
-/** Tests processing with a slow provider and many events: no blocking between tenants, and no older state over a newer one. */
+/**
+ * Tests processing with a slow provider and many events: no blocking between tenants, and no older state over a newer
+ * one.
+ */
 import type Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'

@@ -1,4 +1,7 @@
-/** Tests number and delay of attempts with the real job queue, whose clock is the database's. Tests make jobs due in place of waiting. */
+/**
+ * Tests number and delay of attempts with the real job queue, whose clock is the database's. Tests make jobs due in
+ * place of waiting.
+ */
 import { afterAll, afterEach, beforeAll, expect, inject, test, vi } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { type BillingTenancy, type OpenBilling, openBilling, type Subscriber } from '../billing.fixture.ts'

@@ -1,4 +1,7 @@
-/** A worker process that kills itself with SIGKILL within the transaction of an event, or between its commit and the end of its job. */
+/**
+ * A worker process that kills itself with SIGKILL within the transaction of an event, or between its commit and the end
+ * of its job.
+ */
 
 import { serveParent } from '../../../../test/support/child.ts'
 import { schemaPg } from '../../../drivers/isolation/schema-pg.ts'
@@ -11,7 +14,10 @@ import { type BillingOptions, billing } from '../index.ts'
 import { events } from '../model/events.ts'
 
 export interface Death {
-  /** `within`: a typed event is written and not committed. `after`: the transaction is committed and the job is not completed. */
+  /**
+   * `within`: a typed event is written and not committed. `after`: the transaction is committed and the job is not
+   * completed.
+   */
   readonly when: 'within' | 'after'
   /** Number of typed events to publish before the death. */
   readonly before: number

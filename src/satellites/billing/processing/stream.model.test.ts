@@ -1,4 +1,7 @@
-/** Tests random histories of subscriptions: final state and published events do not depend on the way in which events arrive. */
+/**
+ * Tests random histories of subscriptions: final state and published events do not depend on the way in which events
+ * arrive.
+ */
 import { afterAll, beforeAll, inject, test, vi } from 'vitest'
 import { fetchNewestFirst, reportInDisorder } from '../reporting.fixture.ts'
 import { openSimulations, type Simulations } from '../simulation.fixture.ts'

@@ -1,6 +1,6 @@
 /**
- * Tests random histories with worker processes that are killed during a request to the provider, within the transaction, and between
- * commit and end of the job: no event is lost, and no event is published twice.
+ * Tests random histories with worker processes that are killed during a request to the provider, within the
+ * transaction, and between commit and end of the job: no event is lost, and no event is published twice.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'

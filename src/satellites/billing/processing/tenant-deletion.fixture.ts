@@ -46,7 +46,8 @@ export const tablesContaining = async ({ tenancy }: OpenBilling, ...texts: strin
 }
 
 /**
- * Purges a tenant while an event of its subscription is processed and its usage is closed, and checks that no row mentions the tenant.
+ * Purges a tenant while an event of its subscription is processed and its usage is closed, and checks that no row
+ * mentions the tenant.
  *
  * @param order of the purge and the response that the processing waits for
  */

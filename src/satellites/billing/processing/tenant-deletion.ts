@@ -1,6 +1,6 @@
 /**
- * Handles the subscriptions of a tenant that is deleted, restored or purged. Requests to the provider are jobs, so an unavailable
- * provider does not prevent the deletion.
+ * Handles the subscriptions of a tenant that is deleted, restored or purged. Requests to the provider are jobs, so an
+ * unavailable provider does not prevent the deletion.
  */
 import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import type { DunningCases } from '../dunning/cases.ts'
@@ -66,8 +66,8 @@ export class TenantDeletion {
   }
 
   /**
-   * Runs in the transaction of the restoration. Applies plan and dunning state from events that were received during the deletion, and
-   * ends the dunning cases of detached subscriptions.
+   * Runs in the transaction of the restoration. Applies plan and dunning state from events that were received during
+   * the deletion, and ends the dunning cases of detached subscriptions.
    */
   async restore(tenantId: string): Promise<void> {
     await lockPayer(this.#dependencies, tenantId)

@@ -1,4 +1,7 @@
-/** Tests of the provider's health as reported by the check, the doctor and a health probe, without requests to the provider. */
+/**
+ * Tests of the provider's health as reported by the check, the doctor and a health probe, without requests to the
+ * provider.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import { Doctor } from '../../../kernel/doctor/doctor.ts'
@@ -24,7 +27,9 @@ beforeAll(async () => {
 })
 afterAll(() => open.end())
 
-/** State of a process that has just started, with a measurement and a processed event, and without active subscriptions. */
+/**
+ * State of a process that has just started, with a measurement and a processed event, and without active subscriptions.
+ */
 beforeEach(async () => {
   open.provider.faults.clear()
   health = new ProviderHealth(open.tenancy.billing.dependencies)

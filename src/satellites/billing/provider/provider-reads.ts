@@ -1,10 +1,12 @@
 /**
- * Reads the state at the provider for a transaction that must not wait for the provider. A read that is not loaded yet rolls back the
- * transaction; the value is loaded; the transaction starts again. So no lock and no connection is held during a request.
+ * Reads the state at the provider for a transaction that must not wait for the provider. A read that is not loaded yet
+ * rolls back the transaction; the value is loaded; the transaction starts again. So no lock and no connection is held
+ * during a request.
  *
- * - A loaded subscription is valid while its row is unchanged since before the request. Otherwise it is loaded again, so no older state
- *   is written over a newer one, independent of clocks.
- * - Other values need no check because they change in one direction only: a paid invoice stays paid, a customer's tenant is set once.
+ * - A loaded subscription is valid while its row is unchanged since before the request. Otherwise it is loaded again,
+ *   so no older state is written over a newer one, independent of clocks.
+ * - Other values need no check because they change in one direction only: a paid invoice stays paid, a customer's
+ *   tenant is set once.
  */
 import type { BillingDependencies } from '../model/dependencies.ts'
 import type { ProviderInvoice, ProviderSubscription } from '../model/provider.ts'

@@ -39,6 +39,7 @@ const CODES: Readonly<Record<string, BillingErrorCode>> = {
 export function codeOf(error: unknown): BillingErrorCode {
   if (error instanceof PaymentError) return error.code
   const { type = '', statusCode } = (error ?? {}) as Thrown
-  if (statusCode === 409) return 'provider_unavailable' // a concurrent request with the same key, or on the same object, is in flight
+  // 409: a concurrent request with the same key, or on the same object, is in flight.
+  if (statusCode === 409) return 'provider_unavailable'
   return CODES[type] ?? 'unhandled'
 }

@@ -29,7 +29,9 @@ export function signedText(
     : undefined
 }
 
-/** Seconds by which the last `t` is in the future. Stripe's client reads the same `t`, but rejects only old timestamps. */
+/**
+ * Seconds by which the last `t` is in the future. Stripe's client reads the same `t`, but rejects only old timestamps.
+ */
 function secondsAhead(header: string): number {
   const [, timestamp = ''] =
     header

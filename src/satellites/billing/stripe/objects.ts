@@ -102,8 +102,8 @@ const Invoice = z.object({
 })
 
 /**
- * End of the latest period among the lines. `period_end` of the invoice is only the fallback: it is the time at which the items were
- * collected, which for a renewal is the previous period.
+ * End of the latest period among the lines. `period_end` of the invoice is only the fallback: it is the time at which
+ * the items were collected, which for a renewal is the previous period.
  */
 function billedUntil({ lines, period_end: end }: z.output<typeof Invoice>): Date {
   const ends = lines.data.map(({ period }) => period.end.getTime())
@@ -127,7 +127,10 @@ export function toInvoice(object: unknown): ProviderInvoice {
   }
 }
 
-/** `invoice.paid` follows `invoice.payment_succeeded`, and is sent without it when an invoice is marked as paid by other means. */
+/**
+ * `invoice.paid` follows `invoice.payment_succeeded`, and is sent without it when an invoice is marked as paid by other
+ * means.
+ */
 const INVOICES: ReadonlySet<string> = new Set([
   'invoice.payment_succeeded',
   'invoice.paid',

@@ -1,6 +1,6 @@
 /**
- * Implements the payment provider with Stripe's client. The package `stripe` is loaded on first use, so hosts without billing do not
- * need it. Creating requests carry an idempotency key, so a repeated request creates one object.
+ * Implements the payment provider with Stripe's client. The package `stripe` is loaded on first use, so hosts without
+ * billing do not need it. Creating requests carry an idempotency key, so a repeated request creates one object.
  */
 import { createHash } from 'node:crypto'
 import type { Stripe as Client } from 'stripe'
@@ -102,7 +102,9 @@ export class StripePayments implements Payments {
     return undefined
   }
 
-  /** Stripe returns deleted customers with `deleted`. An unknown customer belongs to another account or another mode. */
+  /**
+   * Stripe returns deleted customers with `deleted`. An unknown customer belongs to another account or another mode.
+   */
   async hasCustomer(customerId: string): Promise<boolean> {
     const found = await this.#find((client) => client.customers.retrieve(customerId))
     if (!found) throw new PaymentError('customer_not_found')
@@ -181,7 +183,8 @@ export class StripePayments implements Payments {
       )
       return toSubscription(changed)
     }
-    // `invoice_now` bills the usage of the current period. A repetition after a lost response finds no subscription to cancel.
+    // `invoice_now` bills the usage of the current period. A repetition after a lost response finds no subscription to
+    // cancel.
     const ended = await this.#find((client) => client.subscriptions.cancel(subscriptionId, { invoice_now: true }))
     return ended ? toSubscription(ended) : this.#existing(subscriptionId)
   }

@@ -1,4 +1,7 @@
-/** Tests that redaction removes personal data from every member of an event, and keeps all members that processing reads. */
+/**
+ * Tests that redaction removes personal data from every member of an event, and keeps all members that processing
+ * reads.
+ */
 import Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'

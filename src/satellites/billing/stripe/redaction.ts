@@ -1,6 +1,7 @@
 /**
- * Redacts events of the provider by an allow-list: named members whose value has the expected form (an id, a number, a keyword of the
- * provider). Names, addresses, cards and free texts are removed, and so are members that the provider adds later.
+ * Redacts events of the provider by an allow-list: named members whose value has the expected form (an id, a number, a
+ * keyword of the provider). Names, addresses, cards and free texts are removed, and so are members that the provider
+ * adds later.
  */
 
 import { TENANT_ID } from '../../../tenants/tenant/tenant.ts'

@@ -1,8 +1,8 @@
 /**
  * Reports usage to Stripe, and determines whether a failed report may have counted.
  *
- * A report must be one request: the response to the last of several requests does not reveal the result of the earlier ones. Stripe's
- * client repeats a request after a connection reset, so this class counts the requests that left.
+ * A report must be one request: the response to the last of several requests does not reveal the result of the earlier
+ * ones. Stripe's client repeats a request after a connection reset, so this class counts the requests that left.
  */
 import { randomUUID } from 'node:crypto'
 import type { Stripe as Client } from 'stripe'
@@ -70,7 +70,10 @@ interface Unreached {
   readonly errors?: readonly Unreached[]
 }
 
-/** Whether the provider rejected the request or was not reached. After 408 and 409 an earlier request may still be in progress. */
+/**
+ * Whether the provider rejected the request or was not reached. After 408 and 409 an earlier request may still be in
+ * progress.
+ */
 function isRejection({ statusCode, detail }: Failure): boolean {
   if (statusCode === undefined) return isUnreached(detail)
   return statusCode >= 400 && statusCode < 500 && statusCode !== 408 && statusCode !== 409

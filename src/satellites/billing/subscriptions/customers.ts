@@ -9,7 +9,10 @@ import type { CustomerRow } from '../model/tables.ts'
 import { meteredSince } from './paid-quotas.ts'
 import { ENDED, lockPayer } from './subscriptions.ts'
 
-/** `taken`: the tenant has another customer; `foreign`: the customer belongs to another tenant; `gone`: the tenant is purged. */
+/**
+ * `taken`: the tenant has another customer; `foreign`: the customer belongs to another tenant; `gone`: the tenant is
+ * purged.
+ */
 export type Mapped = 'mapped' | 'taken' | 'foreign' | 'gone'
 
 /** A tenant whose metered usage is billed, from `mappedAt` on. */
@@ -106,7 +109,8 @@ export class Customers {
     const status = await tenantStatus(database, tenantId)
     if (status === undefined) throw new PaymentError('tenant_not_resolvable')
     if (status === 'purged') return 'gone'
-    await meteredSince(this.#dependencies) // Before the mapping, so that all usage of the new customer is billed.
+    // Before the mapping, so that all usage of the new customer is billed.
+    await meteredSince(this.#dependencies)
     const { rows } = await database.sql(
       `insert into multitenancy.billing_customers (customer_id, tenant_id, mapped_at) values ($1, $2, $3)
        on conflict do nothing returning customer_id`,
@@ -126,7 +130,9 @@ export class Customers {
     return 'mapped'
   }
 
-  /** The tenant's customer; creates one at the provider if there is none. Throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`. */
+  /**
+   * The tenant's customer; creates one at the provider if there is none. Throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`.
+   */
   async ensure(tenantId: string, action: string): Promise<string> {
     const { database } = this.#dependencies.kernel
     await assertTenantOpen(database, tenantId)
@@ -141,7 +147,9 @@ export class Customers {
     return making
   }
 
-  /** Whether the customer continues at the provider without the tenant. Events of a detached customer have no effect. */
+  /**
+   * Whether the customer continues at the provider without the tenant. Events of a detached customer have no effect.
+   */
   async isDetached(customerId: string): Promise<boolean> {
     const row = await queryOf(this.#dependencies)
       .selectFrom('billingCustomers')
@@ -151,11 +159,15 @@ export class Customers {
     return row?.closedAs === 'detached'
   }
 
-  /** Closes the mapping of a deleted customer and sends rejected events of a second one, or detaches the customer from its tenant. */
+  /**
+   * Closes the mapping of a deleted customer and sends rejected events of a second one, or detaches the customer from
+   * its tenant.
+   */
   async close(customerId: string, closedAs: 'deleted' | 'detached' = 'deleted'): Promise<void> {
     const { database, clock, events } = this.#dependencies.kernel
     const payer = closedAs === 'deleted' ? await this.tenantOf(customerId) : undefined
-    if (payer !== undefined) await lockPayer(this.#dependencies, payer) // A concurrent rejection of a second customer happens before this lock, or not at all.
+    // A concurrent rejection of a second customer happens before this lock, or not at all.
+    if (payer !== undefined) await lockPayer(this.#dependencies, payer)
     const { rows } = await database.sql(
       `update multitenancy.billing_customers set closed_at = $2, closed_as = $3 where customer_id = $1 and closed_at is null
        returning tenant_id as "tenantId"`,
@@ -194,11 +206,7 @@ export class Customers {
       if ((await this.map(tenantId, customerId, action)) === 'mapped') return customerId
       const other = await this.of(tenantId)
       if (other !== undefined) return other // a concurrent checkout has mapped another customer
-      throw new PaymentError('provider_rejected', {
-        cause: new Error(
-          `the provider returned the customer ${customerId} again, which is not available to the tenant`,
-        ),
-      })
+      throw new PaymentError('provider_rejected', { cause: new Error(`customer ${customerId} cannot be mapped`) })
     })
   }
 }

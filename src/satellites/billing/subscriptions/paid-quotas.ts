@@ -1,6 +1,6 @@
 /**
- * Stores the time from which each quota is billed. The first process that has the quota in its configuration writes it, before it maps or
- * reads a payer. Earlier usage is not billed.
+ * Stores the time from which each quota is billed. The first process that has the quota in its configuration writes it,
+ * before it maps or reads a payer. Earlier usage is not billed.
  */
 import type { BillingDependencies } from '../model/dependencies.ts'
 

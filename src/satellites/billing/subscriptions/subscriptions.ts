@@ -1,4 +1,7 @@
-/** Stores subscriptions and derives the tenant's plan. Written under the customer's lock; an older state replaces no newer one. */
+/**
+ * Stores subscriptions and derives the tenant's plan. Written under the customer's lock; an older state replaces no
+ * newer one.
+ */
 import { sql } from 'kysely'
 import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
@@ -12,8 +15,8 @@ export const ENDED = ['canceled', 'incomplete_expired'] as const
 export const hasEnded = ({ status }: Pick<SubscriptionRow, 'status'>): boolean => ENDED.some((end) => end === status)
 
 /**
- * Held until the transaction ends, so that only one transaction at a time changes the billing state of a tenant, also with several
- * customers. Acquired after the customer's lock.
+ * Held until the transaction ends, so that only one transaction at a time changes the billing state of a tenant, also
+ * with several customers. Acquired after the customer's lock.
  */
 export async function lockPayer({ kernel }: BillingDependencies, tenantId: string): Promise<void> {
   await kernel.database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry billing tenant ' || $1, 0))`, [
@@ -83,7 +86,9 @@ export class Subscriptions {
       .execute()
   }
 
-  /** Sets the tenant's plan from its subscriptions, unless the host decides plans or the tenant is deleted or purged. */
+  /**
+   * Sets the tenant's plan from its subscriptions, unless the host decides plans or the tenant is deleted or purged.
+   */
   async writePlan(tenantId: string): Promise<void> {
     const { kernel, tenants, plans } = this.#dependencies
     if (tenants.plans.isDecidedByHost) return

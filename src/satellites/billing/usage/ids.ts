@@ -1,4 +1,6 @@
-/** Derives the provider's identifier of a host's usage report: a UUID in lowercase, or a UUID derived from any other id. */
+/**
+ * Derives the provider's identifier of a host's usage report: a UUID in lowercase, or a UUID derived from any other id.
+ */
 import { createHash } from 'node:crypto'
 import { isUuid } from '../../../kernel/base/ids.ts'
 

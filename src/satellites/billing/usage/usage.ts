@@ -1,17 +1,18 @@
 /**
- * Reports metered usage to the provider in batches. A batch is a row and a job, written in one transaction; the row's id is the identifier
- * at the provider, so a batch that is sent twice counts once. The row contains the time of the next attempt, so an outage of any length
- * neither loses a batch nor creates more than one job for it.
+ * Reports metered usage to the provider in batches. A batch is a row and a job, written in one transaction; the row's
+ * id is the identifier at the provider, so a batch that is sent twice counts once. The row contains the time of the
+ * next attempt, so an outage of any length neither loses a batch nor creates more than one job for it.
  *
  *   waiting ──sent──► sent            kept for a while, to recognize repeated reports
  *      │ ▲
  *      │ └── failed: retried after 1, 2, 4 .. 15 minutes; after an hour if the provider rejected it
  *      ├──── 23 hours after a report that may have counted ──► held     an operator decides (the doctor reports it);
- *      │                                                                also all unsent batches after a backoffice restore
+ *      │                                                                also unsent batches after a backoffice restore
  *      └──── 35 days old, and no report may have counted ──► expired    too old for the provider
  *
- * The provider remembers an identifier for one day. So a report is noted in the row before it leaves, and the note is reverted if the
- * report certainly has not counted. A batch with an older note is not sent again, because it could count twice.
+ * The provider remembers an identifier for one day. So a report is noted in the row before it leaves, and the note is
+ * reverted if the report certainly has not counted. A batch with an older note is not sent again, because it could
+ * count twice.
  */
 
 import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
@@ -88,7 +89,10 @@ export class Usage {
     await this.#send(id)
   }
 
-  /** Sends the tenant's unsent batches until the provider is unavailable. Returns the number of batches that remain unsent. */
+  /**
+   * Sends the tenant's unsent batches until the provider is unavailable. Returns the number of batches that remain
+   * unsent.
+   */
   async sendAll(tenantId: string): Promise<number> {
     const { database } = this.#dependencies.kernel
     const { rows } = await database.sql(

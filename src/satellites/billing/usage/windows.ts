@@ -1,11 +1,10 @@
 /**
- * Turns counted usage into batches. A quota's daily counter in the store only grows. Every `flushMs` its growth becomes a batch, in the
- * transaction that moves the watermark up to which the counter is reported. So each unit is in exactly one batch, regardless of how many
- * processes close windows. A process skips a tenant whose window another process is closing.
+ * Turns counted usage into batches. Every `flushMs` the growth of a quota's daily counter becomes a batch, in the
+ * transaction that advances the watermark. So each unit is in exactly one batch, with any number of closing processes.
  *
- * - A watermark belongs to one store, because another store starts at zero. A store that ends with its process has separate watermarks
- *   in each process. A counter below its watermark means that the store lost data; counting continues from the counter.
- * - Usage is not billed on days before the day on which the tenant gets a customer, nor before a quota becomes metered: the first look
+ * - A watermark belongs to one store, or to one process if the store ends with its process, because counters start at
+ *   zero. A counter below its watermark means that the store lost data; counting continues from the counter.
+ * - Usage is not billed on days before the tenant has a customer, nor before a quota becomes metered: the first look
  *   at an existing payer sets its watermarks to the counters.
  */
 
@@ -57,7 +56,10 @@ export class UsageWindows {
     this.#store = sums.outliveProcess ? name : `${name} ${uuidv7()}`
   }
 
-  /** Closes windows at the configured intervals, one run at a time per interval. Looks at payers of newly metered quotas first. */
+  /**
+   * Closes windows at the configured intervals, one run at a time per interval. Looks at payers of newly metered quotas
+   * first.
+   */
   async start(): Promise<void> {
     const { usage } = this.#dependencies.settings
     await this.#safely(() => this.#close(Object.keys(usage), 'new'))
@@ -90,8 +92,8 @@ export class UsageWindows {
   }
 
   /**
-   * Usage of a tenant that the provider has not confirmed: unsent batches and usage that is not in a batch. Only batches while the store
-   * is unavailable.
+   * Usage of a tenant that the provider has not confirmed: unsent batches and usage that is not in a batch. Only
+   * batches while the store is unavailable.
    */
   async unreported(tenantId: string): Promise<Unreported[]> {
     const { database, log } = this.#dependencies.kernel
@@ -123,8 +125,8 @@ export class UsageWindows {
   }
 
   /**
-   * Sets the watermarks of all tenants to their counters, because watermarks restored from a dump are outdated. Includes tenants without
-   * a customer, which may have had one after the dump.
+   * Sets the watermarks of all tenants to their counters, because watermarks restored from a dump are outdated.
+   * Includes tenants without a customer, which may have had one after the dump.
    */
   async markAll(): Promise<void> {
     const { database } = this.#dependencies.kernel
@@ -159,8 +161,8 @@ export class UsageWindows {
   }
 
   /**
-   * Reports the tenant's usage up to now, before its last invoice is created. Failures are only logged and retried later, so they do not
-   * block the end of a subscription.
+   * Reports the tenant's usage up to now, before its last invoice is created. Failures are only logged and retried
+   * later, so they do not block the end of a subscription.
    */
   async reportNow(tenantId: string): Promise<void> {
     const { database, log } = this.#dependencies.kernel

@@ -53,7 +53,10 @@ export function buildLine(state: State, { item, ...line }: Line): Stripe.Invoice
   }
 }
 
-/** Time of the finalization of a draft: immediately by its creator, at this second automatically, or never automatically. */
+/**
+ * Time of the finalization of a draft: immediately by its creator, at this second automatically, or never
+ * automatically.
+ */
 export type Finalizes = 'now' | 'never' | number
 
 /** Creates a draft for the subscription's customer, including pending prorations. Emits no event. */

@@ -1,4 +1,7 @@
-/** Invoice lines of a subscription: the next period in advance, the usage of the past period, and prorations of a change. */
+/**
+ * Invoice lines of a subscription: the next period in advance, the usage of the past period, and prorations of a
+ * change.
+ */
 import type Stripe from 'stripe'
 import { buildLine } from '../invoices/invoices.ts'
 import { usageBetween } from '../meters.ts'
@@ -24,7 +27,10 @@ export function periodLines(
   })
 }
 
-/** Usage in the period that ends with the subscription, including usage dated a few minutes ahead, which no later invoice would contain. */
+/**
+ * Usage in the period that ends with the subscription, including usage dated a few minutes ahead, which no later
+ * invoice would contain.
+ */
 export function lastLines(state: State, subscription: Stripe.Subscription): Stripe.InvoiceLineItem[] {
   if (subscription.status === 'trialing' || subscription.status === 'incomplete') return []
   return subscription.items.data.flatMap((item) => {

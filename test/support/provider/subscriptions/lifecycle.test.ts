@@ -6,7 +6,8 @@
  * - Statuses: https://docs.stripe.com/billing/subscriptions/overview
  * - Trials without a card: https://docs.stripe.com/billing/subscriptions/trials
  * - Prorations: https://docs.stripe.com/billing/subscriptions/prorations
- * - Paused subscriptions: https://docs.stripe.com/billing/subscriptions/pause, https://docs.stripe.com/api/subscriptions/resume
+ * - Paused subscriptions: https://docs.stripe.com/billing/subscriptions/pause,
+ *   https://docs.stripe.com/api/subscriptions/resume
  * - Paused collection: https://docs.stripe.com/billing/subscriptions/pause-payment
  * - Cancellation: https://docs.stripe.com/billing/subscriptions/cancel
  * - Deleted customers: https://docs.stripe.com/api/customers/delete

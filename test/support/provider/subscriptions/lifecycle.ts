@@ -73,7 +73,10 @@ export function wasWarned(state: State, { id, trial_end }: Stripe.Subscription):
   return state.warned.has(`${id} ${trial_end}`)
 }
 
-/** Ends the trial now and starts the first paid period, unless there is no card and `trial_settings` requires another action. */
+/**
+ * Ends the trial now and starts the first paid period, unless there is no card and `trial_settings` requires another
+ * action.
+ */
 export function endTrial(state: State, subscription: Stripe.Subscription): void {
   const behavior = subscription.trial_settings?.end_behavior.missing_payment_method
   const hasMethod = methodFor(state, idOf(subscription.customer), subscription) !== undefined
@@ -118,7 +121,9 @@ function enterPeriod(
   if (invoice) emit(state, 'invoice.created', invoice)
 }
 
-/** Ends the subscription now, with an invoice for the usage of the last period and pending prorations, if there are any. */
+/**
+ * Ends the subscription now, with an invoice for the usage of the last period and pending prorations, if there are any.
+ */
 export function cancelWithInvoice(state: State, subscription: Stripe.Subscription): void {
   const lines = [...(state.prorations.get(subscription.id) ?? []), ...lastLines(state, subscription)]
   cancel(state, subscription, 'cancellation_requested')

@@ -1,4 +1,7 @@
-/** Billing periods, counted from an anchor, so that a period that began on the 31st ends on the last day of a shorter month. */
+/**
+ * Billing periods, counted from an anchor, so that a period that began on the 31st ends on the last day of a shorter
+ * month.
+ */
 import type Stripe from 'stripe'
 import { DAY_SECONDS } from '../state.ts'
 
