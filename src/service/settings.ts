@@ -78,7 +78,7 @@ export const File = z.strictObject({
         name: AdminToken.shape.name.describe('Name in the audit log'),
         token: AdminToken.shape.token.describe('At least 16 characters'),
         scope: AdminToken.shape.scope.describe(
-          '`admin` (default): all operations. `read`: GET only. `runtime`: operations for every request of a host',
+          '`admin` (default): all. `read`: GET. `runtime`: for each request of a host',
         ),
       }),
     )
@@ -212,9 +212,7 @@ export const File = z.strictObject({
     .describe('Outbound webhooks'),
   egress: EgressFile.prefault({}).describe("Tenantry's own requests: webhooks, single sign-on"),
   resilience: ResilienceSettings.extend({
-    redis: ResilienceSettings.shape.redis.describe(
-      'Policy while the store is unavailable: `fail-open` or `fail-closed`',
-    ),
+    redis: ResilienceSettings.shape.redis.describe('While the store is unavailable: `fail-open` or `fail-closed`'),
     database: ResilienceSettings.shape.database.describe('Policies while the backoffice database is unavailable'),
     provider: ResilienceSettings.shape.provider.describe('Policies while the payment provider is unavailable'),
   })
@@ -259,9 +257,7 @@ export const Environment = z.object({
   PORT: Port.default(4000).describe('Port. 0 selects a free port and prints it'),
   HOST: z.string().min(1).default('127.0.0.1').describe('Address to listen on'),
   DATABASE_URL: PostgresUrl.optional().describe('URL of the backoffice database. Absent: embedded PostgreSQL'),
-  REDIS_URL: RedisUrl.optional().describe(
-    'URL of Redis or Valkey for quotas, sessions, circuits, flags. Absent: the backoffice database',
-  ),
+  REDIS_URL: RedisUrl.optional().describe('URL of Redis or Valkey, the store. Absent: the backoffice database'),
   TENANTRY_ADMIN_TOKEN: z
     .string()
     .min(16, 'must have at least 16 characters')
