@@ -1,4 +1,4 @@
-/** Runners on a database of their own, each as one process has it. */
+/** Starts runners on a separate database, each as in its own process. */
 import { afterAll, afterEach, beforeAll, inject } from 'vitest'
 import { z } from 'zod'
 import { createLogger } from '../../kernel/base/logger.ts'
@@ -16,13 +16,13 @@ export type Handle = (data: z.output<typeof Data>, attempt: Attempt) => Promise<
 export interface Runners {
   readonly database: Database
   readonly url: string
-  /** Works when it is given handlers, else only sends. */
+  /** Works if handlers are given; otherwise only sends. */
   start(
     types: readonly JobType[],
     handlers?: Readonly<Record<string, Handle>>,
     schedule?: readonly Recurring[],
     options?: {
-      /** Default: of one that works. */
+      /** Default: true for a runner with handlers. */
       readonly keep?: boolean
     },
   ): Promise<PgBossJobs>
@@ -32,7 +32,7 @@ export interface Runners {
 
 export const type = (name: string, more: Partial<JobType> = {}) => jobType({ name, summary: '', data: Data, ...more })
 
-/** For one file: after each test its runners are stopped, and every job and schedule is removed. */
+/** For one test file: after each test, the runners are stopped, and all jobs and schedules are removed. */
 export function useRunners(): Runners {
   const log = createLogger({ level: 'silent' })
   let created: TestDatabase
@@ -45,7 +45,7 @@ export function useRunners(): Runners {
     await migrate(database, [{ part: 'kernel', migrations: kernelPart.tables ?? [] }])
   })
   afterEach(async () => {
-    if (started.length === 0) return // the tables of the queue exist only once a runner has started
+    if (started.length === 0) return // the tables of the queue exist only after the first start of a runner
     await Promise.all(started.splice(0).map((runner) => runner.stop(10_000)))
     await database.sql('delete from multitenancy_jobs.job')
     await database.sql('delete from multitenancy_jobs.schedule')
