@@ -31,7 +31,7 @@ export function parsedKey(key: string): ArchiveKey | undefined {
 /** Throws an `Error` for an invalid key. */
 export function archiveKey(key: string): ArchiveKey {
   const parsed = parsedKey(key)
-  if (!parsed) throw new Error(`Invalid archive key: ${JSON.stringify(key)}`)
+  if (!parsed) throw new Error(`${JSON.stringify(key)} is not a key of an archive`)
   return parsed
 }
 
