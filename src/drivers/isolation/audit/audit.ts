@@ -1,13 +1,11 @@
 /**
- * `doctor --prove` for the PostgreSQL drivers: what a server's catalog says about isolation, asked for all tenants at once, and
- * one attempt to break out. Only reads.
+ * Implements `doctor --prove` for the PostgreSQL drivers: queries the catalog of each server for all tenants, and tries to read rows
+ * without a scope. It only reads. A server or database that cannot be queried is a finding, and the others are still examined.
  *
- *   auditRoles       the login, the scope role, and what they may do apart from tenants' rows; for every driver
+ *   auditRoles       login and scope role, and their rights outside of tenants' rows; for every driver
  *   auditSchemas     + a schema for each tenant
  *   auditRowTables   + the shared tables and their policies
- *   auditDatabases   + a database for each tenant, and what is in it (tenant-databases.ts)
- *
- * A server, or a database, that cannot be asked is a finding; the others are asked all the same.
+ *   auditDatabases   + a database for each tenant, and its content (tenant-databases.ts)
  */
 import type pg from 'pg'
 import { type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
@@ -26,7 +24,7 @@ import { SCHEMA_RULES } from './schema-rules.ts'
 import { TENANT_DATABASE_RULES } from './tenant-database-rules.ts'
 import { auditInside } from './tenant-databases.ts'
 
-/** What holds on every server, whichever drivers use it. */
+/** Rules for every server, regardless of its drivers. */
 const serverRules = (server: PostgresServer): readonly CatalogRule[] => [
   ...ROLE_RULES,
   ...OWNERSHIP_RULES,
@@ -48,7 +46,7 @@ export const auditSchemas = (
     yield* canary(server, await reading(server, (client) => canaryTargetsIn(client, [...tenantOf.keys()])))
   })
 
-/** @param schema with the tables that all tenants share. */
+/** @param schema with the shared tables */
 export const auditRowTables = (
   servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
@@ -61,7 +59,7 @@ export const auditRowTables = (
     yield* canary(server, targets, { takesRole: true })
   })
 
-/** @param schema with the tables, in each tenant's database. */
+/** @param schema with the tables, in each tenant's database */
 export const auditDatabases = (
   servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
@@ -74,7 +72,7 @@ export const auditDatabases = (
     yield* auditInside(server, tenantOf, { schema, extensionsSchema })
   })
 
-/** @param audit is given the tenants of its server, by their locators. */
+/** @param audit receives the tenants of its server, by their locators */
 async function* onEachServer(
   servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
@@ -96,7 +94,7 @@ async function* onEachServer(
 
 async function auditSharedTables(server: PostgresServer, client: pg.ClientBase, schema: string): Promise<Finding[]> {
   const { rowCount } = await client.query('select from pg_namespace where nspname = $1', [schema])
-  if (rowCount === 0) return [] // no tenant has been put there
+  if (rowCount === 0) return [] // no tenant has been installed there
   const faults = await auditRows(client, schema, server.scopeRole)
   return faults.map(({ object, fault, remedy }) => ({
     severity: 'error',

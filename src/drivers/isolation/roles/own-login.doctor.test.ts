@@ -56,7 +56,7 @@ describe('the doctor', () => {
     })
     expect(found.map(({ code, message }) => `${code} ${message}`).sort()).toEqual([
       expect.stringMatching(`^isolation.login-creates-roles .*role ${acme} may create roles$`),
-      expect.stringMatching(`^isolation.login-inherits .*role ${acme} has the rights of the roles it may take`),
+      expect.stringMatching(`^isolation.login-inherits .*role ${acme} inherits the rights of its roles`),
       expect.stringMatching(`^isolation.login-member-of .*role ${globex} may become ${acme}$`),
       expect.stringMatching(`^isolation.own-login-connects .*role ${acme} .* may connect to the database ${globex}$`),
       expect.stringMatching(/^isolation.own-login-reaches-rows .* has rows of other tenants/),

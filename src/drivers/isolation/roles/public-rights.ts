@@ -67,7 +67,7 @@ export const publicRightsRules = ({ publicRights = [] }: Kept, database: 'own' |
     code: 'isolation.public-temporary',
     severity: 'warn',
     query: `select object, pg_has_role(rights.owner, 'usage') as "mayRepair" from (${TEMPORARY}) as rights where ${isNotKept}`,
-    fault: () => 'lets PUBLIC make temporary objects, tenants too',
+    fault: () => 'allows PUBLIC, including tenants, to create temporary objects',
     remedy: ({ object }) => `revoke temporary on ${object} from public`,
     repair,
   }
@@ -78,7 +78,7 @@ export const publicRightsRules = ({ publicRights = [] }: Kept, database: 'own' |
         string_agg(substr(rights.object, 10), ', ' order by rights.object) as other, quote_ident(current_user) as owner,
         bool_and(pg_has_role(rights.owner, 'usage')) as "mayRepair"
       from (${FUNCTIONS}) as rights ("right", object, privilege, owner, "isPublic") where ${isNotKept} group by "right"`,
-    fault: ({ detail }) => `lets PUBLIC ${SHARES[detail]}`,
+    fault: ({ detail }) => `allows PUBLIC to ${SHARES[detail]}`,
     remedy: ({ detail, other, owner, mayRepair }) =>
       [
         `revoke execute on function ${other} from public`,
