@@ -1,4 +1,4 @@
-/** Tenants on a placement that this process does not have. */
+/** Tests tenants on a placement that is not configured in this process. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { problemOf } from '../../http/problem.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -7,7 +7,7 @@ import { eventually, installed, type TestTenancy, testTenancy } from '../../test
 
 let elsewhere: TestDatabase
 let opened: TestTenancy<[]>
-/** Has not been told of the placement `closet`. */
+/** Does not have the placement `closet`. */
 let without: Tenancy
 
 beforeAll(async () => {
@@ -21,7 +21,7 @@ afterAll(async () => {
   await opened.end()
 })
 
-test('are unavailable there: its name is told to the log, and to nobody who asks', async () => {
+test('tenants of an unknown placement are unavailable, and only the log contains its name', async () => {
   const { pool } = await without.tenant('acme')
   const error = await pool.query('select 1').catch((failure: unknown) => failure)
   expect(error).toMatchObject({
@@ -33,12 +33,12 @@ test('are unavailable there: its name is told to the log, and to nobody who asks
   expect(JSON.stringify(problem)).not.toContain('closet')
 })
 
-test('can be suspended there all the same, and are closed where the server is known', async () => {
+test('tenants of an unknown placement can be suspended, and a process that has the placement closes them', async () => {
   await installed(opened.tenancy, { id: 'globex', name: 'Globex', placement: 'closet' })
   expect((await without.tenants.suspend('globex')).tenant.status).toBe('suspended')
   const { storage, registry } = opened.tenancy.tenants
   const located = await registry.refresh('globex')
-  if (!located) throw new Error('there is no globex')
+  if (!located) throw new Error('globex not found')
   const driver = storage.driver(located.location.isolation)
   await eventually(async () => expect(await driver.isFenced(located.location)).toBe(true), 20_000)
 })

@@ -30,7 +30,7 @@ describe('RedisKeys', () => {
     ['acme', 'feature-flags/new-ui', 'app:tenants/acme/feature-flags/new-ui'],
     ['acme', 'page:a/b', 'app:page:{acme}:a/b'],
     ['a{c}m%e/', 'x{y}', 'app:x%7By%7D:{a%7Bc%7Dm%25e%2F}'],
-  ])('of %s, %s is %s', (whose, key, expected) => {
+  ])('maps the owner %s and the key %s to %s', (whose, key, expected) => {
     expect(keys.of(whose, key)).toBe(expected)
   })
 

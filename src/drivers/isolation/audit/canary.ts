@@ -12,7 +12,7 @@ import type { PostgresServer } from '../server/postgres-server.ts'
 
 const TIMEOUT_MS = 5_000
 const MAX_TARGETS = 5
-const REFUSED = '42501'
+const INSUFFICIENT_PRIVILEGE = '42501'
 /** The table or its schema was dropped concurrently. */
 const GONE = new Set(['42P01', '3F000'])
 
@@ -89,7 +89,7 @@ async function isReadable(
     return true
   } catch (error) {
     const state = sqlState(error) ?? ''
-    if (state === REFUSED || GONE.has(state)) return false
+    if (state === INSUFFICIENT_PRIVILEGE || GONE.has(state)) return false
     throw error
   } finally {
     await client.query('rollback')

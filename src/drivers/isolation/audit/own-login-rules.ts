@@ -6,7 +6,7 @@ import pg from 'pg'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
 import type { Repair } from '../../../tenants/isolation/driver.ts'
 import type { CatalogRule } from '../catalog/rule.ts'
-import { isOwnLogin, standingOf } from '../roles/own-login-role.ts'
+import { isOwnLogin, roleStateOf } from '../roles/own-login-role.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { giveOwnLogin } from '../server/tenant-database.ts'
 
@@ -65,7 +65,7 @@ export async function sharedLogins(server: PostgresServer, tenantOf: ReadonlyMap
   const own = (await placement.ownLogins?.all()) ?? new Set()
   const { mayMake, databases } = await server.owned(async (client) => {
     const { rows } = await client.query(DATABASES, [[...tenantOf.keys()], login])
-    return { mayMake: (await standingOf(client, login, scopeRole)).mayMake, databases: rows }
+    return { mayMake: (await roleStateOf(client, login, scopeRole)).mayMake, databases: rows }
   })
   const sharing = databases.filter(({ datname, isShared }) => isShared || !own.has(datname))
   const [severity, code] = ['warn', 'isolation.login-shared'] as const

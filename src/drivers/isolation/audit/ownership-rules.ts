@@ -31,7 +31,7 @@ export const OWNERSHIP_RULES = (['login', 'scope'] as const).map((who) =>
 export const OWNERSHIP_RULES_INSIDE = (['login', 'scope'] as const).map((who) => ownershipRule(who, `dbid = ${HERE}`))
 
 /** Maximum number of large objects in one statement, as each takes a lock of the server. */
-const UNLINKED_AT_ONCE = 1_000
+const UNLINKS_PER_STATEMENT = 1_000
 
 const KINDS = `case defaclobjtype when 'r' then 'tables' when 'S' then 'sequences' when 'f' then 'functions' when 'T' then 'types'
   when 'n' then 'schemas' else 'large objects' end`
@@ -79,8 +79,8 @@ export function leftoverRules(
     async repair(client) {
       const text = `select lo_unlink(oid) from (select oid from pg_largeobject_metadata where pg_get_userbyid(lomowner) = any($1) limit $2) as found`
       for (;;) {
-        const { rowCount } = await client.query(text, [roles, UNLINKED_AT_ONCE])
-        if ((rowCount ?? 0) < UNLINKED_AT_ONCE) return
+        const { rowCount } = await client.query(text, [roles, UNLINKS_PER_STATEMENT])
+        if ((rowCount ?? 0) < UNLINKS_PER_STATEMENT) return
         await client.query('commit and chain')
       }
     },

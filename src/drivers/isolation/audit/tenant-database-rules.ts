@@ -58,7 +58,7 @@ export const TENANT_DATABASE_RULES: readonly CatalogRule[] = [
 ]
 
 /** Rules that only apply to a database with several tenants. */
-const OF_A_SHARED_ONE = new Set([
+const SHARED_DATABASE_RULES = new Set([
   'isolation.bound-to-another-tenant',
   'isolation.reads-beyond-tenant',
   'isolation.table-in-public',
@@ -73,5 +73,5 @@ export const rulesInside = (server: PostgresServer, login: string): readonly Cat
   ...OWNERSHIP_RULES_INSIDE,
   ...leftoverRules(server, login),
   ...publicRightsRules(server.placement, 'tenant'),
-  ...[...DATABASE_RULES, ...SCHEMA_RULES].filter(({ code }) => !OF_A_SHARED_ONE.has(code)),
+  ...[...DATABASE_RULES, ...SCHEMA_RULES].filter(({ code }) => !SHARED_DATABASE_RULES.has(code)),
 ]

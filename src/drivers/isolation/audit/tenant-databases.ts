@@ -15,7 +15,7 @@ import { canary, canaryTargetsIn } from './canary.ts'
 import { type CatalogSubject, queryCatalog, reading, type TenantDatabase } from './rules.ts'
 import { rulesInside } from './tenant-database-rules.ts'
 
-const EXAMINED_AT_ONCE = 4
+const MAX_CONCURRENT = 4
 /** Findings are reported after each batch. */
 const DATABASES_PER_BATCH = 32
 const NO_SUCH_DATABASE = '3D000'
@@ -34,9 +34,9 @@ export async function* auditInside(
   const databases = [...tenantOf].map(([name, tenantId]) => ({ name, tenantId }))
   for (let first = 0; first < databases.length; first += DATABASES_PER_BATCH) {
     const some = databases.slice(first, first + DATABASES_PER_BATCH)
-    const open = await openOnes(server, some)
+    const open = await openDatabases(server, some)
     const found: Finding[][] = []
-    await forEachConcurrent(some, EXAMINED_AT_ONCE, async (database, index) => {
+    await forEachConcurrent(some, MAX_CONCURRENT, async (database, index) => {
       found[index] = await examined(server, database, inside, open.has(database.name))
     })
     yield* found.flat()
@@ -74,7 +74,10 @@ const missing = ({ name: placement }: PostgresServer, { name, tenantId }: Tenant
 })
 
 /** Names of the databases to which the login of their tenant may connect. */
-async function openOnes(server: PostgresServer, databases: readonly TenantDatabase[]): Promise<ReadonlySet<string>> {
+async function openDatabases(
+  server: PostgresServer,
+  databases: readonly TenantDatabase[],
+): Promise<ReadonlySet<string>> {
   const { rows } = await server.owned((client) =>
     client.query(`select datname from pg_database where datname = any($1) and ${isOpenTo('$2', '$3')}`, [
       databases.map(({ name }) => name),

@@ -272,12 +272,12 @@ describe('closing', () => {
   test('rejects waiting and new requests, and waits for clients in use', async () => {
     const connections = connectionsOf()
     const [a, b] = [await connections.acquire(own('a')), await connections.acquire(own('b'))]
-    const refused = expect(connections.acquire(own('c'))).rejects.toThrow('The connections are closed')
+    const rejected = expect(connections.acquire(own('c'))).rejects.toThrow('The connections are closed')
     let isClosed = false
     const closing = connections.close().then(() => {
       isClosed = true
     })
-    await refused
+    await rejected
     expect(() => connections.acquire(own('a'))).toThrow('The connections are closed')
     expect(await queryName(a)).toBe('of a')
     connections.release(a, false)
