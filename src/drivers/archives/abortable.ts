@@ -1,5 +1,6 @@
 /**
- * Yields the values of `source` until `signal` aborts, and then throws the signal's reason, even while `source` is blocked.
+ * Yields the values of `source` until `signal` aborts, and then throws the signal's reason, even while `source` is
+ * blocked.
  *
  * When the consumer stops early, `source.return()` is called. It is awaited only if the signal has not aborted.
  */
@@ -29,7 +30,10 @@ export async function* abortable<T>(source: AsyncIterable<T>, signal: AbortSigna
   }
 }
 
-/** Adds one listener for each step and removes it afterwards. Otherwise listeners would accumulate on a long-lived signal. */
+/**
+ * Adds one listener for each step and removes it afterwards. Otherwise listeners would accumulate on a long-lived
+ * signal.
+ */
 function orAborted<T>(step: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason)

@@ -1,6 +1,6 @@
 /**
- * Validates the keys of archives, which become file paths and object names: a key has no `..`, is not absolute or hidden, and stays
- * unique on a case-insensitive file system.
+ * Validates the keys of archives, which become file paths and object names: a key has no `..`, is not absolute or
+ * hidden, and stays unique on a case-insensitive file system.
  *
  *   acme/0198c9a1.1.tar.gz                       an archive
  *   acme/0198c9a1.1.tar.gz.5f1c09abe2d4.partial  a partial archive: being written, or left by a failed writer

@@ -7,7 +7,8 @@
  *
  * - A rename replaces the archive atomically. A reader that has opened the former file still reads it to its end.
  * - A file is synced before it gets its name, and its name is synced before `write` returns.
- * - No operation follows a symbolic link below the directory. Only plain files in folders named after a tenant are listed or read.
+ * - No operation follows a symbolic link below the directory. Only plain files in folders named after a tenant are
+ *   listed or read.
  */
 import { randomBytes } from 'node:crypto'
 import { constants, type Dirent } from 'node:fs'
@@ -26,8 +27,8 @@ const { O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY } = constan
 
 export interface DirectoryOptions {
   /**
-   * Directory of the archives, absolute or relative to the working directory. The start creates it with access for its owner only.
-   * All processes of an installation must share it.
+   * Directory of the archives, absolute or relative to the working directory. The start creates it with access for its
+   * owner only. All processes of an installation must share it.
    */
   readonly path: string
 }
@@ -66,7 +67,10 @@ async function prepare(root: string): Promise<void> {
   }
 }
 
-/** Creates missing parents, too. The `recursive` option of `mkdir` does not end under some mount points, such as automount's. */
+/**
+ * Creates missing parents, too. The `recursive` option of `mkdir` does not end under some mount points, such as
+ * automount's.
+ */
 async function make(path: string): Promise<void> {
   const attempt = () => mkdir(path, { mode: FOLDER_MODE }).catch(unless('EEXIST'))
   try {
@@ -192,7 +196,10 @@ async function* entries(folder: string): AsyncGenerator<Dirent, void, undefined>
   if (opened) yield* opened
 }
 
-/** Returns undefined if the tenant has no folder. Throws if the root directory is missing, because its content is then unknown. */
+/**
+ * Returns undefined if the tenant has no folder. Throws if the root directory is missing, because its content is then
+ * unknown.
+ */
 async function folderOf(root: string, tenantId: string): Promise<string | undefined> {
   const folder = join(root, tenantId)
   if (await isFolder(folder)) return folder

@@ -1,14 +1,16 @@
 /**
- * Uploads one archive to S3-compatible storage: a small archive as one object, a larger one as a multipart upload with two parts in
- * flight while the next part is collected.
+ * Uploads one archive to S3-compatible storage: a small archive as one object, a larger one as a multipart upload with
+ * two parts in flight while the next part is collected.
  *
  *   started ──► parts ──► completed    an object, atomically; replaces the former object
  *     │           │           │
  *     └───────────┴─ failed ──┴──► aborted at the server before `upload` throws
  *
- * - A failure aborts the parts in flight. Requests that create, complete or put an object are not aborted, as their result must be known.
+ * - A failure aborts the parts in flight. Requests that create, complete or put an object are not aborted, as their
+ *   result must be known.
  * - If a response is lost, the object is read: its metadata has the id of the upload that wrote it.
- * - The SDK's `Upload` (lib-storage) is not used: when aborted, it throws immediately and may leave the upload at the server.
+ * - The SDK's `Upload` (lib-storage) is not used: when aborted, it throws immediately and may leave the upload at the
+ *   server.
  */
 import { randomUUID } from 'node:crypto'
 import type { CompletedPart, S3Client } from '@aws-sdk/client-s3'
@@ -134,8 +136,9 @@ async function* inParts(
 }
 
 /**
- * Returns the size of a part in bytes. All parts have the same size, as some storage requires, if the archive has at most twice the
- * estimated size. Later parts grow, which leaves room for 13 times the estimate, and for half a TiB without an estimate.
+ * Returns the size of a part in bytes. All parts have the same size, as some storage requires, if the archive has at
+ * most twice the estimated size. Later parts grow, which leaves room for 13 times the estimate, and for half a TiB
+ * without an estimate.
  */
 export function partBytes(number: number, estimatedBytes = 0): number {
   const first = Math.max(SMALLEST_PART, Math.ceil(estimatedBytes / EQUAL_PARTS / MIB) * MIB)

@@ -1,6 +1,6 @@
 /**
- * Tests s3 on s3rver, an npm package: requests and signatures are real, but s3rver lacks some behaviour of S3. Where Debian has
- * installed a complete server, test/swift.slow.test.ts runs the whole suite on it.
+ * Tests s3 on s3rver, an npm package: requests and signatures are real, but s3rver lacks some behaviour of S3. Where
+ * Debian has installed a complete server, test/swift.slow.test.ts runs the whole suite on it.
  *
  *   it neither lists multipart uploads (501) nor aborts them (405), so their parts stay and are invisible
  *   it assembles a large object in place, so a concurrent reader reads a part of it
@@ -112,7 +112,8 @@ describe('a start', () => {
   test('without the SDK reports the missing package', async () => {
     const elsewhere = await mkdtemp(join(tmpdir(), 'tenantry-without-sdk-'))
     try {
-      // The same sources, and all packages except the SDK. Links are preserved, so that Node resolves packages from here.
+      // The same sources, and all packages except the SDK. Links are preserved, so that Node resolves packages from
+      // here.
       await symlink(SOURCE, join(elsewhere, 'src'))
       await mkdir(join(elsewhere, 'node_modules'))
       for (const name of await readdir(PACKAGES)) {

@@ -1,9 +1,9 @@
 /**
- * Stores archives in a bucket of Amazon S3 or of S3-compatible storage. An archive is an object, and a partial archive is an
- * unfinished multipart upload.
+ * Stores archives in a bucket of Amazon S3 or of S3-compatible storage. An archive is an object, and a partial archive
+ * is an unfinished multipart upload.
  *
- * - The key of a partial archive is `<key>.<upload id>.partial`, with the id in base64url. Storage that cannot list uploads (501), or
- *   lists them for complete keys only (MinIO), shows no partial archives.
+ * - The key of a partial archive is `<key>.<upload id>.partial`, with the id in base64url. Storage that cannot list
+ *   uploads (501), or lists them for complete keys only (MinIO), shows no partial archives.
  * - Checksums are sent only where the API requires them, for older servers. The signature covers a hash of the body.
  */
 import type { Readable } from 'node:stream'
@@ -42,7 +42,10 @@ export interface S3Options {
   readonly endpoint?: string
   /** Prefix of every key, separated by `/`, for a shared bucket; default: none. */
   readonly prefix?: string
-  /** Default: the SDK's providers (environment, profile, container, instance). A function is called again when they expire. */
+  /**
+   * Default: the SDK's providers (environment, profile, container, instance). A function is called again when they
+   * expire.
+   */
   readonly credentials?: S3Credentials | (() => Promise<S3Credentials & { readonly expiration?: Date }>)
   /** Whether the URL has the bucket in its path instead of the host name; default: true with `endpoint`. */
   readonly forcePathStyle?: boolean
@@ -52,7 +55,10 @@ export interface S3Options {
   readonly kmsKeyId?: string
   /** Timeout of a connection attempt, in ms, for each of three attempts; default 5,000. */
   readonly connectTimeoutMs?: number
-  /** Time without any data of a response, in ms, after which an attempt or a read fails; default 60,000. Requests have three attempts. */
+  /**
+   * Time without any data of a response, in ms, after which an attempt or a read fails; default 60,000. Requests have
+   * three attempts.
+   */
   readonly idleTimeoutMs?: number
 }
 
@@ -64,7 +70,9 @@ export const s3 = (options: S3Options): Archives => new S3Archives(options)
 interface Clients {
   readonly sdk: Sdk
   readonly client: S3Client
-  /** Client for reads: its sockets have no timeout, because the reader may be slow. `#withIdleTimeout` watches the body. */
+  /**
+   * Client for reads: its sockets have no timeout, because the reader may be slow. `#withIdleTimeout` watches the body.
+   */
   readonly reading: S3Client
 }
 

@@ -1,14 +1,17 @@
 /**
- * Runs jobs on pg-boss in the backoffice database (schema `multitenancy_jobs`), and sends them in the caller's transaction.
+ * Runs jobs on pg-boss in the backoffice database (schema `multitenancy_jobs`), and sends them in the caller's
+ * transaction.
  *
- * - A notification wakes a worker for one fetch. A worker that has found a job wakes the workers of its queue again, so that
- *   a hundred jobs of one transaction start without polling. One worker of each queue polls every second, for delayed and
- *   retried jobs; the others wait for a notification.
- * - Workers fetch one job at a time, with a limit per tenant. In a batch the limit would apply after the fetch, and a noisy tenant
- *   would starve the others.
- * - At most one job of a type and key is waiting. A running job does not count, so that a request during its run is kept.
- * - Schedules and waiting jobs are removed when no process has known their name for a week (`kernel/jobs/queue-registry.ts`), because
- *   processes of other releases share the database. A name without the prefix belongs to no process and is removed immediately.
+ * - A notification wakes a worker for one fetch. A worker that has found a job wakes the workers of its queue again, so
+ *   that a hundred jobs of one transaction start without polling. One worker of each queue polls every second, for
+ *   delayed and retried jobs; the others wait for a notification.
+ * - Workers fetch one job at a time, with a limit per tenant. In a batch the limit would apply after the fetch, and a
+ *   noisy tenant would starve the others.
+ * - At most one job of a type and key is waiting. A running job does not count, so that a request during its run is
+ *   kept.
+ * - Schedules and waiting jobs are removed when no process has known their name for a week
+ *   (`kernel/jobs/queue-registry.ts`), because processes of other releases share the database. A name without the
+ *   prefix belongs to no process and is removed immediately.
  */
 import { randomUUID } from 'node:crypto'
 import { PgBoss, type QueueOptions } from 'pg-boss'
@@ -85,7 +88,8 @@ export class PgBossJobs implements JobRunner {
       await this.#boss.start()
       await this.#makeQueues(registered.types)
       await this.#maintain(keep)
-      // After the names are noted, otherwise another process could remove the schedules. All of them, as their times may have changed.
+      // After the names are noted, otherwise another process could remove the schedules. All of them, as their times
+      // may have changed.
       if (keep) for (const [name, cron] of this.#schedule) await this.#boss.schedule(name, cron)
       this.#upkeepTimer = setInterval(() => this.#maintainLater(keep), NOTED_AGAIN_MS).unref()
       if (!work) return
@@ -185,7 +189,9 @@ export class PgBossJobs implements JobRunner {
     }
   }
 
-  /** @param keep whether this process maintains the schedule and removes forgotten names; every process notes its queues */
+  /**
+   * @param keep whether this process maintains the schedule and removes forgotten names; every process notes its queues
+   */
   async #maintain(keep: boolean): Promise<void> {
     await this.#database.transaction(async () => {
       const schedules = keep ? [...this.#schedule.keys()] : []

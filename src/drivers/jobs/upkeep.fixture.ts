@@ -1,4 +1,7 @@
-/** Simulates processes of two releases on one queue: one knows the types `Common` and `Special`, the other only `Common`. */
+/**
+ * Simulates processes of two releases on one queue: one knows the types `Common` and `Special`, the other only
+ * `Common`.
+ */
 import { expect } from 'vitest'
 import { type Runners, type } from './runners.fixture.ts'
 

@@ -20,8 +20,8 @@ export async function unscheduled(database: Database, schema: string, queues: re
 }
 
 /**
- * Runs in the transaction that has noted the names of this process. Names without the prefix are removed immediately, other names
- * when no process has known them for a week.
+ * Runs in the transaction that has noted the names of this process. Names without the prefix are removed immediately,
+ * other names when no process has known them for a week.
  */
 export async function removeForgotten(database: Database, log: Logger, options: UpkeepOptions): Promise<void> {
   const { schema, prefix, deadLetter } = options

@@ -1,8 +1,8 @@
 /**
  * The store inside one process: for tests, and for a service of one process that may lose its data at a restart.
  *
- * An expired entry is invisible immediately. Each write examines the next two entries in turn and removes expired ones, so that the
- * map stays small and no write is slow.
+ * An expired entry is invisible immediately. Each write examines the next two entries in turn and removes expired ones,
+ * so that the map stays small and no write is slow.
  */
 import type { Clock } from '../../kernel/base/clock.ts'
 import { InvalidRequest } from '../../kernel/base/errors.ts'

@@ -1,5 +1,6 @@
 /**
- * Combines many calls of `take` into one call of `take_counters` (postgres-tables.ts), and derives the result of each call.
+ * Combines many calls of `take` into one call of `take_counters` (postgres-tables.ts), and derives the result of each
+ * call.
  *
  * All statements order counters by tenant and name, so that two statements cannot deadlock.
  */
@@ -109,7 +110,10 @@ const byTenantAndName = (a: RequestedCounter, b: RequestedCounter): number =>
 
 const compare = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 
-/** Calls are settled in the order in which they were decided, so that each call finds the counters left by the former one. */
+/**
+ * Calls are settled in the order in which they were decided, so that each call finds the counters left by the former
+ * one.
+ */
 function settle(call: Call, counters: ReadonlyMap<string, RequestedCounter>, verdict: string, nowMs: number): void {
   const { tenantId, takes } = call
   const isAllowed = verdict === ALLOWED

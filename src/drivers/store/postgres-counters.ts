@@ -1,9 +1,11 @@
 /**
- * Counters of the store in PostgreSQL. Calls that arrive during a statement are batched into the next one (`take_counters` in
- * postgres-tables.ts): with one statement for each call, every call would wait for a commit and for the row locks of the others.
+ * Counters of the store in PostgreSQL. Calls that arrive during a statement are batched into the next one
+ * (`take_counters` in postgres-tables.ts): with one statement for each call, every call would wait for a commit and for
+ * the row locks of the others.
  *
  * - All statements order their rows by tenant and name, so that they cannot deadlock.
- * - A call that times out fails for its caller. If it was still waiting, it is not sent; if it was sent, it may be counted.
+ * - A call that times out fails for its caller. If it was still waiting, it is not sent; if it was sent, it may be
+ *   counted.
  * - If the server has sent no response at all within the time limit, other calls fail immediately for a while
  *   (kernel/base/backoff.ts). A server that is slow for some calls only still receives calls.
  */

@@ -1,7 +1,8 @@
 /**
  * Sums of the store in PostgreSQL. One statement notes a batch's number and adds its amounts, atomically.
  *
- * - A statement that has timed out may still run: a repetition of its batch waits for the row of its source, and then finds the result.
+ * - A statement that has timed out may still run: a repetition of its batch waits for the row of its source, and then
+ *   finds the result.
  * - All statements order their rows, so that two batches cannot deadlock.
  */
 
@@ -138,7 +139,10 @@ export class PostgresSums implements Sums {
     }
   }
 
-  /** Includes the wait for a connection, because connecting to an unresponsive server takes longer. A late statement may still run. */
+  /**
+   * Includes the wait for a connection, because connecting to an unresponsive server takes longer. A late statement may
+   * still run.
+   */
   #withTimeout(statement: Prepared, values: readonly unknown[]): Promise<SqlResult> {
     const { timeoutMs } = this.#options
     return withTimeout(this.#run({ ...statement, timeoutMs }, values), timeoutMs, () =>

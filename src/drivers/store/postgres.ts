@@ -1,11 +1,13 @@
 /**
- * The store in a table of the backoffice database: it needs no further server, and its data (sessions) survives a restart.
+ * The store in a table of the backoffice database: it needs no further server, and its data (sessions) survives a
+ * restart.
  *
- * - It has its own connections. On the caller's connection it would join the caller's transaction; on the pool of that connection,
- *   many transactions that use the store could hold all connections and deadlock.
- * - Each operation is one statement, so that PostgreSQL's row lock makes `take` and `increment` exact. Time is that of the server.
- * - An expired row is invisible immediately. Every hundredth write removes up to a thousand expired rows, ten times faster than
- *   writes create them, without a timer or a job.
+ * - It has its own connections. On the caller's connection it would join the caller's transaction; on the pool of that
+ *   connection, many transactions that use the store could hold all connections and deadlock.
+ * - Each operation is one statement, so that PostgreSQL's row lock makes `take` and `increment` exact. Time is that of
+ *   the server.
+ * - An expired row is invisible immediately. Every hundredth write removes up to a thousand expired rows, ten times
+ *   faster than writes create them, without a timer or a job.
  */
 
 import { InvalidRequest } from '../../kernel/base/errors.ts'

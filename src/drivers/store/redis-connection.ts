@@ -3,9 +3,10 @@
  *
  *   connecting ──ready──► available ──lost, or no response for `timeoutMs`──► unavailable ──ready──► available
  *
- * - Before the first connection, a call waits for it, at most `timeoutMs`. While the server is unavailable, calls fail immediately.
- * - A command without a response is not sent again: it may have been executed, and a counter must not be increased twice.
- *   A command that the server has rejected unexecuted (unknown script, slot on another node) may be sent again.
+ * - Before the first connection, a call waits for it, at most `timeoutMs`. While the server is unavailable, calls fail
+ *   immediately.
+ * - A command without a response is not sent again: it may have been executed, and a counter must not be increased
+ *   twice. A command that the server has rejected unexecuted (unknown script, slot on another node) may be sent again.
  */
 import { createRequire } from 'node:module'
 import type { ConnectionOptions } from 'node:tls'
@@ -26,7 +27,10 @@ const MAX_REDIRECTIONS = 4
 export interface RedisAddress {
   /** `redis://user:password@host:port/database`, or `rediss:` for TLS. */
   readonly url?: string
-  /** URLs of some nodes of a cluster, which lead to the others. The first URL has the credentials and the protocol for all nodes. */
+  /**
+   * URLs of some nodes of a cluster, which lead to the others. The first URL has the credentials and the protocol for
+   * all nodes.
+   */
   readonly nodes?: readonly string[]
   readonly timeoutMs: number
   readonly tls?: ConnectionOptions

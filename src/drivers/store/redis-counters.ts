@@ -1,8 +1,9 @@
 /**
- * Counters of the store in Redis. Calls of the same tick are sent as one script, because the round trip is most of a call's cost. In
- * a cluster there is one script for each tenant, whose keys share one slot.
+ * Counters of the store in Redis. Calls of the same tick are sent as one script, because the round trip is most of a
+ * call's cost. In a cluster there is one script for each tenant, whose keys share one slot.
  *
- * The day is derived from the last known time of the server. If it is wrong, the script changes nothing and is sent again.
+ * The day is derived from the last known time of the server. If it is wrong, the script changes nothing and is sent
+ * again.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'

@@ -1,12 +1,13 @@
 /**
- * Maps a key of an owner to a key in Redis, as documented. All counters of one tenant share one slot of a cluster, by the tenant in
- * braces:
+ * Maps a key of an owner to a key in Redis, as documented. All counters of one tenant share one slot of a cluster, by
+ * the tenant in braces:
  *
  *   `circuit` of acme               circuit:{acme}
  *   `session:4711` of the service   session:{}:4711
  *   `feature-flags/new-ui` of acme  tenants/acme/feature-flags/new-ui
  *
- * - Separators before the owner are percent-encoded, so that keys are unique. A key with a slash before any colon has the last form.
+ * - Separators before the owner are percent-encoded, so that keys are unique. A key with a slash before any colon has
+ *   the last form.
  * - `quota:{…}:` is reserved for counters and `metrics:{…}:` for sums: `quota:x` of acme is `%71uota:{acme}:x`.
  */
 import type { Owner } from '../../kernel/store/store.ts'

@@ -1,10 +1,11 @@
 /**
- * Lua scripts, which Redis executes atomically. They are called by hash; a server that does not know a script receives its text.
+ * Lua scripts, which Redis executes atomically. They are called by hash; a server that does not know a script receives
+ * its text.
  *
- * - The key of a counter contains its day, and a script may only touch keys that it receives. So the caller derives the day; a
- *   script that receives another day than the server's changes nothing and returns only the server's time.
- * - Numbers are formatted with `%.0f`: Lua would write 1e+15 for a quadrillion. Large numbers are returned as text, because the
- *   client's parser is wrong by one near 2^53.
+ * - The key of a counter contains its day, and a script may only touch keys that it receives. So the caller derives the
+ *   day; a script that receives another day than the server's changes nothing and returns only the server's time.
+ * - Numbers are formatted with `%.0f`: Lua would write 1e+15 for a quadrillion. Large numbers are returned as text,
+ *   because the client's parser is wrong by one near 2^53.
  */
 import { createHash } from 'node:crypto'
 import { MAX_COUNTED } from '../../kernel/store/counters.ts'
@@ -35,15 +36,18 @@ if day ~= tonumber(ARGV[1]) then return { now } end
 `
 
 /**
- * Executes any number of calls in their order. KEYS, for each call: the set of names of its tenant, then its counters. ARGV, after day
- * and offset: the TTL of a counter in seconds; for each call the number of counters, and for each counter the amount and the limit
- * (-1: none). Returns the time, and for each counter its count; -1 - count for a rejected call; the error for a failed call.
+ * Executes any number of calls in their order. KEYS, for each call: the set of names of its tenant, then its counters.
+ * ARGV, after day and offset: the TTL of a counter in seconds; for each call the number of counters, and for each
+ * counter the amount and the limit (-1: none). Returns the time, and for each counter its count; -1 - count for a
+ * rejected call; the error for a failed call.
  *
- * - A call with keys of another type fails without effect on other calls, and counts nothing. With `call` instead of `pcall`, its
- *   error would end the script for all later calls, and would undo nothing of the former ones. SET needs no `pcall`: it replaces any
- *   value, and a server that is out of memory or read-only reports so before a script has changed anything.
- * - The name of a counter is noted with its first count. A server may evict only the set of names, so the first call of each script
- *   checks whether its names are noted, and notes them again; a check in every call would nearly double the cost.
+ * - A call with keys of another type fails without effect on other calls, and counts nothing. With `call` instead of
+ *   `pcall`, its error would end the script for all later calls, and would undo nothing of the former ones. SET needs
+ *   no `pcall`: it replaces any value, and a server that is out of memory or read-only reports so before a script has
+ *   changed anything.
+ * - The name of a counter is noted with its first count. A server may evict only the set of names, so the first call of
+ *   each script checks whether its names are noted, and notes them again; a check in every call would nearly double the
+ *   cost.
  * - The set of names lives as long as the counters.
  */
 export const TAKE = script<Timed<number | string>>(`${CLOCK}${SAME_DAY}
@@ -126,8 +130,8 @@ return now
 `)
 
 /**
- * KEYS: the cleared counts of today and of yesterday; then for each name the counter of today and of yesterday. ARGV, after day and
- * offset: the names. Returns the time; then for each counter its count and its cleared count.
+ * KEYS: the cleared counts of today and of yesterday; then for each name the counter of today and of yesterday. ARGV,
+ * after day and offset: the names. Returns the time; then for each counter its count and its cleared count.
  */
 export const COUNTED = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
 local reply = { now }
@@ -141,10 +145,11 @@ return reply
 `)
 
 /**
- * KEYS: the names, the cleared counts of today. ARGV[3] and ARGV[4] as in READ_ALL; ARGV[5]: one name, or empty for all; ARGV[6]: the
- * TTL of a counter in seconds. Cleared counts live as long after the end of the day.
+ * KEYS: the names, the cleared counts of today. ARGV[3] and ARGV[4] as in READ_ALL; ARGV[5]: one name, or empty for
+ * all; ARGV[6]: the TTL of a counter in seconds. Cleared counts live as long after the end of the day.
  *
- * Commands that may fail precede all changes. A counter's key that has another type of value is removed and counts as 0.
+ * Commands that may fail precede all changes. A counter's key that has another type of value is removed and counts as
+ * 0.
  */
 export const CLEAR = script<Timed<number>>(`${CLOCK}${SAME_DAY}
 local names = ARGV[5] == '' and redis.call('ZRANGE', KEYS[1], 0, -1) or { ARGV[5] }
@@ -175,8 +180,9 @@ return redis.call('GET', KEYS[1])
 `)
 
 /**
- * KEYS: the sums of a tenant's day. ARGV: TTL in seconds, the incarnation of a new hash, the source and the number of the batch, the
- * maximum of a sum; then names and amounts. A name begins with a letter or a digit, the other fields of the hash do not.
+ * KEYS: the sums of a tenant's day. ARGV: TTL in seconds, the incarnation of a new hash, the source and the number of
+ * the batch, the maximum of a sum; then names and amounts. A name begins with a letter or a digit, the other fields of
+ * the hash do not.
  */
 export const ADD = script<number>(`
 local key, source, number = KEYS[1], '#' .. ARGV[3], tonumber(ARGV[4])

@@ -161,7 +161,8 @@ describe('the store redis on a server', () => {
     for (let kills = 0; kills < 10; kills++) {
       const before = answered()
       await vi.waitFor(() => expect(answered()).toBeGreaterThan(before), EVENTUALLY)
-      // The stopped server executes the commands at the moment when it closes their connection, and so without a response.
+      // The stopped server executes the commands at the moment when it closes their connection, and so without a
+      // response.
       process.kill(server.pid, 'SIGSTOP')
       const killing = opened.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
       process.kill(server.pid, 'SIGCONT')

@@ -1,8 +1,8 @@
 /**
  * Receives messages from Redis over one separate connection for all channels.
  *
- * - It reconnects automatically, in a cluster to the next node. After each connection it calls `onGap` of every listener, because
- *   messages that were sent in between are lost.
+ * - It reconnects automatically, in a cluster to the next node. After each connection it calls `onGap` of every
+ *   listener, because messages that were sent in between are lost.
  * - It pings a connection without traffic to detect an unresponsive server.
  */
 import type { Redis } from 'ioredis'

@@ -1,8 +1,10 @@
 /**
- * Sums of the store in Redis: a hash for each tenant and day, with its incarnation under `@`, and with the last added batch of a
- * source under `#<source>`. The hash is lost or kept as a whole, so that no batch is added twice to existing sums.
+ * Sums of the store in Redis: a hash for each tenant and day, with its incarnation under `@`, and with the last added
+ * batch of a source under `#<source>`. The hash is lost or kept as a whole, so that no batch is added twice to existing
+ * sums.
  *
- * A batch is one script for each tenant, all in flight concurrently. A batch may be added in part; sent again, each hash takes it once.
+ * A batch is one script for each tenant, all in flight concurrently. A batch may be added in part; sent again, each
+ * hash takes it once.
  */
 import { randomUUID } from 'node:crypto'
 import {

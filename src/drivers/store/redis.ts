@@ -1,6 +1,6 @@
 /**
- * The store in Redis or Valkey: one server, or a cluster. Sessions and quotas survive a restart only if the server persists its data
- * and may not evict keys.
+ * The store in Redis or Valkey: one server, or a cluster. Sessions and quotas survive a restart only if the server
+ * persists its data and may not evict keys.
  *
  * Entries expire by the server's clock. The package `ioredis` is loaded when a store is opened.
  */
@@ -20,7 +20,10 @@ const KEYS_PER_SCAN = '1000'
 export interface RedisStoreOptions {
   /** `redis://user:password@host:port/database`; `rediss:` for TLS. */
   readonly url?: string
-  /** URLs of some nodes of a cluster, instead of `url`. The first URL has the credentials and the protocol for all nodes. */
+  /**
+   * URLs of some nodes of a cluster, instead of `url`. The first URL has the credentials and the protocol for all
+   * nodes.
+   */
   readonly nodes?: readonly string[]
   /** Options of TLS in addition to `rediss:`, such as a certificate authority, as for `node:tls`. */
   readonly tls?: ConnectionOptions

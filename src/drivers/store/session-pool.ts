@@ -1,10 +1,10 @@
 /**
- * A small pool of PostgreSQL sessions, which take queued work one item after the other. Work that finds all sessions busy waits; its
- * caller may add to it while it waits, which forms batches.
+ * A small pool of PostgreSQL sessions, which take queued work one item after the other. Work that finds all sessions
+ * busy waits; its caller may add to it while it waits, which forms batches.
  *
- * A session is opened when work waits and none is idle. It is closed after an idle time, when its connection breaks, or when a
- * statement times out, because an unresponsive server sends nothing more on it. The server has cancelled the statement by then:
- * otherwise it would wait for a lock and later execute a statement that has failed for its caller.
+ * A session is opened when work waits and none is idle. It is closed after an idle time, when its connection breaks, or
+ * when a statement times out, because an unresponsive server sends nothing more on it. The server has cancelled the
+ * statement by then: otherwise it would wait for a lock and later execute a statement that has failed for its caller.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -36,7 +36,9 @@ export class SessionPool {
     this.#timeoutMs = timeoutMs
   }
 
-  /** `run` reports errors to its callers itself. An error that it throws ends the session if the server is unavailable. */
+  /**
+   * `run` reports errors to its callers itself. An error that it throws ends the session if the server is unavailable.
+   */
   add(work: Work): void {
     this.#waiting.push(work)
     const [wake] = this.#idle

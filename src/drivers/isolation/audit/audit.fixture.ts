@@ -54,7 +54,10 @@ const NOTES = {
     create function count_notes() returns bigint language sql begin atomic select count(*) from notes; end`,
 }
 
-/** One fault of an installation. `$login`, `$scope`, `$db` and `$other` stand for its roles, its database and another role. */
+/**
+ * One fault of an installation. `$login`, `$scope`, `$db` and `$other` stand for its roles, its database and another
+ * role.
+ */
 export interface Fault {
   readonly code: string
   readonly severity?: Finding['severity']

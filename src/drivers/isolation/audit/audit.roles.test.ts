@@ -1,4 +1,7 @@
-/** Tests each rule of `doctor --prove` about roles: a fault on a real server is reported with its code, without further findings. */
+/**
+ * Tests each rule of `doctor --prove` about roles: a fault on a real server is reported with its code, without further
+ * findings.
+ */
 import { type Fault, useSchemas } from './audit.fixture.ts'
 
 const { findsFaults } = useSchemas()

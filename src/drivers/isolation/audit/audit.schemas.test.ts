@@ -1,4 +1,7 @@
-/** Tests each rule of `doctor --prove` about tenants' schemas: a fault on a real server is reported with the object's name only. */
+/**
+ * Tests each rule of `doctor --prove` about tenants' schemas: a fault on a real server is reported with the object's
+ * name only.
+ */
 import { type Fault, useSchemas } from './audit.fixture.ts'
 
 const { findsFaults } = useSchemas()

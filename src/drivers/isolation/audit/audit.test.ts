@@ -1,4 +1,7 @@
-/** Tests findings of `doctor --prove` in a new installation, about objects outside of tenants' schemas, and on unreachable servers. */
+/**
+ * Tests findings of `doctor --prove` in a new installation, about objects outside of tenants' schemas, and on
+ * unreachable servers.
+ */
 import { describe, expect, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import { locationOf } from '../roles/installation.fixture.ts'

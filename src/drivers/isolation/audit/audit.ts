@@ -1,6 +1,7 @@
 /**
- * Implements `doctor --prove` for the PostgreSQL drivers: queries the catalog of each server for all tenants, and tries to read rows
- * without a scope. It only reads. A server or database that cannot be queried is a finding, and the others are still examined.
+ * Implements `doctor --prove` for the PostgreSQL drivers: queries the catalog of each server for all tenants, and tries
+ * to read rows without a scope. It only reads. A server or database that cannot be queried is a finding, and the others
+ * are still examined.
  *
  *   auditRoles       login and scope role, and their rights outside of tenants' rows; for every driver
  *   auditSchemas     + a schema for each tenant

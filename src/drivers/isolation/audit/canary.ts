@@ -1,6 +1,6 @@
 /**
- * Tries to read tenants' rows as the login of tenants' queries without a scope. The server must deny it. This complements the queries
- * of the catalog.
+ * Tries to read tenants' rows as the login of tenants' queries without a scope. The server must deny it. This
+ * complements the queries of the catalog.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'

@@ -1,6 +1,6 @@
 /**
- * Rules for a placement's own database outside of tenants' schemas: which objects tenants' statements can use or create there. The
- * login has all rights of PUBLIC.
+ * Rules for a placement's own database outside of tenants' schemas: which objects tenants' statements can use or create
+ * there. The login has all rights of PUBLIC.
  */
 import type { CatalogRule } from '../catalog/rule.ts'
 

@@ -1,10 +1,11 @@
 /**
- * Finds rows in shared tables that belong to no storage location: they were written without Tenantry, or after their tenant's deletion.
+ * Finds rows in shared tables that belong to no storage location: they were written without Tenantry, or after their
+ * tenant's deletion.
  *
  *   read the labels ──► read the registry ──► count the rows of unknown labels and of the locations that were entered
  *
- * Exact under concurrent changes: a location is in the registry before its rows are written, and until they are deleted. A label that
- * was read first and whose location has left the registry has no rows when they are counted.
+ * Exact under concurrent changes: a location is in the registry before its rows are written, and until they are
+ * deleted. A label that was read first and whose location has left the registry has no rows when they are counted.
  */
 import pg from 'pg'
 import type { OrphanedRows, RegisteredLocation } from '../../../tenants/isolation/orphaned-rows.ts'

@@ -1,6 +1,7 @@
 /**
- * Rules for tenants' own logins: a login connects to its own database only, and no other role may use it. Also finds tenants without
- * an own login. The attributes and rights of these logins are examined in their databases (tenant-database-rules.ts).
+ * Rules for tenants' own logins: a login connects to its own database only, and no other role may use it. Also finds
+ * tenants without an own login. The attributes and rights of these logins are examined in their databases
+ * (tenant-database-rules.ts).
  */
 import pg from 'pg'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
@@ -53,7 +54,10 @@ export const ownLoginRules = ({ login }: PostgresServer): readonly CatalogRule[]
   ]
 }
 
-/** For each database: whether the login of the placement has the right to connect. The right of PUBLIC is checked by another rule. */
+/**
+ * For each database: whether the login of the placement has the right to connect. The right of PUBLIC is checked by
+ * another rule.
+ */
 const DATABASES = `
   select datname, exists (select from aclexplode(datacl) join pg_roles on pg_roles.oid = grantee
     where rolname = $2 and privilege_type = 'CONNECT') as "isShared"

@@ -1,7 +1,7 @@
 /**
- * Rules for objects that belong to the login of tenants' queries or to the scope role. Most objects would give rights to every tenant,
- * and the login is rejected (login-rights.ts). Three kinds give no rights, and any role may create them: large objects, default
- * privileges, and temporary objects, which end with their session.
+ * Rules for objects that belong to the login of tenants' queries or to the scope role. Most objects would give rights
+ * to every tenant, and the login is rejected (login-rights.ts). Three kinds give no rights, and any role may create
+ * them: large objects, default privileges, and temporary objects, which end with their session.
  */
 
 import type { CatalogRule } from '../catalog/rule.ts'

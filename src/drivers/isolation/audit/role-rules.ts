@@ -1,6 +1,6 @@
 /**
- * Rules for the login of tenants' queries and its scope role: their attributes and memberships, and the absence of rights except those
- * on tenants' rows. Roles and the queried catalogs belong to the whole server.
+ * Rules for the login of tenants' queries and its scope role: their attributes and memberships, and the absence of
+ * rights except those on tenants' rows. Roles and the queried catalogs belong to the whole server.
  */
 import type { CatalogRule } from '../catalog/rule.ts'
 import { isOwnLogin } from '../roles/own-login-role.ts'

@@ -1,4 +1,7 @@
-/** Runs the rules of isolation on the catalog of a server, each rule once for a whole database with any number of tenants. */
+/**
+ * Runs the rules of isolation on the catalog of a server, each rule once for a whole database with any number of
+ * tenants.
+ */
 import type pg from 'pg'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
 import type { Repair } from '../../../tenants/isolation/driver.ts'
@@ -27,8 +30,9 @@ export interface TenantDatabase {
 }
 
 /**
- * Common table expressions for the rules. `tenants`: the schemas of single tenants, including schemas that are not in the registry.
- * `others`: the schemas that belong neither to tenants nor to the system. The shared tables of rowscope-pg have separate rules.
+ * Common table expressions for the rules. `tenants`: the schemas of single tenants, including schemas that are not in
+ * the registry. `others`: the schemas that belong neither to tenants nor to the system. The shared tables of
+ * rowscope-pg have separate rules.
  */
 const PRELUDE = `
   with input as (

@@ -1,4 +1,7 @@
-/** Rules for schemas of single tenants (schema-pg): their owners, the rights on them, and the absence of references to other tenants. */
+/**
+ * Rules for schemas of single tenants (schema-pg): their owners, the rights on them, and the absence of references to
+ * other tenants.
+ */
 import type { CatalogRule } from '../catalog/rule.ts'
 
 const IN_TENANTS = 'join tenants on tenants.oid'
@@ -71,7 +74,8 @@ export const SCHEMA_RULES: readonly CatalogRule[] = [
       `revoke all on ${object.replace(/^(view|materialized view|foreign table) /, 'table ')} from public`,
   },
   {
-    // The names in a view or a BEGIN ATOMIC function were resolved at its creation, regardless of the later search path.
+    // The names in a view or a BEGIN ATOMIC function were resolved at its creation, regardless of the later search
+    // path.
     code: 'isolation.bound-to-another-tenant',
     severity: 'error',
     query: `, ${LOCATED}

@@ -1,6 +1,6 @@
 /**
- * Rules for databases of single tenants (database-pg): rules on the server's shared catalog, queried once for all databases, and
- * rules on the catalog of each database.
+ * Rules for databases of single tenants (database-pg): rules on the server's shared catalog, queried once for all
+ * databases, and rules on the catalog of each database.
  */
 
 import type { CatalogRule } from '../catalog/rule.ts'

@@ -1,9 +1,9 @@
 /**
- * Examines the databases of single tenants: queries their catalogs, and tries to read their rows without a scope. A few databases
- * are examined concurrently, each on a temporary connection.
+ * Examines the databases of single tenants: queries their catalogs, and tries to read their rows without a scope. A few
+ * databases are examined concurrently, each on a temporary connection.
  *
- * A database that cannot be examined is a finding. So is a missing one, although it may be expected: its tenant may be in
- * installation or deletion. The diagnosis `storage` reports databases that are missing unexpectedly.
+ * A database that cannot be examined is a finding. So is a missing one, although it may be expected: its tenant may be
+ * in installation or deletion. The diagnosis `storage` reports databases that are missing unexpectedly.
  */
 
 import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'

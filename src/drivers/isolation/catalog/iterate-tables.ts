@@ -1,4 +1,7 @@
-/** Iterates the tables of a copy, each once and with all of its rows; throws `E_BACKUP_INCOMPATIBLE` for an inconsistent copy. */
+/**
+ * Iterates the tables of a copy, each once and with all of its rows; throws `E_BACKUP_INCOMPATIBLE` for an inconsistent
+ * copy.
+ */
 import { BackupIncompatible, type TableCopy, type TenantCopy } from '../../../tenants/isolation/copy.ts'
 
 /** Number of rows read, by table. */

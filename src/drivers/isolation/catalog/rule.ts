@@ -20,7 +20,9 @@ export interface Broken {
 export interface CatalogRule {
   readonly code: string
   readonly severity: Severity
-  /** Returns `object`, and `other` and `schema` if the rule has them. It is prefixed by `PRELUDE` and may use its names. */
+  /**
+   * Returns `object`, and `other` and `schema` if the rule has them. It is prefixed by `PRELUDE` and may use its names.
+   */
   readonly query: string
   /** Description of the problem, to follow the object's name. */
   readonly fault: (broken: Broken) => string

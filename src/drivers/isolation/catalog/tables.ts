@@ -1,11 +1,12 @@
 /**
  * Reads the tables and sequences of one schema from the catalog, as far as a copy of their rows needs them.
  *
- * - They are found by their dependency on the schema: `pg_class` has no index on the schema, so a query of it would read every table
- *   of every tenant in the database.
- * - Objects of extensions are excluded. Partitions are read and written through their partitioned table. Children by inheritance
- *   are separate tables with their own rows.
- * - Sub-selects end with a limit instead of `exists`: for `exists`, the planner may scan a whole catalog that it believes to be small.
+ * - They are found by their dependency on the schema: `pg_class` has no index on the schema, so a query of it would
+ *   read every table of every tenant in the database.
+ * - Objects of extensions are excluded. Partitions are read and written through their partitioned table. Children by
+ *   inheritance are separate tables with their own rows.
+ * - Sub-selects end with a limit instead of `exists`: for `exists`, the planner may scan a whole catalog that it
+ *   believes to be small.
  */
 import pg from 'pg'
 import type { CopiedColumn } from '../../../tenants/isolation/copy.ts'
@@ -13,11 +14,16 @@ import type { CopiedColumn } from '../../../tenants/isolation/copy.ts'
 export interface StoredColumn extends CopiedColumn {
   /** Whether its values are computed from other columns and cannot be given. */
   readonly isGenerated: boolean
-  /** Whether it is `tenant_id`, which `tenantry.current_tenant()` fills: it marks the owner of a row and is not part of a copy. */
+  /**
+   * Whether it is `tenant_id`, which `tenantry.current_tenant()` fills: it marks the owner of a row and is not part of
+   * a copy.
+   */
   readonly isFilled: boolean
   /** Whether a value is required, as the column is not null and has no default. */
   readonly isRequired: boolean
-  /** Its type, quoted, if the type belongs to the schema. A type of the same name in another schema is a different type. */
+  /**
+   * Its type, quoted, if the type belongs to the schema. A type of the same name in another schema is a different type.
+   */
   readonly ownType?: string | null
 }
 
@@ -68,7 +74,10 @@ export const relationsOf = (schema: string): string => `
     where nspname = ${pg.escapeLiteral(schema)} and relkind in ('r', 'p', 'S', 'v', 'm') and not exists (
       select from pg_depend e where e.classid = 'pg_class'::regclass and e.objid = c.oid and e.objsubid = 0 and e.deptype = 'e'))`
 
-/** Selects one row with a `StoredSchema`, or none if the schema does not exist. The search path determines how types are spelled. */
+/**
+ * Selects one row with a `StoredSchema`, or none if the schema does not exist. The search path determines how types are
+ * spelled.
+ */
 const storedText = (schema: string): string => `
   with ${relationsOf(schema)}
   select
@@ -110,8 +119,8 @@ const storedText = (schema: string): string => `
   from pg_namespace where nspname = ${pg.escapeLiteral(schema)}`
 
 /**
- * Returns undefined if the schema does not exist. Types of the schema, and types found by `searchPath`, are spelled without a schema, so
- * that the types of two storages are comparable.
+ * Returns undefined if the schema does not exist. Types of the schema, and types found by `searchPath`, are spelled
+ * without a schema, so that the types of two storages are comparable.
  */
 export async function readStored(
   client: pg.ClientBase,

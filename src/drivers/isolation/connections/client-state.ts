@@ -13,7 +13,10 @@ export const stateOf = (client: pg.ClientBase): ClientState => client as unknown
 
 export const isAlive = (client: pg.ClientBase): boolean => stateOf(client)._queryable && !stateOf(client)._ending
 
-/** Waits until the state of the transaction is known: node-postgres reports an error before the server has sent the state. */
+/**
+ * Waits until the state of the transaction is known: node-postgres reports an error before the server has sent the
+ * state.
+ */
 export async function ready(client: pg.ClientBase): Promise<void> {
   if (stateOf(client).readyForQuery || !isAlive(client)) return
   await new Promise<void>((resolve) => {

@@ -4,7 +4,10 @@ import { StorageFenced } from '../../../tenants/isolation/driver.ts'
 
 /** No right to connect; no connections allowed, or an interrupted drop; no such database. */
 const CLOSED = new Set(['42501', '55000', '3D000'])
-/** Routines of PostgreSQL that check a connection. Statements raise the same states from other routines, with another meaning. */
+/**
+ * Routines of PostgreSQL that check a connection. Statements raise the same states from other routines, with another
+ * meaning.
+ */
 const WHERE_CONNECTIONS_ARE_CHECKED = new Set(['CheckMyDatabase', 'InitPostgres'])
 
 /** @param error of a connection attempt to a database that belongs to one tenant */

@@ -1,6 +1,6 @@
 /**
- * Limits the number of connections that are opened or closed concurrently. Each costs the server a process, so more of them
- * would delay each other. A slow one waits for another resource, and releases its permit early.
+ * Limits the number of connections that are opened or closed concurrently. Each costs the server a process, so more of
+ * them would delay each other. A slow one waits for another resource, and releases its permit early.
  */
 
 const MAX_CONCURRENT = 4

@@ -1,6 +1,6 @@
 /**
- * Queues connection requests: one queue for each tenant, bounded in length and time, and served round-robin. So a noisy tenant does
- * not delay the others.
+ * Queues connection requests: one queue for each tenant, bounded in length and time, and served round-robin. So a noisy
+ * tenant does not delay the others.
  */
 import { ConnectionLimitReached, type ConnectionLimits } from '../../../tenants/isolation/driver.ts'
 

@@ -3,8 +3,8 @@
  *
  *   first use ──► remembered ──second use──► named ──least recently used, or tables have changed──► to be closed
  *
- * A text that is used once is not worth a name. Names are valid only until tables change: a prepared statement keeps the types of its
- * parameters, and would truncate values to the former type of a column.
+ * A text that is used once is not worth a name. Names are valid only until tables change: a prepared statement keeps
+ * the types of its parameters, and would truncate values to the former type of a column.
  */
 
 /** Maximum for one connection; each statement costs its backend 10 KB and more. */

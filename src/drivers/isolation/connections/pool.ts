@@ -1,5 +1,6 @@
 /**
- * Pools the connections of this process to one server for tenants' queries: one budget, shared by all drivers and tenants.
+ * Pools the connections of this process to one server for tenants' queries: one budget, shared by all drivers and
+ * tenants.
  *
  *   acquire ─► idle client of that database ──────────────────────────────► taken (the one that served the tenant last)
  *          ─► free budget ─► connect ────────────────────────────────────► taken
@@ -7,8 +8,8 @@
  *          ─► otherwise, or if the tenant has used its share ─► waits ───► taken | E_TENANT_CONNECTION_LIMIT
  *
  * - Requests of a tenant wait in its own queue (fair-queue.ts).
- * - A connection that replaced one of another database serves only its own database until `reservedUntil`, about as long as it took
- *   to open.
+ * - A connection that replaced one of another database serves only its own database until `reservedUntil`, about as
+ *   long as it took to open.
  * - The budget counts a connection until the server has closed it, so that the server never sees more than `max`.
  */
 import type pg from 'pg'
@@ -119,7 +120,10 @@ export class Connections {
     this.#endAll(this.#idle.of(database))
   }
 
-  /** Closes idle clients and rejects waiting requests. Resolves when clients in use are released, or destroyed after ten seconds. */
+  /**
+   * Closes idle clients and rejects waiting requests. Resolves when clients in use are released, or destroyed after ten
+   * seconds.
+   */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#sweep)
@@ -260,8 +264,8 @@ export class Connections {
   }
 
   /**
-   * Detects an unresponsive server, and fails the clients in use as if they were closed. Without it, a caller would wait for TCP's
-   * timeout of a quarter of an hour. Statements on a responsive server may take any time.
+   * Detects an unresponsive server, and fails the clients in use as if they were closed. Without it, a caller would
+   * wait for TCP's timeout of a quarter of an hour. Statements on a responsive server may take any time.
    */
   async #checkServer(): Promise<void> {
     const probedAt = performance.now()

@@ -1,6 +1,6 @@
 /**
- * Limits concurrent work in one process. Callers without a permit wait in their order, or until their signal aborts. A holder of a
- * permit must not acquire another one of the same semaphore, because it could deadlock.
+ * Limits concurrent work in one process. Callers without a permit wait in their order, or until their signal aborts. A
+ * holder of a permit must not acquire another one of the same semaphore, because it could deadlock.
  */
 export class Semaphore {
   readonly #max: number

@@ -1,6 +1,6 @@
 /**
- * Probes a server without a session: PostgreSQL and its poolers respond to an SSLRequest with one byte, before authentication and
- * regardless of their load. Behind a pooler, the pooler is probed.
+ * Probes a server without a session: PostgreSQL and its poolers respond to an SSLRequest with one byte, before
+ * authentication and regardless of their load. Behind a pooler, the pooler is probed.
  */
 import { connect } from 'node:net'
 import pg from 'pg'

@@ -1,4 +1,6 @@
-/** Lists ways in which SQL of one tenant may affect other tenants, with their results: the table of docs/security.md. */
+/**
+ * Lists ways in which SQL of one tenant may affect other tenants, with their results: the table of docs/security.md.
+ */
 import type pg from 'pg'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import { raw } from '../../../testing/leak/operations.ts'

@@ -1,6 +1,6 @@
 /**
- * Stores the passwords of tenants' own logins, encrypted in the backoffice. A process reads all passwords at the first use, so that
- * the first query of a tenant needs no read; passwords of later tenants are read one by one.
+ * Stores the passwords of tenants' own logins, encrypted in the backoffice. A process reads all passwords at the first
+ * use, so that the first query of a tenant needs no read; passwords of later tenants are read one by one.
  */
 
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
@@ -27,7 +27,10 @@ export class KeptLogins implements OwnLogins {
     this.areMade = areMade
   }
 
-  /** Throws `E_DEPENDENCY_UNAVAILABLE` if the backoffice does not respond, which is unrelated to the server of the tenant. */
+  /**
+   * Throws `E_DEPENDENCY_UNAVAILABLE` if the backoffice does not respond, which is unrelated to the server of the
+   * tenant.
+   */
   passwordOf(locator: string): Promise<string | undefined> {
     const known = this.#known.get(locator)
     if (known) return known

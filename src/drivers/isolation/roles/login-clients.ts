@@ -1,6 +1,6 @@
 /**
- * Opens connections of the tenants' login and checks each before its use: the database, the absence of an undeclared pooler and, once a
- * minute, the rights of the login. Its sessions start with the settings of session-settings.ts.
+ * Opens connections of the tenants' login and checks each before its use: the database, the absence of an undeclared
+ * pooler and, once a minute, the rights of the login. Its sessions start with the settings of session-settings.ts.
  */
 import pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
@@ -59,7 +59,8 @@ export class LoginClients {
   /**
    * Throws `E_DEPENDENCY_UNAVAILABLE` if the server rejects the login, even after its password was restored.
    * @param database one that belongs to a tenant, or `OWN_DATABASE`
-   * @param options `restores`: whether a changed password is restored; false for readers such as the doctor; default true
+   * @param options `restores`: whether a changed password is restored; false for readers such as the doctor; default
+   * true
    */
   async open(database: string, { restores = true } = {}): Promise<pg.Client> {
     const password = await this.#ownPassword(database)
@@ -83,7 +84,10 @@ export class LoginClients {
     return database === OWN_DATABASE ? undefined : this.#placement.ownLogins?.passwordOf(database)
   }
 
-  /** Whether the server rejects the login. An accepted login counts for ten seconds; false if the server does not respond. */
+  /**
+   * Whether the server rejects the login. An accepted login counts for ten seconds; false if the server does not
+   * respond.
+   */
   async isRejected(): Promise<boolean> {
     const { isRejected = true, at = 0 } = this.#lastResult ?? {}
     if (isRejected || performance.now() > at + RESULT_TTL_MS) {

@@ -1,4 +1,6 @@
-/** Diagnosis of the logins of tenants' queries: each server must accept the stored password, with unchanged defaults. */
+/**
+ * Diagnosis of the logins of tenants' queries: each server must accept the stored password, with unchanged defaults.
+ */
 
 import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
 import type { Logger } from '../../../kernel/base/logger.ts'

@@ -1,7 +1,7 @@
 /**
- * Restores a login that Tenantry created. Every role may change its own password and defaults, so SQL of one tenant may do so for
- * all tenants that share the login: no session could connect, or all sessions would start with the tenant's settings. SQL of a
- * tenant with its own login affects only this tenant.
+ * Restores a login that Tenantry created. Every role may change its own password and defaults, so SQL of one tenant may
+ * do so for all tenants that share the login: no session could connect, or all sessions would start with the tenant's
+ * settings. SQL of a tenant with its own login affects only this tenant.
  *
  *   at the start (shared logins), when the server rejects the login (28P01), doctor --fix
  *      ──► lock of the placement ──► compare ──► restore, commit ──► log, event `TenantLoginRestored`
@@ -55,8 +55,8 @@ export class LoginRepair {
   }
 
   /**
-   * Returns the faults of the login of a placement, or of one database there; undefined for a configured login (`tenantUrl`), whose
-   * password is not stored.
+   * Returns the faults of the login of a placement, or of one database there; undefined for a configured login
+   * (`tenantUrl`), whose password is not stored.
    */
   async examine(placement: string, database?: string): Promise<LoginFaults | undefined> {
     const kept = await (database === undefined ? this.#kept(placement) : this.#keptOwn(placement, database))
@@ -115,7 +115,10 @@ export class LoginRepair {
     return faults
   }
 
-  /** Serializes processes for each placement. The lock is a row of the backoffice, because tenants can take advisory locks. */
+  /**
+   * Serializes processes for each placement. The lock is a row of the backoffice, because tenants can take advisory
+   * locks.
+   */
   #alone<T>(placement: string, work: () => Promise<T>): Promise<T> {
     const { database } = this.#dependencies
     return database.outside(() =>

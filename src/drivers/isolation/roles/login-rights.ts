@@ -1,7 +1,10 @@
 /** Rejects a login of tenants' queries that has more rights than it should, before it is used. */
 import type pg from 'pg'
 
-/** Whether an owned object gives rights, for a row of `pg_shdepend`. Temporary objects of another database count as such objects. */
+/**
+ * Whether an owned object gives rights, for a row of `pg_shdepend`. Temporary objects of another database count as such
+ * objects.
+ */
 export const GIVES_RIGHTS = `classid not in ('pg_catalog.pg_largeobject'::pg_catalog.regclass, 'pg_catalog.pg_default_acl'::pg_catalog.regclass)
   and not exists (
     select from pg_catalog.pg_depend inside join pg_catalog.pg_namespace n on n.oid = inside.refobjid
@@ -10,8 +13,9 @@ export const GIVES_RIGHTS = `classid not in ('pg_catalog.pg_largeobject'::pg_cat
       and inside.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass and n.nspname ~ '^pg_temp_')`
 
 /**
- * What makes a role, or a role that it may become, unsuitable for tenants' queries. Any statement of a tenant can create objects of the
- * role that give no rights; these must not stop the connections of all tenants. Names are qualified, as temporary tables may shadow them.
+ * What makes a role, or a role that it may become, unsuitable for tenants' queries. Any statement of a tenant can
+ * create objects of the role that give no rights; these must not stop the connections of all tenants. Names are
+ * qualified, as temporary tables may shadow them.
  */
 const PRIVILEGES = `
   select rolname as role, rolname = session_user as itself, case

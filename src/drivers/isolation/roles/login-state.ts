@@ -1,7 +1,7 @@
 /**
- * Compares a login that Tenantry created with its expected state, and returns the statements that restore it. The expected state is the
- * stored password, and `search_path = pg_catalog` as the only default. The owner cannot read the password of a role, so it is tested
- * with a connection.
+ * Compares a login that Tenantry created with its expected state, and returns the statements that restore it. The
+ * expected state is the stored password, and `search_path = pg_catalog` as the only default. The owner cannot read the
+ * password of a role, so it is tested with a connection.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -102,8 +102,8 @@ export function restoring(
 export const isFaulty = ({ passwordChanged, settings }: LoginFaults): boolean => passwordChanged || settings.length > 0
 
 /**
- * Ends sessions of the login with an uncommitted change of a role, which would block the owner without limit. An owner without the
- * right to end them waits for the lock timeout.
+ * Ends sessions of the login with an uncommitted change of a role, which would block the owner without limit. An owner
+ * without the right to end them waits for the lock timeout.
  */
 export const endUncommittedChanges = (login: string): string => {
   const role = pg.escapeIdentifier(login)

@@ -1,11 +1,11 @@
 /**
- * Manages the login of one tenant's database: a role with the name of the database, which may connect to this database only, and takes
- * the scope role like the login of the placement.
+ * Manages the login of one tenant's database: a role with the name of the database, which may connect to this database
+ * only, and takes the scope role like the login of the placement.
  *
  *   password committed in the backoffice ──► role created, or password set again ──open──► may connect
  *
- * The password of an interrupted run is used by the next one. A tenant's SQL may change the password and defaults of its login, but
- * with them it can only connect to its own database.
+ * The password of an interrupted run is used by the next one. A tenant's SQL may change the password and defaults of
+ * its login, but with them it can only connect to its own database.
  */
 import pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
@@ -92,8 +92,8 @@ export async function loginOf(server: Server, name: string): Promise<string> {
 }
 
 /**
- * SQL condition on a row of `pg_database`: whether tenants' queries may connect. A role with the name of the database counts only if it
- * takes the scope role.
+ * SQL condition on a row of `pg_database`: whether tenants' queries may connect. A role with the name of the database
+ * counts only if it takes the scope role.
  * @param login of the placement, as SQL @param scopeRole as SQL
  */
 export const isOpenTo = (login: string, scopeRole: string): string => `(datallowconn and exists (

@@ -1,10 +1,11 @@
 /**
- * Revokes rights that PostgreSQL gives to PUBLIC and that reach beyond a tenant's scope (`PublicRight`), in each database with tenants'
- * rows, and gives back those that the placement keeps.
+ * Revokes rights that PostgreSQL gives to PUBLIC and that reach beyond a tenant's scope (`PublicRight`), in each
+ * database with tenants' rows, and gives back those that the placement keeps.
  *
- * - Functions of `pg_catalog` belong to the superuser of the server, TEMPORARY to the owner of the database. Where the role of `url`
- *   may not revoke a right, the doctor prints the statements for an administrator.
- * - Functions that PUBLIC may not execute on a new server (`lo_import`, `pg_read_file`) are covered by a catalog rule instead.
+ * - Functions of `pg_catalog` belong to the superuser of the server, TEMPORARY to the owner of the database. Where the
+ *   role of `url` may not revoke a right, the doctor prints the statements for an administrator.
+ * - Functions that PUBLIC may not execute on a new server (`lo_import`, `pg_read_file`) are covered by a catalog rule
+ *   instead.
  * - In the database of one tenant, the scope role has TEMPORARY, and PUBLIC has no right.
  */
 import pg from 'pg'
@@ -37,8 +38,8 @@ const FUNCTIONS = `
     and not exists (select from aclexplode(initprivs) where grantee = 0))`
 
 /**
- * Returns one statement that revokes the rights and gives back those to keep, if that changes anything and the role of `url` has the
- * right to do it. To be executed in a transaction with the lock of `baseObjects`.
+ * Returns one statement that revokes the rights and gives back those to keep, if that changes anything and the role of
+ * `url` has the right to do it. To be executed in a transaction with the lock of `baseObjects`.
  * @param database the placement's own, or one that belongs to a tenant
  */
 export const adjustPublicRights = ({ publicRights = [] }: Kept, database: 'own' | 'tenant' = 'own'): string => `do $do$

@@ -1,12 +1,15 @@
 /**
- * Prepares the login of tenants' queries on each placement: `tenantry_tenant`, which is no superuser, owns nothing, does not bypass row
- * security and inherits nothing. Its only rights are those of a scope role, which it takes for the duration of a tenant's scope.
+ * Prepares the login of tenants' queries on each placement: `tenantry_tenant`, which is no superuser, owns nothing,
+ * does not bypass row security and inherits nothing. Its only rights are those of a scope role, which it takes for the
+ * duration of a tenant's scope.
  *
- * - Unless the host configures `tenantUrl`, both roles are created at the first start, and the password is stored encrypted in the
- *   backoffice. Roles belong to a whole server: if another installation uses the name, a suffix is added.
- * - An unavailable placement does not stop the start once its login is known: the next start checks its roles. Without them, its
- *   tenants cannot be served.
- * - Every wait for a server has a timeout, because a start that creates a login blocks the starts of all other processes.
+ * - Unless the host configures `tenantUrl`, both roles are created at the first start, and the password is stored
+ *   encrypted in the backoffice. Roles belong to a whole server: if another installation uses the name, a suffix is
+ *   added.
+ * - An unavailable placement does not stop the start once its login is known: the next start checks its roles. Without
+ *   them, its tenants cannot be served.
+ * - Every wait for a server has a timeout, because a start that creates a login blocks the starts of all other
+ *   processes.
  */
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
@@ -37,13 +40,19 @@ const QUERY_CANCELED = '57014'
 const INSUFFICIENT_PRIVILEGE = '42501'
 
 export interface PlacementConfig {
-  /** URL of the owner of tenants' storage, for DDL. For `main` it is the URL of the backoffice database, and not set here. */
+  /**
+   * URL of the owner of tenants' storage, for DDL. For `main` it is the URL of the backoffice database, and not set
+   * here.
+   */
   readonly url?: string | undefined
   /** URL of the login of tenants' queries; default: a login that is created at the first start. */
   readonly tenantUrl?: string | undefined
   /** Whether `tenantUrl` connects to a pooler in transaction mode (PgBouncer); default false. */
   readonly pooler?: boolean | undefined
-  /** Rights that PUBLIC keeps in the databases here; default none. docs/security.md lists what each right shares between tenants. */
+  /**
+   * Rights that PUBLIC keeps in the databases here; default none. docs/security.md lists what each right shares between
+   * tenants.
+   */
   readonly publicRights?: readonly PublicRight[] | undefined
   /**
    * Settings of tenants' sessions, instead of those of a session of `url`.
@@ -65,8 +74,8 @@ interface Known {
 }
 
 /**
- * Creates the login and its scope role if necessary, and returns how to connect. Safe to run concurrently in several processes.
- * Throws `E_DEPENDENCY_UNAVAILABLE` if they must be created on a server that does not respond.
+ * Creates the login and its scope role if necessary, and returns how to connect. Safe to run concurrently in several
+ * processes. Throws `E_DEPENDENCY_UNAVAILABLE` if they must be created on a server that does not respond.
  */
 export async function preparePlacement(
   name: string,
@@ -180,7 +189,10 @@ export async function withServer<T>(url: string, work: (server: pg.Client) => Pr
   }
 }
 
-/** Roles belong to the server, and no dump of a database contains them. Without them, all rights on tenants' rows are lost. */
+/**
+ * Roles belong to the server, and no dump of a database contains them. Without them, all rights on tenants' rows are
+ * lost.
+ */
 async function assertRolesExist(server: pg.Client, { login, scopeRole }: Roles): Promise<void> {
   const { rows } = await server.query('select from pg_roles where rolname = any($1)', [[login, scopeRole]])
   if (rows.length === 2) return
@@ -251,7 +263,10 @@ const createScope = (role: string): string => `create role ${pg.escapeIdentifier
 const grantScope = (role: string, login: string): string =>
   `grant ${pg.escapeIdentifier(role)} to ${pg.escapeIdentifier(login)}`
 
-/** The same name for created and configured logins, so that the start finds the role of the statements for an administrator. */
+/**
+ * The same name for created and configured logins, so that the start finds the role of the statements for an
+ * administrator.
+ */
 const scopeRoleOf = (login: string): string => `${login.slice(0, 57)}_scope`
 
 const remedy = (statements: readonly string[]): string =>
@@ -261,7 +276,10 @@ const remedy = (statements: readonly string[]): string =>
     ...statements.map((statement) => `  ${statement.replace(/password '.*'/, "password '…'")};`),
   ].join('\n')
 
-/** Placements by name, including the backoffice's. Throws an `Error` for a placement without `url`, and for settings that are fixed. */
+/**
+ * Placements by name, including the backoffice's. Throws an `Error` for a placement without `url`, and for settings
+ * that are fixed.
+ */
 export function placementsOf({
   placements = {},
   database,

@@ -7,12 +7,14 @@
  *                           ├─ of this tenant, by its mark       ended after `graceMs`
  *                           └─ without a mark                    waited for; E_DEPENDENCY_UNAVAILABLE after `maxMs`
  *
- * - A transaction keeps the rights and rows that it saw when it began. It has its virtual id before it reads any, so a transaction
- *   that may have missed the fence is among the ids that exist after the fence is committed. Ids are not reused, and exist until
- *   the result of their transaction is visible. Every role may see them, so the owner reads them, even if the pooler is full.
- * - The mark of a transaction is an advisory lock that is taken with its BEGIN (scoped-query.ts). A single statement has none, because of
- *   the cost; it is usually short, and waited for with any tenant. Two tenants share a mark with a probability of one in four thousand
- *   million: then a transaction of the other tenant is waited for, and ended after `graceMs`.
+ * - A transaction keeps the rights and rows that it saw when it began. It has its virtual id before it reads any, so a
+ *   transaction that may have missed the fence is among the ids that exist after the fence is committed. Ids are not
+ *   reused, and exist until the result of their transaction is visible. Every role may see them, so the owner reads
+ *   them, even if the pooler is full.
+ * - The mark of a transaction is an advisory lock that is taken with its BEGIN (scoped-query.ts). A single statement
+ *   has none, because of the cost; it is usually short, and waited for with any tenant. Two tenants share a mark with a
+ *   probability of one in four thousand million: then a transaction of the other tenant is waited for, and ended after
+ *   `graceMs`.
  * - Statements of the owner are not waited for, because a fence does not apply to its migrations.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -85,7 +87,10 @@ async function ended(
   }
 }
 
-/** Ends transactions with the mark of the tenant. The owner need not have the rights of the login; a role may always end its own sessions. */
+/**
+ * Ends transactions with the mark of the tenant. The owner need not have the rights of the login; a role may always end
+ * its own sessions.
+ */
 async function end(server: PostgresServer, open: readonly Open[]): Promise<void> {
   const ours = open.filter(({ isOwn, pid }) => isOwn && pid !== null)
   const [byOwner, byLogin] = [true, false].map((may) => ours.filter(({ mayEnd }) => mayEnd === may).map(({ id }) => id))
@@ -103,8 +108,8 @@ async function end(server: PostgresServer, open: readonly Open[]): Promise<void>
 }
 
 /**
- * Open transactions of all roles that may take the scope role: the login, and that of an earlier configuration. Parallel workers have no
- * mark, and end before their leader. $1: the scope role, $2: the tenant.
+ * Open transactions of all roles that may take the scope role: the login, and that of an earlier configuration.
+ * Parallel workers have no mark, and end before their leader. $1: the scope role, $2: the tenant.
  */
 const OPEN = `
   with locks as materialized (

@@ -1,6 +1,6 @@
 /**
- * One PostgreSQL server (a placement) for the drivers of a tenancy, which share it: a small pool of the owner for DDL, and the
- * connections of the tenant login for tenants' queries. A login with too many rights is rejected.
+ * One PostgreSQL server (a placement) for the drivers of a tenancy, which share it: a small pool of the owner for DDL,
+ * and the connections of the tenant login for tenants' queries. A login with too many rights is rejected.
  */
 import pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
@@ -22,7 +22,9 @@ import type { Holding } from '../transactions/copy-session.ts'
 import { beginAlone, inTransaction } from '../transactions/owner-transaction.ts'
 import { type AloneOptions, aloneWithTimeout } from '../transactions/storage-lock.ts'
 
-/** Maximum of concurrent exports and of concurrent imports, equal to the workers of a process. Each holds a connection. */
+/**
+ * Maximum of concurrent exports and of concurrent imports, equal to the workers of a process. Each holds a connection.
+ */
 export const COPIES = 6
 /** Enough for a run of migrations concurrent with copies; opened on demand. */
 const OWNER_CONNECTIONS = 16 + 2 * COPIES
@@ -87,7 +89,8 @@ export class PostgresServer {
       max: OWNER_CONNECTIONS,
       ...OWNER,
     })
-    // A client that is lost in use fails the next statement; without a listener, its 'error' event would end the process.
+    // A client that is lost in use fails the next statement; without a listener, its 'error' event would end the
+    // process.
     this.#owner.on('connect', (client) => {
       client.on('error', () => undefined)
       this.#owned.add(client)
@@ -149,7 +152,10 @@ export class PostgresServer {
     return new ScopedConnection(this.connections, pooled, settings ? { ...scope, settings } : scope, scopeMode)
   }
 
-  /** Runs one transaction of the owner in the placement's database with the lock of this storage, like `aloneWithTimeout`. */
+  /**
+   * Runs one transaction of the owner in the placement's database with the lock of this storage, like
+   * `aloneWithTimeout`.
+   */
   administer<T>(
     locator: string,
     work: (client: pg.ClientBase) => Promise<T>,
@@ -160,7 +166,10 @@ export class PostgresServer {
     return isAwaited ? this.ownedWithTimeout(alone) : this.owned(alone)
   }
 
-  /** Runs a transaction for migrations, serialized by storage, with the records of the storage. @param storage as in the records */
+  /**
+   * Runs a transaction for migrations, serialized by storage, with the records of the storage.
+   * @param storage as in the records
+   */
   async migrating<T>(
     storage: string,
     work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
@@ -227,7 +236,10 @@ export class PostgresServer {
     }
   }
 
-  /** Runs work on a temporary connection of the tenant login outside of its budget. @param options of `LoginClients.open` */
+  /**
+   * Runs work on a temporary connection of the tenant login outside of its budget.
+   * @param options of `LoginClients.open`
+   */
   async asLogin<T>(work: (client: pg.ClientBase) => Promise<T>, options?: { restores: boolean }): Promise<T> {
     const client = await this.#logins.open(OWN_DATABASE, options)
     try {

@@ -1,7 +1,7 @@
 /**
- * Reads the sessions of a server for the doctor. A role without administrative rights sees only the number of others' sessions. So the
- * owner reads its own and those of single tenants' logins, of which it is a member; the shared login reads its own, on a connection
- * outside of its budget.
+ * Reads the sessions of a server for the doctor. A role without administrative rights sees only the number of others'
+ * sessions. So the owner reads its own and those of single tenants' logins, of which it is a member; the shared login
+ * reads its own, on a connection outside of its budget.
  */
 import type pg from 'pg'
 import { withTimeout } from '../../../kernel/base/with-timeout.ts'
@@ -18,7 +18,8 @@ export async function activityOf(server: PostgresServer, options: ActivityOption
     ...(await client.query(CAPACITY)).rows[0],
     sessions: await read(client),
   }))
-  // A full server rejects the login; the finding is that it is full. The doctor changes nothing, so the login is not restored.
+  // A full server rejects the login; the finding is that it is full. The doctor changes nothing, so the login is not
+  // restored.
   const isFull = ofOwner.connections >= ofOwner.available
   const ofLogin = await withTimeout(server.asLogin(read, { restores: false }), RESPONSE_TIMEOUT_MS, timeoutError).catch(
     (error) => {

@@ -3,13 +3,14 @@
  *
  *   make ──► copy of the template, only for its owner ──open──► the login may connect ──close──► only the owner again
  *
- * - CREATE DATABASE cannot run in a transaction. A copy becomes the tenant's storage when the login receives the right to connect,
- *   which happens when its content is complete. The next run continues with the copy of an interrupted one.
- * - The login is the tenant's own (own-login-role.ts), or that of the placement. Rights on a database are in a catalog that all
- *   databases of a server share, so they are changed from the placement's database.
- * - The creation holds a lock that `drop` waits for, and checks under it whether the storage was abandoned. So a late run creates no
- *   database after the drop.
- * - `close` revokes the right to connect and ends the login's sessions. The owner may still connect, to migrate a suspended tenant.
+ * - CREATE DATABASE cannot run in a transaction. A copy becomes the tenant's storage when the login receives the right
+ *   to connect, which happens when its content is complete. The next run continues with the copy of an interrupted one.
+ * - The login is the tenant's own (own-login-role.ts), or that of the placement. Rights on a database are in a catalog
+ *   that all databases of a server share, so they are changed from the placement's database.
+ * - The creation holds a lock that `drop` waits for, and checks under it whether the storage was abandoned. So a late
+ *   run creates no database after the drop.
+ * - `close` revokes the right to connect and ends the login's sessions. The owner may still connect, to migrate a
+ *   suspended tenant.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
@@ -38,7 +39,9 @@ const AWAITED = { isAwaited: true }
 /** Serializes the copies of one process, so that a waiting one holds no connection. */
 const copying = new WeakMap<PostgresServer, Promise<unknown>>()
 
-/** Key of the lock for creation and drop. It differs from the lock for rights, so that a fence need not wait for a copy. */
+/**
+ * Key of the lock for creation and drop. It differs from the lock for rights, so that a fence need not wait for a copy.
+ */
 const existenceOf = (name: string): string => `hashtextextended(${pg.escapeLiteral(name)}, 3)`
 
 /** Copies `template` unless the database exists. Copies of the same template are serialized over all processes. */
@@ -75,7 +78,9 @@ export async function makeDatabase(
   })
 }
 
-/** Allows only the login of the tenant to connect for tenants' queries. A missing database is opened at its creation. */
+/**
+ * Allows only the login of the tenant to connect for tenants' queries. A missing database is opened at its creation.
+ */
 export async function openDatabase(server: PostgresServer, name: string): Promise<void> {
   const database = pg.escapeIdentifier(name)
   await server.administer(
@@ -117,8 +122,8 @@ export async function closeDatabase(server: PostgresServer, name: string): Promi
 }
 
 /**
- * Gives an own login to a database that uses the login of the placement, and ends the sessions there. A closed database stays closed.
- * Safe to repeat.
+ * Gives an own login to a database that uses the login of the placement, and ends the sessions there. A closed database
+ * stays closed. Safe to repeat.
  */
 export async function giveOwnLogin(server: PostgresServer, name: string): Promise<void> {
   const database = pg.escapeIdentifier(name)
@@ -157,8 +162,8 @@ export async function dropDatabase(server: PostgresServer, name: string, withinM
 }
 
 /**
- * To drop a database, a server waits until each session of any database has processed a barrier. A session that waits for its client in a
- * COPY does not, so the wait has a timeout.
+ * To drop a database, a server waits until each session of any database has processed a barrier. A session that waits
+ * for its client in a COPY does not, so the wait has a timeout.
  */
 async function dropWithTimeout(client: pg.ClientBase, drop: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
   await client.query(`set statement_timeout = ${Number(withinMs)}`)
@@ -243,17 +248,23 @@ const STARTING = `select from pg_locks where locktype = 'object' and classid = '
 /** Whether the owner may end the session of `usesysid`. */
 export const MAY_END = `(pg_has_role(usesysid, 'usage') or pg_has_role('pg_signal_backend', 'usage'))`
 
-/** The owner need not have the rights of the login. A role may end its own sessions, unless that right was revoked from PUBLIC. */
+/**
+ * The owner need not have the rights of the login. A role may end its own sessions, unless that right was revoked from
+ * PUBLIC.
+ */
 const END_OWN = `select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = session_user`
 
-/** Sessions of the installation's logins, including that of an earlier configuration; sessions of administrators are left alone. */
+/**
+ * Sessions of the installation's logins, including that of an earlier configuration; sessions of administrators are
+ * left alone.
+ */
 const SESSIONS = `
   from pg_stat_activity join pg_database on pg_database.oid = datid join pg_roles on pg_roles.oid = usesysid
   where pg_database.datname = $1 and usesysid <> datdba and not rolsuper and pg_has_role(usesysid, $2::name, 'member')`
 
 /**
- * A session that was admitted before the database was closed may not be in the list of sessions yet. Until it is, it holds a lock on the
- * database, so the locks are read first.
+ * A session that was admitted before the database was closed may not be in the list of sessions yet. Until it is, it
+ * holds a lock on the database, so the locks are read first.
  */
 export async function endSessions(server: PostgresServer, name: string): Promise<void> {
   const deadline = performance.now() + SESSIONS_END_WITHIN_MS
