@@ -17,8 +17,15 @@ export { problemOf } from './http/problem.ts'
 export { createReceivers } from './http/receivers.ts'
 export type { AdminToken } from './http/tokens.ts'
 export { type Command, type CommandInput, command, type Terminal } from './kernel/api/commands.ts'
-export { type Operation, operation, Reply, StreamReply } from './kernel/api/operation.ts'
-export { Moment, Page, type PageOf, pageOf } from './kernel/api/page.ts'
+export {
+  type AnyOperation,
+  type CommandForm,
+  type Operation,
+  operation,
+  Reply,
+  StreamReply,
+} from './kernel/api/operation.ts'
+export { Moment, NEWEST_FIRST, Page, type PageOf, pageOf } from './kernel/api/page.ts'
 export { type Actor, type Context, type ContextChanges, currentContext, runInContext } from './kernel/base/context.ts'
 export {
   DependencyUnavailable,
@@ -36,13 +43,13 @@ export { type EventOf, type EventType, event, type Listener, on } from './kernel
 export { type Attempt, handles, type Job, type JobType, jobType, type Recurring } from './kernel/jobs/jobs.ts'
 export type { Kernel } from './kernel/kernel.ts'
 export type { Series } from './kernel/metrics/metrics.ts'
+export { part } from './kernel/part.ts'
 export { type Check, CheckFailure, type CheckReturn } from './kernel/resilience/health.ts'
 export { DependencyDegraded, type ResilienceConfig } from './kernel/resilience/resilience.ts'
 export type { Counted, Counters, Reading, Readings, Take, Taken } from './kernel/store/counters.ts'
 export type { Owner, Store, StoreDriver } from './kernel/store/store.ts'
 export { type ConfigFile, defineConfig } from './service/config.ts'
 export {
-  type AnyOperation,
   defineSatellite,
   type Received,
   type Receiver,
@@ -81,6 +88,7 @@ export {
   type DrainOptions,
   type Imported,
   type IsolationDriver,
+  NotSupported,
   type Placement,
   type Statement,
   type StatementResult,

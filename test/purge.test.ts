@@ -1,10 +1,22 @@
-/** A purge deletes the tenant's rows of every table with a column `tenant_id`, of all satellites. */
+/** A purge deletes the tenant's rows of every table with a column `tenant_id`, of all parts. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
+import { postgresStore } from '../src/drivers/store/postgres.ts'
 import type { Database } from '../src/kernel/database/database.ts'
+import { satellites } from '../src/service/main.ts'
+import { partsOf } from '../src/tenancy/parts.ts'
 import type { Tenancy } from '../src/tenancy/tenancy.ts'
 import { installed } from '../src/testing/base/tenancy.ts'
 import { type OpenRunner, openRunner } from './contract/runner.ts'
+
+/** Tables that no part names in `tenantTables`, as other code deletes their rows. */
+const DELETED_OTHERWISE: Readonly<Record<string, string>> = {
+  store_counters: 'deleted by the store',
+  store_gauges: 'deleted by the store',
+  store_sums: 'deleted by the store',
+  storage_locations: 'a row is deleted after the storage that it names',
+  webhook_subscriptions: 'their deliveries, attempts and messages are deleted first, in batches',
+}
 
 /** Tables whose rows outlive their tenant, or are not found by `tenant_id`, with the reason. */
 const KEPT: Readonly<Record<string, string>> = {
@@ -99,4 +111,13 @@ test('deletes the rows of the tenant in every table, and of no other tenant', as
   const kept = Object.keys(KEPT).filter((table) => tables.has(table))
   expect(left).toEqual(kept.toSorted())
   for (const table of tables.keys()) expect(await countOf(table, 'staying'), table).toBeGreaterThan(0)
+})
+
+test('every table with a column tenant_id is named by one part, or listed here', async () => {
+  const named = partsOf(postgresStore(), satellites).flatMap(({ tenantTables: names = [] }) => names)
+  expect(named).toEqual([...new Set(named)])
+  const expected = [...named, ...Object.keys(KEPT), ...Object.keys(DELETED_OTHERWISE)]
+  const found = [...(await tenantTables()).keys()]
+  expect(found.filter((table) => !expected.includes(table))).toEqual([])
+  expect(expected.filter((table) => !found.includes(table))).toEqual([])
 })

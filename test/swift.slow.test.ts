@@ -76,7 +76,9 @@ test('an upload that cannot be taken back stays listed as partial, and can be ta
 test('credentials that are refused are told at the start, with the rights that are needed', async () => {
   const credentials = { ...swift.credentials, secretAccessKey: 'another' }
   const archives = s3({ bucket: 'archives', endpoint: swift.endpoint, credentials })
-  await expect(archives.start()).rejects.toThrow(/"archives": it refuses these credentials; they need s3:ListBucket/)
+  await expect(archives.start()).rejects.toThrow(
+    /"archives": the storage rejects these credentials. They need s3:ListBucket/,
+  )
 })
 
 test('a list of several pages has everything once', async () => {

@@ -57,7 +57,7 @@ test('walks through the main job and ends well', { timeout: TIMEOUT_MS }, async 
     'permission denied for schema t1_hexagon-robotics',
     'E_TENANT_SUSPENDED (The tenant is suspended)',
     'E_TENANT_MAINTENANCE (We move your data to a faster server, again in 120 s)',
-    'E_TENANT_NOT_FOUND (There is no tenant "baltic-freight")',
+    'E_TENANT_NOT_FOUND (Tenant "baltic-freight" not found)',
     '200 active · plan enterprise',
     'multitenancy_tenants_total 12',
     'the service ended with 0',

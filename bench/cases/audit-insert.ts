@@ -78,7 +78,7 @@ export const auditInsert = {
         if (!ok) throw new Error('the log is not as it was sealed')
         return [
           {
-            name: 'audit entries, to be sealed',
+            name: 'insert of audit entries',
             against: 'plain inserts of the same row',
             unit: 'entries/s',
             ours: median(inserted.ours),
@@ -86,7 +86,7 @@ export const auditInsert = {
             ratio: median(inserted.ratio),
             goal: 0.9,
           },
-          { name: 'audit entries sealed afterwards', value: `${Math.round(median(sealed))} entries/s` },
+          { name: 'seals of audit entries', value: `${Math.round(median(sealed))} entries/s` },
         ]
       },
       { satellites: [auditLogs()], role: 'api' },

@@ -226,8 +226,8 @@ async function besideOthers(postgresUrl: string, others: number, path: string, s
           }
           const both = await compare(RUNS, perSecond(crowded), perSecond(alone))
           return {
-            name: `backup of a small tenant beside ${others} other schemas, 5 tables each`,
-            against: 'the same beside none',
+            name: `backup of a small tenant, ${others} other schemas of 5 tables`,
+            against: 'the same without other schemas',
             unit: 'backups/s',
             ...both,
             ratio: both.ours / both.reference,

@@ -45,7 +45,7 @@ export const billingReceiver = {
             if (rows[0].events !== sent || rows[0].jobs !== sent) throw new Error('an event, or its job, is missing')
             return [
               {
-                name: 'events of the payment provider, taken in',
+                name: 'receipt of payment provider events',
                 against: 'a bare route: signature, one insert',
                 unit: 'events/s',
                 ...measured,

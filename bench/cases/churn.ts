@@ -63,7 +63,7 @@ interface Seen {
 }
 
 const shown = ({ perSecond, hits }: Seen): string =>
-  `${Math.round(perSecond)} statements/s, ${(hits * 100).toFixed(1)} % on a connection that was there`
+  `${Math.round(perSecond)} statements/s, ${(hits * 100).toFixed(1)} % on an open connection`
 
 async function run(
   { quick, say }: Bench,

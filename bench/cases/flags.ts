@@ -101,7 +101,7 @@ async function evaluations({ service, tenantId }: Flagged, calls: number): Promi
   }
   return [
     { name, value: `${figures.ours.toFixed(2)} µs`, goal: 'under 0.7 µs' },
-    against('the hash alone, xxhash-wasm', figures.hash, 0.4),
+    against('the hash only, xxhash-wasm', figures.hash, 0.4),
     against('unleash-client', figures.unleash, 1),
     against('GrowthBook', figures.growthBook, 1),
     against('the OpenFeature SDK with its in-memory provider', figures.inMemory, 1),
@@ -208,7 +208,7 @@ async function propagation({ service, tenantId, url, redis }: Flagged, changes: 
   const sorted = times.toSorted((a, b) => a - b)
   const at = (share: number) => `${(sorted[Math.ceil(sorted.length * share) - 1] ?? Number.NaN).toFixed(1)} ms`
   return {
-    name: `a flag that is set, until another process answers so${redis ? ', with Redis' : ''}`,
+    name: `flag change until its use in another process${redis ? ', with Redis' : ''}`,
     value: `p50 ${at(0.5)}, p99 ${at(0.99)}`,
     goal: 'p99 under 100 ms',
   }

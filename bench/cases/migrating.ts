@@ -72,7 +72,7 @@ export const migrating = {
             goal: 0.8,
           },
           {
-            name: `a run over ${count} schemas with nothing to do`,
+            name: `migration run over ${count} schemas, none pending`,
             value: `${median(idle).toFixed(1)} ms`,
             goal: 'under 100 ms',
           },

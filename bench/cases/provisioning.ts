@@ -72,7 +72,7 @@ async function measured(
       }
     }),
   }
-  const titles = { service: 'create to active', driver: 'provisioning by the driver alone' }
+  const titles = { service: 'create to active', driver: 'provisioning by the driver' }
   const results: Result[] = []
   try {
     for (const what of ['service', 'driver'] as const) {

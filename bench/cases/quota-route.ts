@@ -49,7 +49,7 @@ async function measured({ quick, say }: Bench, store: string, where: Record<stri
     const ours = { name, unit: 'requests/s', ours: quota }
     return [
       { ...ours, against: 'the same route without guard and quota', reference: plain, ratio: quota / plain },
-      { ...ours, against: 'the same route with the guard alone', reference: guard, ratio: quota / guard },
+      { ...ours, against: 'the same route with the guard only', reference: guard, ratio: quota / guard },
     ]
   } finally {
     await Promise.all(Object.values(servers).map((server) => server.close()))

@@ -77,7 +77,7 @@ async function onRedis({ quick, say }: Bench): Promise<Result[]> {
           goal: 0.9,
         },
         {
-          name: `${name}, and a peer`,
+          name: `${name}, and a library`,
           against: 'rate-limiter-flexible',
           unit: 'calls/s',
           ours,

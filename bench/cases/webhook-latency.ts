@@ -94,7 +94,7 @@ async function lateRetries(tenancy: Sending, webhookId: string, receiver: Receiv
   const late = ids.map((id) => (receiver.arrivals.get(id) ?? 0) - (due.get(id) ?? 0))
   const isInTime = Math.max(...late) <= 1_000
   return {
-    name: 'a retry is sent after it is due',
+    name: 'delay of a due retry',
     value: `median ${Math.round(percentile(late, 0.5))} ms, at most ${Math.round(Math.max(...late))} ms${isInTime ? '' : ', MISSED'}`,
     goal: 'within 1 s',
   }

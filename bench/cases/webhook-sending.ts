@@ -126,7 +126,7 @@ const besideOneThatHangs = (postgresUrl: string, url: string, events: number, ru
     for (let run = 0; run < runs; run++) beside.push(await measure(true)())
     const [ours, reference] = [median(beside), median(alone)]
     return {
-      name: `${GOOD} good endpoints beside one that never answers`,
+      name: `${GOOD} responsive endpoints and an unresponsive one`,
       against: 'without it',
       unit: 'deliveries/s',
       ours,

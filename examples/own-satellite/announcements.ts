@@ -8,16 +8,15 @@
  */
 import {
   assertTenantExists,
-  command,
   defineSatellite,
   event,
   type Kernel,
   lockTenant,
   type Migration,
-  operation,
   Page,
   type PageOf,
   pageOf,
+  part,
   recordChange,
   TenantId,
   TenantNotFound,
@@ -91,28 +90,12 @@ export class Announcements {
   }
 
   /** The newest first. A page ends with the sort key of its last row, so that no page costs more than the first. */
-  async list(tenantId: string, { limit, cursor }: z.output<typeof Page>): Promise<PageOf<Announcement>> {
+  async list(tenantId: string, page: z.output<typeof Page>): Promise<PageOf<Announcement>> {
     const { database, cursors } = this.#kernel
     await assertTenantExists(database, tenantId)
-    const list = `announcements ${tenantId}`
-    const [publishedAt, id] = cursors.decode(list, cursor) ?? []
-    let query = database
-      .query<Tables>()
-      .selectFrom('announcements')
-      .selectAll()
-      .where('tenantId', '=', tenantId)
-      .orderBy('publishedAt', 'desc')
-      .orderBy('id', 'desc')
-      .limit(limit + 1)
-    if (publishedAt && id) {
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple('publishedAt', 'id'), '<', tuple(new Date(publishedAt), id)),
-      )
-    }
-    return cursors.page(list, await query.execute(), limit, toAnnouncement, (row) => [
-      row.publishedAt.toISOString(),
-      row.id,
-    ])
+    const query = database.query<Tables>().selectFrom('announcements').selectAll().where('tenantId', '=', tenantId)
+    const order = { columns: ['publishedAt', 'id'], direction: 'desc' } as const
+    return cursors.keysetPage(query, { name: 'announcements', filters: [tenantId], order, item: toAnnouncement }, page)
   }
 }
 
@@ -121,7 +104,12 @@ const toAnnouncement = ({ publishedAt, ...row }: Tables['announcements']): Annou
   publishedAt: publishedAt.toISOString(),
 })
 
-/** An operation is one request of the admin API: checked on its way in and out, described in openapi.json, by one name. */
+const { operation } = part<Announcements>()
+
+/**
+ * An operation is one request of the admin API: checked on its way in and out, described in openapi.json, by one name. With `command`
+ * it is a command, too: `announcements:publish acme --title "We are moving"`.
+ */
 const operations = [
   operation({
     name: 'announcements.publish',
@@ -133,7 +121,15 @@ const operations = [
     reply: Announcement,
     status: 201,
     errors: [TenantNotFound, TenantState],
-    handle: (announcements: Announcements, { params, body }) => announcements.publish(params.id, body),
+    command: {
+      name: 'announcements:publish',
+      arguments: { id: 'id of the tenant' },
+      options: {
+        title: { flags: '--title <text>', summary: 'one line' },
+        body: { flags: '--body <text>', summary: 'what there is to say', required: false, default: '' },
+      },
+    },
+    handle: (announcements, { params, body }) => announcements.publish(params.id, body),
   }),
   operation({
     name: 'announcements.list',
@@ -144,24 +140,7 @@ const operations = [
     query: z.strictObject(Page.shape),
     reply: pageOf(Announcement),
     errors: [TenantNotFound],
-    handle: (announcements: Announcements, { params, query }) => announcements.list(params.id, query),
-  }),
-]
-
-/** A command is one thing the terminal can do: `announcements:publish acme --title "We are moving"`. */
-const commands = [
-  command<Announcements>({
-    name: 'announcements:publish',
-    summary: "Make an announcement to a tenant's users",
-    arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],
-    options: [
-      { flags: '--title <text>', summary: 'one line', required: true },
-      { flags: '--body <text>', summary: 'what there is to say', default: '' },
-    ],
-    run: async (announcements, { args, options, terminal }) => {
-      const { title, body } = options
-      terminal.record(await announcements.publish(args.id ?? '', NewAnnouncement.parse({ title, body })))
-    },
+    handle: (announcements, { params, query }) => announcements.list(params.id, query),
   }),
 ]
 
@@ -174,5 +153,4 @@ export const announcements = () =>
     events: [AnnouncementPublished],
     service: (kernel) => new Announcements(kernel),
     operations,
-    commands,
   })

@@ -136,10 +136,10 @@ describe('a tenant', () => {
 describe.concurrent('what is refused', () => {
   test.each<[Ended['code'], string[], RegExp]>([
     [2, ['tenant:lsit'], /unknown command 'tenant:lsit'\n\(Did you mean tenant:list\?\)/],
-    [2, ['tenant:list', '--limit', '0'], /--limit <count>.*above 0/],
+    [2, ['tenant:list', '--limit', '0'], /--limit <count>.*from 1 to 200/],
     [2, ['tenant:list', '--cursor', 'made-up'], /cursor/],
     [2, ['tenant:show'], /missing required argument 'id'/],
-    [3, ['tenant:show', 'nobody'], /There is no tenant "nobody"/],
+    [3, ['tenant:show', 'nobody'], /Tenant "nobody" not found/],
     [2, ['tenant:create'], /missing required argument 'name'/],
     [2, ['tenant:create', 'New', '--id', 'Not valid'], /id: /],
     [2, ['tenant:create', 'New', '--metadata', '{'], /--metadata <json>.*not JSON/],
@@ -183,7 +183,7 @@ describe.concurrent('what is refused', () => {
     [2, ['tenant:queue:stats', 'a', 'b'], /too many arguments/],
     [2, ['tenant:audit:export', '--format', 'xml'], /"xml" is not one of/],
     [3, ['tenant:audit:export', 'nobody'], /nobody/],
-    [2, ['backoffice:setup', '--config', 'missing.json'], /missing\.json: there is no such file/],
+    [2, ['backoffice:setup', '--config', 'missing.json'], /missing\.json: file not found/],
     [2, ['openapi', 'too', 'much'], /too many arguments/],
   ])('exit code %i: %j', async (code, argv, words) => {
     const ended = await tenantry.run(...argv)
@@ -241,6 +241,6 @@ describe.concurrent('what is refused', () => {
     await writeFile(config, JSON.stringify({ satellites: { auditLog: false } }))
     const { code, stderr } = await tenantry.run('tenant:list', '--config', config)
     expect(code).toBe(2)
-    expect(stderr).toContain('satellites: there is no satellite "auditLog"')
+    expect(stderr).toContain('satellites: satellite "auditLog" not found')
   })
 })

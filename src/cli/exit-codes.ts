@@ -1,4 +1,4 @@
-/** The one place where an error becomes an exit code and words on standard error. */
+/** Turns an error into an exit code and a message on standard error. No other file does. */
 import colors from 'picocolors'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import { isDatabaseUnavailable } from '../kernel/database/database.ts'
@@ -26,7 +26,7 @@ const OK = 0
 const FAILED = 1
 
 const BY_CODE: Readonly<Record<string, number>> = {
-  /** What a command that checks something throws after it has printed what it found. */
+  /** Thrown by a checking command after it has printed its findings. */
   E_FINDINGS: 6,
   E_INTERRUPTED: 130,
   /** Of a wrong token: without it the status would be 401. */
@@ -66,7 +66,7 @@ export function reportFailure(error: unknown, { json }: { json: boolean }, conte
 
 export const exitCodeOf = ({ code, status }: TenancyError): number => BY_CODE[code] ?? BY_STATUS[status] ?? FAILED
 
-/** Its own text is told: unlike a caller over HTTP, who is at the terminal has the configuration and the log. */
+/** Contains the text of the error: unlike a caller over HTTP, a user of the terminal has access to the configuration and the log. */
 export function asTenancyError(error: unknown): TenancyError {
   if (error instanceof TenancyError) return error
   if (error instanceof Interrupted) return Stopped('interrupted')

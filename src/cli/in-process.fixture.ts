@@ -5,7 +5,8 @@
 import { PassThrough, Writable } from 'node:stream'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { type Opened, openTenancy, satellitesOn } from '../service/main.ts'
-import { partsOf } from '../tenancy/composition.ts'
+import { tablesOf } from '../tenancy/composition.ts'
+import { partsOf } from '../tenancy/parts.ts'
 import type { TestDatabase } from '../testing/base/database.ts'
 import { createMigratedDatabase } from '../testing/base/template.ts'
 import { type Ended, reading, type Says } from './output.fixture.ts'
@@ -100,4 +101,4 @@ export function inProcess(env: NodeJS.ProcessEnv): InProcess {
 
 /** A database with the tables that the program has without a configuration. */
 export const createProgramDatabase = (serverUrl: string): Promise<TestDatabase> =>
-  createMigratedDatabase(serverUrl, partsOf(postgresStore(), satellitesOn({ satellites: {} })))
+  createMigratedDatabase(serverUrl, tablesOf(partsOf(postgresStore(), satellitesOn({ satellites: {} }))))

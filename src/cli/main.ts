@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-/** The program `tenantry`. Compiled code is kept from run to run, which only helps what is imported after saying so. */
+/** The program `tenantry`. The compile cache serves only modules that are imported after it is enabled. */
 import { enableCompileCache } from 'node:module'
 
 enableCompileCache()
 const [{ run }, { stopSignal }] = await Promise.all([import('./run.ts'), import('./process/stop-signal.ts')])
 const signal = stopSignal()
 const code = await run(process.argv.slice(2), process, signal)
-// A script of `tenant:repl` may have set another.
+// A script of `tenant:repl` may have set another exit code.
 if (code !== 0) process.exitCode = code
-// What did not end in the time it was given must not keep the process alive.
+// Work that exceeds its time after the signal must not keep the process alive.
 if (signal.aborted) process.exit()

@@ -1,6 +1,6 @@
 /**
- * Every command there is: the program's own, and those of tenants and satellites, which are given their part's service, of a
- * tenancy that is open while they run. All of it is read from declarations, so help and the reference open nothing.
+ * Lists all commands: the program's own, and those of tenants and satellites, which receive the service of their part in an open
+ * tenancy. Help and the reference read declarations and open nothing.
  */
 import type { Command } from '../kernel/api/commands.ts'
 import { SatelliteDisabled } from '../kernel/base/errors.ts'
@@ -28,7 +28,7 @@ function inTenancy(part: string, command: Command): OwnCommand {
     run: (input) =>
       withTenancy(input, { needsWorker: command.needsWorker }, async ({ commands }) => {
         const wired = commands.find(({ what }) => what.name === command.name)
-        if (!wired) throw SatelliteDisabled(`The satellite "${part}" is switched off.`)
+        if (!wired) throw SatelliteDisabled(`Satellite "${part}" is disabled.`)
         await wired.what.run(wired.service, input)
       }),
   }

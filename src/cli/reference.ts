@@ -1,10 +1,10 @@
-/** All commands as a page of the reference, from what they declare: what help says of each, in one place. */
+/** Prints the reference page of all commands from their declarations. */
 import { Environment } from '../service/settings.ts'
 import type { OwnCommand } from './commands.ts'
 import { EXIT_CODES } from './exit-codes.ts'
 import { COMMON_OPTIONS, type CommandGroup, type Described } from './parser/parser.ts'
 
-/** Beside those of the configuration, for whoever is at a terminal. */
+/** In addition to those of the configuration, for a terminal. */
 const TERMINAL_VARIABLES: Readonly<Record<string, string>> = {
   NO_COLOR: 'Not empty: no colours, https://no-color.org',
   TERM: '`dumb`: no colours',

@@ -1,7 +1,4 @@
-/**
- * One run of the program: which commands there are, the one that was asked for, and the exit code. Asked for one of its own
- * commands, it does not load the others.
- */
+/** Runs one invocation of the program and returns its exit code. The program's own commands do not load the others. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { OwnInput } from './parser/own-input.ts'

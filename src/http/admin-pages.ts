@@ -1,4 +1,4 @@
-/** The pages of the admin API and the way to be signed in: sign-in page, session, OpenAPI document and its interactive page. */
+/** Serves the pages of the admin API: sign-in page, session, OpenAPI document and its interactive page. */
 import type { Hono } from 'hono'
 import { z } from 'zod'
 import { invalid } from '../kernel/base/errors.ts'
@@ -15,7 +15,7 @@ import { isSameOrigin, isSecure, type Sessions } from './sessions.ts'
 import type { Identity, Tokens } from './tokens.ts'
 
 const TITLE = 'Tenantry admin API'
-/** Of a body without a token: a credential, with room to spare. */
+/** Maximum of a body without a token: larger than any credential. */
 const MAX_CREDENTIAL_BYTES = 4 * 1024
 
 const SignIn = z.union([z.strictObject({ token: z.string() }), z.strictObject({ code: z.string() })])
@@ -36,7 +36,7 @@ export class AdminPages {
     this.#options = options
   }
 
-  /** The two paths that need no token; undefined for every other request. */
+  /** Serves the two paths that need no token. Undefined for every other request. */
   async withoutToken(request: Request, pathname: string): Promise<Response | undefined> {
     const { prefix } = this.#options
     const path = withoutSlash(pathname)
@@ -46,7 +46,7 @@ export class AdminPages {
     return undefined
   }
 
-  /** A navigation gets the sign-in page in place of what it asked for. */
+  /** The sign-in page, as the response to a navigation without a session. */
   notSignedIn(request: Request): Response | undefined {
     const wantsPage = request.method === 'GET' && (request.headers.get('accept') ?? '').includes('text/html')
     return wantsPage ? this.#signInPage(401) : undefined

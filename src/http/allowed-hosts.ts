@@ -1,6 +1,6 @@
 /**
- * Which `Host` a request for probes and metrics may name. A page of the internet can point its own name to a loopback address (DNS rebinding)
- * and read what a browser on this machine may read; its requests name the host of the page.
+ * Checks the `Host` of requests for probes and metrics, against DNS rebinding: a web page can point its own name to a loopback address,
+ * and its requests then name the host of the page.
  *
  *   loopback name (`localhost`, `127.0.0.1`, `[::1]`)   always allowed
  *   another name, with `allowedHosts`                   allowed if it is listed, or `*` is
@@ -19,7 +19,7 @@ const LOOPBACK = ['127.0.0.0/8', '::1']
 export const isAllowedHost = (text: string): boolean =>
   text === ANY || URL.parse(`http://${text}`)?.hostname === text.toLowerCase()
 
-/** Throws for what is no host. The function throws `E_HOST_NOT_ALLOWED`; `socketIp` is the address of the connection, if it is known. */
+/** Throws for an invalid host. The returned function throws `E_HOST_NOT_ALLOWED`; `socketIp` is the address of the connection, if it is known. */
 export function hostCheck(
   allowedHosts: readonly string[] | undefined,
 ): (request: Request, socketIp: string | null | undefined) => void {

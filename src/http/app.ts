@@ -1,18 +1,18 @@
 /**
- * The admin API, the probes and the metrics over HTTP, as one function from Request to Response. Hosts (./hosts) put it into
- * the server they have; nothing here knows a satellite by name.
+ * Serves the admin API, the probes and the metrics as one function from Request to Response.
  *
- *   request ─► request id ─► token or session ─► route ─► operation ─► checked answer
- *                               │ 401, whatever the path      │
+ *   request ─► request id ─► token or session ─► route ─► operation ─► checked response
+ *                               │ 401, for any path           │
  *                               └──────────────► problem+json ◄┘
  */
 import { Hono } from 'hono'
 import type { RouterRoute } from 'hono/types'
 import { Idempotency } from '../kernel/api/idempotency.ts'
+import type { AnyOperation } from '../kernel/api/operation.ts'
 import { type Actor, enterContext } from '../kernel/base/context.ts'
-import { NotFound, SatelliteDisabled, type TenancyError } from '../kernel/base/errors.ts'
+import { NotFound, SatelliteDisabled } from '../kernel/base/errors.ts'
 import { Histogram } from '../kernel/metrics/metrics.ts'
-import type { AnyOperation, Satellite } from '../tenancy/satellite.ts'
+import type { Satellite } from '../tenancy/satellite.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
 import { AdminPages } from './admin-pages.ts'
 import { FailedSignIns } from './failed-sign-ins.ts'
@@ -20,7 +20,7 @@ import { openApiDocument } from './openapi.ts'
 import { pathOf } from './paths.ts'
 import { normalizedPrefix } from './prefix.ts'
 import { createProbes, type ProbeOptions } from './probes.ts'
-import { asTenancyError, Forbidden, MethodNotAllowed, problemResponse, Unauthorized } from './problem.ts'
+import { Forbidden, MethodNotAllowed, Unauthorized, withProblemResponse } from './problem.ts'
 import { requestIdOf } from './request-id.ts'
 import { OperationRunner } from './run-operation.ts'
 import { isSameOrigin, Sessions } from './sessions.ts'
@@ -30,36 +30,36 @@ import { type AdminToken, type Identity, Tokens } from './tokens.ts'
 export const DEFAULT_PREFIX = '/admin/multitenancy'
 
 export interface HttpOptions extends ProbeOptions {
-  /** Where the admin API is mounted; default `/admin/multitenancy`. */
+  /** Mount path of the admin API; default `/admin/multitenancy`. */
   readonly prefix?: string
-  /** At least one; the API does not start without. */
+  /** At least one is required. */
   readonly adminTokens: readonly AdminToken[]
-  /** False leaves the probes and metrics alone (a worker); default true. */
+  /** False serves only probes and metrics, as in a worker; default true. */
   readonly api?: boolean
-  /** Satellites that exist but are off: their paths answer `E_SATELLITE_DISABLED`. */
+  /** Disabled satellites: their paths respond with `E_SATELLITE_DISABLED`. */
   readonly switchedOff?: readonly Satellite[]
 }
 
-/** What a host knows of the connection. */
+/** The client of a request. */
 export interface Client {
-  /** The client's address, by what the host believes of proxies. */
+  /** The client's address, according to the proxies that the host trusts. */
   readonly ip?: string | undefined
-  /** Of the connection itself; null: it has none. Default `ip`. */
+  /** Address of the connection; null if it has none. Default `ip`. */
   readonly socketIp?: string | null | undefined
 }
 
-/** What hosts put into the server they have. */
+/** A request handler that a host mounts in its server. */
 export interface Mountable {
   fetch(request: Request, client?: Client): Promise<Response>
-  /** Whether a path is one of ours; a host passes everything else on. */
+  /** Whether Tenantry serves the path. The host handles every other path. */
   handles(pathname: string): boolean
-  /** The same for a router: exact paths, and `…/*` for everything below one. */
+  /** The same paths for a router: exact paths, and `…/*` for all paths below one. */
   readonly routes: readonly string[]
 }
 
 export interface Http extends Mountable {
   readonly prefix: string
-  /** Path and fragment of a link that signs a browser in, once, within ten minutes. */
+  /** Path and fragment of a link that signs in a browser once, within ten minutes. */
   signInLink(): Promise<string>
 }
 
@@ -69,11 +69,11 @@ interface Env {
   Bindings: { readonly identity: Identity }
 }
 
-/** Who asks, before a token has told. */
+/** The actor of a request before its authentication. */
 export const ANONYMOUS: Actor = { type: 'admin', id: 'anonymous', name: 'anonymous' }
 
 export function createHttp(core: Core, options: HttpOptions): Http {
-  const tokens = new Tokens((options as HttpOptions | undefined)?.adminTokens) // JavaScript may leave them out
+  const tokens = new Tokens((options as HttpOptions | undefined)?.adminTokens) // a JavaScript caller may omit them
   const prefix = normalizedPrefix(options.prefix ?? DEFAULT_PREFIX)
   const { log, store, secrets, database } = core.kernel
   const failedSignIns = new FailedSignIns(core.kernel)
@@ -105,9 +105,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     app.on(method, prefix + routeOf(path), async (c) => {
       const started = performance.now()
       const params = c.req.param() as Record<string, string>
-      const response = await withProblemResponse(() =>
-        runner.run({ wired, request: c.req.raw, params, identity: c.env.identity }),
-      )
+      const response = await runner.run({ wired, request: c.req.raw, params, identity: c.env.identity })
       const status = String(response.status)
       seconds.observe(`${name} ${status}`, () => ({ operation: name, status }), (performance.now() - started) / 1000)
       return response
@@ -116,15 +114,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   pages.mount(app)
   const rejections = rejectionsOf(app.routes, options.switchedOff ?? [], prefix)
   app.notFound((c) => rejections.fetch(c.req.raw))
-  app.onError((error) => problemResponse(asTenancyError(error, log)))
-
-  const withProblemResponse = async (work: () => Promise<Response>): Promise<Response> => {
-    try {
-      return await work()
-    } catch (error) {
-      return problemResponse(asTenancyError(error, log))
-    }
-  }
+  app.onError(rethrow)
 
   const admin = async (request: Request, pathname: string, requestId: string, ip: string | null): Promise<Response> => {
     const open = await pages.withoutToken(request, pathname)
@@ -132,7 +122,11 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     const header = request.headers.get('x-admin-token')
     const identity = header === null ? await sessions.identify(request) : tokens.identify(header)
     if (!identity && header !== null) await failedSignIns.count()
-    if (!identity) return pages.notSignedIn(request) ?? problemResponse(unauthorized(), CHALLENGE)
+    if (!identity) {
+      const page = pages.notSignedIn(request)
+      if (page) return page
+      throw Unauthorized('Send a valid admin token in the header x-admin-token.', { headers: CHALLENGE })
+    }
     const actor = { type: 'admin' as const, id: identity.name, name: identity.name }
     return enterContext({ requestId, actor, ip }, async () => {
       if (header === null && changesSomething(request) && !isSameOrigin(request)) {
@@ -152,10 +146,10 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
       const pathname = pathOf(request.url)
       return enterContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
-        withProblemResponse(async () => {
+        withProblemResponse(log, () => {
           if (probes.handles(pathname)) return probes.respond(request, pathname, socketIp)
           if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)
-          return problemResponse(NotFound('There is nothing at this path.'))
+          throw NotFound('There is nothing at this path.')
         }),
       )
     },
@@ -171,19 +165,22 @@ export function createHttp(core: Core, options: HttpOptions): Http {
 
 const CHALLENGE = { 'www-authenticate': 'TenantryToken realm="admin"' }
 
-const unauthorized = (): TenancyError => Unauthorized('Send a valid admin token in the header x-admin-token.')
+/** Hono must not turn an error into a response: `withProblemResponse` does. */
+const rethrow = (error: Error): never => {
+  throw error
+}
 
 const changesSomething = ({ method }: Request): boolean => method !== 'GET' && method !== 'HEAD'
 
-/** `/tenants/{id}` as Hono writes it. */
+/** Converts `/tenants/{id}` to the syntax of Hono. */
 const routeOf = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1')
 
 const isBelow = (pathname: string, prefix: string): boolean =>
   prefix === '' || pathname === prefix || pathname.startsWith(`${prefix}/`)
 
 /**
- * What is answered where `routes` have nothing: 405 on a path they know, `E_SATELLITE_DISABLED`, or 404. Apart from them,
- * because Hono calls the handler of a request at once only where nothing else matches it.
+ * Rejects requests without a route: 405 on a known path, `E_SATELLITE_DISABLED`, or 404. A separate router, because Hono calls a handler
+ * directly only if no other handler matches.
  */
 function rejectionsOf(routes: readonly Route[], switchedOff: readonly Satellite[], prefix: string): Hono {
   const open = [
@@ -194,12 +191,13 @@ function rejectionsOf(routes: readonly Route[], switchedOff: readonly Satellite[
   for (const [path, methods] of Map.groupBy([...routes, ...open], (route) => route.path)) {
     const known = methods.map(({ method }) => method)
     const allow = [...known, ...(known.includes('GET') ? ['HEAD'] : [])].join(', ')
-    rejections.all(path, () => problemResponse(MethodNotAllowed(`This path takes ${allow}.`), { allow }))
+    rejections.all(path, () => rethrow(MethodNotAllowed(`This path takes ${allow}.`, { headers: { allow } })))
   }
   for (const { name, operations = [] } of switchedOff) {
-    const off = () => problemResponse(SatelliteDisabled(`The satellite "${name}" is switched off.`))
+    const off = () => rethrow(SatelliteDisabled(`Satellite "${name}" is disabled.`))
     for (const { path } of operations) rejections.all(prefix + routeOf(path), off)
   }
-  rejections.notFound(() => problemResponse(NotFound('There is nothing at this path.')))
+  rejections.notFound(() => rethrow(NotFound('There is nothing at this path.')))
+  rejections.onError(rethrow)
   return rejections
 }

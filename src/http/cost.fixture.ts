@@ -7,7 +7,7 @@ const RUNS = 5
 /** Multiple of the reference. */
 const LIMIT = 2
 
-/** As many units as fit into `bytes`, separated by commas. */
+/** Repeats the unit up to `bytes`, separated by commas. */
 function filled(unit: (index: number) => string, [open, close]: readonly [string, string], bytes: number): string {
   const units: string[] = []
   for (let [index, left] = [0, bytes - 2]; ; index++) {

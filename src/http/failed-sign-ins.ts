@@ -4,9 +4,9 @@
  *   wrong token or code ──► counted in the store ──► up to 20: 401
  *                                               └──► more: 429 with `Retry-After`, until a minute after the last one that was counted
  *
- * - A correct token or code is neither counted nor refused.
+ * - A correct token or code is neither counted nor rejected.
  * - The store adds and returns the count in one step, so concurrent failures are counted exactly.
- * - A process remembers the refused addresses: their further failures do not reach the store.
+ * - A process remembers rejected addresses: their further failures do not reach the store.
  */
 import { LRUCache } from 'lru-cache'
 import { currentContext } from '../kernel/base/context.ts'
@@ -27,7 +27,7 @@ export const failedSignInsKey = (ip: string | null): string => `failed-sign-ins:
 
 export class FailedSignIns {
   readonly #kernel: Pick<Kernel, 'store' | 'clock' | 'resilience'>
-  /** When the refusal of a key ends, in ms. */
+  /** End of the rejection of each key, in ms. */
   readonly #rejectedUntil = new LRUCache<string, number>({ max: MAX_REMEMBERED })
 
   constructor(kernel: Pick<Kernel, 'store' | 'clock' | 'resilience'>) {
@@ -40,7 +40,7 @@ export class FailedSignIns {
     const leftMs = (this.#rejectedUntil.get(key) ?? 0) - this.#nowMs()
     if (leftMs > 0) throw tooMany(leftMs / 1_000)
     if ((await this.#increment(key)) <= MAX_FAILED_SIGN_INS) return
-    // Asked for after the store, so that the refusal does not end before the counter expires.
+    // The time is read after the store call, so the rejection does not end before the counter expires.
     this.#rejectedUntil.set(key, this.#nowMs() + WINDOW_SECONDS * 1_000)
     throw tooMany(WINDOW_SECONDS)
   }

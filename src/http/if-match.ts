@@ -1,13 +1,13 @@
 /**
- * `If-Match` (RFC 9110, 13.1.1): a change is made only if the resource is in a state that the caller has seen; else 412 with the
- * present state. The tag of a state is that of its JSON text, so it is the same in every process.
+ * Checks `If-Match` (RFC 9110, 13.1.1): rejects a change of a resource with 412 and its current state, if the caller has not seen this
+ * state. The tag is computed from the JSON text, so it is the same in every process.
  */
 import { entityTag, matchesAny } from '../kernel/api/entity-tags.ts'
 import type { Resource } from '../kernel/api/operation.ts'
 import { invalid } from '../kernel/base/errors.ts'
 import { ChangedMeanwhile } from './problem.ts'
 
-/** In the transaction of the change: the resource stays locked until it ends. `E_CHANGED_MEANWHILE`, or what `lock` throws. */
+/** Locks the resource until the transaction of the change ends. Throws `E_CHANGED_MEANWHILE` or an error of `lock`. */
 export async function assertMatch(
   condition: string,
   resource: Resource | undefined,

@@ -1,10 +1,9 @@
-/** What comes in, parsed by an operation's schemas: path, query, body. Every error is named with its path. */
+/** Parses the path, query and body of a request by the schemas of its operation. Each error has its path. */
 import { z } from 'zod'
-import type { Input } from '../kernel/api/operation.ts'
+import type { AnyOperation, Input } from '../kernel/api/operation.ts'
 import { type InputError, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/base/errors.ts'
 import { isStorable } from '../kernel/base/postgres-text.ts'
 import { validationErrorsOf } from '../kernel/base/validate.ts'
-import type { AnyOperation } from '../tenancy/satellite.ts'
 import { parseJson } from './json.ts'
 import { InvalidJson, PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
 
@@ -12,10 +11,10 @@ export const MAX_BODY_BYTES = 1024 * 1024
 
 const NOTHING = z.strictObject({})
 const UTF_8 = /^\s*charset\s*=\s*("utf-8"|utf-8)\s*$/
-/** Methods whose body is read; that of any other is left alone. */
+/** Methods with a body. The body of any other method is not read. */
 export const HAS_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
-/** @param text the body, as `readBody` gave it */
+/** @param text the body, from `readBody` */
 export function parseInput(
   operation: AnyOperation,
   params: Readonly<Record<string, string>>,
@@ -44,7 +43,7 @@ export function parseInput(
 
 /** The whole body as text. Holds at most `maxBytes`, default 1 MiB; a larger body is `E_PAYLOAD_TOO_LARGE`. */
 export async function readBody(request: Request, maxBytes: number = MAX_BODY_BYTES): Promise<string> {
-  // The method first: asking for the body makes a lazy Request build all of itself.
+  // The method is checked first: access to the body makes a lazy Request build itself completely.
   if (!HAS_BODY.has(request.method) || !request.body) return ''
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let text = ''
@@ -57,7 +56,7 @@ export async function readBody(request: Request, maxBytes: number = MAX_BODY_BYT
   }
 }
 
-/** The whole body as it was sent; at most 1 MiB is ever held. */
+/** The whole body as bytes. Holds at most 1 MiB. */
 export async function readBytes(request: Request): Promise<Uint8Array> {
   try {
     if (isKnownToFit(request)) return new Uint8Array(await request.arrayBuffer())
@@ -70,7 +69,7 @@ export async function readBytes(request: Request): Promise<Uint8Array> {
   }
 }
 
-/** A server passes on no more than it says: then it is read at once, which costs a lazy Request much less. */
+/** A server delivers no more than `content-length`. A body of known size is read in one call, which is cheaper for a lazy Request. */
 function isKnownToFit({ headers }: Request): boolean {
   const length = headers.get('content-length')
   return length !== null && Number(length) <= MAX_BODY_BYTES && !headers.has('content-encoding')
@@ -83,7 +82,7 @@ async function* bodyOf({ headers, body }: Request, maxBytes: number): AsyncItera
   const tooLarge = () => PayloadTooLarge(`A body is at most ${maxBytes} bytes.`)
   if (Number(headers.get('content-length') ?? 0) > maxBytes) throw tooLarge()
   let size = 0
-  // Cancelling the body could close the connection, and with it the way of the response.
+  // Cancelling the body could close the connection before the response.
   for await (const chunk of body?.values({ preventCancel: true }) ?? []) {
     size += chunk.byteLength
     if (size > maxBytes) throw tooLarge()
@@ -91,7 +90,7 @@ async function* bodyOf({ headers, body }: Request, maxBytes: number): AsyncItera
   }
 }
 
-/** Refuses a body that is not called JSON in UTF-8; a PATCH may also bring a merge patch. */
+/** Rejects a body whose type is not JSON in UTF-8. A PATCH may also contain a merge patch. */
 export function requireJson({ method, headers }: Request): void {
   const [type, ...parameters] = (headers.get('content-type') ?? '').toLowerCase().split(';')
   const isJson = (name = '') =>

@@ -1,6 +1,4 @@
-/**
- * OpenAPI 3.1 of the operations, which is all it knows: what is not an operation is not in it, and no operation is missing.
- */
+/** Generates the OpenAPI 3.1 document of the operations. */
 import { z } from 'zod'
 import {
   createDocument,
@@ -9,8 +7,8 @@ import {
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
 import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/api/idempotency.ts'
+import type { AnyOperation } from '../kernel/api/operation.ts'
 import { DependencyUnavailable, type ErrorType, InvalidRequest, NotFound } from '../kernel/base/errors.ts'
-import type { AnyOperation } from '../tenancy/satellite.ts'
 import { VERSION } from '../tenancy/version.ts'
 import { TooManyAttempts } from './failed-sign-ins.ts'
 import { HAS_BODY } from './input.ts'
@@ -126,7 +124,7 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
         }
       : {}),
     responses: { ...successes(operation), ...failures(operation) },
-    // Members that a repeated `Idempotency-Key` is answered without.
+    // Members that the response to a repeated `Idempotency-Key` does not contain.
     ...(operation.shownOnce ? { 'x-shown-once': operation.shownOnce } : {}),
   }
 }
@@ -134,7 +132,7 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
 function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
   const isEmpty = operation.reply instanceof z.ZodVoid
   const own = isEmpty ? 204 : (operation.status ?? 200)
-  const whenWaited = operation.settled && own === 202 ? [200] : [] // the job is done when the answer comes
+  const whenWaited = operation.settled && own === 202 ? [200] : [] // the job has ended before the response
   const statuses = [own, ...(operation.alsoStatus ?? []), ...whenWaited]
   const streams = Object.fromEntries(
     (operation.streams ?? []).map((type) => [type, { schema: { type: 'string' as const } }]),
@@ -163,16 +161,16 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
 function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   const { jobErrors = [] } = operation
   const errors: ErrorType[] = [Unauthorized, TooManyAttempts, InvalidRequest, ...(operation.errors ?? []), ...jobErrors]
-  // What a host's server may read, every token may.
+  // A read operation of a host's server is allowed for every token.
   if (operation.method !== 'GET' || operation.scope !== 'runtime') errors.push(Forbidden)
   if (Object.keys(operation.params?.shape ?? {}).length > 0) errors.push(NotFound)
-  // Also where none is wanted: what comes nevertheless is read before it is refused.
+  // Also without a body schema: an unexpected body is read before it is rejected.
   if (HAS_BODY.has(operation.method)) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)
   if (isConditional(operation)) errors.push(ChangedMeanwhile)
   if (operation.method === 'POST') errors.push(IdempotencyMismatch, IdempotencyInProgress)
   const byStatus = Map.groupBy(new Set(errors), ({ status }) => status)
   const problem = { [PROBLEM_TYPE]: { schema: Problem } }
-  // What its handler throws is kept; what refuses a request before that is not.
+  // An error of the handler is stored, an earlier rejection is not.
   const ownStatuses = new Set([...(operation.errors ?? []), ...jobErrors].map(({ status }) => status))
   const jobStatuses = new Set(jobErrors.map(({ status }) => status))
   const isReplayed = (status: number) => operation.method === 'POST' && status < 500 && ownStatuses.has(status)
@@ -199,10 +197,10 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   return Object.fromEntries([...declared, ...(operation.alsoStatus?.includes(503) ? [] : [['503', unavailable]])])
 }
 
-/** Whether it compares `If-Match`. */
+/** Whether the operation compares `If-Match`. */
 const isConditional = ({ resource, method }: AnyOperation): boolean => resource !== undefined && method !== 'GET'
 
-/** The schema of errors that have members of their own; undefined where a plain problem describes all. */
+/** The schema of errors with their own members; undefined if a plain problem describes all errors. */
 function contentOf(types: readonly ErrorType[]) {
   if (types.every(({ members }) => !members)) return undefined
   const [schema, ...more] = new Set(types.map(problemOf))
@@ -218,7 +216,7 @@ function problemOf(type: ErrorType): z.ZodType {
   return schema
 }
 
-/** One of each, whichever operations have it. */
+/** The values without duplicates. */
 const problems = new WeakMap<ErrorType, z.ZodType>()
 
 const headersOf = (headers: Readonly<Record<string, string>> = {}) =>

@@ -1,4 +1,4 @@
-/** The path of a URL, without building a URL of it: this is asked of every request. */
+/** Returns the path of a URL without parsing the whole URL, because each request needs it. */
 export function pathOf(url: string): string {
   const start = url.indexOf('/', url.indexOf('://') + 3)
   if (start < 0) return '/'

@@ -1,6 +1,6 @@
-/** Where something is mounted, and what a slash at the end of a path means: nothing. */
+/** Normalizes mount paths and paths with a trailing slash. */
 
-/** Without a slash at its end; throws for what is no path. */
+/** Removes the trailing slash. Throws for an invalid path. */
 export function normalizedPrefix(prefix: string): string {
   const trimmed = prefix.replace(/\/+$/, '')
   if (trimmed !== '' && !/^(\/[A-Za-z0-9._~-]+)+$/.test(trimmed))
@@ -8,5 +8,5 @@ export function normalizedPrefix(prefix: string): string {
   return trimmed
 }
 
-/** As the routes take it: with or without one slash at its end. */
+/** Removes one trailing slash, which the routes ignore. */
 export const withoutSlash = (pathname: string): string => (pathname.endsWith('/') ? pathname.slice(0, -1) : pathname)

@@ -1,9 +1,9 @@
-/** `/livez`, `/readyz`, `/healthz` and `/metrics`: for orchestrators and scrapers, without a token. Each group can be switched off. */
+/** Serves `/livez`, `/readyz`, `/healthz` and `/metrics` for orchestrators and scrapers, without a token. */
 import { CONTENT_TYPE } from '../kernel/metrics/metrics.ts'
 import type { Core } from '../tenancy/tenancy.ts'
 import { hostCheck } from './allowed-hosts.ts'
 import { normalizedPrefix, withoutSlash } from './prefix.ts'
-import { MethodNotAllowed, problemResponse } from './problem.ts'
+import { MethodNotAllowed } from './problem.ts'
 import { respond, respondJson } from './respond.ts'
 
 export interface ProbeOptions {
@@ -68,7 +68,7 @@ export function createProbes(
         const { status, headers } = await route()
         return new Response(null, { status, headers })
       }
-      return problemResponse(MethodNotAllowed('This path takes GET, HEAD.'), { allow: 'GET, HEAD' })
+      throw MethodNotAllowed('This path takes GET, HEAD.', { headers: { allow: 'GET, HEAD' } })
     },
   }
 }

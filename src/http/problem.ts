@@ -1,19 +1,18 @@
-/**
- * Errors as answers: RFC 9457 problem+json. This is the one place that turns a thrown error into a response. What is not a
- * TenancyError is a fault of ours or of something we depend on: its text goes to the log, never into an answer.
- */
+/** Turns every error into a response: RFC 9457 problem+json for the caller, and the details for the log. */
 import { z } from 'zod'
-import { currentContext } from '../kernel/base/context.ts'
+import { currentContext, enterContext } from '../kernel/base/context.ts'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import type { Logger } from '../kernel/base/logger.ts'
 import { isDatabaseUnavailable } from '../kernel/database/database.ts'
-import { respondJson } from './respond.ts'
+import type { GuardedRequest } from '../tenants/guard/strategies.ts'
+import { requestIdOf } from './request-id.ts'
+import { baseHeaders, respondJson } from './respond.ts'
 
 export const Unauthorized = defineError('E_UNAUTHORIZED', 401, 'Not signed in')
 export const Forbidden = defineError('E_FORBIDDEN', 403, 'Not allowed')
 export const InvalidJson = defineError('E_INVALID_JSON', 400, 'The body is not JSON')
 export const MethodNotAllowed = defineError('E_METHOD_NOT_ALLOWED', 405, 'Method not allowed')
-/** `If-Match` names no tag of the present state. */
+/** `If-Match` does not contain the tag of the current state. */
 export const ChangedMeanwhile = defineError('E_CHANGED_MEANWHILE', 412, 'Changed meanwhile', {
   members: {
     current: z
@@ -30,35 +29,87 @@ const Internal = defineError('E_INTERNAL', 500, 'Internal error')
 export const PROBLEM_TYPE = 'application/problem+json'
 const RETRY_AFTER_SECONDS = 5
 
-/** What a caller may know of `error`; logs the rest. */
-export function asTenancyError(error: unknown, log: Logger): TenancyError {
-  const known = knownError(error)
-  if (!known) {
-    log.error({ err: error }, 'a request failed')
+/**
+ * Returns the response of `work`, or the problem of its error. Logs an error that is not the caller's fault.
+ *
+ * @param describe adds what a protocol requires in its problems
+ */
+export async function withProblemResponse(
+  log: Logger,
+  work: () => Response | Promise<Response>,
+  describe = (error: TenancyError): TenancyError => error,
+): Promise<Response> {
+  try {
+    return await work()
+  } catch (error) {
+    const known = toTenancyError(error)
+    if (Internal.matches(known)) log.error({ err: error }, 'a request failed')
+    else logServerError(known, log)
+    return problemResponse(describe(known))
+  }
+}
+
+/** The part of an error that a caller may know: the text of an unexpected error is only logged. */
+export function toTenancyError(error: unknown): TenancyError {
+  if (error instanceof TenancyError) return error
+  if (!isDatabaseUnavailable(error)) {
     return Internal('Something went wrong here; the log has it under this request id.')
   }
-  if (known.status >= 500) log.warn({ err: known }, known.message)
-  return known
+  return DependencyUnavailable('The database cannot be reached at the moment.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+    cause: error,
+  })
+}
+
+const logServerError = (error: TenancyError, log: Pick<Logger, 'warn'>): void => {
+  if (error.status >= 500) log.warn({ err: error }, error.message)
+}
+
+/** A response in the form that a framework sends. */
+export interface ProblemResponse {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/** The response to a Tenantry error; undefined for any other error, which the host handles. */
+export function toProblemResponse(error: unknown): ProblemResponse | undefined {
+  if (!(error instanceof TenancyError)) return undefined
+  const { status, headers, body } = problem(error)
+  return { status, headers: { ...baseHeaders(), ...headers }, body: JSON.stringify(body) }
+}
+
+/** The same for an error of the host's own routes, with an entry in the log. */
+export function toLoggedProblemResponse(
+  error: unknown,
+  log: Pick<Logger, 'warn'>,
+  request: Pick<GuardedRequest, 'header'>,
+): ProblemResponse | undefined {
+  if (error instanceof TenancyError) logServerError(error, log)
+  const context = currentContext()
+  // An ignored path has no request id, and a context can be lost in the host's code.
+  const requestId = context.requestId ?? requestIdOf(request.header('x-request-id'))
+  return enterContext({ ...context, requestId }, () => toProblemResponse(error))
 }
 
 export interface Problem {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Problem+json, as an object. */
+  /** The problem+json object. */
   readonly body: Readonly<Record<string, unknown>>
 }
 
 /**
- * For a host's own routes: the answer that an error of Tenantry's stands for, or undefined when it is none of ours. That a
- * database cannot be reached may be about one of the host's own: ours is told as `E_DEPENDENCY_UNAVAILABLE`.
+ * For a host's own routes: the problem of a Tenantry error, or undefined for any other error. An unavailable database of Tenantry is
+ * `E_DEPENDENCY_UNAVAILABLE`; any other database error may concern a database of the host.
  */
 export function problemOf(error: unknown): Problem | undefined {
   return error instanceof TenancyError ? problem(error) : undefined
 }
 
-export function problemResponse(error: TenancyError, more: Readonly<Record<string, string>> = {}): Response {
+export function problemResponse(error: TenancyError): Response {
   const { status, headers, body } = problem(error)
-  return respondJson(status, body, { ...headers, ...more })
+  return respondJson(status, body, headers)
 }
 
 export function problem({ code, title, status, message, extras, retryAfterSeconds, headers }: TenancyError): Problem {
@@ -73,13 +124,4 @@ export function problem({ code, title, status, message, extras, retryAfterSecond
     },
     body: { ...extras, type: `urn:tenantry:problem:${code}`, title, status, detail: message, code, requestId },
   }
-}
-
-function knownError(error: unknown): TenancyError | undefined {
-  if (error instanceof TenancyError) return error
-  if (!isDatabaseUnavailable(error)) return undefined
-  return DependencyUnavailable('The database cannot be reached at the moment.', {
-    retryAfterSeconds: RETRY_AFTER_SECONDS,
-    cause: error,
-  })
 }

@@ -1,6 +1,5 @@
 /**
- * The paths to which other systems post, each of a satellite: outside of the admin API, without its tokens. Whoever posts is known by
- * the signature of what it sends, which the satellite looks at.
+ * Serves the paths to which other systems post, without admin tokens: the satellite of a path verifies the signature of a request.
  */
 import { enterContext } from '../kernel/base/context.ts'
 import { NotFound } from '../kernel/base/errors.ts'
@@ -8,37 +7,33 @@ import type { Core } from '../tenancy/tenancy.ts'
 import { ANONYMOUS, type Mountable } from './app.ts'
 import { readBytes } from './input.ts'
 import { pathOf } from './paths.ts'
-import { asTenancyError, MethodNotAllowed, problemResponse } from './problem.ts'
+import { MethodNotAllowed, withProblemResponse } from './problem.ts'
 import { requestIdOf } from './request-id.ts'
 import { respondJson } from './respond.ts'
 
 /**
  *   app.use(honoHandler(createReceivers(tenancy)))
  *
- * Before anything that reads bodies: a signature is over the bytes as they were sent.
+ * Mount it before body parsers: a signature covers the bytes of the body.
  */
 export function createReceivers({ receivers, kernel }: Core): Mountable {
   const byPath = new Map(receivers.map((receiver) => [receiver.what.path, receiver]))
   const respondTo = async (request: Request, ip: string | null): Promise<Response> => {
-    try {
-      const wired = byPath.get(pathOf(request.url))
-      if (!wired) return problemResponse(NotFound('There is nothing at this path.'))
-      if (request.method !== 'POST') {
-        return problemResponse(MethodNotAllowed('This path takes POST.'), { allow: 'POST' })
-      }
-      const { what, service } = wired
-      const received = { headers: request.headers, ip, body: () => readBytes(request) }
-      return respondJson(200, await what.receive(service, received))
-    } catch (error) {
-      return problemResponse(asTenancyError(error, kernel.log))
-    }
+    const wired = byPath.get(pathOf(request.url))
+    if (!wired) throw NotFound('There is nothing at this path.')
+    if (request.method !== 'POST') throw MethodNotAllowed('This path takes POST.', { headers: { allow: 'POST' } })
+    const { what, service } = wired
+    const received = { headers: request.headers, ip, body: () => readBytes(request) }
+    return respondJson(200, await what.receive(service, received))
   }
   return {
     routes: [...byPath.keys()],
     handles: (pathname) => byPath.has(pathname),
     fetch(request, { ip = null, socketIp = ip } = {}) {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
-      return enterContext({ requestId, actor: ANONYMOUS, ip }, () => respondTo(request, socketIp))
+      return enterContext({ requestId, actor: ANONYMOUS, ip }, () =>
+        withProblemResponse(kernel.log, () => respondTo(request, socketIp)),
+      )
     },
   }
 }

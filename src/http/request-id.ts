@@ -1,4 +1,4 @@
-/** The request id of the contract: the caller's own in `x-request-id` where it is one, else a new one. */
+/** Returns the request id: a valid `x-request-id` of the caller, otherwise a new id. */
 import { randomUUID } from 'node:crypto'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/

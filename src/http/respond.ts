@@ -1,4 +1,4 @@
-/** Every answer of ours is made here: it carries the request id, and is not kept by anybody on the way. */
+/** Creates every response, with the request id and without caching. */
 
 import type { StreamReply } from '../kernel/api/operation.ts'
 import { currentContext, enterContext } from '../kernel/base/context.ts'
@@ -27,14 +27,14 @@ export const respondJson = (status: number, body: unknown, headers: Headers = {}
 export const respondHtml = (status: number, html: string, headers: Headers): Response =>
   respond(status, html, { 'content-type': 'text/html; charset=utf-8', ...headers })
 
-/** Answers that a host writes piece by piece. */
+/** Responses that a host writes in chunks. */
 const streams = new WeakSet<Response>()
 
 export const isStream = (response: Response): boolean => streams.has(response)
 
 /**
- * A streamed answer, read at the pace of the client. What fails before the first chunk is thrown, so it becomes a problem;
- * what fails later is logged here, and the stream breaks off with an error that tells nothing.
+ * A streamed response, read at the pace of the client. An error before the first chunk is thrown and becomes a problem. A later error is
+ * logged here, and the stream ends with an error without details.
  */
 export async function respondStream({ contentType, fileName, chunks }: StreamReply, log: Logger): Promise<Response> {
   const context = currentContext()
@@ -51,8 +51,8 @@ export async function respondStream({ contentType, fileName, chunks }: StreamRep
       if (done) controller.close()
       else controller.enqueue(encoder.encode(value))
     } catch (error) {
-      log.error({ err: error }, 'a streamed answer broke off')
-      controller.error(new Error('the answer broke off'))
+      log.error({ err: error }, 'a streamed response was aborted')
+      controller.error(new Error('the response was aborted'))
     }
   }
   const cancel = async () => {

@@ -1,22 +1,22 @@
 /**
- * One request to one operation: scope, body, input, idempotency, the service, the checked answer.
+ * Runs one request to one operation: scope, body, input, idempotency, service, checked response.
  *
- * A change with `If-Match` runs in one transaction with the comparison (if-match.ts).
- * A POST with an `Idempotency-Key` runs in one transaction with its kept answer: after a crash either both exist or neither.
- * `Prefer: wait` waits afterwards, outside of it: the finished resource, or the problem of the job's failure, replaces the kept answer.
- * What is done stays done: a wait that fails is logged, and the answer is the one from before it.
+ * - A change with `If-Match` runs in one transaction with the comparison (if-match.ts).
+ * - A POST with an `Idempotency-Key` runs in one transaction with its stored response: after a crash either both exist or neither.
+ * - `Prefer: wait` waits after that transaction. The finished resource, or the problem of a failed job, replaces the stored response. If
+ *   the wait fails, the error is logged, and the first response is sent.
  */
 
 import { entityTag } from '../kernel/api/entity-tags.ts'
 import type { Idempotency, Lease, StoredResponse } from '../kernel/api/idempotency.ts'
+import type { AnyOperation } from '../kernel/api/operation.ts'
 import { type Input, JobFailure, Reply, StreamReply } from '../kernel/api/operation.ts'
 import { currentContext } from '../kernel/base/context.ts'
 import { DependencyUnavailable, invalid, TenancyError } from '../kernel/base/errors.ts'
-import type { AnyOperation } from '../tenancy/satellite.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
 import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'
-import { asTenancyError, Forbidden, PROBLEM_TYPE, problem, problemResponse } from './problem.ts'
+import { Forbidden, PROBLEM_TYPE, problem, toTenancyError, withProblemResponse } from './problem.ts'
 import { respond, respondStream } from './respond.ts'
 import { type Identity, mayCall } from './tokens.ts'
 
@@ -44,12 +44,12 @@ export class OperationRunner {
     this.#prefix = prefix
   }
 
-  async run(running: Running): Promise<Response> {
-    try {
-      return await this.#run(running)
-    } catch (error) {
-      throw error instanceof TenancyError ? asProtocolSays(error, running) : error
-    }
+  run(running: Running): Promise<Response> {
+    return withProblemResponse(
+      this.#core.kernel.log,
+      () => this.#run(running),
+      (error) => withMembers(error, running),
+    )
   }
 
   async #run({ wired, request, params, identity }: Running): Promise<Response> {
@@ -88,12 +88,12 @@ export class OperationRunner {
       })
       return send(await this.#wait(call, response, lease))
     } catch (error) {
-      const known = asProtocolSays(asTenancyError(error, this.#core.kernel.log), call)
+      const known = withMembers(toTenancyError(error), call)
       if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await lease.release()
       else await lease.keep(withoutRequestId(toStoredResponse(known)))
-      return problemResponse(known)
+      throw error
     } finally {
-      lease.end()
+      await lease.end()
     }
   }
 
@@ -116,12 +116,12 @@ export class OperationRunner {
 
   async #stream({ method }: Request, reply: StreamReply): Promise<Response> {
     const response = await respondStream(reply, this.#core.kernel.log)
-    // Nobody will read it, so its source is ended here.
+    // A HEAD response has no reader, so its source is ended here.
     if (method === 'HEAD') await response.body?.cancel()
     return response
   }
 
-  /** Only what the operation declares leaves the house. */
+  /** Removes members that the operation does not declare. */
   #checked(operation: AnyOperation, reply: Reply): StoredResponse {
     const headers: Record<string, string> = { ...reply.headers }
     if (reply.status === 304) return { status: 304, headers, body: '' }
@@ -133,7 +133,7 @@ export class OperationRunner {
     return { status: reply.status, headers: { ...headers, 'content-type': 'application/json' }, body }
   }
 
-  /** Never throws: the change is made. What was found is kept with `lease`. The answer itself where nothing is to be waited for. */
+  /** Waits for the result and stores it with `lease`. Never throws, because the change is committed. */
   async #wait(call: Call, response: StoredResponse, lease?: Lease): Promise<StoredResponse> {
     const { operation, request } = call
     const preferred = WAIT.exec(request.headers.get('prefer') ?? '')?.[1]
@@ -178,14 +178,15 @@ interface Call extends Pick<Running, 'wired' | 'params'> {
   readonly request: Request
 }
 
-/** The one way to write a path that can be spelled in many: escapes, a slash at the end. */
+/** The canonical form of a path, independent of escapes and a trailing slash. */
 const pathOf = ({ path }: AnyOperation, params: Readonly<Record<string, unknown>>): string =>
   path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
 
 const send = ({ status, headers, body }: StoredResponse, more: Readonly<Record<string, string>> = {}): Response =>
   respond(status, status === 204 || status === 304 ? null : body, { ...headers, ...more })
 
-function asProtocolSays(error: TenancyError, { wired, params }: Pick<Running, 'wired' | 'params'>): TenancyError {
+/** The problem members that the protocol of the operation requires. */
+function withMembers(error: TenancyError, { wired, params }: Pick<Running, 'wired' | 'params'>): TenancyError {
   const { problemMembers } = wired.what
   if (!problemMembers) return error
   const { message, extras, retryAfterSeconds, headers, cause } = error
@@ -197,14 +198,14 @@ function asProtocolSays(error: TenancyError, { wired, params }: Pick<Running, 'w
   })
 }
 
-/** What may be kept of an answer. */
+/** The part of a response that may be stored. */
 function withoutSecrets({ shownOnce }: AnyOperation, response: StoredResponse): StoredResponse {
   if (!shownOnce) return response
   const members = Object.entries(JSON.parse(response.body)).filter(([name]) => !shownOnce.includes(name))
   return { ...response, body: JSON.stringify(Object.fromEntries(members)) }
 }
 
-/** The failure of a job as an error that the document names for the operation. */
+/** The failure of a job as an error that the OpenAPI document declares for the operation. */
 function errorOf({ name, errors = [], jobErrors }: AnyOperation, { code, message }: JobFailure): TenancyError {
   if (!jobErrors) throw new Error(`${name} declares no errors of its job`)
   const type = [...jobErrors, ...errors, DependencyUnavailable].find((one) => one.code === code) ?? jobErrors[0]
@@ -218,7 +219,7 @@ function toStoredResponse(error: TenancyError): StoredResponse {
 
 const isProblem = ({ headers }: StoredResponse): boolean => headers['content-type'] === PROBLEM_TYPE
 
-/** Of a problem: the request id is of whoever is told. */
+/** A stored problem has no request id: each caller receives its own. */
 const withoutRequestId = (response: StoredResponse): StoredResponse =>
   isProblem(response) ? withRequestId(response) : response
 

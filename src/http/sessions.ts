@@ -1,8 +1,8 @@
 /**
- * A person in a browser: an encrypted cookie stands for an admin token, so that the token is never in a page, a URL or a script.
+ * Sessions of browsers: an encrypted cookie replaces the admin token, so no page, URL or script contains the token.
  *
- * The cookie holds a session id; the session itself is in the store, bound to the token's fingerprint. Signing out deletes
- * it, and removing the token from the configuration ends it. A sign-in code is kept hashed and can be taken once.
+ * The cookie contains a session id. The store keeps the session with the fingerprint of its token: a sign-out, or the removal of the
+ * token from the configuration, ends it. A sign-in code is stored as a hash and can be redeemed once.
  */
 import { fingerprint, randomToken, type Secrets } from '../kernel/crypto/crypto.ts'
 import type { Store } from '../kernel/store/store.ts'
@@ -25,14 +25,14 @@ export class Sessions {
     this.#path = path
   }
 
-  /** A code that signs in once, as `identity`, within ten minutes. */
+  /** Issues a code that signs in once as `identity`, within ten minutes. */
   async issueCode(identity: Identity): Promise<string> {
     const code = randomToken()
     await this.#store.set(null, codeKey(code), identity.fingerprint, CODE_SECONDS)
     return code
   }
 
-  /** Whom a code signs in; of any number of callers one is answered. */
+  /** Redeems a code. Of several concurrent callers only one receives the identity. */
   async redeemCode(code: string): Promise<Identity | undefined> {
     const print = await this.#store.take(null, codeKey(code))
     return print === null ? undefined : this.#tokens.byFingerprint(print)
@@ -66,7 +66,7 @@ export class Sessions {
     try {
       return this.#secrets.decrypt(encrypted, SESSION_COOKIE)
     } catch {
-      return undefined // altered, or encrypted under a key that is gone: nobody is signed in
+      return undefined // changed, or encrypted with a removed key: not signed in
     }
   }
 
@@ -82,7 +82,7 @@ export class Sessions {
   }
 }
 
-/** Browsers take a `__Secure-` cookie from https alone, so a page of http cannot plant one. `__Host-` would need the path `/`. */
+/** Browsers accept a `__Secure-` cookie only from https, so an http page cannot set it. `__Host-` would require the path `/`. */
 const cookieName = (isSecure: boolean): string => `${isSecure ? '__Secure-' : ''}${SESSION_COOKIE}`
 
 /** Whether a request that changes something comes from a page of the same origin: scheme, host and port. */
@@ -92,7 +92,7 @@ export function isSameOrigin(request: Request): boolean {
   return URL.canParse(own) && request.headers.get('origin') === new URL(own).origin
 }
 
-/** https, also behind proxies that end it: the first of them says how the browser asked. */
+/** Whether the browser used https. Behind proxies, the first `x-forwarded-proto` decides. */
 export function isSecure(request: Request): boolean {
   const [first = ''] = (request.headers.get('x-forwarded-proto') ?? '').split(',')
   return request.url.startsWith('https:') || first.trim().toLowerCase() === 'https'

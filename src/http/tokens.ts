@@ -11,7 +11,7 @@ import { fingerprint } from '../kernel/crypto/crypto.ts'
 export const AdminToken = z.strictObject({
   /** Becomes the actor in the audit log. */
   name: z.string().min(1).max(100),
-  token: z.string().min(16, 'a token has at least 16 characters'),
+  token: z.string().min(16, 'must have at least 16 characters'),
   scope: z.enum(['admin', 'read', 'runtime']).default('admin'),
 })
 export type AdminToken = z.input<typeof AdminToken>

@@ -1,4 +1,4 @@
-/** What every part is built on, handed to a satellite's `service` function. */
+/** The shared infrastructure of all parts, passed to a satellite's `service` function. */
 
 import type { Cursors } from './api/page.ts'
 import type { Clock } from './base/clock.ts'
@@ -8,6 +8,7 @@ import type { Database } from './database/database.ts'
 import type { Egress } from './egress/egress.ts'
 import type { Events } from './events/events.ts'
 import type { Jobs } from './jobs/jobs.ts'
+import type { TenantLabels } from './metrics/tenant-labels.ts'
 import type { Resilience } from './resilience/resilience.ts'
 import type { Store } from './store/store.ts'
 
@@ -18,10 +19,12 @@ export interface Kernel {
   readonly jobs: Jobs
   readonly secrets: Secrets
   readonly cursors: Cursors
-  /** What is done while a dependency is away. */
+  /** Policies for unavailable dependencies. */
   readonly resilience: Resilience
   /** The only way out. */
   readonly egress: Egress
+  /** Tenants that have metric series of their own. */
+  readonly labels: TenantLabels
   readonly clock: Clock
   readonly log: Logger
 }

@@ -1,75 +1,81 @@
-/** What may be configured of billing. The key and the secret may come from the environment instead, which is the better place. */
+/** Settings of billing. The environment is the better source of the API key and the signing secrets. */
 import { z } from 'zod'
 import { isAddressRange } from '../kernel/egress/addresses.ts'
 import { COUNTER_NAME } from '../kernel/store/counters.ts'
 
-const NOT_A_KEY = 'not a secret or restricted key like sk_test_…'
+const NOT_A_KEY = 'must be a secret or restricted key such as sk_test_…'
 const ApiKey = z.string().regex(/^(sk|rk)_(test|live)_\w+$/, NOT_A_KEY)
 const SIGNING_SECRET = /^whsec_\S+$/
-const NOT_A_SECRET = 'not a signing secret: those begin with whsec_, without blanks in or around them'
-const AddressRange = z.string().refine(isAddressRange, 'not an address or a range like 10.0.0.0/8')
-const Path = z.string().regex(/^(\/[A-Za-z0-9._~-]+)+$/, 'not a path like /webhooks/stripe')
-const Id = z.string().regex(/^[A-Za-z0-9_.-]{1,255}$/, 'not an id of the provider')
+const NOT_A_SECRET = 'must be a signing secret: it starts with whsec_ and contains no blanks'
+const AddressRange = z.string().refine(isAddressRange, 'must be an address or a range such as 10.0.0.0/8')
+const Path = z.string().regex(/^(\/[A-Za-z0-9._~-]+)+$/, 'must be a path such as /webhooks/stripe')
+const Id = z.string().regex(/^[A-Za-z0-9_.-]{1,255}$/, 'must be an id of the provider')
 
 const Usage = z.strictObject({
-  meter: z.string().min(1).max(100).describe("The `event_name` of the provider's meter"),
-  priceId: Id.optional().describe("The price that bills the meter: checkouts add it beside the plan's"),
-  flushMs: z.int().min(1_000).max(3_600_000).default(10_000).describe('How often what was used is handed on'),
+  meter: z.string().min(1).max(100).describe("`event_name` of the provider's meter"),
+  priceId: Id.optional().describe("Price that bills the meter. Checkouts add it to the plan's price"),
+  flushMs: z
+    .int()
+    .min(1_000)
+    .max(3_600_000)
+    .default(10_000)
+    .describe('Interval between two usage reports to the provider'),
 })
 
 export const BillingSettings = z
   .strictObject({
     stripe: z
       .strictObject({
-        apiKey: ApiKey.optional().describe('Secret or restricted key; better in `STRIPE_API_KEY`'),
+        apiKey: ApiKey.optional().describe('Secret or restricted key. Prefer `STRIPE_API_KEY`'),
         webhookSecret: z
           .union([z.string(), z.array(z.string()).min(1)])
           .optional()
-          .describe(
-            'Signing secret of the endpoint, or several while one is rolled over; better in `STRIPE_WEBHOOK_SECRET`',
-          ),
-        apiVersion: z.string().optional().describe('Default: the one that Tenantry was written against'),
-        timeoutMs: z.int().min(100).max(80_000).default(10_000).describe('Of one request to the provider'),
-        maxNetworkRetries: z.int().min(0).max(10).default(3).describe('Of a request that had no answer'),
-        endpoint: z.url().optional().describe("For tests: another server than Stripe's own; refused in production"),
+          .describe('Signing secret of the endpoint, or several during a rotation. Prefer `STRIPE_WEBHOOK_SECRET`'),
+        apiVersion: z.string().optional().describe('API version. Default: the version that Tenantry is tested with'),
+        timeoutMs: z.int().min(100).max(80_000).default(10_000).describe('Time limit of one request to the provider'),
+        maxNetworkRetries: z.int().min(0).max(10).default(3).describe('Retries of a request without a response'),
+        endpoint: z.url().optional().describe("For tests: a server in place of Stripe's. Rejected in production"),
       })
       .prefault({})
-      .describe('The account at the provider'),
-    products: z.record(Id, z.string()).describe('Plans by id of a product or a price'),
+      .describe('Account at the provider'),
+    products: z.record(Id, z.string()).describe('Plans by the id of a product or a price'),
     defaultPlan: z
       .string()
       .optional()
-      .describe('Of whoever has no subscription that counts; default `plans.defaultPlan`'),
+      .describe('Plan of a tenant without an effective subscription. Default: `plans.defaultPlan`'),
     webhook: z
       .strictObject({
-        path: Path.default('/webhooks/stripe').describe('Where the provider sends its events to'),
-        allowedIps: z.array(AddressRange).optional().describe('Addresses and ranges it may send from; default any'),
+        path: Path.default('/webhooks/stripe').describe("Path that receives the provider's events"),
+        allowedIps: z
+          .array(AddressRange)
+          .optional()
+          .describe('Addresses and ranges that may send events. Default: any'),
         trustProxy: z
           .int()
           .min(0)
           .max(10)
           .default(0)
-          .describe('How many proxies of yours add to `x-forwarded-for`, for `allowedIps`'),
-        retentionDays: z
-          .number()
-          .min(30)
-          .max(3_650)
-          .default(90)
-          .describe('How long events that are done with are kept'),
+          .describe('Number of trusted proxies that add to `x-forwarded-for`, for `allowedIps`'),
+        retentionDays: z.number().min(30).max(3_650).default(90).describe('Days to keep processed events'),
       })
       .prefault({})
-      .describe('The receiver of events'),
+      .describe('Receiver of events'),
     dunning: z
       .strictObject({
-        maxAttempts: z.int().min(1).max(20).default(3).describe('Failed payments after which the grace begins'),
-        graceDays: z.number().min(0).max(365).default(7).describe('How long everything stays as it is then'),
+        maxAttempts: z.int().min(1).max(20).default(3).describe('Failed payments before the grace period starts'),
+        graceDays: z
+          .number()
+          .min(0)
+          .max(365)
+          .default(7)
+          .describe('Length of the grace period, in which the tenant keeps its plan'),
         action: z
           .enum(['none', 'downgrade', 'suspend'])
           .default('none')
-          .describe('What happens to the tenant when that is over'),
+          .describe('Consequence for the tenant at the end of the grace period'),
       })
       .prefault({})
-      .describe('What follows when a payment fails'),
+      .describe('Consequences of failed payments'),
     usage: z
       .record(z.string().regex(COUNTER_NAME), Usage)
       .default({})
@@ -77,11 +83,9 @@ export const BillingSettings = z
     onTenantDelete: z
       .enum(['cancel', 'detach', 'preserve'])
       .default('cancel')
-      .describe(
-        'What becomes of the subscriptions of a tenant that is deleted: cancelled, left without a tenant, or left as they are',
-      ),
+      .describe('Subscriptions of a deleted tenant: cancelled, detached from the tenant, or unchanged'),
   })
-  .describe('Billing at Stripe; absent: off')
+  .describe('Billing with Stripe. Absent: disabled')
 
 type Billing = z.output<typeof BillingSettings>
 
@@ -92,7 +96,7 @@ interface FromEnvironment {
   readonly STRIPE_ALLOW_LIVE_IN_DEV?: string | undefined
 }
 
-/** What the environment says goes before the file. */
+/** Settings with the values of the environment, which take precedence over the file. */
 export function billingOf(billing: Billing, env: FromEnvironment): Billing {
   const { stripe } = billing
   const secrets = secretsIn(env)
@@ -103,7 +107,7 @@ export function billingOf(billing: Billing, env: FromEnvironment): Billing {
 const secretsIn = ({ STRIPE_WEBHOOK_SECRET = '' }: FromEnvironment): string[] =>
   STRIPE_WEBHOOK_SECRET.split(',').flatMap((secret) => secret.trim() || [])
 
-/** What no key can know alone. @param plans the names of those that there are, where that is known */
+/** Errors that involve several keys. @param plans names of the existing plans, if known */
 export function billingErrors(billing: Billing, env: FromEnvironment, plans: readonly string[] | undefined): string[] {
   const { stripe, products, defaultPlan } = billingOf(billing, env)
   const { apiKey, webhookSecret } = stripe
@@ -116,25 +120,25 @@ export function billingErrors(billing: Billing, env: FromEnvironment, plans: rea
   ]
   const wrong = plans ? named.filter(({ plan }) => !plans.includes(plan)) : []
   return [
-    ...(apiKey === undefined ? ['STRIPE_API_KEY or billing.stripe.apiKey: billing needs one'] : []),
+    ...(apiKey === undefined ? ['STRIPE_API_KEY or billing.stripe.apiKey is required for billing'] : []),
     ...(isKey ? modeErrors(apiKey, env) : [`STRIPE_API_KEY: ${NOT_A_KEY}`]),
     ...(webhookSecret === undefined
-      ? ['STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret: billing needs one']
+      ? ['STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret is required for billing']
       : []),
     ...(areSecrets ? [] : [`${secretsFrom}: ${NOT_A_SECRET}`]),
-    ...wrong.map(({ path, plan }) => `${path}: there is no plan "${plan}", only ${plans?.join(', ')}`),
+    ...wrong.map(({ path, plan }) => `${path}: plan "${plan}" not found; the plans are ${plans?.join(', ')}`),
   ]
 }
 
-/** A key of the wrong mode: test money in production, or real cards outside of it. */
+/** Errors of a key of the wrong mode: a test key in production, or a live key outside of production. */
 function modeErrors(apiKey = '', { STRIPE_API_KEY, NODE_ENV, STRIPE_ALLOW_LIVE_IN_DEV }: FromEnvironment): string[] {
   const where = STRIPE_API_KEY === undefined ? 'billing.stripe.apiKey' : 'STRIPE_API_KEY'
   const isLive = /^(sk|rk)_live_/.test(apiKey)
   if (NODE_ENV === 'production') {
-    return isLive || apiKey === '' ? [] : [`${where}: a test key, and NODE_ENV is production; use the live key`]
+    return isLive || apiKey === '' ? [] : [`${where}: must be a live key when NODE_ENV is production`]
   }
   if (!isLive || STRIPE_ALLOW_LIVE_IN_DEV === 'true') return []
   return [
-    `${where}: a live key, and NODE_ENV is not production; use a test key, or set STRIPE_ALLOW_LIVE_IN_DEV=true to charge real cards`,
+    `${where}: must be a test key unless NODE_ENV is production; set STRIPE_ALLOW_LIVE_IN_DEV=true to charge real cards`,
   ]
 }

@@ -1,4 +1,4 @@
-/** Billing in the ready-made service: off until it is configured, then beside the API, at a provider. */
+/** Billing in the ready-made service: disabled until configured, then part of the API. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -46,15 +46,15 @@ const errorsOf = async (loading: Promise<unknown>): Promise<string[]> => {
   return lines.map((line) => line.trim().replaceAll(join(directory, 'tenantry.config.json'), '<file>'))
 }
 
-describe('the configuration', () => {
+describe('the configuration of billing', () => {
   const products = { price_1: 'pro', prod_2: 'enterprise' }
   const key = { STRIPE_API_KEY: 'sk_test_1', STRIPE_WEBHOOK_SECRET: 'whsec_1' }
 
-  test('without billing there is none, whatever the environment has', async () => {
+  test('billing stays disabled without its settings, even with variables in the environment', async () => {
     expect((await load({}, key)).billing).toBeUndefined()
   })
 
-  test('key and secrets of the environment go before those of the file', async () => {
+  test('key and secrets of the environment take precedence over the file', async () => {
     const stripe = { apiKey: 'sk_test_file', webhookSecret: 'whsec_file' }
     const read = async (env: Record<string, string>) =>
       (await load({ billing: { stripe, products } }, env)).billing?.stripe
@@ -67,21 +67,21 @@ describe('the configuration', () => {
     expect(await read({ STRIPE_API_KEY: '', STRIPE_WEBHOOK_SECRET: '' })).toMatchObject(stripe)
   })
 
-  test('what is missing is told where it may stand, and not of what is switched off', async () => {
+  test('reports each missing setting with both of its sources, and none for disabled billing', async () => {
     const missing = [
-      'STRIPE_API_KEY or billing.stripe.apiKey: billing needs one',
-      'STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret: billing needs one',
+      'STRIPE_API_KEY or billing.stripe.apiKey is required for billing',
+      'STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret is required for billing',
     ]
     expect(await errorsOf(load({ billing: { products } }))).toEqual(missing)
     expect(await errorsOf(load({ billing: { products }, satellites: { billing: false } }))).toEqual([])
     expect(await errorsOf(load({ billing: {} }, key))).toEqual([expect.stringMatching(/^<file>: billing\.products: /)])
   })
 
-  test('plans that do not exist, and a key that is none, are told', async () => {
+  test('reports plans that do not exist and a malformed key', async () => {
     const billing = { products: { price_1: 'gold', price_2: 'pro' }, defaultPlan: 'silver' }
-    const words = (plan: string) => `there is no plan "${plan}", only free, pro, enterprise`
+    const words = (plan: string) => `plan "${plan}" not found; the plans are free, pro, enterprise`
     expect(await errorsOf(load({ billing }, { ...key, STRIPE_API_KEY: 'pk_test_1' }))).toEqual([
-      'STRIPE_API_KEY: not a secret or restricted key like sk_test_…',
+      'STRIPE_API_KEY: must be a secret or restricted key such as sk_test_…',
       `billing.products.price_1: ${words('gold')}`,
       `billing.defaultPlan: ${words('silver')}`,
     ])
@@ -95,8 +95,8 @@ describe('the configuration', () => {
     ])
   })
 
-  test('a secret that is none, or has blanks around it, is told where it stands', async () => {
-    const words = 'not a signing secret: those begin with whsec_, without blanks in or around them'
+  test('reports the source of a malformed signing secret, or of one with blanks around it', async () => {
+    const words = 'must be a signing secret: it starts with whsec_ and contains no blanks'
     for (const webhookSecret of [' whsec_1 ', 'whsec_1\n', 'whsec_', '', ['whsec_1', 'whsec_2 '], 'sk_test_1']) {
       const billing = { stripe: { apiKey: 'sk_test_1', webhookSecret }, products }
       expect(await errorsOf(load({ billing }))).toEqual([`billing.stripe.webhookSecret: ${words}`])
@@ -109,7 +109,7 @@ describe('the configuration', () => {
     }
   })
 
-  test('every fault is told at once', async () => {
+  test('reports all errors of the configuration together', async () => {
     const billing = {
       stripe: { apiKey: 'pk_test_1', timeoutMs: 1 },
       products: { 'price 1': 'pro' },
@@ -141,9 +141,9 @@ describe('the configuration', () => {
     expect(errors).toContainEqual(expect.stringMatching(/^PORT: /))
   })
 
-  test('a check of billing is one only where there is billing', async () => {
+  test('a critical check of billing exists only with billing', async () => {
     const health = { critical: ['billing'] }
-    expect(await errorsOf(load({ health }))).toEqual([expect.stringContaining('there is no check "billing"')])
+    expect(await errorsOf(load({ health }))).toEqual([expect.stringContaining('check "billing" not found')])
     expect((await load({ health, billing: { products } }, key)).health).toEqual(health)
   })
 })
@@ -183,7 +183,7 @@ describe('the service', () => {
   const deliver = (service: Service, path: string, secret: string, from = 0) =>
     provider.deliver(`${service.url}${path}`, provider.events.slice(from), { secret, at: new Date() })
 
-  test('has no billing until it is configured', async () => {
+  test('has no billing without its settings', async () => {
     const service = await start('all')
     const { body } = await call(service, 'POST', API, { name: 'Acme' })
     for (const [method, path] of [
@@ -205,7 +205,7 @@ describe('the service', () => {
     await service.stop()
   })
 
-  test('takes a tenant from its checkout to its plan, signed with any of the secrets', async () => {
+  test('takes a tenant from its checkout to its plan, with events signed by any of the secrets', async () => {
     const service = await start('all', configured())
     const { body: tenant } = await call(service, 'POST', API, { name: 'Acme' })
     const begin = { priceId, successUrl: 'https://app.example/paid', cancelUrl: 'https://app.example/plans' }
@@ -223,7 +223,7 @@ describe('the service', () => {
     expect(await checks(service)).toMatchObject({ billing: { status: 'pass' } })
   })
 
-  test('receives events where it serves, at the path that is configured, and not in a worker', async () => {
+  test('receives events at the configured path in a serving process, and not in a worker', async () => {
     const webhook = { path: '/from/stripe' }
     const [api, worker] = [await start('api', configured({ webhook })), await start('worker', configured({ webhook }))]
     const event = provider.emit('product.updated', provider.product({ name: 'Another' }))
@@ -235,16 +235,16 @@ describe('the service', () => {
     expect((await fetch(`${api.url}/from/stripe`)).status).toBe(405)
   })
 
-  test('a key of the wrong mode is a fault of the configuration, reported with the others', async () => {
+  test('reports a key of the wrong mode together with the other errors', async () => {
     const env = { STRIPE_API_KEY: 'sk_live_1', STRIPE_WEBHOOK_SECRET: 'none', DATABASE_URL: database.url }
     const errors = await load(configured(), env).catch(({ message }) => message)
-    expect(errors).toContain('STRIPE_API_KEY: a live key, and NODE_ENV is not production')
+    expect(errors).toContain('STRIPE_API_KEY: must be a test key unless NODE_ENV is production')
     expect(errors).toContain('STRIPE_WEBHOOK_SECRET: ')
     const allowed = { ...env, STRIPE_WEBHOOK_SECRET: 'whsec_1', STRIPE_ALLOW_LIVE_IN_DEV: 'true' }
     await expect(load(configured(), allowed)).resolves.toMatchObject({ databaseUrl: database.url })
     const production = { ...env, STRIPE_API_KEY: 'sk_test_1', NODE_ENV: 'production' }
     await expect(load(configured(), production)).rejects.toThrow(
-      'STRIPE_API_KEY: a test key, and NODE_ENV is production',
+      'STRIPE_API_KEY: must be a live key when NODE_ENV is production',
     )
   })
 })

@@ -1,4 +1,4 @@
-/** Everything that can be read with nothing running: what OpenAPI, the reference and the schema are made from. */
+/** Lists all declarations without a running service: the source of OpenAPI, the reference and schema.sql. */
 
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
@@ -6,28 +6,33 @@ import { openApiDocument } from '../http/openapi.ts'
 import { systemOperations } from '../http/system-operations.ts'
 import type { ErrorType } from '../kernel/base/errors.ts'
 import type { Migration } from '../kernel/database/migrations.ts'
+import type { EncryptedColumn } from '../kernel/database/re-encrypt.ts'
 import type { EventType } from '../kernel/events/events.ts'
 import type { JobType } from '../kernel/jobs/jobs.ts'
-import { eventsOf, partsOf } from '../tenancy/composition.ts'
+import { eventsOf, tablesOf } from '../tenancy/composition.ts'
+import { partsOf } from '../tenancy/parts.ts'
 import type { AnyOperation, Satellite } from '../tenancy/satellite.ts'
-import { jobs } from '../tenants/jobs.ts'
-import { operations as tenantOperations } from '../tenants/operations/tenants.ts'
 
 export interface Catalogue {
   readonly operations: readonly AnyOperation[]
-  /** What satellites throw to a host, beside the errors of operations. */
+  /** Errors of satellites' services, in addition to the errors of operations. */
   readonly errors: readonly ErrorType[]
   readonly events: readonly EventType[]
   readonly jobs: readonly JobType[]
+  readonly encryptedColumns: readonly EncryptedColumn[]
   readonly tables: readonly { readonly part: string; readonly migrations: readonly Migration[] }[]
 }
 
-export const catalogueOf = (satellites: readonly Satellite[]): Catalogue => ({
-  operations: [...tenantOperations, ...satellites.flatMap(({ operations = [] }) => operations), ...systemOperations],
-  errors: satellites.flatMap(({ errors = [] }) => errors),
-  events: eventsOf(satellites),
-  jobs: [...jobs, ...satellites.flatMap(({ jobs = [] }) => jobs)].map(({ type }) => type),
-  tables: partsOf(postgresStore(), satellites),
-})
+export function catalogueOf(satellites: readonly Satellite[]): Catalogue {
+  const parts = partsOf(postgresStore(), satellites)
+  return {
+    operations: [...parts.flatMap(({ operations = [] }) => operations), ...systemOperations],
+    errors: parts.flatMap(({ errors = [] }) => errors),
+    events: eventsOf(parts),
+    jobs: parts.flatMap(({ jobs = [] }) => jobs).map(({ type }) => type),
+    encryptedColumns: parts.flatMap(({ encryptedColumns = [] }) => encryptedColumns),
+    tables: tablesOf(parts),
+  }
+}
 
 export const openApiOf = ({ operations }: Catalogue): object => openApiDocument(operations, DEFAULT_PREFIX)

@@ -1,4 +1,4 @@
-/** What is wrong with a configuration, all of it at once, and nothing is opened for it. */
+/** Errors of a configuration: all of them are reported together, and nothing is opened. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ const load = (content: unknown, env: ConfigSource['env'] = {}) => {
   return loadConfig({ directory, env, satellites })
 }
 
-/** Each fault as a line, the file as `<file>`. */
+/** Each error as a line, with the file as `<file>`. */
 const faultsOf = async (loading: Promise<unknown>): Promise<string[]> => {
   const error = await loading.then(
     () => undefined,
@@ -30,7 +30,7 @@ const faultsOf = async (loading: Promise<unknown>): Promise<string[]> => {
   return lines.map((line) => line.trim().replaceAll(join(directory, 'tenantry.config.json'), '<file>'))
 }
 
-test('faults of the environment, of keys, between keys and of production are told together', async () => {
+test('reports errors of the environment, of keys, between keys and of production together', async () => {
   const content = {
     prefix: 'nowhere',
     adminTokens: [
@@ -43,22 +43,22 @@ test('faults of the environment, of keys, between keys and of production are tol
     satellites: { brandig: false },
   }
   expect(await faultsOf(load(content, { PORT: 'many', NODE_ENV: 'production' }))).toEqual([
-    'PORT: not a port from 0 to 65535',
-    '<file>: prefix: not a path like /admin/tenants',
-    '<file>: isolation.default: not one of schema-pg, rowscope-pg, database-pg, sqlite-memory',
-    '<file>: adminTokens: two are named "ops"',
-    `<file>: adminTokens: the token of "ops" is another's too`,
-    `<file>: migrations: no folder ${join(directory, 'absent')}`,
-    '<file>: satellites: there is no satellite "brandig", only auditLogs, billing, branding, featureFlags, impersonation, metrics, quotas, sso, webhooks',
-    '<file>: health.critical: there is no check "weather", only backoffice, store, circuits, logins',
+    'PORT: must be a port from 0 to 65535',
+    '<file>: prefix: must be a path such as /admin/tenants',
+    '<file>: isolation.default: must be one of schema-pg, rowscope-pg, database-pg, sqlite-memory',
+    '<file>: adminTokens: several tokens are named "ops"',
+    `<file>: adminTokens: the token of "ops" is also the token of another name`,
+    `<file>: migrations: folder ${join(directory, 'absent')} not found`,
+    '<file>: satellites: satellite "brandig" not found; the satellites are auditLogs, billing, branding, featureFlags, impersonation, metrics, quotas, sso, webhooks',
+    '<file>: health.critical: check "weather" not found; the checks are backoffice, store, circuits, logins',
     'DATABASE_URL: required in production',
     'TENANTRY_APP_KEY: required in production (openssl rand -base64 32)',
   ])
 })
 
-test('a file that cannot be read is one fault beside the others', async () => {
+test('reports an unreadable file as one error, together with the others', async () => {
   expect(await faultsOf(load('{ nonsense', { PORT: '70000', NODE_ENV: 'production' }))).toEqual([
-    'PORT: not a port from 0 to 65535',
+    'PORT: must be a port from 0 to 65535',
     expect.stringMatching(/^<file>: .*JSON/),
     'DATABASE_URL: required in production',
     'TENANTRY_APP_KEY: required in production (openssl rand -base64 32)',
@@ -66,19 +66,19 @@ test('a file that cannot be read is one fault beside the others', async () => {
   const file = 'absent.ts'
   expect(await faultsOf(loadConfig({ directory, env: { HOST: '', LOG_LEVEL: 'loud' }, file }))).toEqual([
     expect.stringMatching(/^LOG_LEVEL: /),
-    `${join(directory, file)}: there is no such file`,
+    `${join(directory, file)}: file not found`,
   ])
 })
 
-test('the token of the environment must be one of its own', async () => {
+test('rejects a token of the environment that a name in the file has, too', async () => {
   const faults = faultsOf(load({ adminTokens: [{ name: 'ops', token: TOKEN }] }, { TENANTRY_ADMIN_TOKEN: TOKEN }))
-  expect(await faults).toEqual([`<file>: adminTokens: the token of "ops" is another's too`])
+  expect(await faults).toEqual([`<file>: adminTokens: the token of "ops" is also the token of another name`])
   expect(await faultsOf(load({}, { NODE_ENV: 'production' }))).toContain(
     'TENANTRY_ADMIN_TOKEN or adminTokens: required in production',
   )
 })
 
-test('what is right is read, paths from where they stand', async () => {
+test('resolves paths of a valid file relative to the file', async () => {
   mkdirSync(join(directory, 'migrations'))
   const config = await load(
     { prefix: '/one/', migrations: './migrations', probes: { prefix: '/probes/' }, satellites: { branding: false } },
@@ -93,16 +93,16 @@ test('what is right is read, paths from where they stand', async () => {
   })
 })
 
-test('an allowed host has no port', async () => {
+test('rejects an allowed host with a port', async () => {
   const allowedHosts = ['status.example.com', '[2001:db8::1]', '*']
   expect(await load({ allowedHosts })).toMatchObject({ allowedHosts })
   expect((await load({})).allowedHosts).toBeUndefined()
   expect(await faultsOf(load({ allowedHosts: ['status.example.com:4000'] }))).toEqual([
-    '<file>: allowedHosts.0: not a host name without a port, such as status.example.com',
+    '<file>: allowedHosts.0: must be a host name without a port, such as status.example.com',
   ])
 })
 
-test('egress may be widened for development, and in production by neither setting', async () => {
+test('accepts wider egress for development, and rejects it in production', async () => {
   const content = (egress: object) => ({ egress, adminTokens: [{ name: 'ops', token: TOKEN }] })
   const both = { allowPrivateNetworks: true, allowHttp: true }
   expect(await load(content(both))).toMatchObject({ egress: both })
@@ -113,7 +113,7 @@ test('egress may be widened for development, and in production by neither settin
     TENANTRY_APP_KEY: Buffer.alloc(32, 7).toString('base64'),
   }
   expect(await load(content({ allowPrivateNetworks: false, allowHttp: false }), env)).toBeDefined()
-  const refused = (key: string) => `<file>: egress.${key}: for development only, refused in production`
+  const refused = (key: string) => `<file>: egress.${key}: for development only, rejected in production`
   expect(await faultsOf(load(content({ allowHttp: true }), env))).toEqual([refused('allowHttp')])
   expect(await faultsOf(load(content(both), env))).toEqual([refused('allowPrivateNetworks'), refused('allowHttp')])
   expect(await faultsOf(load(content({ allowLoopback: true })))).toEqual([
@@ -121,7 +121,7 @@ test('egress may be widened for development, and in production by neither settin
   ])
 })
 
-test('a proxy of egress comes from the file or the environment, and what is wrong with it is said without it', async () => {
+test('takes the egress proxy from the file or the environment, and reports an invalid one without its value', async () => {
   const content = { egress: { proxy: 'http://us:one@proxy.example:3128' } }
   expect(await load(content)).toMatchObject(content)
   const proxy = 'https://us:two@proxy.example'
@@ -129,20 +129,20 @@ test('a proxy of egress comes from the file or the environment, and what is wron
   expect((await load({}, { HTTPS_PROXY: proxy, ALL_PROXY: proxy })).egress.proxy).toBeUndefined()
   const wrong = 'socks5://us:secret@proxy.example'
   expect(await faultsOf(load({ egress: { proxy: wrong } }, { TENANTRY_EGRESS_PROXY: wrong }))).toEqual([
-    'TENANTRY_EGRESS_PROXY: not a URL like http://user:password@host:3128',
-    '<file>: egress.proxy: not a URL like http://user:password@host:3128',
+    'TENANTRY_EGRESS_PROXY: must be a URL such as http://user:password@host:3128',
+    '<file>: egress.proxy: must be a URL such as http://user:password@host:3128',
   ])
 })
 
-test('settings of placements on which isolation depends are refused', async () => {
+test('rejects settings of placements that isolation depends on', async () => {
   const placements = { main: { settings: { Row_Security: 'off', statement_timeout: '30s', role: 'none' } } }
   expect(await faultsOf(load({ placements }))).toEqual([
-    '<file>: placements.main.settings.Row_Security: isolation depends on this setting, so its value is fixed: remove it',
-    '<file>: placements.main.settings.role: isolation depends on this setting, so its value is fixed: remove it',
+    '<file>: placements.main.settings.Row_Security: isolation depends on this setting, and its value is fixed; remove it',
+    '<file>: placements.main.settings.role: isolation depends on this setting, and its value is fixed; remove it',
   ])
 })
 
-test('impersonations last no longer than an hour, and by default no longer than they may', async () => {
+test('limits impersonations to one hour, and their default to the configured maximum', async () => {
   expect(await load({})).toMatchObject({ impersonation: { maxSeconds: 3_600 } })
   const impersonation = { maxSeconds: 600, defaultSeconds: 300 }
   expect(await load({ impersonation })).toMatchObject({ impersonation })
@@ -150,11 +150,11 @@ test('impersonations last no longer than an hour, and by default no longer than 
     expect.stringMatching(/^<file>: impersonation\.maxSeconds: /),
   ])
   expect(await faultsOf(load({ impersonation: { maxSeconds: 60, defaultSeconds: 61 } }))).toEqual([
-    '<file>: impersonation.defaultSeconds: more than maxSeconds',
+    '<file>: impersonation.defaultSeconds: must not exceed maxSeconds',
   ])
 })
 
-test('webhooks take what they can keep to', async () => {
+test('rejects limits of webhooks that a worker cannot keep', async () => {
   const webhooks = { maxAttempts: 8, timeoutMs: 5_000, retentionDays: 7, bridge: false, concurrency: 64, claim: 200 }
   expect(await load({ webhooks })).toMatchObject({ webhooks: { ...webhooks, perSubscription: 16 } })
   const wrong = { maxAttempts: 21, timeoutMs: 99, retentionDays: 0, bridge: 'no', concurrency: 0, retries: 3 }

@@ -1,7 +1,6 @@
 /**
- * What the service is told: a file (`tenantry.config.ts`, `.js` or `.json`), then the environment, which wins. Every fault is
- * reported at once, before anything is opened. Outside production, what is missing is made and kept in the data directory; in
- * production nothing is made up.
+ * Loads the configuration: a file (`tenantry.config.ts`, `.js` or `.json`), then the environment, which takes precedence. All errors
+ * are reported together, before anything is opened. Outside production, missing secrets are generated in the data directory.
  */
 import { existsSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -20,7 +19,7 @@ const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json
 
 type FileConfig = z.output<typeof File>
 
-/** What a configuration file exports; `defineConfig` lets an editor check it. */
+/** Content of a configuration file. `defineConfig` lets an editor check it. */
 export type ConfigFile = z.input<typeof File>
 export const defineConfig = (config: ConfigFile): ConfigFile => config
 
@@ -33,7 +32,7 @@ export interface ServiceConfig extends Omit<FileConfig, 'prefix' | 'adminTokens'
   readonly databaseUrl: string | undefined
   /** Absent: the store is in the backoffice database. */
   readonly redisUrl: string | undefined
-  /** Absent: made and kept in the data directory. */
+  /** Absent: generated in the data directory. */
   readonly appKey: string | undefined
   readonly oldAppKeys: readonly string[]
   readonly dataDirectory: string
@@ -43,22 +42,22 @@ export interface ServiceConfig extends Omit<FileConfig, 'prefix' | 'adminTokens'
 
 export class ConfigurationError extends Error {
   constructor(errors: readonly string[]) {
-    super(`the configuration is not valid:\n${errors.map((fault) => `  ${fault}`).join('\n')}`)
+    super(`The configuration is invalid:\n${errors.map((error) => `  ${error}`).join('\n')}`)
   }
 }
 
 export interface ConfigSource {
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly directory?: string
-  /** `--config`: must exist when given. */
+  /** Path from `--config`; the file must exist. */
   readonly file?: string | undefined
-  /** Those there are; absent: any name may stand in `satellites`. */
+  /** Existing satellites. Absent: `satellites` may have any name. */
   readonly satellites?: readonly KnownSatellite[]
 }
 
 type KnownSatellite = Pick<Satellite, 'name' | 'checks'>
 
-/** Throws ConfigurationError with every error of file and environment. */
+/** @throws ConfigurationError with every error of file and environment */
 export async function loadConfig({
   env: given = process.env,
   directory = process.cwd(),
@@ -117,7 +116,7 @@ function fileOf(directory: string, given: string | undefined): string | undefine
 }
 
 async function read(path: string): Promise<{ content: unknown; fault?: string }> {
-  if (!existsSync(path)) return { content: {}, fault: 'there is no such file' }
+  if (!existsSync(path)) return { content: {}, fault: 'file not found' }
   try {
     if (path.endsWith('.json')) return { content: JSON.parse(await readFile(path, 'utf8')) }
     return { content: (await import(pathToFileURL(path).href)).default }
@@ -129,7 +128,7 @@ async function read(path: string): Promise<{ content: unknown; fault?: string }>
 const validationErrorsOf = (error: z.ZodError, where: string): string[] =>
   error.issues.map(({ path, message }) => `${where}${path.map(String).join('.') || '(whole)'}: ${message}`)
 
-/** A fault in one key must not hide those of the others. */
+/** Parses each key separately, so that an error of one key does not hide errors of the others. */
 function validKeys(content: unknown): Partial<FileConfig> {
   const given = { plans: undefined, ...(typeof content === 'object' ? content : {}) }
   const keys = Object.entries(given).flatMap(([key, value]) => {
@@ -140,7 +139,7 @@ function validKeys(content: unknown): Partial<FileConfig> {
   return Object.fromEntries(keys)
 }
 
-/** Undefined when nobody knows which there are. */
+/** Undefined if the existing plans are unknown. */
 const plansOf = ({ plans }: Partial<FileConfig>): string[] | undefined => plans && Object.keys(plans.definitions)
 
 const migrationsOf = ({ migrations }: Partial<FileConfig>, directory: string): FileConfig['migrations'] =>
@@ -148,7 +147,7 @@ const migrationsOf = ({ migrations }: Partial<FileConfig>, directory: string): F
 
 const tokenOf = (token: string | undefined): AdminToken[] => (token ? [{ name: 'admin', token }] : [])
 
-/** What no key can know alone. */
+/** Errors that involve several keys. */
 function errorsBetween(
   { adminTokens = [], placements = {}, health, billing, satellites: switches = {} }: Partial<FileConfig>,
   givenToken: string | undefined,
@@ -157,19 +156,22 @@ function errorsBetween(
 ): string[] {
   const errors: string[] = []
   const tokens = [...tokenOf(givenToken), ...adminTokens]
-  for (const { name } of repeated(tokens, 'name')) errors.push(`adminTokens: two are named "${name}"`)
-  for (const { name } of repeated(tokens, 'token')) errors.push(`adminTokens: the token of "${name}" is another's too`)
-  if (typeof migrations === 'string' && !isFolder(migrations)) errors.push(`migrations: no folder ${migrations}`)
+  for (const { name } of repeated(tokens, 'name')) errors.push(`adminTokens: several tokens are named "${name}"`)
+  for (const { name } of repeated(tokens, 'token'))
+    errors.push(`adminTokens: the token of "${name}" is also the token of another name`)
+  if (typeof migrations === 'string' && !isFolder(migrations)) errors.push(`migrations: folder ${migrations} not found`)
   if (!satellites) return errors
   const names = satellites.map(({ name }) => name)
   for (const name of Object.keys(switches)) {
-    if (!names.includes(name)) errors.push(`satellites: there is no satellite "${name}", only ${names.join(', ')}`)
+    if (!names.includes(name))
+      errors.push(`satellites: satellite "${name}" not found; the satellites are ${names.join(', ')}`)
   }
   const isOn = (name: string) => switches[name] !== false && (name !== 'billing' || billing !== undefined)
   const on = satellites.filter(({ name }) => isOn(name))
   const checks = [...CHECKS, ...on.flatMap((satellite) => Object.keys(satellite.checks ?? {}))]
   for (const name of health?.critical ?? []) {
-    if (!checks.includes(name)) errors.push(`health.critical: there is no check "${name}", only ${checks.join(', ')}`)
+    if (!checks.includes(name))
+      errors.push(`health.critical: check "${name}" not found; the checks are ${checks.join(', ')}`)
   }
   return [...errors, ...placementErrors(placements)]
 }
@@ -179,7 +181,7 @@ const repeated = (tokens: readonly AdminToken[], by: 'name' | 'token'): AdminTok
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
 
-/** @param content of the file; undefined when nobody knows what it says. */
+/** @param content of the file, undefined if it is unreadable */
 function missingInProduction(env: Readonly<Record<string, unknown>>, content: unknown): string[] {
   const { adminTokens = [] } = (content ?? { adminTokens: undefined }) as { adminTokens?: unknown }
   const hasNone = content !== undefined && Array.isArray(adminTokens) && adminTokens.length === 0

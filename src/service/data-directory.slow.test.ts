@@ -33,7 +33,7 @@ afterEach(async () => {
   rmSync(parent, { recursive: true })
 })
 
-/** A process of its own on this directory: it says one line, then waits to be ended. */
+/** A separate process on this directory: prints one line, then waits to be ended. */
 async function another(code: string): Promise<{ child: ChildProcess; output: any }> {
   const text = `
     import { acquire, keptSecret } from ${JSON.stringify(MODULE)}
@@ -57,38 +57,43 @@ async function end(child: ChildProcess): Promise<void> {
 
 const mode = (name: string) => statSync(join(directory, name)).mode & 0o777
 const held = (lock: ReturnType<typeof acquire>) => {
-  if (!lock.held) throw new Error('the lock is not ours')
+  if (!lock.held) throw new Error('the lock was not acquired')
   return lock
 }
 
-test('the directory is made with what it lies in, shows nothing to others, and stays out of git', () => {
+test('creates the directory with its parents, private and ignored by git', () => {
   expect(mode('.') & 0o066).toBe(0)
   expect(readFileSync(join(directory, '.gitignore'), 'utf8')).toBe('*\n')
   expect(openDataDirectory(directory)).toBe(directory)
 })
 
-test('one that is there and empty stays out of git too', () => {
+test('makes git ignore an existing empty directory', () => {
   const empty = join(parent, 'empty')
   mkdirSync(empty)
   openDataDirectory(empty)
   expect(readFileSync(join(empty, '.gitignore'), 'utf8')).toBe('*\n')
 })
 
-test.each(['made', 'there already'])('one that may not be written is a fault of the configuration: %s', (which) => {
-  const closed = join(parent, 'closed')
-  mkdirSync(closed, { mode: 0o500 })
-  chmodSync(parent, 0o755)
-  const isRoot = process.getuid?.() === 0
-  if (isRoot) process.seteuid?.(65_534)
-  try {
-    const path = which === 'made' ? join(closed, '.tenantry') : closed
-    expect(() => openDataDirectory(path)).toThrow(/closed.*EACCES; set TENANTRY_DATA_DIR to a directory you may write/)
-  } finally {
-    if (isRoot) process.seteuid?.(0)
-  }
-})
+test.each(['made', 'existing content'])(
+  'reports an unwritable directory as an error of the configuration: %s',
+  (which) => {
+    const closed = join(parent, 'closed')
+    mkdirSync(closed, { mode: 0o500 })
+    chmodSync(parent, 0o755)
+    const isRoot = process.getuid?.() === 0
+    if (isRoot) process.seteuid?.(65_534)
+    try {
+      const path = which === 'made' ? join(closed, '.tenantry') : closed
+      expect(() => openDataDirectory(path)).toThrow(
+        /Cannot write to .*closed.*EACCES.*Set TENANTRY_DATA_DIR to a writable directory/,
+      )
+    } finally {
+      if (isRoot) process.seteuid?.(0)
+    }
+  },
+)
 
-test('a secret is made once, kept, and readable by its owner only', () => {
+test('creates a secret once, keeps it, and lets only its owner read it', () => {
   for (const name of ['admin-token', 'app-key', 'postgres-password'] as const) {
     const secret = keptSecret(directory, name)
     expect(Buffer.from(secret, name === 'app-key' ? 'base64' : 'base64url')).toHaveLength(32)
@@ -98,24 +103,24 @@ test('a secret is made once, kept, and readable by its owner only', () => {
   expect(readdirSync(directory).sort()).toEqual(['.gitignore', 'admin-token', 'app-key', 'postgres-password'])
 })
 
-test('processes that ask for a secret at the same moment get the same one', async () => {
+test('concurrent processes get the same secret', async () => {
   const responses = await Promise.all(
     Array.from({ length: 4 }, () => another(`say(keptSecret(directory, 'admin-token'))`)),
   )
   expect(new Set(responses.map(({ output }) => output)).size).toBe(1)
 })
 
-test('an empty secret is a fault, not a reason to make another', () => {
+test('rejects an empty secret instead of creating another one', () => {
   writeFileSync(join(directory, 'app-key'), '')
   expect(() => keptSecret(directory, 'app-key')).toThrow(/app-key is empty/)
 })
 
-test('of many starts at once exactly one gets the lock', async () => {
+test('exactly one of many concurrent starts gets the lock', async () => {
   const starts = await Promise.all(Array.from({ length: 5 }, () => another(`say(acquire(directory).held)`)))
   expect(starts.filter(({ output }) => output)).toHaveLength(1)
 })
 
-test('a second process is told who holds the lock, once the holder has said so', async () => {
+test('a second process learns the holder of the lock after its announcement', async () => {
   const lock = held(acquire(directory))
   expect((await another('say(acquire(directory))')).output).toEqual({ held: false, running: null })
 
@@ -133,7 +138,7 @@ test('a second process is told who holds the lock, once the holder has said so',
   lock.release()
 })
 
-test('release frees the lock and takes the announcement back, once', async () => {
+test('release frees the lock and removes the announcement, once', async () => {
   const lock = held(acquire(directory))
   lock.announce({ url: null })
   lock.release()
@@ -145,7 +150,7 @@ test('release frees the lock and takes the announcement back, once', async () =>
   expect(acquire(directory)).toEqual({ held: false, running: null })
 })
 
-test('kill -9 frees the lock, and what the dead process announced is forgotten', async () => {
+test('kill -9 frees the lock, and the announcement of the dead process is ignored', async () => {
   const { child } = await another(`
     const lock = acquire(directory)
     lock.announce({ url: 'http://127.0.0.1:1' })
@@ -159,7 +164,7 @@ test('kill -9 frees the lock, and what the dead process announced is forgotten',
   lock.release()
 })
 
-test('an announcement of a dead process is not believed before the next holder has announced itself', async () => {
+test('ignores the announcement of a dead process until the next holder has announced itself', async () => {
   const { child } = await another(`acquire(directory).announce({ url: null }); say(true)`)
   await end(child)
   expect(readRunning(directory)).toBeNull()
@@ -170,13 +175,13 @@ test('an announcement of a dead process is not believed before the next holder h
   lock.release()
 })
 
-test('asking again in the holding process is refused, and does not free the lock', async () => {
+test('rejects a second acquisition in the holding process without freeing the lock', async () => {
   const lock = held(acquire(directory))
   expect(acquire(directory).held).toBe(false)
   expect((await another('say(acquire(directory).held)')).output).toBe(false)
   lock.release()
 })
 
-test('a directory that cannot hold a lock is named', () => {
-  expect(() => acquire(join(directory, 'absent'))).toThrow(/absent.lock cannot be locked/)
+test('names a directory that cannot hold a lock', () => {
+  expect(() => acquire(join(directory, 'absent'))).toThrow(/Cannot lock .*absent.lock/)
 })

@@ -1,13 +1,13 @@
 /**
- * The data directory (`.tenantry`): what one installation keeps on its machine.
+ * Manages the data directory (`.tenantry`) of one installation.
  *
- *   admin-token, app-key, postgres-password   secrets, made once and kept, readable by their owner only
+ *   admin-token, app-key, postgres-password   secrets, generated once, readable by their owner only
  *   postgres/, postgres.log                   the embedded PostgreSQL (embedded-postgres.ts)
  *   lock                                      held by the one process that runs on this directory
- *   running.json                              where that process can be reached; says nothing while the lock is free
+ *   running.json                              address of that process; ignored while the lock is free
  *
- * The lock is SQLite's exclusive lock on an empty database: the operating system's own, so it ends with the process
- * however the process ends, two starts cannot both get it, and there is no pid to be wrong about.
+ * The lock is SQLite's exclusive lock on an empty database. The operating system releases it with the process, and two starts
+ * cannot both get it.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -43,12 +43,12 @@ const SECRETS = {
 
 export type SecretName = keyof typeof SECRETS
 
-/** What the holder of the lock says about itself. */
+/** Announcement of the process that holds the lock. */
 export interface Running {
   readonly pid: number
-  /** Of its HTTP server; null for a command that runs without one. */
+  /** URL of its HTTP server; null for a command without a server. */
   readonly url: string | null
-  /** Of its embedded PostgreSQL. Holds the password, as the whole file does: never print it. */
+  /** URL of its embedded PostgreSQL. It contains the password: never print it. */
   readonly databaseUrl?: string
   /** ISO 8601. */
   readonly startedAt: string
@@ -57,40 +57,40 @@ export interface Running {
 export type Acquired =
   | {
       readonly held: true
-      /** Tell others where we are; may be said again when it changes. */
+      /** Publishes the addresses of this process. A later call replaces them. */
       announce(place: Pick<Running, 'url' | 'databaseUrl'>): void
-      /** Free for others, and `running.json` is gone. May be called twice. */
+      /** Frees the lock and removes `running.json`. Idempotent. */
       release(): void
     }
-  /** Someone else holds it; `running` is null while they have not announced themselves. */
+  /** Another process holds the lock; `running` is null until that process has announced itself. */
   | { readonly held: false; readonly running: Running | null }
 
-/** Makes it where it is missing, and returns its one absolute path. Throws ConfigurationError when it cannot be used. */
+/** Creates the directory if it is missing. Returns its canonical absolute path. @throws ConfigurationError if it is unusable */
 export function openDataDirectory(path: string): string {
   try {
     if (!existsSync(path)) {
       mkdirSync(path, { recursive: true })
-      // As root the PostgreSQL inside runs as another user, who must be able to pass; there is nothing else to see.
+      // PostgreSQL runs as another user if this process is root. That user must be able to enter the directory.
       chmodSync(path, process.getuid?.() === 0 ? 0o711 : 0o700)
     }
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
-    // It often lies in a checkout, and holds secrets.
+    // The directory often is in a checkout and contains secrets.
     if (readdirSync(path).length === 0) writeFileSync(join(path, '.gitignore'), '*\n')
     return realpathSync(path)
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
     if (!['EACCES', 'EPERM', 'EROFS'].includes(code)) throw error
-    throw new ConfigurationError([`${path}: ${code}; set TENANTRY_DATA_DIR to a directory you may write to`])
+    throw new ConfigurationError([`Cannot write to ${path} (${code}). Set TENANTRY_DATA_DIR to a writable directory.`])
   }
 }
 
-/** The same answer for ever, on this directory; made by the first who asks. */
+/** Returns the secret of this directory. The first call generates it; all processes get the same one. */
 export function keptSecret(directory: string, name: SecretName): string {
   const path = join(directory, name)
   if (!existsSync(path)) {
     const draft = writeDraft(path, `${SECRETS[name]()}\n`)
     try {
-      // Unlike a rename it never replaces: of two processes asking at once, both read the first one's.
+      // Unlike a rename, a link never replaces a file: concurrent processes read the secret of the first one.
       linkSync(draft, path)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
@@ -99,11 +99,11 @@ export function keptSecret(directory: string, name: SecretName): string {
     }
   }
   const secret = readFileSync(path, 'utf8').trim()
-  if (!secret) throw new Error(`${path} is empty: bring its content back, or remove the file to make a new one`)
+  if (!secret) throw new Error(`${path} is empty. Restore its content, or remove the file to generate a new secret.`)
   return secret
 }
 
-/** A closed connection is a freed lock, so none may be collected while it is held. */
+/** Held locks. A connection that is collected frees its lock, so the set keeps them. */
 const locks = new Set<DatabaseSync>()
 
 export function acquire(directory: string): Acquired {
@@ -111,7 +111,7 @@ export function acquire(directory: string): Acquired {
   const announcement = join(directory, 'running.json')
   if (!lock) return { held: false, running: readRunning(directory) }
 
-  // A predecessor that was killed could not remove its own.
+  // A predecessor that was killed could not remove its announcement.
   rmSync(announcement, { force: true })
   const startedAt = new Date().toISOString()
   return {
@@ -128,7 +128,7 @@ export function acquire(directory: string): Acquired {
   }
 }
 
-/** Who runs on this directory, as far as it has said so. A file left by a process that was killed says nothing. */
+/** Announcement of the process on this directory. Null if there is none, or if its process is dead. */
 export function readRunning(directory: string): Running | null {
   try {
     const running = JSON.parse(readFileSync(join(directory, 'running.json'), 'utf8')) as Running
@@ -143,19 +143,19 @@ function takeLock(path: string): DatabaseSync | undefined {
   const lock = new DatabaseSync(path, { open: false })
   try {
     lock.open()
-    // By name: opening the file and closing it again would free a lock that this process already has on it.
+    // By name: opening and closing the file would free a lock that this process already has on it.
     chmodSync(path, OWNER_ONLY)
     lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
   } catch (error) {
     if (lock.isOpen) lock.close()
     if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined
-    throw new Error(`${path} cannot be locked: ${(error as Error).message}`, { cause: error })
+    throw new Error(`Cannot lock ${path}: ${(error as Error).message}`, { cause: error })
   }
   locks.add(lock)
   return lock
 }
 
-/** Between taking the lock and removing its killed predecessor's announcement, a holder has not announced itself. */
+/** False for an announcement that a killed predecessor of the present holder has left. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -165,7 +165,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** A whole file beside the one it will become, on the disk and readable by its owner only. */
+/** Writes a complete file next to its final path, synced to disk and readable by its owner only. */
 function writeDraft(path: string, text: string): string {
   const draft = `${path}.${randomBytes(6).toString('hex')}.new`
   const handle = openSync(draft, 'wx', OWNER_ONLY)

@@ -1,4 +1,4 @@
-/** The part of the configuration that says where requests of Tenantry's own may go, and by which way. */
+/** Settings of Tenantry's own requests: allowed targets and proxy. */
 import { z } from 'zod'
 import { proxyOf } from '../kernel/egress/proxy-url.ts'
 
@@ -11,7 +11,10 @@ export const EgressFile = z.strictObject({
   allowPrivateNetworks: z
     .boolean()
     .default(false)
-    .describe('For development: loopback and private addresses, too; refused in production'),
-  allowHttp: z.boolean().default(false).describe('For development: http, too; refused in production'),
-  proxy: ProxyUrl.optional().describe('What they go through: `http://user:password@host:3128`, or `https`'),
+    .describe('Whether requests may go to loopback and private addresses. For development; rejected in production'),
+  allowHttp: z
+    .boolean()
+    .default(false)
+    .describe('Whether requests may use http. For development; rejected in production'),
+  proxy: ProxyUrl.optional().describe('Proxy of these requests: `http://user:password@host:3128`, or `https`'),
 })

@@ -32,7 +32,7 @@ beforeAll(async () => {
 afterAll(() => fs.rmSync(home, { recursive: true, force: true, maxRetries: 10 }))
 
 beforeEach(() => {
-  // Made with mode 0700: as root, PostgreSQL's user could not enter it without the capability it is given.
+  // Mode 0700: as root, PostgreSQL's user can enter it only with the capability.
   parent = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'tenantry-postgres-')))
   directory = join(parent, 'data', 'postgres')
 })
@@ -55,7 +55,7 @@ async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<Em
   return server
 }
 
-/** The rows of the last statement. */
+/** Rows of the last statement. */
 async function query(url: string, ...statements: string[]): Promise<Record<string, unknown>[]> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
   try {
@@ -68,7 +68,7 @@ async function query(url: string, ...statements: string[]): Promise<Record<strin
   }
 }
 
-/** A process of its own, leader of its group, that runs the code and hears nothing from us. */
+/** A process in its own group that runs the code. */
 function owner(code: string): ChildProcess {
   const text = `
     import { startEmbeddedPostgres } from ${JSON.stringify(MODULE)}
@@ -86,14 +86,14 @@ function owner(code: string): ChildProcess {
   return child
 }
 
-/** What it says next. */
+/** The next line of its output. */
 async function nextMessage(child: ChildProcess): Promise<any> {
   if (!child.stdout) throw new Error('no output to read')
   const [line] = await once(createInterface(child.stdout), 'line')
   return JSON.parse(line)
 }
 
-/** As Ctrl-C does, this reaches the whole group; PostgreSQL must not be in it. */
+/** Signals the whole group, as Ctrl-C does. PostgreSQL must not be in it. */
 async function kill(child: ChildProcess, target = -(child.pid ?? 0)): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')
@@ -110,11 +110,11 @@ async function killedOwner(code = ''): Promise<{ url: string; pid: number }> {
 
 const workingPlaces = () => fs.readdirSync(join(parent, 'data')).filter((name) => name.includes('.new-'))
 
-test('the first start makes a cluster: ours alone, on this machine alone, and durable', async () => {
+test('the first start creates a private, local and durable cluster', async () => {
   const logged: string[] = []
   const server = await start({ log: (line) => logged.push(line), settings: { work_mem: '7MB' } })
   expect(server.isAdopted).toBe(false)
-  expect(logged).toEqual([`made a PostgreSQL cluster in ${directory}`])
+  expect(logged).toEqual([`created a PostgreSQL cluster in ${directory}`])
   expect(new URL(server.url)).toMatchObject({ hostname: '127.0.0.1', username: 'tenantry', pathname: '/tenantry' })
   expect(await query(server.url, 'select current_user, current_database(), version()')).toMatchObject([
     { current_user: 'tenantry', current_database: 'tenantry', version: expect.stringMatching(/^PostgreSQL 18\./) },
@@ -139,7 +139,7 @@ test('the first start makes a cluster: ours alone, on this machine alone, and du
   expect(workingPlaces()).toEqual([])
 })
 
-test('the server is not root, sees no secrets of ours, and finds its extensions', async () => {
+test('the server does not run as root, gets no secrets, and finds its extensions', async () => {
   vi.stubEnv('TENANTRY_APP_KEY', 'a key of ours')
   const server = await start().finally(() => vi.unstubAllEnvs())
   expect(fs.statSync(directory)).toMatchObject({ uid: expect.not.toBeOneOf([0]) })
@@ -158,11 +158,11 @@ test('the server is not root, sees no secrets of ours, and finds its extensions'
   expect(lines).not.toContain('TENANTRY_APP_KEY=a key of ours')
 })
 
-test('stop leaves nothing running, may be asked twice, and the next start finds the data', async () => {
+test('stop ends the server, is idempotent, and the next start finds the data', async () => {
   copyPrepared()
   const first = await start()
   await query(first.url, 'create table kept as select 42 as answer')
-  // An open transaction of someone else does not hold it up.
+  // An open transaction of another client does not delay the stop.
   const idle = new pg.Client({ connectionString: first.url })
   idle.on('error', () => {})
   await idle.connect()
@@ -176,7 +176,7 @@ test('stop leaves nothing running, may be asked twice, and the next start finds 
   expect(await query(second.url, 'select answer from kept')).toEqual([{ answer: 42 }])
 })
 
-test('after kill -9 of its owner the server is adopted, and then stopped like any other', async () => {
+test('after kill -9 of the owner, the next start adopts the server and can stop it', async () => {
   copyPrepared()
   const orphan = await killedOwner(`
     const client = new pg.Client({ connectionString: server.url })
@@ -191,7 +191,7 @@ test('after kill -9 of its owner the server is adopted, and then stopped like an
   expect(isPostmasterOf(directory, orphan.pid)).toBe(false)
 })
 
-test('an orphan with other settings is not adopted but replaced', async () => {
+test('an orphaned server with other settings is replaced', async () => {
   copyPrepared()
   const orphan = await killedOwner()
   const server = await start({ settings: { max_connections: '50' } })
@@ -200,7 +200,7 @@ test('an orphan with other settings is not adopted but replaced', async () => {
   expect(await query(server.url, 'show max_connections')).toEqual([{ max_connections: '50' }])
 })
 
-test('an orphan that is still starting, or still stopping, is waited for', async () => {
+test('waits for an orphaned server that is starting or stopping', async () => {
   copyPrepared()
   const starting = owner('await start()')
   await vi.waitFor(() => expect(readPidFile(directory)).toBeDefined(), { timeout: 10_000, interval: 1 })
@@ -214,7 +214,7 @@ test('an orphan that is still starting, or still stopping, is waited for', async
   expect(await query(next.url, 'select answer from kept')).toEqual([{ answer: 42 }])
 })
 
-test('after kill -9 of PostgreSQL the next start recovers what was committed', async () => {
+test('after kill -9 of PostgreSQL, the next start recovers committed data', async () => {
   copyPrepared()
   const first = await start()
   await query(first.url, 'create table kept as select generate_series(1, 1000) as n')
@@ -227,7 +227,7 @@ test('after kill -9 of PostgreSQL the next start recovers what was committed', a
 })
 
 test.for(['another process', 'no process', 'nothing'])(
-  'a stale pid file that names %s does not block',
+  'a stale pid file that names %s does not block a start',
   async (whose) => {
     copyPrepared()
     const first = await start()
@@ -247,7 +247,7 @@ test.for(['another process', 'no process', 'nothing'])(
   },
 )
 
-test('a copy of the files, pid file and all, runs beside the original', async () => {
+test('a copy of the files, with the pid file, runs next to the original', async () => {
   const copied = join(parent, 'data', 'copy')
   copyPrepared()
   fs.cpSync(prepared, copied, { recursive: true })
@@ -275,31 +275,31 @@ test.for(['with', 'without'])('a first start that is killed %s its initdb leaves
   if (extent === 'with') expect(workingPlaces()).toEqual([])
 })
 
-test('another password than the cluster was made with is said, and starts nothing', async () => {
+test('reports a password that differs from the one of the cluster, and starts no server', async () => {
   copyPrepared()
-  await expect(start({ password: 'other' })).rejects.toThrow(/made with another password/)
+  await expect(start({ password: 'other' })).rejects.toThrow(/has another password/)
   expect(readPidFile(directory)).toBeUndefined()
 
   const orphan = await killedOwner()
-  await expect(start({ password: 'other' })).rejects.toThrow(/made with another password/)
+  await expect(start({ password: 'other' })).rejects.toThrow(/has another password/)
   expect(isPostmasterOf(directory, orphan.pid)).toBe(true)
 })
 
-test('a directory with files of someone else is refused', async () => {
+test('rejects a directory with files of another program', async () => {
   fs.mkdirSync(directory, { recursive: true })
   fs.writeFileSync(join(directory, 'thesis.txt'), 'years of work')
-  await expect(start()).rejects.toThrow(/holds files but no PostgreSQL cluster/)
+  await expect(start()).rejects.toThrow(/contains files but no PostgreSQL cluster/)
   expect(fs.readdirSync(directory)).toEqual(['thesis.txt'])
 })
 
-test('what PostgreSQL says against its settings is in the error', async () => {
+test("the error contains PostgreSQL's own message about a setting", async () => {
   copyPrepared()
   await expect(start({ settings: { shared_buffers: 'plenty' } })).rejects.toThrow(
-    /does not start: .*invalid value for parameter "shared_buffers"/s,
+    /failed to start: .*invalid value for parameter "shared_buffers"/s,
   )
 })
 
-test('a long path with spaces is no hindrance', async () => {
+test('starts in a long path with spaces', async () => {
   directory = join(parent, 'a directory with spaces', 'x'.repeat(120), 'postgres')
   const first = await start()
   expect(await query(first.url, 'select 1 as one')).toEqual([{ one: 1 }])

@@ -1,19 +1,19 @@
 /**
- * A real PostgreSQL as a child of ours, with its files in one directory.
+ * Runs a PostgreSQL server as a child process, with its files in one directory.
  *
  *   no cluster ──initdb──► stopped ──launch──► starting ──► ready ──stop()──► stopped
  *                             ▲                                │
  *                             └── stale pid file removed ◄─────┤ kill -9 of PostgreSQL: the next launch recovers
- *                                 adopt() ──► ready ◄──────────┘ kill -9 of ours: the orphan keeps running
+ *                                 adopt() ──► ready ◄──────────┘ kill -9 of this process: the server keeps running
  *
- *   adopt()   a postmaster of this directory is already there: one that shuts down is waited for, one that starts or
- *             recovers too; one that answers and was started as we would start it is kept; any other is stopped
- *   launch()  a new one on a free port. Losing a race (the port, or an orphan that began a moment earlier) goes round
+ *   adopt()   finds a running postmaster of this directory. Waits while it starts, recovers or shuts down. Keeps it if it responds
+ *             and has the same arguments as launch() would use; otherwise stops it.
+ *   launch()  starts one on a free port. A lost race (for the port, or with an orphaned server) repeats the loop.
  *
- * Invariants: one caller at a time for one directory (data-directory.ts holds the lock). The server is in a session of
- * its own, so Ctrl-C reaches it only through stop(), after our own drain. It writes its log to `<directory>.log` and not
- * to a pipe, so neither our death nor our standing still blocks it. It does not keep our process alive: whoever started
- * it stops it. It listens on 127.0.0.1 only, and takes passwords only.
+ * - The lock of data-directory.ts allows one caller at a time for one directory.
+ * - The server has its own session, so Ctrl-C reaches it only through stop(), after this process has drained.
+ * - It logs to `<directory>.log`, not to a pipe, so this process cannot block it.
+ * - It listens on 127.0.0.1 only and requires the password.
  */
 import { closeSync, fchownSync, openSync, readFileSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -35,7 +35,7 @@ import {
 const DATABASE = 'tenantry'
 const POLL_MS = 4
 const RETRY_AFTER_MS = 50
-/** For lost races and for the last backends of a killed server; recovery is not limited. */
+/** Limit for lost races and for the last backends of a killed server. Recovery has no limit. */
 const RETRY_FOR_MS = 30_000
 const HALF_WRITTEN_MS = 200
 const CONNECT_TIMEOUT_MS = 5_000
@@ -44,13 +44,13 @@ const LOG_MAX_BYTES = 1_000_000
 
 const PASSWORD_REFUSED = '28P01'
 const NO_SUCH_DATABASE = '3D000'
-/** What PostgreSQL says when going round helps: someone took the port, or the server before is not quite gone. */
+/** Messages of PostgreSQL after which another attempt helps: the port was taken, or the former server is still ending. */
 const PASSING = /could not create any TCP\/IP sockets|lock file "postmaster\.pid"|pre-existing shared memory block/
 
-/** A small footprint, and full durability: fsync, full_page_writes and synchronous_commit stay on. */
+/** Small memory use with full durability: fsync, full_page_writes and synchronous_commit stay on. */
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: '127.0.0.1',
-  // A socket's path may have 107 characters; a data directory's may have more.
+  // A socket path is limited to 107 characters. The path of a data directory can be longer.
   unix_socket_directories: '',
   max_connections: '100',
   shared_buffers: '64MB',
@@ -58,28 +58,28 @@ const SETTINGS: Readonly<Record<string, string>> = {
   io_method: 'sync',
   jit: 'off',
   max_wal_size: '512MB',
-  // Many schemas with the same tables: dropping or dumping one takes a lock for each table.
+  // Many schemas have the same tables; to drop or dump one takes a lock for each table.
   max_locks_per_transaction: '256',
   wal_level: 'minimal',
   max_wal_senders: '0',
   max_logical_replication_workers: '0',
-  // Queries of a process killed with -9 end, instead of holding their locks until they are done.
+  // Queries of a killed process end and release their locks.
   client_connection_check_interval: '5s',
   timezone: 'UTC',
   log_timezone: 'UTC',
-  // Errors of statements are answered to us, and logged by us if they matter.
+  // Errors of statements are returned to the client, which logs them if they matter.
   log_min_messages: 'log',
   log_checkpoints: 'off',
 }
 
 export interface EmbeddedPostgresOptions {
-  /** Where the cluster is, or will be made: absent, or empty. */
+  /** Directory of the cluster; absent or empty before the first start. */
   readonly directory: string
-  /** The superuser's; must be the one the cluster was made with. */
+  /** Password of the superuser; the one that the cluster was created with. */
   readonly password: string
-  /** More settings, or others than ours; a running server with other settings is restarted. */
+  /** Additional or overriding settings. A running server with other settings is restarted. */
   readonly settings?: Readonly<Record<string, string>>
-  /** What was found and done, one line each; PostgreSQL's own log is the file `<directory>.log`. */
+  /** Receives one line for each step. The server's own log is `<directory>.log`. */
   readonly log?: (line: string) => void
 }
 
@@ -88,9 +88,9 @@ export interface EmbeddedPostgres {
   readonly url: string
   readonly port: number
   readonly pid: number
-  /** Whether it was found running, left by a process that was killed. */
+  /** Whether the server of a killed process was still running. */
   readonly isAdopted: boolean
-  /** Returns when it is gone; at once when it is gone already. */
+  /** Resolves when the server has ended. Idempotent. */
   stop(): Promise<void>
 }
 
@@ -111,7 +111,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   const { password, log = () => {} } = options
   const directory = canonicalPath(options.directory)
   const programs = await findPostgresPrograms(directory)
-  if (await ensureCluster(directory, password, programs)) log(`made a PostgreSQL cluster in ${directory}`)
+  if (await ensureCluster(directory, password, programs)) log(`created a PostgreSQL cluster in ${directory}`)
 
   const start: Start = { directory, password, settings: { ...SETTINGS, ...options.settings }, log, programs }
   const until = Date.now() + RETRY_FOR_MS
@@ -121,7 +121,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     const launched = await launch(start)
     if (typeof launched === 'object') return embedded(start, launched, false)
     if (!PASSING.test(launched) || Date.now() > until) {
-      throw DependencyUnavailable(`PostgreSQL in ${directory} does not start: ${launched}`)
+      throw DependencyUnavailable(`PostgreSQL in ${directory} failed to start: ${launched}`)
     }
     await sleep(RETRY_AFTER_MS)
   }
@@ -142,7 +142,7 @@ function embedded(
   }
 }
 
-/** Undefined when nothing runs in the directory, or no longer. */
+/** Undefined if no server runs in the directory. */
 async function adopt(start: Start): Promise<Postmaster | undefined> {
   const { directory, log } = start
   let found = readPidFile(directory)
@@ -153,22 +153,22 @@ async function adopt(start: Start): Promise<Postmaster | undefined> {
   if (!found) return undefined
   const { pid } = found
   if (!isPostmasterOf(directory, pid)) {
-    // PostgreSQL removes it after a check of its own, but not while any process of its user has that number.
+    // PostgreSQL removes the file after its own check, but not while any process of its user has that number.
     if (isTaken(pid)) removePidFile(directory)
-    log('the last PostgreSQL here was killed; a new one recovers its data')
+    log('the former PostgreSQL was killed; the new one recovers its data')
     return undefined
   }
 
-  log(`found PostgreSQL running (process ${pid})`)
+  log(`found a running PostgreSQL (process ${pid})`)
   while (found && isPostmasterOf(directory, pid) && ['', 'starting'].includes(found.status)) {
     await sleep(POLL_MS)
     found = readPidFile(directory)
   }
   if (found?.pid === pid && found.status === 'ready' && commandOf(pid) === commandFor(start, found.port)) {
     if (await isResponding(start, found)) return found
-    log('it does not answer')
+    log('the running PostgreSQL does not respond')
   }
-  log('stopping it')
+  log('stopping the running PostgreSQL')
   await stopPostmaster(directory, pid, log)
   return undefined
 }
@@ -182,7 +182,7 @@ async function isResponding(start: Start, postmaster: Postmaster): Promise<boole
   }
 }
 
-/** What it said, when it ended instead of getting ready. */
+/** The ready server, or the output of a server that ended during its start. */
 async function launch(start: Start): Promise<Postmaster | string> {
   const { directory, programs } = start
   const port = await freePort()
@@ -197,7 +197,7 @@ async function launch(start: Start): Promise<Postmaster | string> {
     end = error.message
   })
   child.once('exit', (code, signal) => {
-    end = `it ended (${code ?? signal})`
+    end = `the process ended (${code ?? signal})`
   })
   child.unref()
 
@@ -213,7 +213,7 @@ async function launch(start: Start): Promise<Postmaster | string> {
   return logFile.added() || end
 }
 
-/** The first connection: proves the password, and makes the database where there is none. */
+/** Opens the first connection: checks the password, and creates the database if it is missing. */
 async function openFirst(start: Start, { pid, port }: Postmaster): Promise<void> {
   try {
     await dataDirectoryOf(start, port)
@@ -238,7 +238,7 @@ async function dataDirectoryOf(start: Start, port: number): Promise<string> {
   } catch (error) {
     if ((error as pg.DatabaseError).code !== NO_SUCH_DATABASE) throw error
     await query(start, port, 'postgres', `create database ${DATABASE}`)
-    // A login of one tenant (isolation driver database-pg) connects to its own database only.
+    // The login of a tenant (isolation driver database-pg) connects to its own database only.
     for (const name of [DATABASE, 'postgres', 'template1']) {
       await query(start, port, 'postgres', `revoke connect, temporary on database ${name} from public`)
     }
@@ -264,10 +264,10 @@ const isPasswordRejected = (error: unknown): boolean => (error as pg.DatabaseErr
 
 const wrongPassword = ({ directory }: Start) =>
   DependencyUnavailable(
-    `PostgreSQL in ${directory} was made with another password: bring its password file back, or remove the directory`,
+    `PostgreSQL in ${directory} has another password. Restore its password file, or remove the directory.`,
   )
 
-/** Free now; whoever takes it before PostgreSQL does makes `launch` go round. */
+/** A port that is free now. If another process takes it first, `launch` tries again. */
 async function freePort(): Promise<number> {
   const server = createServer()
   const { promise, resolve, reject } = Promise.withResolvers<number>()

@@ -1,4 +1,4 @@
-/** The isolation drivers of the service, as its configuration has them. */
+/** Makes the isolation drivers of the configuration. */
 import type { z } from 'zod'
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../drivers/isolation/rowscope-pg.ts'
@@ -7,7 +7,7 @@ import { sqliteMemory } from '../drivers/isolation/sqlite/driver.ts'
 import type { IsolationDriver } from '../tenants/isolation/driver.ts'
 import type { Isolation } from './isolation-settings.ts'
 
-/** That of new tenants first, unless the configuration names another. */
+/** The driver of new tenants first, unless the configuration names another one. */
 export function isolationDrivers({ drivers = {}, extensionsSchema }: z.output<typeof Isolation>): IsolationDriver[] {
   return [
     schemaPg({ ...drivers['schema-pg'], extensionsSchema }),

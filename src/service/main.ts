@@ -1,11 +1,10 @@
 /**
- * The ready-made service: the one file that knows everything. It reads the configuration, starts PostgreSQL when none is
- * given, composes the tenancy from all satellites that are on, and serves it.
+ * Runs the ready-made service: the only file that imports every satellite.
  *
- *   openTenancy   what commands use: the tenancy alone
- *   startService  what `npm start` does: the tenancy and its HTTP server
+ *   openTenancy   for commands: the tenancy without a server
+ *   startService  for `npm start`: the tenancy and its HTTP server
  *
- * Help and the reference need the list of satellites and nothing that runs, so that is loaded later, while PostgreSQL starts.
+ * Help and the reference need only the list of satellites. Everything else is imported later, while PostgreSQL starts.
  */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,12 +22,12 @@ import type { ServiceConfig } from './config.ts'
 import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
 
 const DRAIN_MS = 10_000
-/** For closing connections, when requests took all the time there was. */
+/** Time to close connections after requests have used the whole drain period. */
 const CLOSE_MS = 1_000
 const LOCK_WAIT_MS = 30_000
 const LOCK_POLL_MS = 50
 
-/** Every satellite there is. Delete a folder and its line here, and exactly that feature is gone. */
+/** All satellites. Deleting a folder and its line here removes exactly that feature. */
 const modules: readonly { default: (options?: any) => Satellite }[] = await Promise.all([
   import('../satellites/audit-logs/index.ts'),
   import('../satellites/billing/index.ts'),
@@ -42,7 +41,7 @@ const modules: readonly { default: (options?: any) => Satellite }[] = await Prom
 ])
 export const satellites: readonly Satellite[] = modules.map(({ default: satellite }) => satellite())
 
-/** Those that the configuration does not switch off, each with its options. */
+/** Satellites that the configuration enables, each with its options. */
 export const satellitesOn = (config: Pick<ServiceConfig, 'satellites'>): Satellite[] =>
   satellites.flatMap(({ name }, index) => {
     const options = (config as OptionsByName)[SETTINGS_OF[name] ?? name]
@@ -50,10 +49,10 @@ export const satellitesOn = (config: Pick<ServiceConfig, 'satellites'>): Satelli
     return isOff ? [] : (modules[index]?.default(options) ?? [])
   })
 
-/** Nothing can be made up for these. */
+/** Satellites without usable defaults: enabled only by their settings. */
 const ONLY_CONFIGURED: ReadonlySet<string> = new Set(['billing'])
 
-/** What the configuration calls otherwise than the satellite. */
+/** Settings keys that differ from the satellite's name. */
 const SETTINGS_OF: Readonly<Record<string, string>> = { auditLogs: 'audit' }
 
 type OptionsByName = Readonly<Record<string, unknown>>
@@ -63,9 +62,7 @@ export class AlreadyRunning extends Error {
   readonly running: Running | null
   constructor(directory: string, running: Running | null) {
     const who = running ? ` (process ${running.pid}${running.url ? ` at ${running.url}` : ''})` : ''
-    super(
-      `another Tenantry is running on ${directory}${who}; stop it, or set TENANTRY_DATA_DIR to a directory of its own`,
-    )
+    super(`Another Tenantry runs on ${directory}${who}. Stop it, or set TENANTRY_DATA_DIR to another directory.`)
     this.running = running
   }
 }
@@ -73,18 +70,18 @@ export class AlreadyRunning extends Error {
 export interface Opened {
   readonly tenancy: Tenancy
   readonly adminTokens: readonly AdminToken[]
-  /** Satellites that the configuration switches off. */
+  /** Satellites that the configuration disables. */
   readonly switchedOff: readonly Satellite[]
-  /** Tells other processes where this one serves. */
+  /** Publishes the URL of this process to other processes on the data directory. */
   announce(url: string): void
-  /** Ends what is running (`withinMs` at most, default 10 s), then the database, when it is ours. */
+  /** Ends running work (`withinMs` at most, default 10 s), then the embedded database. */
   stop(withinMs?: number): Promise<void>
 }
 
 export interface OpenOptions {
   /** Default: JSON lines on standard error, from the configured level on. */
   readonly logger?: Logger | undefined
-  /** Ends the wait for a data directory that another command is using. */
+  /** Aborts the wait for a data directory that another command uses. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -93,7 +90,7 @@ export interface Service {
   readonly http: Http
   readonly adminTokens: readonly AdminToken[]
   readonly tenancy: Tenancy
-  /** Ends what is running (10 s at most), then the database, when it is ours. */
+  /** Ends running work (10 s at most), then the embedded database. */
   stop(): Promise<void>
 }
 
@@ -135,7 +132,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
   }
 }
 
-/** Both on one server; the second has its paths before the first. */
+/** Both on one server; paths of the second take precedence. */
 const beside = (http: Mountable, first: Mountable): Mountable => ({
   routes: [...first.routes, ...http.routes],
   handles: (pathname) => first.handles(pathname) || http.handles(pathname),
@@ -143,7 +140,7 @@ const beside = (http: Mountable, first: Mountable): Mountable => ({
 })
 
 /**
- * @param exclusive must have the data directory for itself; else it goes beside a running service, on its PostgreSQL.
+ * @param exclusive whether the data directory must be unused; otherwise a running service shares its PostgreSQL
  */
 export async function openTenancy(
   config: ServiceConfig,
@@ -191,7 +188,7 @@ export async function openTenancy(
     const stop = async (withinMs: number) => {
       try {
         const isDone = await within(tenancy.stop(), withinMs)
-        if (!isDone) log.warn('what still ran at the end was cut off')
+        if (!isDone) log.warn('work was interrupted at the end of the drain period')
       } finally {
         await database.stop()
       }
@@ -210,7 +207,7 @@ export async function openTenancy(
   }
 }
 
-/** ioredis is loaded only where there is a Redis. */
+/** Imports ioredis only for a configured Redis. */
 async function storeOf(redisUrl: string): Promise<StoreDriver> {
   const { redisStore } = await import('../drivers/store/redis.ts')
   return redisStore({ url: redisUrl })
@@ -224,7 +221,7 @@ interface Backing {
 
 const given = (url: string): Backing => ({ url, announce: () => undefined, stop: async () => undefined })
 
-/** The PostgreSQL in the data directory: started here, or that of the service that is running on it. */
+/** The PostgreSQL in the data directory: started here, or shared by the running service. */
 async function embedded(
   config: ServiceConfig,
   { exclusive, signal, log }: { exclusive: boolean; signal: AbortSignal | undefined; log: Logger },
@@ -245,7 +242,7 @@ async function embedded(
     if (!isWaiting)
       log.info(`waiting for ${running ? `process ${running.pid}` : 'another process'}, which uses ${directory}`)
     isWaiting = true
-    await sleep(LOCK_POLL_MS) // a command has it, or a service that is starting
+    await sleep(LOCK_POLL_MS) // The holder is a command, or a service that is starting.
   }
 }
 
@@ -271,7 +268,7 @@ async function startOwn(directory: string, lock: Extract<Acquired, { held: true 
   }
 }
 
-/** False when the time is up first; what `work` does afterwards is nobody's business any more. */
+/** False if the time limit ends first; the later result of `work` is ignored. */
 async function within(work: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   const timer = new AbortController()
   const timeout = sleep(timeoutMs, false, { signal: timer.signal })

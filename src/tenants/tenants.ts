@@ -1,6 +1,4 @@
-/**
- * The centre: the registry of tenants and everything that happens to one. Shaped like a satellite, always there.
- */
+/** The service of tenants: their life cycle, name, metadata, domains, plan and maintenance, with the services of the other parts. */
 
 import type { z } from 'zod'
 import type { PageOf } from '../kernel/api/page.ts'
@@ -10,31 +8,17 @@ import { recordChange } from '../kernel/events/changes.ts'
 import type { QueueCounts } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { type BackofficeRestore, reconcileAfterRestore } from './backoffice-recovery.ts'
-import type { Circuits } from './circuits/circuits.ts'
 import { assertAgrees } from './handles/agreement.ts'
 import type { TenantHandle } from './handles/handle.ts'
-import { Handles } from './handles/handles.ts'
 import { usable } from './handles/router.ts'
-import type { Storage } from './isolation/drivers.ts'
-import type { TenantMigration } from './isolation/migrations.ts'
-import type { TableChanges } from './isolation/schema-generation.ts'
-import { OpenStorage } from './lifecycle/fence-reconciler.ts'
-import { Fences } from './lifecycle/fences.ts'
-import { LostPlacements } from './lifecycle/lost-placements.ts'
-import { Installation } from './lifecycle/provisioning.ts'
-import { StorageReconciliation } from './lifecycle/storage-reconciliation.ts'
-import { type Transition, Transitions } from './lifecycle/transitions.ts'
-import { MigrationRuns } from './migrations/runs.ts'
-import { SchemaVersions } from './migrations/schema-versions.ts'
-import { Plans, type PlansConfig } from './registry/plans.ts'
+import type { Transition } from './lifecycle/transitions.ts'
 import { register } from './registry/registration.ts'
-import { Registry, type TenantFilter } from './registry/registry.ts'
+import type { TenantFilter } from './registry/registry.ts'
 import { lockExistingTenant } from './registry/tenant-assertions.ts'
 import type { Located } from './registry/tenant-cache.ts'
 import { TenantUpdates } from './registry/updates.ts'
 import { PlanNotFound, PlanResolvedByHost } from './tenant/errors.ts'
 import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, TenantUpdated } from './tenant/events.ts'
-import { InstallTenant } from './tenant/job-types.ts'
 import type { TenantRow } from './tenant/tables.ts'
 import {
   MaintenanceRequest,
@@ -45,94 +29,49 @@ import {
   TenantChange,
   toTenant,
 } from './tenant/tenant.ts'
-import type { Archives } from './transfers/archive/port.ts'
-import type { BackupSettings } from './transfers/backups/backups.ts'
-import { StagedStorage } from './transfers/execution/staged-storage.ts'
+import type { TenantServices } from './tenant-services.ts'
+import { requestInstallation } from './transfers/requests/installation.ts'
 import { keepMaintenance } from './transfers/requests/requests.ts'
-import { Transfers } from './transfers/transfers.ts'
-
-const DAY_MS = 86_400_000
-
-export interface TenantsConfig {
-  readonly changes: TableChanges
-  readonly plans: PlansConfig
-  /** The host's, which every storage is brought up to. */
-  readonly migrations: readonly TenantMigration[]
-  /** Days between deletion and purge; default 30. */
-  readonly retentionDays: number
-  /** Whether expired tenants are purged daily; else only by `tenant:purge`. */
-  readonly autoPurge: boolean
-  readonly backups: BackupsConfig
-  /** How long known tenants are served while the backoffice cannot be reached; default 300. */
-  readonly staleForSeconds?: number | undefined
-}
-
-export interface BackupsConfig extends BackupSettings {
-  /** Where they are kept; undefined: none can be made. */
-  readonly archives: Archives | undefined
-  /** Whether they are encrypted under the application key. */
-  readonly isEncrypting: boolean
-  /** How long what makes one may be silent before another process takes its place; default 15,000. */
-  readonly leaseMs?: number | undefined
-}
 
 export class Tenants {
-  readonly registry: Registry
-  readonly plans: Plans
-  readonly installation: Installation
-  readonly migrations: MigrationRuns
-  readonly fences: Fences
-  readonly openStorage: OpenStorage
-  readonly lostPlacements: LostPlacements
-  readonly handles: Handles
-  readonly circuits: Circuits
-  readonly reconciliation: StorageReconciliation
-  /** Backups, and whatever else makes a copy of a tenant. */
-  readonly transfers: Transfers
+  readonly registry: TenantServices['registry']
+  readonly plans: TenantServices['plans']
+  readonly installation: TenantServices['provisioning']
+  readonly migrations: TenantServices['migrations']
+  readonly fences: TenantServices['lifecycle']['fences']
+  readonly openStorage: TenantServices['lifecycle']['openStorage']
+  readonly lostPlacements: TenantServices['lifecycle']['lostPlacements']
+  readonly reconciliation: TenantServices['lifecycle']['reconciliation']
+  readonly handles: TenantServices['handles']
+  readonly circuits: TenantServices['circuits']
+  /** Backups, restores, clones and moves of tenants. */
+  readonly transfers: TenantServices['transfers']
   /** The isolation drivers in use. */
-  readonly storage: Storage
+  readonly storage: TenantServices['storage']
   readonly #kernel: Kernel
-  readonly #transitions: Transitions
+  readonly #transitions: TenantServices['lifecycle']['transitions']
   readonly #updates: TenantUpdates
   readonly #retentionMs: number
 
-  constructor(kernel: Kernel, storage: Storage, circuits: Circuits, config: TenantsConfig) {
+  /** @param retentionMs time between the deletion of a tenant and its purge */
+  constructor(kernel: Kernel, services: TenantServices, retentionMs: number) {
+    const { registry, lifecycle } = services
+    this.registry = registry
+    this.plans = services.plans
+    this.installation = services.provisioning
+    this.migrations = services.migrations
+    this.fences = lifecycle.fences
+    this.openStorage = lifecycle.openStorage
+    this.lostPlacements = lifecycle.lostPlacements
+    this.reconciliation = lifecycle.reconciliation
+    this.handles = services.handles
+    this.circuits = services.circuits
+    this.transfers = services.transfers
+    this.storage = services.storage
     this.#kernel = kernel
-    this.storage = storage
-    this.#retentionMs = config.retentionDays * DAY_MS
-    this.registry = new Registry(kernel, { staleForSeconds: config.staleForSeconds })
-    this.plans = new Plans(config.plans, kernel)
-    this.circuits = circuits
-    this.reconciliation = new StorageReconciliation(kernel, storage)
-    this.fences = new Fences(kernel, storage, circuits)
-    this.lostPlacements = new LostPlacements(kernel, storage)
-    this.openStorage = new OpenStorage(kernel, this.reconciliation, this.fences)
-    this.handles = new Handles({ registry: this.registry, storage, circuits, fences: this.fences })
-    this.#transitions = new Transitions(kernel, this.registry, this.fences, (row) => this.#sendInstallation(row))
-    this.#updates = new TenantUpdates(kernel, this.registry)
-    const versions = new SchemaVersions(kernel.database, config.migrations)
-    this.migrations = new MigrationRuns(kernel, storage, versions, config.changes)
-    const { registry, fences } = this
-    const dependencies = {
-      kernel,
-      registry,
-      storage,
-      versions,
-      changes: config.changes,
-      fences,
-      transitions: this.#transitions,
-    }
-    const stagedStorage = new StagedStorage(kernel, storage, this.lostPlacements)
-    this.transfers = new Transfers(
-      { ...dependencies, stagedStorage, circuits, keptForMs: this.#retentionMs, ...config.backups },
-      { plans: this.plans, ...config.backups },
-    )
-    this.installation = new Installation({
-      ...dependencies,
-      lost: this.lostPlacements,
-      transfers: this.transfers,
-      autoPurge: config.autoPurge,
-    })
+    this.#transitions = lifecycle.transitions
+    this.#updates = new TenantUpdates(kernel, registry)
+    this.#retentionMs = retentionMs
   }
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */
@@ -143,9 +82,10 @@ export class Tenants {
     const { database, events } = this.#kernel
     return database.transaction(async () => {
       const isolation = driver.name
-      const row = await register(this.#dependencies, { id, name, metadata, domains, isolation, placement })
+      const dependencies = { kernel: this.#kernel, registry: this.registry, storage: this.storage }
+      const row = await register(dependencies, { id, name, metadata, domains, isolation, placement })
       await this.#updates.claimDomains(id, domains, false)
-      await this.#sendInstallation(row)
+      await requestInstallation(this.#kernel, row)
       const tenant = toTenant(row)
       await recordChange(events, {
         action: 'tenants.create',
@@ -208,7 +148,6 @@ export class Tenants {
       return {
         set: { statusBefore: from, deletedAt: now, purgeAt },
         event: { purgeAt: purgeAt.toISOString() },
-        also: () => this.transfers.cancelAll(id),
       }
     })
   }
@@ -286,15 +225,5 @@ export class Tenants {
         })
       },
     })
-  }
-
-  /** In the transaction that made the tenant provisioning. */
-  async #sendInstallation(row: TenantRow): Promise<void> {
-    if (row.clonedFrom) await this.transfers.cloneAgain(row)
-    else await this.#kernel.jobs.send(InstallTenant, { tenantId: row.id }, { tenantId: row.id, key: row.id })
-  }
-
-  get #dependencies() {
-    return { kernel: this.#kernel, registry: this.registry, storage: this.storage }
   }
 }

@@ -1,4 +1,4 @@
-/** A process that counts, closes windows of, and sends what tenants use. */
+/** A process that counts usage, closes usage windows and sends batches on request. */
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { redisStore } from '../../src/drivers/store/redis.ts'
 import { createLogger } from '../../src/kernel/base/logger.ts'
@@ -17,7 +17,7 @@ await serveParent(async ({ url, redisUrl, keyPrefix, plans, options, role = 'api
     plans,
     role,
     logger: createLogger({ level: 'silent' }),
-    resilience: { redis: { quota: 'fail-closed' } }, // what is not counted is said
+    resilience: { redis: { quota: 'fail-closed' } }, // a failed count is an error
     ...(redisUrl ? { store: redisStore({ url: redisUrl, keyPrefix }) } : {}),
   })
   return async ({ tenants = [], track = 0, reset = false, close = false, send, report }) => {

@@ -1,16 +1,16 @@
-/** Four processes that close windows all the time while usage grows: each unit reaches the meter once. */
+/** Tests that each unit is reported once while four processes close windows and usage grows. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
-// Each process has its own store memory.
-describe.each(['postgres', 'redis'] as const)('usage that is counted in the store %s', (store) => {
+// The store memory is not shared between processes.
+describe.each(['postgres', 'redis'] as const)('usage counted in the store %s', (store) => {
   let open: Metered
   beforeAll(async () => {
     open = await openMetered(store)
   })
   afterAll(() => open.end())
 
-  test('is reported once by ten loops of four processes, while it grows in twenty rounds', async () => {
+  test('is reported once by ten loops of four processes while it grows in twenty rounds', async () => {
     const others = await Promise.all([open.open(), open.open(), open.open()])
     const payers = await Promise.all(Array.from({ length: 4 }, () => open.payer()))
     let isFinished = false

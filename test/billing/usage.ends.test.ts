@@ -1,4 +1,7 @@
-/** What is used before a subscription ends at once is on its last invoice; and whatever is away, the end comes. */
+/**
+ * Tests that usage before an immediate end of a subscription is on its last invoice, and that failures do not block the
+ * end.
+ */
 import Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { WAITING_LOCKS } from '../../src/testing/base/database.ts'
@@ -56,7 +59,7 @@ describe.each([
     },
   ],
 ])('when %s', (_, ends) => {
-  test('what is not closed, and what is not sent, is on the last invoice', async () => {
+  test('usage outside of batches and unsent batches are on the last invoice', async () => {
     const payer = await subscriber()
     await look(payer.tenantId, 3)
     await open.tenancy.billing.windows.close()
@@ -72,19 +75,19 @@ describe.each([
     expect(open.log).toEqual([])
   })
 
-  test('and the meter does not answer, it ends all the same; what was used is reported later, and not invoiced', async () => {
+  test('and the meter is unavailable, the subscription ends; the usage is reported later and not invoiced', async () => {
     const payer = await subscriber()
     await look(payer.tenantId, 3)
     open.provider.faults.respond(500, { path: METER_EVENTS, headers: { 'stripe-should-retry': 'false' } })
     await ends(payer)
     expect(await lastInvoice(payer.subscriptionId)).toMatchObject(NO_LOOKS)
-    expect(open.log.join()).toContain('the last invoice is without it')
+    expect(open.log.join()).toContain('is not part of it')
     open.provider.faults.clear()
     await open.send()
     expect(open.provider.usage('looks_taken', payer.customerId)).toBe(3)
   })
 
-  test('and windows cannot be closed, it ends all the same, with what was closed before', async () => {
+  test('and windows cannot be closed, the subscription ends with the usage of closed windows', async () => {
     const payer = await subscriber()
     await look(payer.tenantId, 3)
     await open.tenancy.billing.windows.close()
@@ -94,12 +97,12 @@ describe.each([
     await ends(payer)
     await database.sql('alter table multitenancy.billing_usage_watermarks drop constraint none')
     expect(await lastInvoice(payer.subscriptionId)).toMatchObject(ofLooks(3))
-    expect(open.log.join()).toContain('usage could not be closed before an end')
+    expect(open.log.join()).toContain('usage was not closed before a cancellation')
     await open.report()
     expect(open.provider.usage('looks_taken', payer.customerId)).toBe(7)
   })
 
-  test('while somebody else closes its windows, it waits for that', async () => {
+  test('and another process is closing the windows, the end waits', async () => {
     const payer = await subscriber()
     await look(payer.tenantId, 3)
     const lock = `hashtextextended('tenantry billing usage ${payer.tenantId}', 0)`
@@ -117,18 +120,18 @@ describe.each([
   })
 })
 
-test('one quota whose meter is missing keeps no other from the last invoice', async () => {
+test('a missing meter of one quota does not keep the usage of others from the last invoice', async () => {
   const { tenantId, subscriptionId } = await subscriber()
   await open.tenancy.billing.reportUsage(tenantId, 'no_such_meter', 1, { id: crypto.randomUUID() })
   await look(tenantId, 3)
   await end(tenantId)
   expect(await lastInvoice(subscriptionId)).toMatchObject(ofLooks(3))
   expect(open.log.join()).toContain('"batches":1')
-  // Tests after this one send every batch that is left.
+  // Other tests send all unsent batches.
   await open.tenancy.kernel.database.sql(`delete from multitenancy.billing_usage where tenant_id = $1`, [tenantId])
 })
 
-test('what was reported for an end that is undone stays reported, once', async () => {
+test('usage that was reported before an end that is rolled back stays reported once', async () => {
   const { tenantId, customerId, subscriptionId } = await subscriber()
   await look(tenantId, 3)
   const undone = open.tenancy.transaction(async () => {
@@ -141,7 +144,7 @@ test('what was reported for an end that is undone stays reported, once', async (
   expect(open.provider.usage('looks_taken', customerId)).toBe(3)
 })
 
-test('an end that comes with the period reports nothing by itself', async () => {
+test('an end with the period does not report usage immediately', async () => {
   const { tenantId, subscriptionId } = await subscriber()
   await look(tenantId, 3)
   await open.tenancy.billing.cancel(tenantId)
@@ -151,7 +154,7 @@ test('an end that comes with the period reports nothing by itself', async () => 
   expect(await lastInvoice(subscriptionId)).toMatchObject(ofLooks(3))
 })
 
-test('where no quota is paid for, what the host reports is sent before the end, and nothing else is asked', async () => {
+test('without metered quotas, usage reported by the host is sent before the end, without other requests', async () => {
   const plain = await openMetered('postgres', { options: { usage: {} } })
   const { tenantId, customerId } = await plain.payer()
   plain.provider.setPaymentMethod(customerId, 'good')

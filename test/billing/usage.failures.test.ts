@@ -1,4 +1,4 @@
-/** What becomes of usage while the provider is away, refuses it, or would not take it any more. */
+/** Tests usage reports while the provider is unavailable, rejects them, or no longer accepts them. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { uuidv7 } from '../../src/kernel/base/ids.ts'
 import { jobs } from '../../src/satellites/billing/jobs.ts'
@@ -28,7 +28,7 @@ const waitingJobs = async () => {
   )
   return rows.map(({ id }) => id)
 }
-/** As a worker would: what is due gets a job, and each job is done. */
+/** Creates jobs for due batches, and runs all jobs, as a worker does. */
 const sweep = async () => {
   await open.tenancy.billing.usage.resend()
   const ids = await waitingJobs()
@@ -46,10 +46,10 @@ const findings = async (tenantId: string) => {
   const { checks } = await open.tenancy.doctor.examine()
   return checks.filter((check) => check.tenantId === tenantId && check.name === 'billing.usage')
 }
-const asked = () => open.provider.requests.filter(({ path }) => path === '/v1/billing/meter_events').length
+const reports = () => open.provider.requests.filter(({ path }) => path === '/v1/billing/meter_events').length
 
-describe('while the provider is away', () => {
-  test('a batch is tried again ever more seldom, by one job, and arrives when it is back', async () => {
+describe('usage reports while the provider is unavailable', () => {
+  test('are retried at growing intervals, with one job, and arrive after the outage', async () => {
     const { tenantId, customerId } = await used()
     await open.provider.down()
     const tries: number[] = []
@@ -81,7 +81,7 @@ describe('while the provider is away', () => {
   test.each([
     [500, 'provider_unavailable'],
     [429, 'provider_rate_limited'],
-  ])('an answer of %i is one that passes', async (status, errorCode) => {
+  ])('are retried after a response of %i', async (status, errorCode) => {
     const { tenantId, customerId } = await used()
     open.provider.faults.respond(status, { times: 1, headers: { 'stripe-should-retry': 'false' } })
     await sweep()
@@ -91,7 +91,7 @@ describe('while the provider is away', () => {
     expect(open.counted(customerId)).toBe(5)
   })
 
-  test('a batch whose job was lost is sent again', async () => {
+  test('are sent again if their job was lost', async () => {
     const { customerId } = await used()
     await emptyQueue()
     open.provider.advance({ seconds: 9 * MINUTE })
@@ -101,7 +101,7 @@ describe('while the provider is away', () => {
     expect(open.counted(customerId)).toBe(5)
   })
 
-  test('a batch whose job still waits gets no second one', async () => {
+  test('get no second job while their job waits', async () => {
     const { tenantId } = await used()
     for (let hour = 0; hour < 3; hour++) {
       open.provider.advance({ seconds: HOUR })
@@ -112,7 +112,7 @@ describe('while the provider is away', () => {
     await sweep()
   })
 
-  test('more batches than are sent together are all sent', async () => {
+  test('are all sent if there are more than one sweep selects', async () => {
     const { tenantId, customerId } = await open.payer()
     await open.tenancy.kernel.database.sql(
       `insert into multitenancy.billing_usage (id, tenant_id, meter, quantity, used_at, next_attempt_at)
@@ -130,15 +130,15 @@ describe('while the provider is away', () => {
   })
 })
 
-describe('what the provider refuses', () => {
-  test('is kept, told, asked of it once an hour, and sent when it is mended', async () => {
+describe('usage that the provider rejects', () => {
+  test('is kept, reported as a finding, retried hourly, and sent when the cause is fixed', async () => {
     const { tenantId, customerId } = await used('looks', 8)
-    const before = asked()
+    const before = reports()
     for (let minute = 0; minute < 120; minute++) {
       await sweep()
       open.provider.advance({ seconds: MINUTE })
     }
-    expect(asked() - before).toBe(2)
+    expect(reports() - before).toBe(2)
     expect(await findings(tenantId)).toMatchObject([
       {
         code: 'billing.usage-unreported',
@@ -156,7 +156,7 @@ describe('what the provider refuses', () => {
     expect(await findings(tenantId)).toEqual([])
   })
 
-  test('for the customer was deleted, is reported to the next one', async () => {
+  test('because its customer was deleted is reported to the next customer', async () => {
     const { tenantId, customerId } = await used()
     open.provider.deleteCustomer(customerId)
     await sweep()
@@ -170,19 +170,19 @@ describe('what the provider refuses', () => {
   })
 })
 
-describe('usage that is older than the provider takes', () => {
-  test('is said to be lost, until it is removed; nobody is asked any more', async () => {
+describe('usage that is older than the provider accepts', () => {
+  test('is reported as lost until it is deleted, without further requests', async () => {
     const { tenantId, customerId } = await used()
     await open.provider.down()
     await sweep()
     open.provider.advance({ seconds: 35 * DAYS + 1 })
     await open.provider.up()
-    const before = asked()
+    const before = reports()
     for (let day = 0; day < 3; day++) {
       await sweep()
       open.provider.advance({ seconds: DAYS })
     }
-    expect(asked()).toBe(before)
+    expect(reports()).toBe(before)
     expect(open.counted(customerId)).toBe(0)
     expect(open.log.filter((line) => line.includes('not reported within 35 days'))).toHaveLength(1)
     expect(await findings(tenantId)).toMatchObject([
@@ -197,7 +197,7 @@ describe('usage that is older than the provider takes', () => {
     expect(await open.batches(tenantId)).toEqual([])
   })
 
-  test('and a moment younger is still reported', async () => {
+  test('is still reported a second before the limit', async () => {
     const { customerId } = await used()
     open.provider.advance({ seconds: 35 * DAYS - 1 })
     await sweep()
@@ -205,7 +205,7 @@ describe('usage that is older than the provider takes', () => {
   })
 })
 
-test('what was reported is kept for as long as events are, and its id with it', async () => {
+test('reported usage and its id are kept as long as events', async () => {
   const { tenantId } = await open.payer()
   const id = uuidv7()
   const report = () => open.tenancy.billing.reportUsage(tenantId, 'api_calls', 2, { id })
@@ -219,7 +219,7 @@ test('what was reported is kept for as long as events are, and its id with it', 
   expect(await open.batches(tenantId)).toEqual([])
 })
 
-test('marks of days that are over go, and nothing is reported again for it', async () => {
+test('watermarks of past days are deleted, and their usage is not reported again', async () => {
   const { tenantId, customerId } = await used()
   await sweep()
   open.provider.advance({ seconds: 8 * DAYS })
@@ -233,7 +233,7 @@ test('marks of days that are over go, and nothing is reported again for it', asy
   expect(rows).toEqual([])
 })
 
-test('a sweep of one kind that fails keeps no other from its turn, and fails', async () => {
+test('a failing sweep does not prevent the other sweeps, and the job fails', async () => {
   const { database } = open.tenancy.kernel
   await used()
   await emptyQueue()

@@ -1,4 +1,7 @@
-/** Tenants that pay by use: quotas, billing and a provider with a meter, whose clock is that of the tenancy and of its store. */
+/**
+ * Tenants with metered quotas: a tenancy with quotas and billing, and a provider with meters, whose clock drives
+ * tenancy and store.
+ */
 import { Redis } from 'ioredis'
 import { inject } from 'vitest'
 import { memoryStore } from '../../src/drivers/store/memory.ts'
@@ -26,22 +29,22 @@ export type MeteredTenancy = Tenancy<MeteredSatellites>
 export interface Metered extends TestTenancy<MeteredSatellites> {
   readonly provider: Provider
   readonly options: BillingOptions
-  /** Of Redis. */
+  /** Key prefix in Redis. */
   readonly keyPrefix: string
   readonly log: string[]
   tenant(): Promise<string>
   payer(): Promise<{ readonly tenantId: string; readonly customerId: string }>
-  /** To a moment after the next midnight. */
+  /** Advances to shortly after the next midnight. */
   toTomorrow(): void
-  /** Sends every batch that is not sent, as its job does. */
+  /** Sends all unsent batches, as their jobs do. */
   send(by?: MeteredTenancy): Promise<void>
-  /** Closes the windows, and sends. */
+  /** Closes the windows, then sends. */
   report(by?: MeteredTenancy): Promise<void>
-  /** The oldest first. */
+  /** Oldest first. */
   batches(tenantId: string): Promise<UsageRow[]>
-  /** What the provider has counted of the meter `api_calls`. */
+  /** Usage that the provider has counted on the meter `api_calls`. */
   counted(customerId: string): number
-  /** As when the store's server was replaced by an empty one. */
+  /** Simulates the replacement of the store's server by an empty one. */
   emptyStore(): Promise<void>
 }
 
@@ -87,7 +90,7 @@ export async function openMetered(
     role: 'api',
     store: drivers[name](),
     clock: { now: () => provider.now() },
-    resilience: { redis: { quota: 'fail-closed' } }, // what is not counted is said
+    resilience: { redis: { quota: 'fail-closed' } }, // a failed count is an error
     logger: createLogger({ level: 'info', write: (line) => log.push(line) }),
     ...config,
   })
@@ -141,7 +144,7 @@ export async function openMetered(
   return metered
 }
 
-/** The times at which a meter was reported to, as the provider was told. */
+/** Timestamps of the usage reports that the provider received for a meter. */
 export const timesOf = (provider: Provider, meter = 'api_calls'): string[] =>
   provider.requests
     .filter(({ path, params }) => path === '/v1/billing/meter_events' && params.event_name === meter)

@@ -1,4 +1,4 @@
-/** Ids by which hosts report usage: a UUID however it is spelled, or any other text. */
+/** Tests ids of usage reports by hosts: UUIDs in any spelling, and other texts. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { uuidv7 } from '../../src/kernel/base/ids.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
@@ -29,7 +29,7 @@ const identifiersFor = (customerId: string) =>
     return path === METER_EVENTS && id === customerId ? [params.identifier] : []
   })
 
-test('a UUID in capitals is the same as in small letters, and to the provider, too', async () => {
+test('a UUID in uppercase is the same id as in lowercase, also at the provider', async () => {
   const { tenantId, customerId } = await open.payer()
   const id = uuidv7()
   expect(await report(tenantId, id.toUpperCase())).toBe(true)
@@ -44,7 +44,7 @@ test('a UUID in capitals is the same as in small letters, and to the provider, t
   expect(identifiersFor(customerId)).toEqual([id, id])
 })
 
-test('any other text stands for one report of its tenant and meter', async () => {
+test('any other text is the id of one report of its tenant and meter', async () => {
   const [one, other] = [await open.payer(), await open.payer()]
   const id = `order-4711 ${'ü'.repeat(150)}`
   expect(await report(one.tenantId, id)).toBe(true)
@@ -65,7 +65,7 @@ test('any other text stands for one report of its tenant and meter', async () =>
   expect(open.provider.usage('exports_made', one.customerId)).toBe(7)
 })
 
-test.each(['x', '\u0000', '\ud800', 'x'.repeat(200)])('%j is an id', async (id) => {
+test.each(['x', '\u0000', '\ud800', 'x'.repeat(200)])('%j is a valid report id', async (id) => {
   const { tenantId } = await open.payer()
   expect(await report(tenantId, id)).toBe(true)
   expect(await report(tenantId, id)).toBe(false)

@@ -1,4 +1,7 @@
-/** Payers without a mark when a quota becomes paid for: they are billed from the moment on that they have a customer, or a mark. */
+/**
+ * Tests payers without a watermark when a quota becomes metered: they are billed from their mapping, or from their
+ * watermark on.
+ */
 import { describe, expect, test } from 'vitest'
 import { openMetering } from './usage.metered.fixture.ts'
 
@@ -6,7 +9,7 @@ describe.each(['postgres', 'redis'] as const)('with the store %s', (store) => {
   const fixture = openMetering(store)
   const { track, metering } = fixture
 
-  test('a payer that is mapped before any worker is there pays for what it has used since', async () => {
+  test('a payer that is mapped before any worker runs is billed for usage since its mapping', async () => {
     const { open } = fixture
     const process = await metering('hits', 'api')
     const tenantId = await open.tenant()
@@ -18,7 +21,7 @@ describe.each(['postgres', 'redis'] as const)('with the store %s', (store) => {
     await Promise.all([process.stop(), worker.stop()])
   })
 
-  test('who could not be looked at when it began is at the next look', async () => {
+  test('a payer whose first watermark failed gets it at the next close', async () => {
     const { open } = fixture
     const { tenantId, customerId } = await open.payer()
     await track(tenantId, 50, 'stares')

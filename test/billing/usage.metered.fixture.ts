@@ -1,10 +1,10 @@
-/** A quota that becomes paid for while tenants use it. */
+/** A quota that becomes metered while tenants use it. */
 import { afterAll, beforeAll } from 'vitest'
 import { billing } from '../../src/satellites/billing/index.ts'
 import { quotas } from '../../src/satellites/quotas/index.ts'
 import { type Metered, type MeteredTenancy, openMetered, type StoreName } from './usage.fixture.ts'
 
-/** For the tests of one store. */
+/** One tenancy for the tests of one store. */
 export function openMetering(store: StoreName) {
   const fixture = {} as { open: Metered }
   beforeAll(async () => {
@@ -14,7 +14,7 @@ export function openMetering(store: StoreName) {
   return Object.assign(fixture, {
     track: (tenantId: string, amount: number, quota = 'calls') =>
       fixture.open.tenancy.quotas.track(tenantId, quota, amount),
-    /** A new process in whose configuration the quota is paid for. Its windows do not end by themselves while a test runs. */
+    /** A new process with a configuration in which the quota is metered. Its interval is longer than a test. */
     async metering(quota: string, role: 'worker' | 'api' = 'worker'): Promise<MeteredTenancy> {
       fixture.open.provider.advance({ seconds: 1 })
       const usage = { [quota]: { meter: 'api_calls', flushMs: 3_600_000 } }

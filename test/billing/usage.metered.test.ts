@@ -1,4 +1,4 @@
-/** A quota becomes one that is paid for: what payers have used of it before is not billed. */
+/** Tests a quota that becomes metered: usage of payers before that is not billed. */
 import { describe, expect, test } from 'vitest'
 import { openMetering } from './usage.metered.fixture.ts'
 
@@ -6,7 +6,7 @@ describe.each(['postgres', 'redis'] as const)('with the store %s', (store) => {
   const fixture = openMetering(store)
   const { track, metering } = fixture
 
-  test('what was used until a process works is nobody’s to pay, and the rest is, of that day and the next', async () => {
+  test('usage before the first worker runs is not billed, and usage after it is billed, on that day and the next', async () => {
     const { open } = fixture
     const [payer, idle, stranger] = [await open.payer(), await open.payer(), await open.tenant()]
     await track(payer.tenantId, 100)
@@ -35,7 +35,7 @@ describe.each(['postgres', 'redis'] as const)('with the store %s', (store) => {
     await worker.stop()
   })
 
-  test('a process that is started later bills what was used meanwhile', async () => {
+  test('a process that is started later bills usage since the quota became metered', async () => {
     const { open } = fixture
     const { tenantId, customerId } = await open.payer()
     await track(tenantId, 50, 'looks')

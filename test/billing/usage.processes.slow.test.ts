@@ -1,4 +1,4 @@
-/** Usage while processes are killed where it hurts, and while many of them do the same at once: each unit is reported once. */
+/** Tests that each unit is reported once while processes are killed, and while many processes work concurrently. */
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { uuidv7 } from '../../src/kernel/base/ids.ts'
 import { WAITING_LOCKS } from '../../src/testing/base/database.ts'
@@ -12,7 +12,7 @@ vi.setConfig({ testTimeout: 60_000 })
 const CALLS = 20
 const METER_EVENTS = '/v1/billing/meter_events'
 
-/** What becomes of a batch does not depend on the store: with Redis only what counts in it is tried. */
+/** Batches do not depend on the store, so Redis runs only the tests of counting. */
 describe.each([
   ['postgres', 8],
   ['redis', 3],
@@ -36,14 +36,14 @@ describe.each([
   })
   afterEach(() => {
     open.provider.faults.clear()
-    Object.assign(open.provider.settings, { repeatedMeterEvents: 'refuse' })
+    Object.assign(open.provider.settings, { repeatedMeterEvents: 'reject' })
   })
 
-  /** One that is killed, and one that goes on. */
+  /** The process to kill, and one that continues. */
   const two = () => {
     const [next] = children
     const first = children.pop()
-    if (!next || !first) throw new Error('there is none left')
+    if (!next || !first) throw new Error('no process left')
     return [first, next] as const
   }
   const openBatches = async (tenantId: string) => {
@@ -53,10 +53,10 @@ describe.each([
   const sendAll = async (by: Child, tenantId: string) => {
     for (const id of await openBatches(tenantId)) await by.request({ send: id })
   }
-  /** Until it has an end. */
+  /** Resolves when the request has ended in any way. */
   const cutOff = (response: Promise<unknown>) => response.catch((error: Error) => error.message)
 
-  test('that count, reset, close and send at once report each unit once', async () => {
+  test('that count, reset, close and send concurrently report each unit once', async () => {
     const payers = await Promise.all(Array.from({ length: 5 }, () => open.payer()))
     const tenants = payers.map(({ tenantId }) => tenantId)
     const id = uuidv7()
@@ -72,14 +72,14 @@ describe.each([
     )
     expect(responses.filter(Boolean)).toHaveLength(1)
     const [last] = children
-    if (!last) throw new Error('there is none')
+    if (!last) throw new Error('no process left')
     await last.request({ close: true })
     for (const tenantId of tenants) await sendAll(last, tenantId)
-    const all = children.length * CALLS * 3 // other tests have killed some of them
+    const all = children.length * CALLS * 3 // other tests have killed some processes
     expect(payers.map(({ customerId }) => open.counted(customerId))).toEqual([all, all + 1_000, all, all, all])
   })
 
-  test('one that is killed after it has counted loses nothing', async () => {
+  test('lose no usage when one is killed after it has counted', async () => {
     const { tenantId, customerId } = await open.payer()
     const [first, next] = two()
     await first.request({ tenants: [tenantId], track: 25, reset: true })
@@ -91,7 +91,7 @@ describe.each([
 
   if (store === 'redis') return
 
-  test('one that is killed while it closes a window has not closed it', async () => {
+  test('lose no usage when one is killed while it closes a window', async () => {
     const { tenantId, customerId } = await open.payer()
     const [first, next] = two()
     await first.request({ tenants: [tenantId], track: 7 })
@@ -115,7 +115,7 @@ describe.each([
     expect(open.counted(customerId)).toBe(7)
   })
 
-  test('one that is killed before it has sent a batch leaves it to another', async () => {
+  test('send the batch of one that is killed before it sends', async () => {
     const { tenantId, customerId } = await open.payer()
     const [first, next] = two()
     await first.request({ tenants: [tenantId], track: 4, close: true })
@@ -125,8 +125,8 @@ describe.each([
     expect(open.counted(customerId)).toBe(4)
   })
 
-  test.each(['refuse', 'accept'] as const)(
-    'one that is killed before it knows that a batch has arrived has sent it once: repetitions are met with %s',
+  test.each(['reject', 'accept'] as const)(
+    'count a batch once when its sender is killed before the response; a repeated identifier: %s',
     async (repeatedMeterEvents) => {
       Object.assign(open.provider.settings, { repeatedMeterEvents })
       const { tenantId, customerId } = await open.payer()

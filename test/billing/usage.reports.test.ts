@@ -1,18 +1,18 @@
-/** Usage that a host reports by itself: counted once by its id, and refused where it is wrong. */
+/** Tests usage reports of hosts: idempotency by id, and validation. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { uuidv7 } from '../../src/kernel/base/ids.ts'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
-describe('usage that a host reports', () => {
+describe('a usage report of a host', () => {
   let open: Metered
 
   beforeAll(async () => {
     open = await openMetered('postgres')
   })
   afterAll(() => open.end())
-  afterEach(() => open.send()) // a batch that is left would be sent in another test
+  afterEach(() => open.send()) // an unsent batch would be sent in another test
 
-  test('counts once by its id, whoever reports it at the same time', async () => {
+  test('counts once by its id with concurrent calls in two processes', async () => {
     const { tenantId, customerId } = await open.payer()
     const other = await open.open()
     const id = uuidv7()
@@ -27,7 +27,7 @@ describe('usage that a host reports', () => {
     await other.stop()
   })
 
-  test('is refused under an id that stands for something else', async () => {
+  test('is rejected with the id of another report', async () => {
     const [{ tenantId }, other] = [await open.payer(), await open.payer()]
     const id = uuidv7()
     await open.tenancy.billing.reportUsage(tenantId, 'api_calls', 1, { id })
@@ -50,14 +50,14 @@ describe('usage that a host reports', () => {
     [{ id: '' }, 'id'],
     [{ id: 'x'.repeat(201) }, 'id'],
     [{ meter: '' }, 'meter'],
-  ])('is refused with %j', async (wrong, path) => {
+  ])('is rejected with %j', async (wrong, path) => {
     const { tenantId } = await open.payer()
     const { quantity, id, meter } = { quantity: 1, id: uuidv7(), meter: 'api_calls', ...wrong }
-    const refused = open.tenancy.billing.reportUsage(tenantId, meter, quantity, { id })
-    await expect(refused).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', message: expect.stringContaining(path) })
+    const rejected = open.tenancy.billing.reportUsage(tenantId, meter, quantity, { id })
+    await expect(rejected).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', message: expect.stringContaining(path) })
   })
 
-  test('waits for a customer, and belongs to a tenant that is there', async () => {
+  test('waits for a customer, and requires an existing tenant that is not deleted', async () => {
     const tenantId = await open.tenant()
     const report = (whose: string) => open.tenancy.billing.reportUsage(whose, 'api_calls', 5, { id: uuidv7() })
     await report(tenantId)
@@ -66,12 +66,12 @@ describe('usage that a host reports', () => {
     const customerId = await open.tenancy.billing.ensureCustomer(tenantId)
     await open.send()
     expect(open.counted(customerId)).toBe(5)
-    await expect(report('nobody')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    await expect(report('unknown')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
     await open.tenancy.tenants.delete(tenantId)
     await expect(report(tenantId)).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
   })
 
-  test('is undone with the transaction that it was reported in', async () => {
+  test('is rolled back with the transaction of the caller', async () => {
     const { tenantId, customerId } = await open.payer()
     const id = uuidv7()
     const failing = open.tenancy.transaction(async () => {

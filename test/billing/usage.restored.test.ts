@@ -1,4 +1,7 @@
-/** The backoffice is brought back from a dump, and the store is not: nothing that was reported since is reported again. */
+/**
+ * Tests a restore of the backoffice from a dump with an unchanged store: usage reported since the dump is not reported
+ * again.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Metered, openMetered } from './usage.fixture.ts'
 
@@ -17,14 +20,14 @@ describe.each(['postgres', 'redis'] as const)('with counters in the store %s', (
   const dump = async () => {
     for (const table of TABLES) await sql(`create table dumped_${table} as select * from multitenancy.${table}`)
   }
-  const bringBack = async () => {
+  const restoreDump = async () => {
     for (const table of TABLES) {
       await sql(`delete from multitenancy.${table}`)
       await sql(`insert into multitenancy.${table} select * from dumped_${table}`)
     }
   }
 
-  test('it counts once, and what the dump has for not sent is held', async () => {
+  test('usage counts once after a restore, and unsent batches of the dump are held', async () => {
     const [payer, later] = [await open.payer(), await open.tenant()]
     await track(payer.tenantId, 5)
     await open.report()
@@ -42,7 +45,7 @@ describe.each(['postgres', 'redis'] as const)('with counters in the store %s', (
     expect(counted()).toEqual([23, 13])
 
     open.toTomorrow()
-    await bringBack()
+    await restoreDump()
     await open.tenancy.tenants.reconcileAfterRestore()
     await open.tenancy.billing.usage.resend()
     await open.report()
@@ -56,7 +59,7 @@ describe.each(['postgres', 'redis'] as const)('with counters in the store %s', (
       { code: 'billing.usage-unclear', tenantId: payer.tenantId, message: expect.stringMatching(/^7 of "api_calls"/) },
     ])
 
-    // As billing:backfill does it.
+    // As billing:backfill does.
     await open.tenancy.transaction(() => open.tenancy.billing.customers.map(later, customerId))
     await track(payer.tenantId, 1)
     await track(later, 2)
@@ -65,7 +68,7 @@ describe.each(['postgres', 'redis'] as const)('with counters in the store %s', (
   })
 })
 
-test('while the store is away nothing is changed, and it is said', async () => {
+test('the reconciliation fails without an effect while the store is unavailable', async () => {
   const open = await openMetered('postgres')
   const { tenantId } = await open.payer()
   await open.tenancy.quotas.track(tenantId, 'calls', 5)

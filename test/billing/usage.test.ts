@@ -1,4 +1,4 @@
-/** Whatever tenants use of a quota reaches the provider's meter, each unit once, on every store. */
+/** Tests that usage of metered quotas reaches the provider's meter once per unit, with every store. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { billing } from '../../src/satellites/billing/index.ts'
 import { quotas } from '../../src/satellites/quotas/index.ts'
@@ -7,7 +7,7 @@ import { type Metered, openMetered, STORES, type StoreName, timesOf } from './us
 const METER_EVENTS = '/v1/billing/meter_events'
 
 const opened = new Map<StoreName, Promise<Metered>>()
-/** One for all tests with the same store. */
+/** One tenancy per store for all tests. */
 const openWith = (store: StoreName) => {
   const open = opened.get(store) ?? openMetered(store)
   opened.set(store, open)
@@ -17,9 +17,9 @@ afterAll(async () => {
   for (const open of opened.values()) await (await open).end()
 })
 
-const warnsOfStore = (line: string) => line.includes('the store ends with the process')
+const warnsOfStore = (line: string) => line.includes('the store does not outlive the process')
 
-describe.each(STORES)('usage that is counted in the store %s', (store) => {
+describe.each(STORES)('usage counted in the store %s', (store) => {
   let open: Metered
 
   beforeAll(async () => {
@@ -27,12 +27,12 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
   })
   afterEach(() => {
     open.provider.faults.clear()
-    Object.assign(open.provider.settings, { repeatedMeterEvents: 'refuse' })
+    Object.assign(open.provider.settings, { repeatedMeterEvents: 'reject' })
   })
 
   const track = (tenantId: string, amount: number) => open.tenancy.quotas.track(tenantId, 'calls', amount)
 
-  test('is what was tracked and consumed, and nothing of what was refused', async () => {
+  test('contains tracked and consumed units, without rejected ones', async () => {
     const { tenantId, customerId } = await open.payer()
     await track(tenantId, 3)
     await open.tenancy.quotas.consume(tenantId, 'calls', 4)
@@ -53,9 +53,10 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     expect(await open.tenancy.billing.windows.close()).toBe(0)
   })
 
-  test('is told before it is a batch, together with those that are not sent', async () => {
+  test('is shown as unreported before it is a batch, together with unsent batches', async () => {
     const { tenantId, customerId } = await open.payer()
-    const sameMinute = () => expect.stringContaining(open.provider.now().toISOString().slice(0, 16)) // each store has its own ms
+    // The milliseconds differ between stores.
+    const sameMinute = () => expect.stringContaining(open.provider.now().toISOString().slice(0, 16))
     const unreported = async () => (await open.tenancy.billing.of(tenantId)).unreportedUsage
     const since = sameMinute()
     await track(tenantId, 3)
@@ -78,7 +79,7 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     expect((await open.tenancy.billing.of(unpaid)).unreportedUsage).toEqual([])
   })
 
-  test('counts twice when two windows are closed in one minute, and once when one is closed twice', async () => {
+  test('counts twice for two windows within one minute, and once for a window that is closed twice', async () => {
     const { tenantId, customerId } = await open.payer()
     for (const amount of [2, 3]) {
       await track(tenantId, amount)
@@ -92,10 +93,10 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     expect(new Set(minutes.slice(-2)).size).toBe(1)
   })
 
-  // What is sent does not depend on the store that it was counted in.
+  // Sending does not depend on the store.
   if (store === 'postgres') {
-    test.each(['refuse', 'accept'] as const)(
-      'counts once when it is sent twice: repetitions are met with %s',
+    test.each(['reject', 'accept'] as const)(
+      'counts once when a batch is sent twice; a repeated identifier: %s',
       async (repeatedMeterEvents) => {
         Object.assign(open.provider.settings, { repeatedMeterEvents })
         const { tenantId, customerId } = await open.payer()
@@ -114,7 +115,7 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
       },
     )
 
-    test('counts once when the same job runs several times at once', async () => {
+    test('counts once when several runs of a job send its batch concurrently', async () => {
       const { tenantId, customerId } = await open.payer()
       await track(tenantId, 6)
       await open.tenancy.billing.windows.close()
@@ -125,7 +126,7 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     })
   }
 
-  test('of a day that is over is reported as used on that day', async () => {
+  test('of the previous day is reported with a time on that day', async () => {
     const { tenantId, customerId } = await open.payer()
     await track(tenantId, 2)
     await open.report()
@@ -146,7 +147,7 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     expect(open.counted(customerId)).toBe(18)
   })
 
-  test('outlives a reset of the quota, before and after it was reported', async () => {
+  test('is not affected by a reset of the quota, before and after it was reported', async () => {
     const { tenantId, customerId } = await open.payer()
     await track(tenantId, 7)
     await open.tenancy.quotas.reset(tenantId, 'calls')
@@ -163,7 +164,7 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     expect(open.counted(customerId)).toBe(13)
   })
 
-  test('before a tenant has a customer is nobody’s to pay, but for the day on which it gets one', async () => {
+  test('before a tenant has a customer is not billed, except on the day on which it gets one', async () => {
     const tenantId = await open.tenant()
     await track(tenantId, 100)
     await open.report()
@@ -181,9 +182,9 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     expect(open.counted(customerId)).toBe(7)
   })
 
-  // Of the store memory each process has its own.
+  // The store memory is not shared between processes.
   if (store !== 'memory')
-    test('is given once by ten who close at the same time, while it grows', async () => {
+    test('is batched once by ten concurrent closes of two processes while it grows', async () => {
       const other = await open.open()
       const payers = await Promise.all(Array.from({ length: 4 }, () => open.payer()))
       for (let round = 1; round <= 4; round++) {
@@ -198,7 +199,7 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
       await other.stop()
     })
 
-  test('goes on from what is left when the store has lost what it had', async () => {
+  test('continues from the remaining count after the store lost data', async () => {
     const { tenantId, customerId } = await open.payer()
     await track(tenantId, 50)
     await open.report()
@@ -217,19 +218,19 @@ describe.each(STORES)('usage that is counted in the store %s', (store) => {
     await track(tenantId, 4)
     await open.report()
     expect(open.counted(customerId)).toBe(54)
-    expect(open.log.join()).toContain('the store has lost what it had counted')
+    expect(open.log.join()).toContain('the store lost counted usage')
   })
 })
 
-describe('the start of a process', () => {
+describe('the start of a process with billing', () => {
   test.each(STORES)(
-    'warns only if the store ends with the process and a quota is paid for: store %s',
+    'warns only if the store does not outlive the process and a quota is metered: store %s',
     async (store) => {
       expect((await openWith(store)).log.some(warnsOfStore)).toBe(store === 'memory')
     },
   )
 
-  test('does not warn if no quota is paid for', async () => {
+  test('does not warn without metered quotas', async () => {
     const { open, options, log } = await openWith('memory')
     const before = log.filter(warnsOfStore).length
     const unpaid = await open({ satellites: [quotas(), billing({ ...options, usage: {} })] })

@@ -1,6 +1,7 @@
 /**
- * Usage whose answer was lost: the provider knows an id for a day, so what may have counted is sent again within that day only. After
- * it, somebody has to look; what certainly has not counted is sent as long as the provider takes it.
+ * Tests usage reports without a response. The provider remembers an identifier for a day, so a report that may have
+ * counted is sent again only within that day; after it, an operator decides. A report that certainly has not counted is
+ * sent until the provider's age limit.
  */
 import { readFileSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -29,22 +30,22 @@ const used = async (amount = 5) => {
 }
 const row = async (tenantId: string) => (await open.batches(tenantId))[0]
 const send = async (tenantId: string) => open.tenancy.billing.usage.send((await row(tenantId))?.id ?? '')
-/** It is taken, and its answer lost. */
-const sentUnanswered = async (tenantId: string) => {
+/** Sends the batch; the provider counts it, and its response is lost. */
+const sendWithLostResponse = async (tenantId: string) => {
   open.provider.faults.lose({ path: METER_EVENTS })
   await send(tenantId)
 }
-const asked = () => open.provider.requests.filter(({ path }) => path === METER_EVENTS).length
+const reports = () => open.provider.requests.filter(({ path }) => path === METER_EVENTS).length
 const held = { sentAt: null, nextAttemptAt: null, heldAt: expect.any(Date) }
 const findings = async (tenantId: string) => {
   const { checks } = await open.tenancy.doctor.examine()
   return checks.filter((check) => check.tenantId === tenantId && check.name === 'billing.usage')
 }
 
-describe('a report whose answer was lost', () => {
+describe('a report without a response', () => {
   test('is sent again within a day, and counts once', async () => {
     const { tenantId, customerId } = await used()
-    await sentUnanswered(tenantId)
+    await sendWithLostResponse(tenantId)
     expect(await row(tenantId)).toMatchObject({ sentAt: null, unanswered: 1, firstSentAt: open.provider.now() })
     open.provider.advance({ seconds: 23 * HOUR - 1 })
     await send(tenantId)
@@ -52,25 +53,25 @@ describe('a report whose answer was lost', () => {
     expect(open.counted(customerId)).toBe(5)
   })
 
-  test('is not sent again after a day, for it would count twice', async () => {
+  test('is not sent again after a day, because it could count twice', async () => {
     const { tenantId, customerId } = await used()
-    await sentUnanswered(tenantId)
+    await sendWithLostResponse(tenantId)
     await open.provider.down()
     for (let hour = 0; hour < 25; hour++) {
       open.provider.advance({ seconds: HOUR })
       await send(tenantId)
     }
     await open.provider.up()
-    const before = asked()
+    const before = reports()
     for (let hour = 0; hour < 3; hour++) {
       await open.tenancy.billing.usage.resend()
       await open.send()
       open.provider.advance({ seconds: HOUR })
     }
-    expect(asked()).toBe(before)
+    expect(reports()).toBe(before)
     expect(open.counted(customerId)).toBe(5)
     expect(await row(tenantId)).toMatchObject({ ...held, errorCode: 'provider_unavailable' })
-    expect(open.log.filter((line) => line.includes(tenantId) && line.includes('it is not sent again before'))).toEqual([
+    expect(open.log.filter((line) => line.includes(tenantId) && line.includes('It is not sent again until'))).toEqual([
       expect.stringContaining('"level":50'),
     ])
     expect(await findings(tenantId)).toMatchObject([
@@ -85,16 +86,16 @@ describe('a report whose answer was lost', () => {
   })
 
   test.each([
-    ['an answer of 500', () => open.provider.faults.respond(500, { headers: NO_RETRY })],
-    ['an answer of 409', () => open.provider.faults.respond(409, { headers: NO_RETRY })],
-    ['a connection that is reset', () => open.provider.faults.cut({ times: 2 })],
+    ['a response of 500', () => open.provider.faults.respond(500, { headers: NO_RETRY })],
+    ['a response of 409', () => open.provider.faults.respond(409, { headers: NO_RETRY })],
+    ['a connection reset', () => open.provider.faults.cut({ times: 2 })],
     [
-      'a connection that is reset, and then refused',
+      'a connection reset, followed by refused connections',
       () => {
         open.provider.faults.hold({ path: METER_EVENTS }).arrived.then(() => open.provider.down())
       },
     ],
-  ])('may count after %s', async (_, fail) => {
+  ])('may have counted after %s', async (_, fail) => {
     const { tenantId } = await used()
     fail()
     await send(tenantId)
@@ -107,9 +108,9 @@ describe('a report whose answer was lost', () => {
     expect(await row(tenantId)).toMatchObject(held)
   })
 
-  test('may count, whatever is answered to a later one', async () => {
+  test('may have counted, regardless of the response to a later one', async () => {
     const { tenantId, customerId } = await used()
-    await sentUnanswered(tenantId)
+    await sendWithLostResponse(tenantId)
     const firstSentAt = (await row(tenantId))?.firstSentAt
     open.provider.advance({ seconds: MINUTE })
     open.provider.faults.respond(429)
@@ -122,7 +123,7 @@ describe('a report whose answer was lost', () => {
     expect(open.counted(customerId)).toBe(5)
   })
 
-  test('was noted before it left, for its process may be killed', async () => {
+  test('is noted before it leaves, because its process may be killed', async () => {
     const { tenantId } = await used()
     const report = open.provider.faults.hold({ path: METER_EVENTS })
     const sending = send(tenantId)
@@ -133,10 +134,10 @@ describe('a report whose answer was lost', () => {
     expect(await row(tenantId)).toMatchObject({ sentAt: expect.any(Date) })
   })
 
-  test('is not lost when it is older than the provider takes: it is unclear', async () => {
+  test('is unclear, not expired, when it is older than the provider accepts', async () => {
     const { tenantId } = await used()
     open.provider.advance({ seconds: 35 * 24 * HOUR - 1 })
-    await sentUnanswered(tenantId)
+    await sendWithLostResponse(tenantId)
     open.provider.advance({ seconds: 2 })
     await send(tenantId)
     expect(await row(tenantId)).toMatchObject(held)
@@ -146,11 +147,11 @@ describe('a report whose answer was lost', () => {
 
 describe('a report that certainly has not counted', () => {
   test.each([
-    ['an answer of 400', () => open.provider.faults.respond(400)],
-    ['an answer of 401', () => open.provider.faults.respond(401)],
-    ['an answer of 429', () => open.provider.faults.respond(429)],
-    ['a connection that is refused', () => open.provider.down()],
-  ])('after %s is sent again, days later too', async (_, fail) => {
+    ['a response of 400', () => open.provider.faults.respond(400)],
+    ['a response of 401', () => open.provider.faults.respond(401)],
+    ['a response of 429', () => open.provider.faults.respond(429)],
+    ['a refused connection', () => open.provider.down()],
+  ])('after %s is sent again, also days later', async (_, fail) => {
     const { tenantId, customerId } = await used()
     await fail()
     for (let day = 0; day < 3; day++) {
@@ -166,7 +167,7 @@ describe('a report that certainly has not counted', () => {
     expect(await row(tenantId)).toMatchObject({ sentAt: expect.any(Date) })
   })
 
-  test('leaves another one that may have as it is, when both are under way at once', async () => {
+  test('does not clear the note of a concurrent report that may have counted', async () => {
     const { tenantId } = await used()
     const first = open.provider.faults.hold({ path: METER_EVENTS })
     const second = open.provider.faults.hold({ path: METER_EVENTS })
@@ -183,8 +184,8 @@ describe('a report that certainly has not counted', () => {
   })
 })
 
-describe('what is unclear', () => {
-  /** As docs/billing.md has them. */
+describe('unclear usage', () => {
+  /** The SQL statements of docs/billing.md. */
   const statements = [...readFileSync('docs/billing.md', 'utf8').matchAll(/```sql\n(.*?)```/gs)].map(
     ([, text]) => text ?? '',
   )
@@ -194,15 +195,15 @@ describe('what is unclear', () => {
   }
   const unclear = async () => {
     const payer = await used()
-    await sentUnanswered(payer.tenantId)
+    await sendWithLostResponse(payer.tenantId)
     open.provider.advance({ seconds: 25 * HOUR })
     await send(payer.tenantId)
     return payer
   }
 
-  test('is listed, released and sent, as the guide says', async () => {
+  test('is listed, released and sent with the statements of the guide', async () => {
     const [one, other] = [await unclear(), await unclear()]
-    expect(await run('what', one.tenantId)).toMatchObject([{ meter: 'api_calls', quantity: 5 }])
+    expect(await run('list', one.tenantId)).toMatchObject([{ meter: 'api_calls', quantity: 5 }])
     await run('release', one.tenantId)
     expect(await row(one.tenantId)).toMatchObject({ heldAt: null, unanswered: 0, firstSentAt: null })
     await open.tenancy.billing.usage.resend()
@@ -217,7 +218,7 @@ describe('what is unclear', () => {
     expect(await row(other.tenantId)).toMatchObject(held)
   })
 
-  test('is dropped, as the guide says', async () => {
+  test('is dropped with the statement of the guide', async () => {
     const { tenantId, customerId } = await unclear()
     await run('drop', tenantId)
     expect(await findings(tenantId)).toEqual([])
@@ -226,9 +227,9 @@ describe('what is unclear', () => {
     expect(open.counted(customerId)).toBe(5)
   })
 
-  test('is stopped and told once, by processes that find it at the same time', async () => {
+  test('is held and logged once by concurrent processes', async () => {
     const { tenantId } = await used()
-    await sentUnanswered(tenantId)
+    await sendWithLostResponse(tenantId)
     open.provider.advance({ seconds: 23 * HOUR })
     const id = (await row(tenantId))?.id ?? ''
     const others = await Promise.all([open.open(), open.open(), open.open()])
@@ -243,7 +244,7 @@ describe('what is unclear', () => {
     await release()
     await stopping
     expect(await row(tenantId)).toMatchObject(held)
-    expect(open.log.filter((line) => line.includes(tenantId) && line.includes('not sent again before'))).toHaveLength(1)
+    expect(open.log.filter((line) => line.includes(tenantId) && line.includes('not sent again until'))).toHaveLength(1)
     await Promise.all(others.map((other) => other.stop()))
   })
 })

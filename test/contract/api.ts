@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { directory } from '../../src/drivers/archives/directory.ts'
 import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
+import { sqliteMemory } from '../../src/drivers/isolation/sqlite/driver.ts'
 import type { Satellite } from '../../src/tenancy/satellite.ts'
 import type { TenancyConfig } from '../../src/tenancy/tenancy.ts'
 import type { TenantMigration } from '../../src/tenants/isolation/migrations.ts'
@@ -45,7 +46,7 @@ export async function openApi(postgresUrl: string, options: Partial<TenancyConfi
     definitions: { free: { limits: { exports: 10 } }, pro: { limits: { exports: 100 } } },
   }
   const path = await mkdtemp(join(tmpdir(), 'tenantry-contract-'))
-  const isolation = () => [schemaPg(), databasePg()] // a driver serves one tenancy
+  const isolation = () => [schemaPg(), databasePg(), sqliteMemory()] // a driver serves one tenancy
   const every = await whole()
   const { tenancy, url, open, end } = await testTenancy<readonly Satellite[]>(postgresUrl, {
     satellites: every.satellites,

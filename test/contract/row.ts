@@ -29,6 +29,8 @@ export interface Case extends CaseRequest {
   readonly tenant?: 'active' | 'provisioning' | 'failed' | 'none'
   /** Of the tenant: where its storage is said to be. */
   readonly placement?: string
+  /** Of the tenant: the driver that is said to have its storage. */
+  readonly isolation?: string
   /** Comes before: requests of an admin (`PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`), or a happening. */
   readonly given?: readonly string[]
   /** Of the tenant, before what is given: a backup, `{backupId}`, that is complete, that failed, or of which only the file is known. */

@@ -84,14 +84,14 @@ export async function openRunner(postgresUrl: string): Promise<OpenRunner> {
       await receiver.close()
     },
     prepareUnchanged(one) {
-      const { tenant, placement, given = [], backup } = one
+      const { tenant, placement, isolation, given = [], backup } = one
       if (!given.every(isRequest)) return runner.prepare(one)
-      const key = JSON.stringify([tenant, placement, given, backup])
+      const key = JSON.stringify([tenant, placement, isolation, given, backup])
       const names = unchanged.get(key) ?? runner.prepare(one)
       unchanged.set(key, names)
       return names
     },
-    async prepare({ tenant = 'active', given = [], backup, placement }) {
+    async prepare({ tenant = 'active', given = [], backup, placement, isolation }) {
       const id = `${tenant === 'failed' ? FAILING : 'case'}-${randomUUID()}`
       if (tenant !== 'none') await first.tenancy.tenants.create({ id, name: 'Acme' })
       if (tenant === 'active' || tenant === 'failed') {
@@ -99,12 +99,9 @@ export async function openRunner(postgresUrl: string): Promise<OpenRunner> {
       }
       let names: Names = { id, receiver: receiver.url }
       if (backup) names = { ...names, backupId: await backedUp(first, id, backup) }
-      if (placement) {
-        await first.tenancy.kernel.database.sql('update multitenancy.tenants set placement = $2 where id = $1', [
-          id,
-          placement,
-        ])
-      }
+      const moved =
+        'update multitenancy.tenants set placement = coalesce($2, placement), isolation = coalesce($3, isolation) where id = $1'
+      if (placement || isolation) await first.tenancy.kernel.database.sql(moved, [id, placement, isolation])
       for (const line of given) {
         if (line === REFUSED) {
           refusedTenants.add(names.id ?? '')

@@ -8,5 +8,7 @@ export const moving = { given: ['POST /tenants/{id}/move {"isolation":"database-
 export const backingUp = { given: ['POST /tenants/{id}/backup'] } as const
 export const refused = { given: [REFUSED], waits: true } as const
 export const cancelled = { waits: 'cancelled' } as const
+/** A driver without copies. */
+export const inMemory = { isolation: 'sqlite-memory' } as const
 export const wrongQuery = { query: { colour: 'red' } }
 export const UNKNOWN = '00000000-0000-7000-8000-000000000000'

@@ -128,7 +128,7 @@ describe.each(hosts)('%s', (_, open) => {
   test('without an audit log it is refused when the routes are made', async () => {
     const unaudited = await here.made.open({ satellites: [impersonation()] as never })
     const request = { guard: guardOf(unaudited), impersonation: unaudited.impersonation, route }
-    await expect(async () => open(request)).rejects.toThrow('the tenancy needs the satellite auditLogs')
+    await expect(async () => open(request)).rejects.toThrow('the tenancy requires the satellite auditLogs')
   })
 })
 

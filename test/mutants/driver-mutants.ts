@@ -3,6 +3,8 @@
 import type { SourceMutant } from './mutant.ts'
 import { ROW_MUTANTS } from './row-mutants.ts'
 
+const DRIVER = 'drivers/isolation/postgres-driver.ts'
+const OWN_STORAGE = 'drivers/isolation/own-storage.ts'
 const SCHEMA = 'drivers/isolation/schema-pg.ts'
 const RIGHTS = 'drivers/isolation/roles/grants.ts'
 const DATABASE = 'drivers/isolation/database-pg.ts'
@@ -91,18 +93,18 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'schema: search_path of the first tenant',
     story: 'The path is made once and kept for all.',
-    file: SCHEMA,
-    replace: `  const searchPath = (locator: string): string =>
-    [locator,`,
+    file: DRIVER,
+    replace: `  const searchPathOf = (schema: string): string =>
+    [schema,`,
     by: `  let first: string | undefined
-  const searchPath = (locator: string): string =>
-    first ??= [locator,`,
+  const searchPathOf = (schema: string): string =>
+    first ??= [schema,`,
     ...onSchema,
   },
   {
     name: 'schema: temporary tables first',
     story: 'Without pg_temp at the end a temporary table stands before the tenant’s own.',
-    file: SCHEMA,
+    file: DRIVER,
     replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
     by: `(extensionsSchema ? [extensionsSchema] : [])]`,
     ...onSchema,
@@ -110,7 +112,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'schema: public in the path',
     story: 'A table that a tenant does not have is looked for where everybody’s are.',
-    file: SCHEMA,
+    file: DRIVER,
     replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
     by: `(extensionsSchema ? [extensionsSchema] : []), 'public', 'pg_temp']`,
     ...onSchema,
@@ -118,7 +120,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'schema: no role in the scope',
     story: 'Statements run as the login itself.',
-    file: SCHEMA,
+    file: DRIVER,
     replace: 'role: scopeRole,',
     by: `role: 'none',`,
     ...onSchema,
@@ -127,24 +129,24 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
     name: 'schema: missing storage not noticed',
     story: 'A schema that is not there is skipped in the path, and so is a fence.',
     file: SCHEMA,
-    replace: 'openSchema: locator,',
-    by: 'openSchema: null,',
+    replace: 'openSchema: locator',
+    by: 'openSchema: null',
     ...onSchema,
   },
   {
     name: 'schema: fence never set',
     story: 'fence() changes nothing at the server.',
     file: SCHEMA,
-    replace: `await changeUsage(placements.server(placement), locator, 'revoke', 'from')`,
-    by: '',
+    replace: `changeUsage(server, schema, 'revoke', 'from')`,
+    by: 'Promise.resolve()',
     ...onSchema,
   },
   {
     name: 'schema: fence never lifted',
     story: 'unfence() changes nothing at the server.',
     file: SCHEMA,
-    replace: `await changeUsage(placements.server(placement), locator, 'grant', 'to')`,
-    by: '',
+    replace: `changeUsage(server, schema, 'grant', 'to')`,
+    by: 'Promise.resolve()',
     ...onSchema,
   },
   {
@@ -158,9 +160,9 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'schema: fence not recognised',
     story: 'mayBeFence() never says so: nobody looks where the tenant is now.',
-    file: SCHEMA,
-    replace: 'mayBeFence: (error) => StorageFenced.matches(error),',
-    by: 'mayBeFence: () => false,',
+    file: DRIVER,
+    replace: 'StorageFenced.matches(error) || ',
+    by: '',
     ...onSchema,
   },
   {
@@ -199,16 +201,16 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
     name: 'schema: drop leaves it there',
     story: 'A tenant that comes back finds the rows of the one that was purged.',
     file: SCHEMA,
-    replace: 'drop schema if exists ${pg.escapeIdentifier(locator)} cascade',
-    by: 'select ${pg.escapeLiteral(locator)}',
+    replace: 'drop schema if exists ${pg.escapeIdentifier(schema)} cascade',
+    by: 'select ${pg.escapeLiteral(schema)}',
     ...onSchema,
   },
   {
     name: 'schema: qualified with another’s name',
     story: 'The schema before each table’s name is the first tenant’s.',
     file: SCHEMA,
-    replace: 'schemaOf: ({ locator }: StorageLocation) => locator',
-    by: 'schemaOf: ({ locator }: StorageLocation) => ((globalThis as any).firstSchema ??= locator)',
+    replace: '? ({ locator }) => locator : undefined',
+    by: '? ({ locator }) => ((globalThis as any).firstSchema ??= locator) : undefined',
     on: ['schema-pg, qualified'],
   },
 ]
@@ -271,15 +273,15 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'database: statements go to the placement’s',
     story: 'execute() does not say whose database it means.',
-    file: DATABASE,
-    replace: 'return server.execute(scopeOf(location, server), scopeMode, statement, location.locator)',
-    by: 'return server.execute(scopeOf(location, server), scopeMode, statement)',
+    file: DRIVER,
+    replace: 'return server.execute(scopeOf(location, schema, server), scopeMode, statement, database)',
+    by: 'return server.execute(scopeOf(location, schema, server), scopeMode, statement)',
     ...onDatabase,
   },
   {
     name: 'database: temporary tables first',
     story: 'Without pg_temp at the end a temporary table stands before the tenant’s own.',
-    file: DATABASE,
+    file: DRIVER,
     replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
     by: `(extensionsSchema ? [extensionsSchema] : [])]`,
     ...onDatabase,
@@ -287,7 +289,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'database: no role in the scope',
     story: 'Statements run as the login itself.',
-    file: DATABASE,
+    file: DRIVER,
     replace: 'role: scopeRole,',
     by: `role: 'none',`,
     ...onDatabase,
@@ -336,9 +338,9 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'database: open before it is whole',
     story: 'A tenant reaches a database whose migrations have failed.',
-    file: DATABASE,
-    replace: '      await make(server, location.locator, options)\n      const ran',
-    by: '      await make(server, location.locator, options)\n      await openDatabase(server, location.locator)\n      const ran',
+    file: OWN_STORAGE,
+    replace: '    await container?.make(storage, options)\n    const ran',
+    by: '    await container?.make(storage, options)\n    await container?.open(storage)\n    const ran',
     ...onDatabase,
     tests: ['src/drivers/isolation/database-pg.test.ts'],
   },

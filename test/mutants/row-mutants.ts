@@ -2,7 +2,8 @@
 /** In the tables that all tenants share: policies, keys, and whose rows are whose. */
 import type { SourceMutant } from './mutant.ts'
 
-const DRIVER = 'drivers/isolation/rowscope-pg.ts'
+const DRIVER = 'drivers/isolation/postgres-driver.ts'
+const ROWS = 'drivers/isolation/rowscope-pg.ts'
 const RULES = 'drivers/isolation/row-security/rules.ts'
 const SQL = 'drivers/isolation/row-security/sql.ts'
 const on = ['rowscope-pg, batch']
@@ -158,8 +159,8 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: the rest of the database not checked',
     story: 'A migration puts a view of all rows into public, and all tenants may read it.',
-    file: DRIVER,
-    replace: '        await assertNoExposure(client, ROWS_SCHEMA, server.scopeRole)\n',
+    file: ROWS,
+    replace: '        await assertNoExposure(client, schema, server.scopeRole)\n',
     by: '',
     ...byExposure,
   },
@@ -263,7 +264,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: marked without the epoch',
     story: 'Rows that a tenant has left are among those it has now.',
-    file: DRIVER,
+    file: ROWS,
     replace: '(epoch === 1 ? tenantId : `${tenantId}~${epoch}`)',
     by: 'tenantId + (epoch === 1 ? "" : "")',
     on,
@@ -272,8 +273,8 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: scope of the locator',
     story: 'After a restore the tenant_id of a row is not the id of its tenant.',
     file: DRIVER,
-    replace: 'const scopeOf = ({ tenantId }: StorageLocation,',
-    by: 'const scopeOf = ({ locator: tenantId }: StorageLocation,',
+    replace: 'tenantId: location.tenantId,',
+    by: 'tenantId: location.locator,',
     on,
   },
   {
@@ -331,9 +332,9 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: fence of the one entered',
     story: 'A fence of storage that was left closes what the tenant has now.',
-    file: DRIVER,
-    replace: 'async () => fence(client, await labelOf(client, location))',
-    by: 'async () => fence(client, location.tenantId)',
+    file: ROWS,
+    replace: 'async () => fence(client, await labelOf(client, storage))',
+    by: 'async () => fence(client, storage.tenantId)',
     on,
     tests: ['src/drivers/isolation/row-security/locations.test.ts'],
   },
@@ -365,28 +366,28 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: a drop lifts the fence',
     story: 'A process that has not heard of a purge writes rows for a tenant that is no more.',
-    file: DRIVER,
-    replace: `        await deleteTenantRows(client, ROWS_SCHEMA, { tenant, searchPath, scopeRole: server.scopeRole })`,
-    by: `        await deleteTenantRows(client, ROWS_SCHEMA, { tenant, searchPath, scopeRole: server.scopeRole })
-        await unfence(client, tenant)`,
+    file: ROWS,
+    replace: `    await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole })`,
+    by: `    await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole })
+    await unfence(client, tenant)`,
     on,
   },
   {
     name: 'rows: fence never set',
     story: 'fence() changes nothing at the server.',
-    file: DRIVER,
-    replace: `await server.ownedWithTimeout((client) =>
-        inTransaction(client, async () => fence(client, await labelOf(client, location))),
-      )`,
-    by: '',
+    file: ROWS,
+    replace: `storage.server.ownedWithTimeout((client) =>
+          inTransaction(client, async () => fence(client, await labelOf(client, storage))),
+        )`,
+    by: 'Promise.resolve()',
     on,
   },
   {
     name: 'rows: fence not told',
     story: 'isFenced() says no whatever is there.',
-    file: DRIVER,
-    replace: 'return server.ownedWithTimeout((client) => isClosed(client, location))',
-    by: 'return false',
+    file: ROWS,
+    replace: 'storage.server.ownedWithTimeout((client) => isClosed(client, storage))',
+    by: 'Promise.resolve(false)',
     on,
   },
   {
@@ -400,8 +401,8 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: tables not protected',
     story: 'Migrations make tables, and nobody gives them policies.',
-    file: DRIVER,
-    replace: '        await protectRows(client, ROWS_SCHEMA, server.scopeRole)\n',
+    file: ROWS,
+    replace: '        await protectRows(client, schema, server.scopeRole)\n',
     by: '',
     on,
   },

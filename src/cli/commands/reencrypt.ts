@@ -7,18 +7,15 @@ import { number } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import { countEncrypted, existing, type ReencryptionResult, reencryptColumn } from '../../kernel/database/re-encrypt.ts'
 import { FindingsStand } from '../../kernel/doctor/doctor.ts'
+import { catalogueOf } from '../../service/catalogue.ts'
 import { satellites } from '../../service/main.ts'
-import { ENCRYPTED_LOGINS } from '../../tenants/isolation/own-logins.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { withTenancy } from './with-tenancy.ts'
 
 export async function reencrypt(input: OwnInput): Promise<void> {
   const { terminal, signal } = input
   await withTenancy(input, {}, async ({ kernel: { database, secrets } }) => {
-    const columns = await existing(database, [
-      ENCRYPTED_LOGINS,
-      ...satellites.flatMap(({ encryptedColumns = [] }) => encryptedColumns),
-    ])
+    const columns = await existing(database, catalogueOf(satellites).encryptedColumns)
     const total = await countEncrypted(database, columns)
     const look = meter()
     let finished = 0

@@ -28,29 +28,29 @@ const offered = async (...words: string[]) =>
   (await completed(commands, words, tenants))
     .trim()
     .split('\n')
-    .slice(0, -1) // what the shell is told of the whole
+    .slice(0, -1) // the directive
     .map((line) => line.split('\t')[0])
 
-describe('what may stand next', () => {
-  test('is a command, at first', async () => {
+describe('completions', () => {
+  test('of the first word are commands', async () => {
     expect(await offered('')).toEqual(['parcel:list', 'parcel:send', 'parcel:count'])
     expect(await offered('parcel:s')).toEqual(['parcel:send'])
     expect(await completed(commands, ['parcel:l'], tenants)).toBe('parcel:list\tList parcels\n:4\n')
   })
 
-  test('is an option of the command, or of every command', async () => {
+  test('of a dash are options of the command and common options', async () => {
     expect(await offered('parcel:list', '--')).toEqual(['--of', '--json', '--yes', '--config'])
     expect(await offered('parcel:list', '--o')).toEqual(['--of'])
   })
 
-  test('is a tenant that there is, where one is named', async () => {
+  test('of an argument `id` or `ids` are the ids of tenants', async () => {
     expect(await offered('parcel:send', '')).toEqual(['acme', 'acme-test', 'globex'])
     expect(await offered('parcel:send', 'ac')).toEqual(['acme', 'acme-test'])
     expect(await offered('parcel:count', 'acme', 'g')).toEqual(['globex'])
     expect(await offered('parcel:send', 'acme', '')).toEqual([])
   })
 
-  test('is not asked of the backoffice where no tenant is named', async () => {
+  test('of other words do not query the backoffice', async () => {
     asked.length = 0
     for (const words of [['parcel:'], ['parcel:list', ''], ['parcel:send', '--'], ['nothing', '']]) {
       await completed(commands, words, tenants)
@@ -58,8 +58,8 @@ describe('what may stand next', () => {
     expect(asked).toEqual([])
   })
 
-  test('is nothing while the backoffice does not answer', async () => {
-    const away = () => Promise.reject(new Error('away'))
-    expect(await completed(commands, ['parcel:send', ''], away)).toBe(':4\n')
+  test('are empty while the backoffice is unavailable', async () => {
+    const unavailable = () => Promise.reject(new Error('unavailable'))
+    expect(await completed(commands, ['parcel:send', ''], unavailable)).toBe(':4\n')
   })
 })

@@ -1,7 +1,6 @@
 /**
- * Completion in shells: `tenantry completion bash` prints what a shell has to read once; it then asks `tenantry complete -- <words>` at
- * each key. Commands and options are read from their declarations; what stands for a tenant is asked of the backoffice, with little
- * timeout: a shell that waits is worse than one that does not know.
+ * Prints completion scripts and answers `tenantry complete -- <words>` from the declarations of commands and from tenants' ids.
+ * The wait for tenants' ids is short: an empty list is better than a shell that waits.
  */
 import { RootCommand, script } from '@bomb.sh/tab'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
@@ -15,7 +14,7 @@ const WAIT_TIMEOUT_MS = 1_000
 const MOST_TENANTS = 200
 const NAMES_A_TENANT = ['id', 'ids']
 
-/** The library's own evaluate in these two what was typed. */
+/** In place of the library's: docs/decisions/completion-scripts.md. */
 const OWN: Readonly<Record<string, (program: string) => string>> = { bash: bashScript, zsh: zshScript }
 
 export async function completion({ args: { shell = '' }, terminal }: OwnInput): Promise<void> {
@@ -30,7 +29,7 @@ function fromLibrary(shell: string): string {
   return `${lines.join('\n')}\n`
 }
 
-/** What may stand where the last of `words` is, a line each, as the scripts read it. Never throws: a shell could not show it. */
+/** The completions of the last of `words`, a line each, in the protocol of the scripts. Never throws: a shell cannot show an error. */
 export async function completed(
   commands: readonly Described[],
   words: readonly string[],
@@ -64,7 +63,7 @@ export async function completed(
   return `${lines.join('\n')}\n`
 }
 
-/** Of those that are not deleted, by the beginning of their id. Nothing is started for it: where no database runs there are none. */
+/** The ids with `prefix` of tenants that are not deleted. Starts nothing: without a running database there are none. */
 export async function tenantIdsOf(loadConfig: OwnInput['loadConfig'], prefix: string): Promise<string[]> {
   const [{ Database }, { createLogger }, { readRunning }] = await Promise.all([
     import('../../kernel/database/database.ts'),

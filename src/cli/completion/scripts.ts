@@ -1,11 +1,11 @@
 /**
- * What bash and zsh read. Words go to the program as they were typed, one by one: nothing of the line is evaluated, so no key runs what
- * somebody has only begun to type, and none writes to a file that a line names. Neither needs anything beside its shell.
+ * The completion scripts of bash and zsh: docs/decisions/completion-scripts.md. They pass the typed words as arguments and evaluate
+ * nothing, so no key runs a command or writes to a file that a line names.
  */
 
 /**
- * Bash takes words apart at colons and equals signs, and has redirections among them. What stands next to each other is put together
- * again; what the shell takes for itself is left out; and of an offer only what stands behind the last colon is inserted.
+ * Bash splits words at colons and equals signs, and includes redirections. The script joins adjacent words, omits redirections, and
+ * inserts only the part of a completion behind the last colon.
  */
 export const bashScript = (program: string): string => `# bash completion for ${program}
 
@@ -52,7 +52,7 @@ __${program}_complete() {
 complete -F __${program}_complete ${program}
 `
 
-/** Zsh takes a colon for the beginning of what is said of a word, unless it is escaped. */
+/** In zsh an unescaped colon separates a word from its description. */
 export const zshScript = (program: string): string => `#compdef ${program}
 
 _${program}() {

@@ -1,4 +1,4 @@
-/** Input of the program's own commands, in addition to that of every command. */
+/** Input of the program's own commands, in addition to the input of every command. */
 import type { CommandInput } from '../../kernel/api/commands.ts'
 import type { ServiceConfig } from '../../service/config.ts'
 import type { openTenancy } from '../../service/main.ts'

@@ -1,6 +1,6 @@
 /**
- * Commands, which are plain data, as a program with help, checked arguments and the options that every command has. It knows
- * no command by name, opens nothing, and hands what was asked for to `run`.
+ * Parses arguments by the declarations of commands, prints help, and passes the invocation to `run`.
+ * It has no command's name and opens nothing.
  */
 import { CommanderError, InvalidArgumentError, Command as Parser, Option as ParserOption } from 'commander'
 import type { Command, Option } from '../../kernel/api/commands.ts'
@@ -8,9 +8,9 @@ import { InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { Output } from '../process/context.ts'
 
-/** What the program must know of a command to describe it and to read its arguments. */
+/** The description and the arguments of a command. */
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
-  /** Lines that stand after everything else that help says of it. */
+  /** Lines at the end of its help. */
   readonly notes?: readonly string[]
 }
 
@@ -132,7 +132,7 @@ function parserOption({ flags, summary, required, parse, default: value }: Optio
   })
 }
 
-/** Commander names the option when it is told of a fault in its own way. */
+/** Commander adds the name of the option to this error. */
 const reading =
   (parse: (text: string) => unknown) =>
   (text: string): unknown => {

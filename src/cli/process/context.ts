@@ -1,7 +1,7 @@
+/** The part of `process` that one run of the program uses. */
 import type { Writable } from 'node:stream'
 import type { Input } from '../../kernel/api/commands.ts'
 
-/** What one run of the program uses of its process; `process` is one. */
 export interface ProcessContext {
   readonly env: NodeJS.ProcessEnv
   readonly stdin: Input

@@ -1,20 +1,18 @@
 /**
- * What ends a command before it is done: Ctrl-C, a request to terminate, a terminal that went away, or a reader that has
- * enough (`| head`). The first aborts the command's signal, so that it can close what it has open; the second ends the process.
- *
- * npm passes on the Ctrl-C that the terminal has sent us already, so one that follows within a second is the same one.
+ * Ends a command early on Ctrl-C, SIGTERM, a closed terminal, or a closed pipe (`| head`). The first signal aborts the command's
+ * `AbortSignal`; the second ends the process. npm repeats the Ctrl-C of the terminal, so a second one within a second is ignored.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const SAME_MS = 1_000
 const INTERRUPTED = 130
 
-/** Somebody ended the command. */
+/** A signal ended the command. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
 }
 
-/** Nobody reads standard output any more. */
+/** The reader of standard output has closed it. */
 export class OutputClosed extends Error {
   override readonly name = 'OutputClosed'
 }
@@ -50,8 +48,8 @@ export function aborted(signal: AbortSignal): Promise<never> {
 }
 
 /**
- * As `work`, until `signal` aborts: from then on it has only `graceMs` to end by itself, and however it ends, this rejects with
- * the signal's reason.
+ * Returns the result of `work`. After `signal` aborts, `work` has `graceMs` to end, and this rejects with the signal's reason in any
+ * case.
  */
 export async function interruptible<T>(work: Promise<T>, signal: AbortSignal, graceMs: number): Promise<T> {
   const tooLate = aborted(signal).catch((reason) =>

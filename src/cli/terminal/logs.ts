@@ -1,6 +1,6 @@
 /**
- * Log lines on standard error: JSON, or for people: `08:31:43.120 warn  a job failed  job=InstallTenant` and the error's stack
- * below.
+ * Formats log lines on standard error as JSON or as text: `08:31:43.120 warn  a job failed  job=InstallTenant`, then the error's
+ * stack.
  */
 import colors from 'picocolors'
 import { createLogger, type Logger } from '../../kernel/base/logger.ts'

@@ -1,6 +1,6 @@
 /**
- * An interactive prompt: Node's own, with names to work with. Without a terminal, standard input is a script in which the names
- * are known and `await` is allowed; it prints with `console.log`, and what it throws fails the command.
+ * Opens the prompt of Node.js with names for the parts of a tenancy. Without a terminal, standard input is a script with `await`; it
+ * prints with `console.log`, and its error fails the command.
  */
 import { Console } from 'node:console'
 import { once } from 'node:events'
@@ -11,7 +11,7 @@ import { usesColor } from './color.ts'
 
 type Names = Readonly<Record<string, unknown>>
 
-/** Resolves when whoever types has left (Ctrl-D, `.exit`), the script is done, or `signal` aborts. */
+/** Resolves when the user has left (Ctrl-D, `.exit`), the script has ended, or `signal` aborts. */
 export async function runPrompt(
   label: string,
   names: Names,

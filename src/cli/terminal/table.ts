@@ -1,6 +1,6 @@
 /**
- * Results as text. Field names are those of the JSON, so that what is read here can be asked for there. What a value holds is
- * never obeyed by the terminal: control characters and changes of writing direction are shown, not sent.
+ * Prints results as text with the field names of the JSON. Control characters and changes of writing direction are shown, not sent.
+ * Written here because table libraries print control characters unchanged.
  */
 import measure from 'fast-string-truncated-width'
 
@@ -58,7 +58,7 @@ export function cellText(value: unknown): string {
   return Object.keys(value).length === 0 ? ABSENT : visible(JSON.stringify(value))
 }
 
-/** As JSON; what it has no words for as the cells above: bytes in hexadecimal, numbers beyond its own as text. */
+/** Formats as JSON, with bytes in hexadecimal and bigints as text. */
 export const jsonText = (value: unknown, indent?: number): string =>
   JSON.stringify(
     value,

@@ -1,6 +1,6 @@
 /**
- * The terminal a command speaks with. Standard output carries the result and nothing else, so that it can be piped; words,
- * progress and questions go to standard error. With `--json` the result is one JSON value.
+ * The terminal of a command: the result on standard output; messages, progress and questions on standard error. With `--json` the
+ * result is one JSON value.
  */
 import { once } from 'node:events'
 import colors from 'picocolors'
@@ -24,9 +24,9 @@ export interface TerminalOptions {
 }
 
 export interface ProgramTerminal extends Terminal {
-  /** A result with a text of its own; with `--json` the value itself. */
+  /** Prints `text`, or with `--json` the value. */
   print(text: string, value: unknown): void
-  /** Takes away what is only there while something runs. */
+  /** Removes progress lines. */
   close(): void
 }
 

@@ -1,13 +1,15 @@
 /**
- * What `source` yields until `signal` aborts: then it throws the signal's reason, also while the source is at something that does
- * not end. A source that is left before its end is told to return; it is waited for only when nothing was aborted.
+ * Yields the values of `source` until `signal` aborts, and then throws the signal's reason, even while `source` is
+ * blocked.
+ *
+ * When the consumer stops early, `source.return()` is called. It is awaited only if the signal has not aborted.
  */
 export async function* abortable<T>(source: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T, void, undefined> {
   signal.throwIfAborted()
   const iterator = source[Symbol.asyncIterator]()
   let hasEnded = false
   const step = async () => {
-    hasEnded = true // one that throws has ended
+    hasEnded = true // an iterator that throws has ended
     const next = await iterator.next()
     hasEnded = next.done === true
     return next
@@ -21,14 +23,17 @@ export async function* abortable<T>(source: AsyncIterable<T>, signal: AbortSigna
     }
   } finally {
     if (!hasEnded || signal.aborted) {
-      // What it says of its end concerns nobody any more.
+      // The consumer has stopped, so an error of `return` is ignored.
       const returned = Promise.resolve(iterator.return?.()).catch(() => undefined)
       if (!signal.aborted) await returned
     }
   }
 }
 
-/** A listener for each step, taken away with it: on a signal that lives long they would gather. */
+/**
+ * Adds one listener for each step and removes it afterwards. Otherwise listeners would accumulate on a long-lived
+ * signal.
+ */
 function orAborted<T>(step: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason)

@@ -1,22 +1,22 @@
 /**
- * The keys of archives. They become paths and names of objects, so nothing passes here that could mean something there: no `..`,
- * nothing absolute or hidden, and no two keys that are one where large and small letters are the same.
+ * Validates the keys of archives, which become file paths and object names: a key has no `..`, is not absolute or
+ * hidden, and stays unique on a case-insensitive file system.
  *
  *   acme/0198c9a1.1.tar.gz                       an archive
- *   acme/0198c9a1.1.tar.gz.5f1c09abe2d4.partial  what is being written for it, or was given up
+ *   acme/0198c9a1.1.tar.gz.5f1c09abe2d4.partial  a partial archive: being written, or left by a failed writer
  */
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 
-/** With what makes it partial it still fits into the 255 bytes of a file's name, when the driver keeps that short. */
+/** With a short suffix of a partial archive, the name still fits into a file name of 255 bytes. */
 const FILE_NAME = /^[a-z0-9][a-z0-9._-]{0,179}$/
 const PARTIAL = /^(?<name>.+)\.(?<which>[A-Za-z0-9_-]+)\.partial$/
 const SUFFIX = '.partial'
 
 export interface ArchiveKey {
   readonly tenantId: string
-  /** Of the archive, also where the key is that of a partial one. */
+  /** Name of the archive, also in the key of a partial archive. */
   readonly name: string
-  /** Which of those that are partial; undefined in the key of an archive. */
+  /** Id of the partial archive; undefined in the key of a complete archive. */
   readonly which: string | undefined
 }
 
@@ -28,17 +28,17 @@ export function parsedKey(key: string): ArchiveKey | undefined {
   return { tenantId, name, which }
 }
 
-/** Throws for what is no key. */
+/** Throws an `Error` for an invalid key. */
 export function archiveKey(key: string): ArchiveKey {
   const parsed = parsedKey(key)
-  if (!parsed) throw new Error(`not a key of an archive: ${JSON.stringify(key)}`)
+  if (!parsed) throw new Error(`${JSON.stringify(key)} is not a key of an archive`)
   return parsed
 }
 
-/** Throws also for the key of a partial one. */
+/** Throws an `Error` for an invalid key and for the key of a partial archive. */
 export function wholeKey(key: string): ArchiveKey {
   const parsed = archiveKey(key)
-  if (parsed.which !== undefined) throw new Error(`the key of a partial archive: ${JSON.stringify(key)}`)
+  if (parsed.which !== undefined) throw new Error(`The key names a partial archive: ${JSON.stringify(key)}`)
   return parsed
 }
 

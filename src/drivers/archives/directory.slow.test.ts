@@ -47,7 +47,7 @@ beforeEach(async () => {
 })
 const everything = async (): Promise<string[]> => (await readdir(home, { recursive: true })).toSorted()
 
-test('a disk without room fails the write as it says, and nothing is left', async () => {
+test('a full disk fails the write with the error of the disk and leaves no file', async () => {
   await writing(archives, 'acme/x', content(10))
   const program = `
     import { directory } from '${new URL('./directory.ts', import.meta.url)}'
@@ -56,7 +56,7 @@ test('a disk without room fails the write as it says, and nothing is left', asyn
     const { signal } = new AbortController()
     await archives.write('acme/x', chunks(), { signal }).catch(({ code }) => console.log(code))
     await archives.write('other/x', chunks(), { signal }).catch(({ code }) => console.log(code))`
-  // No file may be larger than a MiB: to who writes it is the same, and it needs no disk of its own.
+  // A limit of one MiB per file fails a write like a full disk, without a separate disk.
   const limited = 'ulimit -f 2048; exec "$0" --input-type=module --eval "$1" "$2"'
   const { stdout } = await run('sh', ['-c', limited, process.execPath, program, root])
   expect(stdout).toBe('EFBIG\nEFBIG\n')
@@ -64,7 +64,7 @@ test('a disk without room fails the write as it says, and nothing is left', asyn
   expect(await contentOf(archives.read('acme/x'))).toMatchObject({ bytes: 10 })
 })
 
-test('a pipe among archives is neither listed nor read', async () => {
+test('a named pipe among the archives is neither listed nor read', async () => {
   await writing(archives, 'acme/x', content(10))
   await run('mkfifo', [join(root, 'acme/pipe')])
   expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false, sizeBytes: 10 }])

@@ -48,7 +48,7 @@ describe('files', () => {
     process.umask(umask)
   })
 
-  test('and folders are for their owner only, whatever the umask', async () => {
+  test('files and folders are accessible to their owner only, with any umask', async () => {
     const own = await opened(join(home, 'a/b'))
     const gate = Promise.withResolvers<void>()
     const written = writing(own, 'acme/x', blockedUntil(10, gate.promise))
@@ -64,7 +64,7 @@ describe('files', () => {
     for (const folder of ['a', 'a/b', 'a/b/acme']) expect(await modeOf(join(home, folder))).toBe('700')
   })
 
-  test('of which none is left leave no folder', async () => {
+  test('the folder of a tenant is removed with its last file', async () => {
     await writing(archives, 'acme/x', content(1))
     await writing(archives, 'acme/y', content(1))
     await archives.delete('acme/x')
@@ -76,7 +76,7 @@ describe('files', () => {
   })
 })
 
-test('a folder that comes and goes with its archives never fails a writer', async () => {
+test('concurrent removal of an empty folder fails no writer', async () => {
   await Promise.all(
     ['a', 'b', 'c'].map(async (name) => {
       for (let round = 0; round < 80; round++) {
@@ -88,7 +88,7 @@ test('a folder that comes and goes with its archives never fails a writer', asyn
   expect(await everything()).toEqual(['kept', 'kept/archives'])
 })
 
-test('a reader has what was there when it began, when that is replaced or deleted meanwhile', async () => {
+test('a reader receives the original content when the archive is replaced or deleted during the read', async () => {
   for (const change of [() => writing(archives, 'acme/x', content(5, 2)), () => archives.delete('acme/x')]) {
     await writing(archives, 'acme/x', content(MB, 1))
     const meanwhile = async function* () {
@@ -101,7 +101,7 @@ test('a reader has what was there when it began, when that is replaced or delete
   }
 })
 
-test('a reader who stops early leaves no file open', async () => {
+test('a reader that stops early leaves no file open', async () => {
   await writing(archives, 'acme/x', content(MB))
   const openFiles = async () => (await readdir('/dev/fd')).length
   const before = await openFiles()
@@ -110,27 +110,27 @@ test('a reader who stops early leaves no file open', async () => {
 })
 
 describe('a start', () => {
-  test('makes the directory, leaves nothing in it, and may be repeated', async () => {
+  test('creates the directory, leaves no probe in it, and is safe to repeat', async () => {
     expect(await everything()).toEqual(['kept', 'kept/archives'])
     await Promise.all([archives.start(), opened(root), opened(root)])
-    await writeFile(join(root, '.probe'), 'of one that was killed')
+    await writeFile(join(root, '.probe'), 'of a killed process')
     await archives.start()
     expect(await everything()).toEqual(['kept', 'kept/archives'])
   })
 
-  test('where nothing can be written says where, why, and what to do', async () => {
+  test('in a directory without write access reports the path, the cause and the remedy', async () => {
     await writeFile(join(home, 'file'), '')
     const failure = await directory({ path: join(home, 'file/archives') })
       .start()
       .catch((error: Error) => error)
     expect(failure).toMatchObject({
-      message: expect.stringContaining(`${home}/file/archives (ENOTDIR): let this user`),
+      message: expect.stringContaining(`${home}/file/archives (ENOTDIR): allow this user`),
     })
     expect(failure).toMatchObject({ cause: { code: 'ENOTDIR' } })
     await expect(directory({ path: '/proc/self/fd/archives' }).start()).rejects.toThrow(/cannot be written to \/proc/)
   })
 
-  test('does not write through a link that somebody has laid', async () => {
+  test('does not write through a symbolic link', async () => {
     await writeFile(join(home, 'victim'), 'untouched')
     await symlink(join(home, 'victim'), join(root, '.probe'))
     await expect(archives.start()).rejects.toThrow('ELOOP')
@@ -138,7 +138,7 @@ describe('a start', () => {
   })
 })
 
-test('a directory that is not there any more fails everything, and nobody takes its archives for deleted', async () => {
+test('a missing root directory fails every operation instead of reporting deleted archives', async () => {
   await writing(archives, 'acme/x', content(10))
   await rename(root, `${root}.elsewhere`)
   const missing = expect.objectContaining({ code: 'ENOENT' })
@@ -150,15 +150,15 @@ test('a directory that is not there any more fails everything, and nobody takes 
   expect(await listed(archives)).toMatchObject([{ key: 'acme/x', sizeBytes: 10 }])
 })
 
-describe('what else lies there', () => {
+describe('a foreign file in the directory', () => {
   const outside = () => join(home, 'outside')
   beforeEach(async () => {
     await mkdir(outside())
-    await writeFile(join(outside(), 'secret'), 'of somebody else')
+    await writeFile(join(outside(), 'secret'), 'foreign content')
     await writing(archives, 'acme/x', content(10))
   })
 
-  test('is not listed, unless it is a plain file with a key', async () => {
+  test('is not listed unless it is a plain file with a valid key', async () => {
     const odd = ['README', '.hidden', 'Acme', 'acme/X', 'acme/.x', 'acme/x.partial.gz~']
     await mkdir(join(root, 'Acme'))
     for (const name of odd) await writeFile(join(root, name === 'Acme' ? 'Acme/x' : name), '')
@@ -170,7 +170,7 @@ describe('what else lies there', () => {
     expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false, sizeBytes: 10 }])
   })
 
-  test('is not read', async () => {
+  test('is not read through a symbolic link', async () => {
     const missing = expect.objectContaining({ code: ArchiveMissing.code })
     await symlink(join(outside(), 'secret'), join(root, 'acme/link'))
     await symlink(outside(), join(root, 'linked'))
@@ -181,7 +181,7 @@ describe('what else lies there', () => {
     await expect(contentOf(archives.read('linked/secret'))).rejects.toThrow('is not a directory')
   })
 
-  test('is neither written through nor deleted through', async () => {
+  test('is neither overwritten nor deleted through a symbolic link', async () => {
     await symlink(join(outside(), 'secret'), join(root, 'acme/link'))
     await symlink(outside(), join(root, 'linked'))
     await expect(writing(archives, 'linked/secret', content(1))).rejects.toThrow('is not a directory')
@@ -191,7 +191,7 @@ describe('what else lies there', () => {
     await symlink(join(outside(), 'secret'), join(root, 'acme/second'))
     await archives.delete('acme/second')
     await expect(lstat(join(root, 'acme/second'))).rejects.toMatchObject({ code: 'ENOENT' })
-    expect(await readFile(join(outside(), 'secret'), 'utf8')).toBe('of somebody else')
+    expect(await readFile(join(outside(), 'secret'), 'utf8')).toBe('foreign content')
     expect(await readdir(outside())).toEqual(['secret'])
   })
 })

@@ -1,13 +1,14 @@
 /**
- * Archives in a directory, one folder for each tenant, for its owner's eyes only.
+ * Stores archives in a directory, with one folder for each tenant, accessible to the owner only.
  *
- *   acme/x.tar.gz.5f1c09abe2d47788.partial ──written, on the disk──► renamed to acme/x.tar.gz, on the disk
+ *   acme/x.tar.gz.5f1c09abe2d47788.partial ──written and synced──► renamed to acme/x.tar.gz ──► folders synced
  *        │
- *        └── given up: removed; killed -9: listed as partial until somebody deletes it
+ *        └── failed: removed; killed: listed as partial until it is deleted
  *
- * A rename replaces what was there at once, and who reads what was there goes on reading it. A file is on the disk before it has its
- * name, and its name is before `write` returns. Nothing here follows a symbolic link from the directory on, and nothing but plain
- * files in folders with the name of a tenant is told or read: what else lies there is somebody else's.
+ * - A rename replaces the archive atomically. A reader that has opened the former file still reads it to its end.
+ * - A file is synced before it gets its name, and its name is synced before `write` returns.
+ * - No operation follows a symbolic link below the directory. Only plain files in folders named after a tenant are
+ *   listed or read.
  */
 import { randomBytes } from 'node:crypto'
 import { constants, type Dirent } from 'node:fs'
@@ -20,14 +21,14 @@ import { archiveKey, parsedKey, partialName, wholeKey } from './archive-key.ts'
 const FOLDER_MODE = 0o700
 const FILE_MODE = 0o600
 const CHUNK_BYTES = 256 * 1024
-/** Of a start that was killed in between, the next one removes it. */
+/** Left by a killed start, and removed by the next start. */
 const PROBE = '.probe'
 const { O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_TRUNC, O_WRONLY } = constants
 
 export interface DirectoryOptions {
   /**
-   * Where the archives lie; relative to the working directory. It is made, for its owner only, when it is not there at the start, and
-   * has to be there from then on. All processes of an installation have to see the same one.
+   * Directory of the archives, absolute or relative to the working directory. The start creates it with access for its
+   * owner only. All processes of an installation must share it.
    */
   readonly path: string
 }
@@ -60,13 +61,16 @@ async function prepare(root: string): Promise<void> {
     }
   } catch (cause) {
     throw new Error(
-      `Backups cannot be written to ${root} (${codeOf(cause)}): let this user write there, make room, or name another directory.`,
+      `Backups cannot be written to ${root} (${codeOf(cause)}): allow this user to write there, free disk space, or name another directory.`,
       { cause },
     )
   }
 }
 
-/** With what leads to it. Not by `recursive`: under a directory that takes none, such as one of automount, that never ends. */
+/**
+ * Creates missing parents, too. The `recursive` option of `mkdir` does not end under some mount points, such as
+ * automount's.
+ */
 async function make(path: string): Promise<void> {
   const attempt = () => mkdir(path, { mode: FOLDER_MODE }).catch(unless('EEXIST'))
   try {
@@ -89,16 +93,16 @@ async function write(root: string, key: string, chunks: AsyncIterable<Uint8Array
     signal.throwIfAborted()
     await rename(partial, join(folder, name))
   } catch (error) {
-    // What cannot be removed stays listed as partial; the first failure says more.
+    // A file that cannot be removed stays listed as partial. The first error is the cause and is thrown.
     await rm(partial, { force: true }).catch(() => undefined)
     await removeEmpty(folder).catch(() => undefined)
     throw error
   }
-  await putOnDisk(folder).catch(unless('ENOENT')) // deleted meanwhile, and the folder with it
-  await putOnDisk(root)
+  await syncDirectory(folder).catch(unless('ENOENT')) // deleted concurrently together with its folder
+  await syncDirectory(root)
 }
 
-/** The folder may be removed, as it is empty, between its making and that of the file: then both are made once more. */
+/** Repeats when a concurrent removal of the empty folder comes between its creation and that of the file. */
 async function create(folder: string, path: string): Promise<FileHandle> {
   for (;;) {
     await mkdir(folder, { mode: FOLDER_MODE }).catch(unless('EEXIST'))
@@ -127,7 +131,7 @@ async function* read(root: string, key: string): AsyncGenerator<Buffer, void, un
   const file = await openPlain(await folderOf(root, tenantId), name)
   try {
     for (;;) {
-      // A new one each time: whoever has the last may have kept it.
+      // A new buffer for each read, because the consumer may keep the previous one.
       const buffer = Buffer.allocUnsafe(CHUNK_BYTES)
       const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, null)
       if (bytesRead === 0) return
@@ -139,9 +143,9 @@ async function* read(root: string, key: string): AsyncGenerator<Buffer, void, un
 }
 
 async function openPlain(folder: string | undefined, name: string): Promise<FileHandle> {
-  const missing = (cause?: unknown) => ArchiveMissing('The file of the backup is not there.', { cause })
+  const missing = (cause?: unknown) => ArchiveMissing('Backup file not found.', { cause })
   if (folder === undefined) throw missing()
-  // Without O_NONBLOCK opening a named pipe would wait for somebody who writes to it.
+  // Without O_NONBLOCK, opening a named pipe would wait for a writer.
   const file = await open(join(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch((error) => {
     throw ['ENOENT', 'ELOOP'].includes(codeOf(error)) ? missing(error) : error
   })
@@ -159,7 +163,7 @@ async function remove(root: string, key: string): Promise<void> {
   const folder = await folderOf(root, tenantId)
   if (folder === undefined) return
   if (which === undefined) {
-    // First what may become the archive, then the archive.
+    // Partial archives first, because a concurrent writer may still rename them to the archive.
     for await (const { name: other } of entries(folder)) {
       const found = parsedKey(`${tenantId}/${other}`)
       if (found?.name === name && found.which !== undefined) await rm(join(folder, other), { force: true })
@@ -168,7 +172,7 @@ async function remove(root: string, key: string): Promise<void> {
   } else {
     await rm(join(folder, partialName(name, which)), { force: true })
   }
-  await putOnDisk(folder).catch(unless('ENOENT'))
+  await syncDirectory(folder).catch(unless('ENOENT'))
   await removeEmpty(folder)
 }
 
@@ -186,13 +190,16 @@ async function* list(root: string): AsyncGenerator<StoredArchive, void, undefine
   }
 }
 
-/** None, when the folder is gone. */
+/** Yields nothing if the folder does not exist. */
 async function* entries(folder: string): AsyncGenerator<Dirent, void, undefined> {
   const opened = await opendir(folder).catch(unless('ENOENT'))
   if (opened) yield* opened
 }
 
-/** Undefined while the tenant has none. Throws when the directory itself is not there: what is in it, nobody can tell then. */
+/**
+ * Returns undefined if the tenant has no folder. Throws if the root directory is missing, because its content is then
+ * unknown.
+ */
 async function folderOf(root: string, tenantId: string): Promise<string | undefined> {
   const folder = join(root, tenantId)
   if (await isFolder(folder)) return folder
@@ -200,7 +207,7 @@ async function folderOf(root: string, tenantId: string): Promise<string | undefi
   return undefined
 }
 
-/** Whether it is there. Throws for anything else of that name, such as a symbolic link: it would lead elsewhere. */
+/** Returns false if nothing has this path. Throws for any other kind of file, such as a symbolic link. */
 async function isFolder(path: string): Promise<boolean> {
   const stats = await lstat(path).catch(unless('ENOENT'))
   if (stats && !stats.isDirectory()) throw new Error(`${path} is not a directory`)
@@ -211,8 +218,8 @@ async function removeEmpty(folder: string): Promise<void> {
   await rmdir(folder).catch(unless('ENOTEMPTY', 'EEXIST', 'ENOENT'))
 }
 
-/** What has changed in a directory itself: names that came and went. */
-async function putOnDisk(path: string): Promise<void> {
+/** Syncs the names in a directory, that is, created, renamed and removed files. */
+async function syncDirectory(path: string): Promise<void> {
   const handle = await open(path, O_RDONLY)
   try {
     await handle.sync()

@@ -1,4 +1,4 @@
-/** What the storage says when something is wrong, told apart: not there, unavailable for now, or not as it was set up. */
+/** Classifies errors of S3-compatible storage: object not found, storage unavailable, or any other error. */
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 
 const UNAVAILABLE_CODES = new Set([
@@ -24,7 +24,7 @@ interface ErrorDetails {
 
 export const statusOf = (error: unknown): number => (error as ErrorDetails)?.$metadata?.httpStatusCode ?? 0
 
-/** There is no object of that name; a bucket that is not there is another matter. */
+/** Whether the object does not exist. A missing bucket is a different error. */
 export const isNoSuchKey = (error: unknown): boolean =>
   ['NoSuchKey', 'NotFound'].includes((error as ErrorDetails)?.name ?? '')
 
@@ -33,7 +33,7 @@ export const isNoSuchUpload = (error: unknown): boolean =>
 
 export const isNotImplemented = (error: unknown): boolean => statusOf(error) === NOT_IMPLEMENTED
 
-/** What is thrown for it: E_DEPENDENCY_UNAVAILABLE for a server that is unavailable. */
+/** Returns `E_DEPENDENCY_UNAVAILABLE` for unavailable storage, and any other error unchanged. */
 export const toStorageError = (error: unknown): unknown => (isUnavailable(error) ? storageUnavailable(error) : error)
 
 export const withS3Errors = <T>(request: Promise<T>): Promise<T> =>
@@ -42,7 +42,7 @@ export const withS3Errors = <T>(request: Promise<T>): Promise<T> =>
   })
 
 export const storageUnavailable = (cause: unknown) =>
-  DependencyUnavailable('The storage of the backups cannot be reached at the moment.', { cause })
+  DependencyUnavailable('Backup storage cannot be reached at the moment. Try again.', { cause })
 
 export function isUnavailable(error: unknown): boolean {
   const { name = '', code = '', errors } = (error ?? {}) as ErrorDetails

@@ -1,4 +1,4 @@
-/** Why a bucket cannot be used, in a sentence that says what to do. */
+/** Explains why a bucket cannot be used, and what to do. */
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { isUnavailable, statusOf } from './s3-errors.ts'
 
@@ -7,22 +7,21 @@ const RIGHTS =
 
 export function unusable({ bucket }: { readonly bucket: string }, cause: unknown): Error {
   if (isUnavailable(cause)) {
-    const sentence =
-      'The storage of the backups does not answer: see to its endpoint and to the network, or bring it back.'
+    const sentence = 'Backup storage does not respond: check its endpoint and the network, or start it.'
     return DependencyUnavailable(sentence, { cause })
   }
-  return new Error(`Backups cannot be kept in the bucket "${bucket}": ${reasonOf(cause)}`, { cause })
+  return new Error(`Backups cannot be stored in the bucket "${bucket}": ${reasonOf(cause)}`, { cause })
 }
 
 function reasonOf(cause: unknown): string {
   switch (statusOf(cause)) {
     case 301:
     case 400:
-      return 'it is in another region, or the credentials are not of this storage; set the region of the bucket.'
+      return 'the bucket is in another region, or the credentials belong to another storage. Set the region of the bucket.'
     case 403:
-      return `it refuses these credentials; they need ${RIGHTS}.`
+      return `the storage rejects these credentials. They need ${RIGHTS}.`
     case 404:
-      return 'there is none of that name; make it, or name another one.'
+      return 'bucket not found. Create it, or name another bucket.'
     default:
       return cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)
   }

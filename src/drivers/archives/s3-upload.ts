@@ -1,15 +1,16 @@
 /**
- * One archive on its way into S3-compatible storage. What fits into one part is one object put at once; all else goes in parts, two
- * on the way at a time while the next is gathered, and is an object when the storage has been told of the last:
+ * Uploads one archive to S3-compatible storage: a small archive as one object, a larger one as a multipart upload with
+ * two parts in flight while the next part is collected.
  *
- *   begun ──► parts ──► completed      an object, at once; what was there is replaced
- *     │         │           │
- *     └─────────┴─ failed ──┴──► taken back at the server, before `upload` throws
+ *   started ──► parts ──► completed    an object, atomically; replaces the former object
+ *     │           │           │
+ *     └───────────┴─ failed ──┴──► aborted at the server before `upload` throws
  *
- * Parts on the way are cut off when something fails. What begins, ends or puts an object is not: its answer must be known. Where the
- * answer is lost all the same, the object itself says whose it is: each bears the mark of the upload that made it.
- *
- * The SDK's own `Upload` (lib-storage) is not used: when it is aborted, it throws at once and takes back later or not at all.
+ * - A failure aborts the parts in flight. Requests that create, complete or put an object are not aborted, as their
+ *   result must be known.
+ * - If a response is lost, the object is read: its metadata has the id of the upload that wrote it.
+ * - The SDK's `Upload` (lib-storage) is not used: when aborted, it throws immediately and may leave the upload at the
+ *   server.
  */
 import { randomUUID } from 'node:crypto'
 import type { CompletedPart, S3Client } from '@aws-sdk/client-s3'
@@ -20,11 +21,11 @@ import { withS3Errors } from './s3-errors.ts'
 
 const MIB = 1024 * 1024
 const SMALLEST_PART = 8 * MIB
-const ON_THE_WAY = 2
-/** How long a server may take to say what became of an upload that has failed. */
-const AFTERWARDS_MS = 15_000
+const MAX_IN_FLIGHT = 2
+/** Timeout of the requests that follow a failed upload. */
+const CLEANUP_TIMEOUT_MS = 15_000
 const MARK = 'tenantry-upload'
-/** So many parts of the first size; S3 takes 10,000. From then on each thousand is twice as large as the one before. */
+/** Number of parts of the first size; S3 allows 10,000 parts. After them, the size doubles every thousand parts. */
 const EQUAL_PARTS = 5_000
 const NEXT_PARTS = 1_000
 
@@ -33,7 +34,7 @@ export type Sdk = typeof import('@aws-sdk/client-s3')
 export interface UploadTarget {
   readonly sdk: Sdk
   readonly client: S3Client
-  /** Of the object. */
+  /** Parameters that name and encrypt the object. */
   readonly input: {
     readonly Bucket: string
     readonly Key: string
@@ -52,7 +53,7 @@ export async function upload(
   const marked = { ...input, Metadata: { [MARK]: mark } }
   const failure = new AbortController()
   const halted = AbortSignal.any([signal, failure.signal])
-  const onTheWay = new Set<Promise<void>>()
+  const inFlight = new Set<Promise<void>>()
   const done: CompletedPart[] = []
   let uploadId: string | undefined
   let isEnding = false
@@ -64,8 +65,8 @@ export async function upload(
         done[number - 1] = { PartNumber: number, ETag }
       })
       .catch((error) => failure.abort(error))
-      .finally(() => onTheWay.delete(part))
-    onTheWay.add(part)
+      .finally(() => inFlight.delete(part))
+    inFlight.add(part)
   }
 
   try {
@@ -76,11 +77,11 @@ export async function upload(
         return
       }
       uploadId ??= (await withS3Errors(client.send(new sdk.CreateMultipartUploadCommand(marked)))).UploadId
-      while (onTheWay.size === ON_THE_WAY) await Promise.race(onTheWay)
+      while (inFlight.size === MAX_IN_FLIGHT) await Promise.race(inFlight)
       halted.throwIfAborted()
       send(number, body)
     }
-    await Promise.all(onTheWay)
+    await Promise.all(inFlight)
     halted.throwIfAborted()
     isEnding = true
     const MultipartUpload = { Parts: done }
@@ -89,33 +90,35 @@ export async function upload(
     )
   } catch (error) {
     failure.abort(error)
-    await Promise.all(onTheWay)
-    if (uploadId) await takeBack(uploadId)
-    if (isEnding && (await hasLanded())) return
+    await Promise.all(inFlight)
+    if (uploadId) await abortUpload(uploadId)
+    if (isEnding && (await wasStored())) return
     throw error
   }
 
-  /** What cannot be taken back now stays listed as partial; the first failure says more. */
-  async function takeBack(UploadId: string): Promise<void> {
+  /** An upload that cannot be aborted stays listed as partial. The first error is the cause and is thrown. */
+  async function abortUpload(UploadId: string): Promise<void> {
     const command = new sdk.AbortMultipartUploadCommand({ Bucket, Key, UploadId })
-    await client.send(command, { abortSignal: AbortSignal.timeout(AFTERWARDS_MS) }).catch(() => undefined)
+    await client.send(command, { abortSignal: AbortSignal.timeout(CLEANUP_TIMEOUT_MS) }).catch(() => undefined)
   }
 
-  async function hasLanded(): Promise<boolean> {
+  async function wasStored(): Promise<boolean> {
     const command = new sdk.HeadObjectCommand({ Bucket, Key })
-    const found = await client.send(command, { abortSignal: AbortSignal.timeout(AFTERWARDS_MS) }).catch(() => undefined)
+    const found = await client
+      .send(command, { abortSignal: AbortSignal.timeout(CLEANUP_TIMEOUT_MS) })
+      .catch(() => undefined)
     return found?.Metadata?.[MARK] === mark
   }
 }
 
 interface Part {
-  /** From 1. */
+  /** Part number, from 1. */
   readonly number: number
   readonly body: Buffer
   readonly isLast: boolean
 }
 
-/** One at least, if only an empty one. */
+/** Yields at least one part, which may be empty. */
 async function* inParts(
   chunks: AsyncIterable<Uint8Array>,
   estimatedBytes: number | undefined,
@@ -133,8 +136,9 @@ async function* inParts(
 }
 
 /**
- * How large a part is. All are of one size, as some storage wants it, when the estimate is right, or half of what there is; beyond
- * they grow, so that there is room for thirteen times the estimate, and for half a TiB without one.
+ * Returns the size of a part in bytes. All parts have the same size, as some storage requires, if the archive has at
+ * most twice the estimated size. Later parts grow, which leaves room for 13 times the estimate, and for half a TiB
+ * without an estimate.
  */
 export function partBytes(number: number, estimatedBytes = 0): number {
   const first = Math.max(SMALLEST_PART, Math.ceil(estimatedBytes / EQUAL_PARTS / MIB) * MIB)

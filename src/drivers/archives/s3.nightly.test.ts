@@ -3,7 +3,7 @@ import { s3 } from './s3.ts'
 import { startS3rver } from './s3rver.fixture.ts'
 
 await archivesSuite(
-  's3, on s3rver',
+  's3 on s3rver',
   async () => {
     const server = await startS3rver('archives')
     const archives = s3({ bucket: 'archives', ...server })

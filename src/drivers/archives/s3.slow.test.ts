@@ -1,12 +1,11 @@
 /**
- * On s3rver, which npm brings: requests are real and their signatures are checked, but it cannot do all that S3 does.
+ * Tests s3 on s3rver, an npm package: requests and signatures are real, but s3rver lacks some behaviour of S3. Where
+ * Debian has installed a complete server, test/swift.slow.test.ts runs the whole suite on it.
  *
- *   it neither lists uploads that have not ended (501) nor takes them back (405), so it keeps parts that nobody sees
- *   it puts a large object together in its place, so that who reads meanwhile reads a piece of it
- *   it ends when it is told for the second time that an upload is complete
- *   it cannot go on with a list of more than 1,000, and takes any secret
- *
- * test/swift.slow.test.ts runs the same suite, all of it, on a server that can, where Debian has installed one.
+ *   it neither lists multipart uploads (501) nor aborts them (405), so their parts stay and are invisible
+ *   it assembles a large object in place, so a concurrent reader reads a part of it
+ *   it crashes on the second completion of the same upload
+ *   it cannot continue a list of more than 1,000 objects, and accepts any secret
  */
 
 import { execFile } from 'node:child_process'
@@ -48,7 +47,7 @@ async function open(options: Partial<S3Options> = {}): Promise<Archives> {
 }
 
 await archivesSuite(
-  's3, on s3rver',
+  's3 on s3rver',
   async () => {
     const own = await startS3rver('archives')
     return { open: () => open(own), close: () => own.stop() }
@@ -56,7 +55,7 @@ await archivesSuite(
   { knowsPartial: false, replacesAtOnce: false, parts: ['writers', 'rest'] },
 )
 
-test('what has another prefix, or is no archive, is not seen', async () => {
+test('objects with another prefix or an invalid key are ignored', async () => {
   const { endpoint, credentials } = server
   const client = new S3Client({ endpoint, credentials, region: 'us-east-1', forcePathStyle: true })
   for (const Key of [
@@ -88,20 +87,20 @@ describe('a start', () => {
       (error: Error) => error,
     )
 
-  test('with a bucket that is not there says what to do', async () => {
+  test('with a missing bucket reports the remedy', async () => {
     const failure = await failureOf({ bucket: 'nowhere' })
-    expect(failure?.message).toMatch(/"nowhere": there is none of that name; make it/)
+    expect(failure?.message).toMatch(/"nowhere": bucket not found. Create it/)
     expect(failure?.cause).toBeInstanceOf(Error)
   })
 
-  test('with a server of one’s own needs no region', async () => {
+  test('with an endpoint needs no region', async () => {
     vi.stubEnv('AWS_REGION', undefined)
     vi.stubEnv('AWS_CONFIG_FILE', '/dev/null')
     vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', '/dev/null')
     expect(await failureOf({})).toBeUndefined()
   })
 
-  test('where nobody listens says that the storage is away, and not where', async () => {
+  test('with an unreachable endpoint reports unavailable storage without its address', async () => {
     const proxy = await startProxy(server.endpoint)
     await proxy.close()
     const failure = await failureOf({ endpoint: proxy.url })
@@ -110,10 +109,11 @@ describe('a start', () => {
     expect(failure?.cause).toMatchObject({ code: 'ECONNREFUSED' })
   })
 
-  test('without the SDK says what to install', async () => {
+  test('without the SDK reports the missing package', async () => {
     const elsewhere = await mkdtemp(join(tmpdir(), 'tenantry-without-sdk-'))
     try {
-      // The same files, and all packages but one: links are not followed, so that none is found where they lead.
+      // The same sources, and all packages except the SDK. Links are preserved, so that Node resolves packages from
+      // here.
       await symlink(SOURCE, join(elsewhere, 'src'))
       await mkdir(join(elsewhere, 'node_modules'))
       for (const name of await readdir(PACKAGES)) {
@@ -131,7 +131,7 @@ describe('a start', () => {
       )
       expect(JSON.parse(stdout)).toEqual({
         code: 'E_DEPENDENCY_UNAVAILABLE',
-        message: 'backups in S3 need the package @aws-sdk/client-s3: install it beside tenantry',
+        message: 'Backups in S3 need the package @aws-sdk/client-s3: run npm install @aws-sdk/client-s3',
         cause: 'ERR_MODULE_NOT_FOUND',
       })
     } finally {
@@ -139,7 +139,7 @@ describe('a start', () => {
     }
   })
 
-  test('has to come first, and after the end nothing can be asked', async () => {
+  test('is required before any operation, and no operation works after the stop', async () => {
     const archives = s3({ bucket: 'archives', ...server })
     await expect(archives.delete('acme/x')).rejects.toThrow('not started')
     await archives.start()
@@ -150,14 +150,14 @@ describe('a start', () => {
   })
 })
 
-describe('a server that goes away', () => {
+describe('an unavailable server', () => {
   const unavailable = expect.objectContaining({
     code: DependencyUnavailable.code,
     message: expect.not.stringContaining('127.0.0.1'),
     cause: expect.any(Error),
   })
   let proxy: Awaited<ReturnType<typeof startProxy>>
-  /** Both by way of the proxy; one gives up soon when it hears nothing. */
+  /** Both use the proxy; one has a short timeout. */
   let withDefaultTimeout: Archives
   let withShortTimeout: Archives
   beforeEach(async () => {
@@ -177,28 +177,28 @@ describe('a server that goes away', () => {
   }
   const names = Object.keys(everything)
 
-  test.each(names)('fails %s until it is back', async (what) => {
+  test.each(names)('fails %s until the server is back', async (what) => {
     await proxy.close()
     await expect(everything[what]?.(withDefaultTimeout)).rejects.toEqual(unavailable)
     await proxy.open()
     await everything[what]?.(withDefaultTimeout)
   })
 
-  test.each(names)('without a word fails %s as well', async (what) => {
+  test.each(names)('that does not respond fails %s', async (what) => {
     proxy.blackhole()
     await expect(everything[what]?.(withShortTimeout)).rejects.toEqual(unavailable)
   })
 
-  test('in the middle of an upload fails it, also while its source has nothing to give', async () => {
+  test('fails an upload in progress, even while its source is blocked', async () => {
     const chunks = async function* () {
       yield* content(8 * 1024 * 1024 + 65_536)
-      proxy.blackhole() // what more there may be is asked for as soon as the first part is on its way
+      proxy.blackhole() // the next chunk is requested as soon as the first part is in flight
       await new Promise(() => undefined)
     }
     await expect(writing(withShortTimeout, 'acme/y', chunks())).rejects.toEqual(unavailable)
   })
 
-  test.each(['cut', 'silent'])('in the middle of reading fails the reader: %s', async (how) => {
+  test.each(['cut', 'silent'])('fails a read in progress: %s', async (how) => {
     let bytes = 0
     const reading = async () => {
       for await (const chunk of withShortTimeout.read('acme/x')) {
@@ -211,13 +211,13 @@ describe('a server that goes away', () => {
     if (how === 'cut') await proxy.open()
   })
 
-  test('is not the same as a reader who takes their time', async () => {
+  test('differs from a slow reader, which does not time out', async () => {
     const blackholed = await startProxy(server.endpoint)
     const other = await open({ endpoint: blackholed.url, idleTimeoutMs: SOON_MS })
     blackholed.blackhole()
     let bytes = 0
     for await (const chunk of withShortTimeout.read('acme/x')) {
-      // As long as it takes another request to be given up: three times as long as something has to be heard in.
+      // Lasts as long as another request needs to fail: three times the idle timeout.
       if (bytes === 0) await expect(listed(other)).rejects.toEqual(unavailable)
       bytes += chunk.length
     }
@@ -226,7 +226,7 @@ describe('a server that goes away', () => {
   })
 })
 
-test.each([10, 20 * MB])('%i bytes are encrypted by the storage as it was told', async (bytes) => {
+test.each([10, 20 * MB])('%i bytes are encrypted by the storage with the configured key', async (bytes) => {
   const proxy = await startFaultProxy(server.endpoint)
   const encryption = { serverSideEncryption: 'aws:kms', kmsKeyId: 'the-key' } as const
   const archives = await open({ endpoint: proxy.through(server.endpoint), ...encryption })
@@ -240,7 +240,7 @@ test.each([10, 20 * MB])('%i bytes are encrypted by the storage as it was told',
   await proxy.close()
 })
 
-test('a write that is aborted cuts off what is on its way', async () => {
+test('an aborted write aborts its requests in flight', async () => {
   const proxy = await startFaultProxy(server.endpoint)
   const archives = await open({ endpoint: proxy.through(server.endpoint) })
   const fault = proxy.at('UploadPart', 'hang')
@@ -254,7 +254,7 @@ test('a write that is aborted cuts off what is on its way', async () => {
   await proxy.close()
 })
 
-describe('when an answer is lost', () => {
+describe('a lost response', () => {
   const PUT = 'PUT /archives/lost/acme/x'
   let proxy: FaultProxy
   let archives: Archives
@@ -264,14 +264,14 @@ describe('when an answer is lost', () => {
   })
   afterAll(() => proxy?.close())
 
-  test('the archive is there, and known by its mark', async () => {
+  test('does not fail the write: the stored object has the id of the upload', async () => {
     const faults = Array.from({ length: ATTEMPTS }, () => proxy.at(PUT, 'lose the answer'))
     await writing(archives, 'acme/x', content(10, 1))
     expect(faults.every(({ hasHappened }) => hasHappened)).toBe(true)
     expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(10, 1)))
   })
 
-  test('with its request, what another writer has put there is not taken for it', async () => {
+  test('together with its request fails the write, even if another writer has stored the archive', async () => {
     await writing(archives, 'acme/x', content(100, 2))
     const faults = Array.from({ length: ATTEMPTS }, () => proxy.at(PUT, 'cut the line'))
     await expect(writing(archives, 'acme/x', content(10, 3))).rejects.toSatisfy(DependencyUnavailable.matches)
@@ -279,7 +279,7 @@ describe('when an answer is lost', () => {
     expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(100, 2)))
   })
 
-  test('once, the request is sent again', async () => {
+  test('is retried once', async () => {
     const fault = proxy.at(PUT, 'cut the line')
     await writing(archives, 'acme/x', content(10, 4))
     expect(fault.hasHappened).toBe(true)

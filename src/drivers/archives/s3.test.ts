@@ -56,7 +56,7 @@ describe('the size of a part', () => {
     return bytes
   }
 
-  test('leaves room for far more than was estimated, in the 10,000 parts that there may be', () => {
+  test('leaves room for 13 times the estimate within 10,000 parts', () => {
     fc.assert(
       fc.property(fc.double({ min: 0, max: 5e12, noNaN: true }), (estimatedBytes) => {
         expect(room(estimatedBytes)).toBeGreaterThan(13 * estimatedBytes)
@@ -67,7 +67,7 @@ describe('the size of a part', () => {
     expect(room(undefined)).toBe(room(0))
   })
 
-  test('is the same for all parts of what is as large as was estimated, and small for what is small', () => {
+  test('is the same for all parts if the estimate is right, and small for a small archive', () => {
     expect(partBytes(1)).toBe(8 * MIB)
     expect(partBytes(1, 40_000 * MIB)).toBe(8 * MIB)
     const estimatedBytes = 1e12

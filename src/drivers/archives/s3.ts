@@ -1,9 +1,10 @@
 /**
- * Archives in a bucket of Amazon S3, or of storage with its interface. An archive is an object, and a partial one is an upload in
- * parts that has not ended: `<key>.<its id>.partial`, in letters that a key may have. Storage that cannot list those (501), or only
- * those of a whole key (MinIO), shows none.
+ * Stores archives in a bucket of Amazon S3 or of S3-compatible storage. An archive is an object, and a partial archive
+ * is an unfinished multipart upload.
  *
- * Checksums are sent only where the interface wants them, so that older servers understand; what is sent is hashed by the signature.
+ * - The key of a partial archive is `<key>.<upload id>.partial`, with the id in base64url. Storage that cannot list
+ *   uploads (501), or lists them for complete keys only (MinIO), shows no partial archives.
+ * - Checksums are sent only where the API requires them, for older servers. The signature covers a hash of the body.
  */
 import type { Readable } from 'node:stream'
 import type { ListMultipartUploadsCommandOutput, S3Client, S3ClientConfig } from '@aws-sdk/client-s3'
@@ -33,29 +34,35 @@ export interface S3Credentials {
 }
 
 export interface S3Options {
-  /** Has to be there. Where it keeps versions, a deleted archive is gone when its rules remove what is not current. */
+  /** Existing bucket. With versioning, its lifecycle rules remove deleted archives. */
   readonly bucket: string
-  /** Default: AWS_REGION, else what the profile says, or with `endpoint` `us-east-1`. */
+  /** Region; default: AWS_REGION, then the profile's; with `endpoint` `us-east-1`. */
   readonly region?: string
-  /** URL of other storage with the interface of S3; default: Amazon's, of the region. */
+  /** URL of S3-compatible storage; default: Amazon's endpoint of the region. */
   readonly endpoint?: string
-  /** Stands before every key, with a `/` between: for a bucket that is shared. Default: nothing. */
+  /** Prefix of every key, separated by `/`, for a shared bucket; default: none. */
   readonly prefix?: string
-  /** Default: where the SDK finds them (environment, profile, container, instance). A function is asked again when they expire. */
+  /**
+   * Default: the SDK's providers (environment, profile, container, instance). A function is called again when they
+   * expire.
+   */
   readonly credentials?: S3Credentials | (() => Promise<S3Credentials & { readonly expiration?: Date }>)
-  /** Whether the bucket is named in the path and not in the host; default: with `endpoint`. */
+  /** Whether the URL has the bucket in its path instead of the host name; default: true with `endpoint`. */
   readonly forcePathStyle?: boolean
-  /** How the storage encrypts what it keeps; default: as the bucket says. */
+  /** Encryption by the storage; default: that of the bucket. */
   readonly serverSideEncryption?: 'AES256' | 'aws:kms'
-  /** The key for `aws:kms`; default: the account's. */
+  /** Key for `aws:kms`; default: the account's. */
   readonly kmsKeyId?: string
-  /** For a connection to be made, each of three times; default 5,000. */
+  /** Timeout of a connection attempt, in ms, for each of three attempts; default 5,000. */
   readonly connectTimeoutMs?: number
-  /** How long nothing at all may be heard of a request, each of three times, or of an archive being read; default 60,000. */
+  /**
+   * Time without any data of a response, in ms, after which an attempt or a read fails; default 60,000. Requests have
+   * three attempts.
+   */
   readonly idleTimeoutMs?: number
 }
 
-/** Written and removed at the start; of one that was killed in between, the next one removes it. */
+/** Written and removed by each start. A start after a crash removes it, too. */
 const PROBE = '.probe'
 
 export const s3 = (options: S3Options): Archives => new S3Archives(options)
@@ -63,7 +70,9 @@ export const s3 = (options: S3Options): Archives => new S3Archives(options)
 interface Clients {
   readonly sdk: Sdk
   readonly client: S3Client
-  /** For reading: its sockets may stand still for as long as the reader likes; who waits for them watches them. */
+  /**
+   * Client for reads: its sockets have no timeout, because the reader may be slow. `#withIdleTimeout` watches the body.
+   */
   readonly reading: S3Client
 }
 
@@ -84,7 +93,7 @@ class S3Archives implements Archives {
   }
 
   async start(): Promise<void> {
-    const sdk = await loaded()
+    const sdk = await loadSdk()
     const { connectTimeoutMs: connectionTimeout = 5_000 } = this.#options
     const requestTimeout = this.#idleMs
     this.#clients = {
@@ -131,7 +140,7 @@ class S3Archives implements Archives {
     const { sdk, reading } = this.#open
     const command = new sdk.GetObjectCommand(this.#object(wholeKey(key)))
     const { Body } = await withS3Errors(reading.send(command)).catch((error) => {
-      throw isNoSuchKey(error) ? ArchiveMissing('The file of the backup is not there.', { cause: error }) : error
+      throw isNoSuchKey(error) ? ArchiveMissing('Backup file not found.', { cause: error }) : error
     })
     yield* this.#withIdleTimeout(Body as Readable)
   }
@@ -141,13 +150,13 @@ class S3Archives implements Archives {
     const parsed = archiveKey(key)
     if (parsed.which !== undefined) {
       const uploadId = uploadIdOf(parsed.which)
-      if (uploadId) await this.#takeBack(parsed, uploadId)
+      if (uploadId) await this.#abortUpload(parsed, uploadId)
       return
     }
     const object = this.#object(parsed)
-    // First what may become the archive, then the archive.
+    // Partial archives first, because a concurrent writer may still complete them.
     for await (const { Key, UploadId } of this.#uploads(object.Key)) {
-      if (Key === object.Key && UploadId) await this.#takeBack(parsed, UploadId)
+      if (Key === object.Key && UploadId) await this.#abortUpload(parsed, UploadId)
     }
     await withS3Errors(client.send(new sdk.DeleteObjectCommand(object)))
   }
@@ -163,7 +172,7 @@ class S3Archives implements Archives {
     for await (const { Key = '', UploadId = '', Initiated = new Date(0) } of this.#uploads(this.#prefix)) {
       const parsed = parsedKey(Key.slice(this.#prefix.length))
       if (!parsed || parsed.which !== undefined) continue
-      const key = `${parsed.tenantId}/${partialName(parsed.name, whichOf(UploadId))}`
+      const key = `${parsed.tenantId}/${partialName(parsed.name, partialIdOf(UploadId))}`
       yield { key, isPartial: true, sizeBytes: 0, modifiedAt: Initiated }
     }
   }
@@ -175,7 +184,7 @@ class S3Archives implements Archives {
   }
 
   get #open(): Clients {
-    if (!this.#clients) throw new Error('the archives are not started, or stopped')
+    if (!this.#clients) throw new Error('The archives are not started, or stopped')
     return this.#clients
   }
 
@@ -187,7 +196,7 @@ class S3Archives implements Archives {
     return { Bucket: this.#bucket, Key: `${this.#prefix}${tenantId}/${name}` }
   }
 
-  async #takeBack(key: { tenantId: string; name: string }, UploadId: string): Promise<void> {
+  async #abortUpload(key: { tenantId: string; name: string }, UploadId: string): Promise<void> {
     const { sdk, client } = this.#open
     const command = new sdk.AbortMultipartUploadCommand({ ...this.#object(key), UploadId })
     await withS3Errors(client.send(command)).catch((error) => {
@@ -220,11 +229,11 @@ class S3Archives implements Archives {
     } while (last?.IsTruncated && last.NextKeyMarker)
   }
 
-  /** The body as it comes. Only what it does not say is counted, not what the reader does meanwhile. */
+  /** Yields the body. Only the time in which the storage sends nothing counts, not the time that the reader takes. */
   async *#withIdleTimeout(body: Readable): AsyncGenerator<Buffer, void, undefined> {
     const startIdleTimer = () =>
       setTimeout(
-        () => body.destroy(storageUnavailable(new Error(`nothing was heard for ${this.#idleMs} ms`))),
+        () => body.destroy(storageUnavailable(new Error(`no data was received for ${this.#idleMs} ms`))),
         this.#idleMs,
       )
     let timer = startIdleTimer()
@@ -252,22 +261,25 @@ const configuration = (options: S3Options): S3ClientConfig => ({
   responseChecksumValidation: 'WHEN_REQUIRED',
 })
 
-/** Whoever keeps archives elsewhere need not have it. */
-async function loaded(): Promise<Sdk> {
+/** Loads the SDK lazily: it is an optional package. */
+async function loadSdk(): Promise<Sdk> {
   try {
     return await import('@aws-sdk/client-s3')
   } catch (cause) {
-    throw DependencyUnavailable('backups in S3 need the package @aws-sdk/client-s3: install it beside tenantry', {
-      cause,
-    })
+    throw DependencyUnavailable(
+      'Backups in S3 need the package @aws-sdk/client-s3: run npm install @aws-sdk/client-s3',
+      {
+        cause,
+      },
+    )
   }
 }
 
-/** Ids of uploads may have any letters. */
-const whichOf = (uploadId: string): string => Buffer.from(uploadId).toString('base64url')
+/** Upload ids may contain any character. */
+const partialIdOf = (uploadId: string): string => Buffer.from(uploadId).toString('base64url')
 
-/** Undefined for what is none. */
+/** Returns undefined for an invalid id. */
 function uploadIdOf(which: string): string | undefined {
   const uploadId = Buffer.from(which, 'base64url').toString()
-  return whichOf(uploadId) === which ? uploadId : undefined
+  return partialIdOf(uploadId) === which ? uploadId : undefined
 }

@@ -1,8 +1,8 @@
-/** A server with the interface of S3, from npm: in this process, on a port and a directory of its own. */
+/** Starts s3rver, an S3-compatible server, in this process with its own port and directory. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-// @ts-expect-error: it brings no types
+// @ts-expect-error: the package has no types
 import Server from 's3rver'
 
 export interface S3rver {

@@ -1,4 +1,4 @@
-/** A writer in a process of its own, for tests that kill it. */
+/** Writes an archive in a separate process, for tests that kill the process. */
 
 import { serveParent } from '../../../test/support/child.ts'
 import { blockedUntil, content, MB, writing } from '../../testing/archives/subject.ts'

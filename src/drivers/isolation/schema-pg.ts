@@ -1,36 +1,20 @@
 /**
  * A schema for each tenant, in the placement's database.
  *
- * Provisioning is one transaction under a lock of its tenant: the schema, the grants and the host's migrations exist together
- * or not at all. The host's tables belong to the role of `url`; queries run as the tenant login, which takes the scope role
- * and the tenant's `search_path` for one transaction (scoped-connection.ts). The fence is that role's right to use the schema.
+ * The host's tables belong to the role of `url`; queries run as the tenant login, which takes the scope role and the tenant's
+ * `search_path` for one transaction (scoped-connection.ts). The fence is that role's right to use the schema.
  */
 import pg from 'pg'
 import { sqlState } from '../../kernel/database/database.ts'
-import {
-  type DriverEnvironment,
-  type IsolationDriver,
-  StorageFenced,
-  type StorageLocation,
-} from '../../tenants/isolation/driver.ts'
+import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { auditSchemas } from './audit/audit.ts'
-import { copyIn } from './copy/copy-in.ts'
-import { copyOut } from './copy/copy-out.ts'
-import { advanceForImport } from './copy/sequences.ts'
-import { PostgresMigrator } from './migrations/postgres-migrator.ts'
-import { rightsIn } from './roles/grants.ts'
-import type { ScopeMode } from './scope/scoped-connection.ts'
-import type { Scope } from './scope/scoped-query.ts'
-import { drainTransactions } from './server/drain.ts'
-import { Placements, type ScopeOptions, scopeModeOf } from './server/placements.ts'
+import { ownStorage } from './own-storage.ts'
+import type { PostgresOptions } from './postgres-dialect.ts'
+import { postgresDriver } from './postgres-driver.ts'
 import type { PostgresServer } from './server/postgres-server.ts'
-import { activityOf } from './server/server-activity.ts'
-import { copying } from './transactions/copy-session.ts'
 import { inTransaction } from './transactions/owner-transaction.ts'
 
-export interface SchemaPgOptions extends ScopeOptions {
-  /** A schema with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */
-  readonly extensionsSchema?: string | undefined
+export interface SchemaPgOptions extends PostgresOptions {
   /**
    * How Kysely names tables: `path` (default) leaves them to the search path; `qualified` puts the schema before each, for what
    * reads statements and knows no search path. A handle then belongs to the schema that its tenant had when it was taken: take one
@@ -45,154 +29,47 @@ const CONCURRENTLY_UPDATED = 'XX000'
 const ATTEMPTS = 5
 
 /** The driver `schema-pg`. */
-export function schemaPg({ extensionsSchema, names = 'path', ...options }: SchemaPgOptions = {}): IsolationDriver {
-  const placements = new Placements('schemaPg()')
-  let migrator: PostgresMigrator
-  let scopeMode: ScopeMode
+export function schemaPg({ names = 'path', ...options }: SchemaPgOptions = {}): IsolationDriver {
+  return postgresDriver(
+    {
+      name: 'schema-pg',
+      capabilities: { separateStorage: true, reach: 'shared database' },
+      locator: (tenantId, epoch) => `t${epoch}_${tenantId}`,
+      tables: ({ locator }) => ({ schema: locator }),
+      scope: ({ locator }) => ({ openSchema: locator, isMarked: true }),
+      schemaOf: names === 'qualified' ? ({ locator }) => locator : undefined,
 
-  const searchPath = (locator: string): string =>
-    [locator, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
-      .map((name) => pg.escapeIdentifier(name))
-      .join(', ')
-  const scopeOf = ({ tenantId, locator }: StorageLocation, { scopeRole }: PostgresServer): Scope => ({
-    tenantId,
-    searchPath: searchPath(locator),
-    role: scopeRole,
-    openSchema: locator,
-    isMarked: true,
-  })
+      migratesAtOnce: true,
+      ...ownStorage(),
 
-  return {
-    name: 'schema-pg',
-    capabilities: {
-      engine: 'postgres',
-      separateStorage: true,
-      durable: true,
-      reach: 'shared database',
-      containsTenantSql: false,
-    },
-    ...(names === 'qualified' ? { schemaOf: ({ locator }: StorageLocation) => locator } : {}),
-
-    async start(environment: DriverEnvironment) {
-      placements.open(environment)
-      scopeMode = scopeModeOf(options, environment)
-      migrator = new PostgresMigrator(environment.migrations)
-    },
-
-    locator: (tenantId, epoch) => `t${epoch}_${tenantId}`,
-
-    provision({ placement, locator }, options) {
-      const server = placements.server(placement)
-      return server.migrating(locator, async (client, read) => {
-        await options?.assertNotAbandoned?.()
-        await client.query(madeText(locator, server))
-        return migrator.install(client, locator, searchPath(locator), read)
-      })
-    },
-
-    applied: ({ placement, locator }) =>
-      placements.server(placement).owned((client) => migrator.applied(client, locator)),
-
-    migrate: ({ placement, locator }, options) =>
-      placements
-        .server(placement)
-        .migrating(locator, (client, read) => migrator.up(client, locator, searchPath(locator), read), {
-          ...options,
-          atOnce: (client, ms) => migrator.upAtOnce(client, locator, searchPath(locator), ms),
+      drop: ({ server, schema, migrator }) =>
+        server.administer(schema, async (client) => {
+          await client.query(`drop schema if exists ${pg.escapeIdentifier(schema)} cascade`)
+          await migrator.forget(client, schema)
         }),
 
-    rollback: ({ placement, locator }, steps, options) =>
-      placements
-        .server(placement)
-        .migrating(
-          locator,
-          (client, read) => migrator.down(client, locator, searchPath(locator), steps, read),
-          options,
-        ),
+      async inventory(server) {
+        const { rows } = await server.ownedWithTimeout((client) => client.query(MADE_HERE, [server.scopeRole]))
+        return rows
+      },
 
-    execute(location, statement) {
-      const server = placements.server(location.placement)
-      return server.execute(scopeOf(location, server), scopeMode, statement)
+      fence: ({ server, schema }) => changeUsage(server, schema, 'revoke', 'from'),
+      unfence: ({ server, schema }) => changeUsage(server, schema, 'grant', 'to'),
+
+      async isFenced({ server, schema }) {
+        const { rows } = await server.ownedWithTimeout((client) =>
+          client.query(`select has_schema_privilege($1, oid, 'usage') as open from pg_namespace where nspname = $2`, [
+            server.scopeRole,
+            schema,
+          ]),
+        )
+        return rows[0]?.open !== true
+      },
+
+      audit: (servers, locations) => auditSchemas(servers, locations, options),
     },
-
-    advanceSequences: ({ placement, locator }, wanted, signal) =>
-      placements.server(placement).owned((client) => advanceForImport(client, locator, wanted, { signal })),
-
-    connect(location) {
-      const server = placements.server(location.placement)
-      return server.connect(scopeOf(location, server), scopeMode)
-    },
-
-    async fence({ placement, locator }) {
-      await changeUsage(placements.server(placement), locator, 'revoke', 'from')
-    },
-
-    async unfence({ placement, locator }) {
-      await changeUsage(placements.server(placement), locator, 'grant', 'to')
-    },
-
-    async isFenced({ placement, locator }) {
-      const server = placements.server(placement)
-      const { rows } = await server.ownedWithTimeout((client) =>
-        client.query(`select has_schema_privilege($1, oid, 'usage') as open from pg_namespace where nspname = $2`, [
-          server.scopeRole,
-          locator,
-        ]),
-      )
-      return rows[0]?.open !== true
-    },
-
-    mayBeFence: (error) => StorageFenced.matches(error),
-
-    drain: ({ tenantId, placement }, options) => drainTransactions(placements.server(placement), tenantId, options),
-
-    async export({ tenantId, placement, locator }, work, { signal }) {
-      const server = placements.server(placement)
-      const source = { isolation: 'schema-pg', schema: locator, searchPath: searchPath(locator), tenantId, migrator }
-      return copying(server.exports, signal, (hold) => server.owned((client) => copyOut(client, source, work, hold)))
-    },
-
-    async import({ tenantId, placement, locator }, copy, { signal, onPhase, assertNotAbandoned }) {
-      const server = placements.server(placement)
-      const making = madeText(locator, server)
-      const storage = { schema: locator, searchPath: searchPath(locator), tenantId, migrator, making }
-      migrator.assertKnownMigrations(copy.description.migrations)
-      return copying(server.imports, signal, (hold) =>
-        server.migrating(
-          locator,
-          async (client, read) => {
-            await assertNotAbandoned?.()
-            return copyIn(client, storage, read, copy, { onPhase, log: server.log })
-          },
-          { hold },
-        ),
-      )
-    },
-
-    async drop({ placement, locator }) {
-      await placements.server(placement).administer(locator, async (client) => {
-        await client.query(`drop schema if exists ${pg.escapeIdentifier(locator)} cascade`)
-        await migrator.forget(client, locator)
-      })
-    },
-
-    async inventory(placement) {
-      const server = placements.server(placement)
-      const { rows } = await server.ownedWithTimeout((client) => client.query(MADE_HERE, [server.scopeRole]))
-      return rows
-    },
-
-    audit: (locations) => auditSchemas(placements, locations, { extensionsSchema }),
-    activity: (placement, options) => activityOf(placements.server(placement), options),
-    rejectedLogins: () => placements.rejectedLogins(),
-    connections: () => placements.connections(),
-    stop: () => placements.close(),
-  }
-}
-
-function madeText(locator: string, { scopeRole }: PostgresServer): string {
-  const schema = pg.escapeIdentifier(locator)
-  return `create schema if not exists ${schema}; ${rightsIn(schema, pg.escapeIdentifier(scopeRole))}`
+    options,
+  )
 }
 
 /** The schemas with those rights, whether they are fenced or not. */

@@ -1,4 +1,4 @@
-/** Jobs that start later, and after a failure: the delays are real. */
+/** Tests delayed and failed jobs of pg-boss, with real delays. */
 import { describe, expect, test } from 'vitest'
 import type { Attempt } from '../../kernel/jobs/jobs.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
@@ -11,7 +11,7 @@ const deadLetters = () =>
     where name = 'tenantry.dead-letter' order by (data->>'n')::int`)
 
 describe('a job', () => {
-  test('for later starts later', async () => {
+  test('with afterSeconds starts after the delay', async () => {
     const Later = type('Later')
     const done: number[] = []
     const runner = await start([Later], { Later: async ({ n }) => done.push(n) })
@@ -23,7 +23,7 @@ describe('a job', () => {
 })
 
 describe('a handler', () => {
-  test('that fails is tried again after a while, and its last failure is a dead letter without its words', async () => {
+  test('that fails is retried after a delay, and its last failure becomes a dead letter without the error message', async () => {
     const Failing = type('Failing', { retries: 2, retryDelaySeconds: 1 })
     const attempts: Pick<Attempt, 'number' | 'isLast'>[] = []
     const runner = await start([Failing], {
@@ -47,7 +47,7 @@ describe('a handler', () => {
     expect(await countsOf(Failing)).toMatchObject([{ failed: 1, delayed: 0, waiting: 0 }])
   })
 
-  test('is put off for no longer than its type says', async () => {
+  test('is retried after at most retryDelayMaxSeconds', async () => {
     const Patient = type('Patient', { retryDelaySeconds: 3_600, retryDelayMaxSeconds: 7_200 })
     const Doubling = type('Doubling', { retryDelaySeconds: 3_600 })
     const fail = async () => {
@@ -55,25 +55,25 @@ describe('a handler', () => {
     }
     const runner = await start([Patient, Doubling], { Patient: fail, Doubling: fail })
     for (const one of [Patient, Doubling]) await runner.send(one, { n: 1 })
-    const putOff = async () => {
+    const delays = async () => {
       const found = await rows(`select name, retry_count, extract(epoch from start_after - now())::float8 as seconds
         from multitenancy_jobs.job where state = 'retry' order by name desc`)
       expect(found).toHaveLength(2)
       return found
     }
-    await eventually(putOff)
+    await eventually(delays)
     await runners.database.sql(
       `update multitenancy_jobs.job set start_after = now(), retry_count = 1 where state = 'retry'`,
     )
     await eventually(async () => {
-      const [patient, doubling] = await putOff()
+      const [patient, doubling] = await delays()
       expect([patient, doubling]).toMatchObject([{ retry_count: 2 }, { retry_count: 2 }])
       expect(patient.seconds).toBeLessThanOrEqual(7_200)
       expect(doubling.seconds).toBeGreaterThan(7_200)
     })
   })
 
-  test('that does not end is told to, and its job is done by another', async () => {
+  test('is aborted by a stop, and another worker takes over its job', async () => {
     const Endless = type('Endless', { retryDelaySeconds: 1 })
     let isAborted = false
     const worker = await start([Endless], {

@@ -7,8 +7,8 @@ import { type, useRunners } from './runners.fixture.ts'
 
 const runners = useRunners()
 const { start, rows, countsOf } = runners
-describe('what is sent', () => {
-  test('in one transaction starts after its commit, all of it, without waiting for polls', async () => {
+describe('send', () => {
+  test('starts all jobs of one transaction after its commit, without polling', async () => {
     const Many = type('Many')
     const done = new Set<number>()
     const runner = await start([Many], { Many: async ({ n }) => done.add(n) })
@@ -16,11 +16,11 @@ describe('what is sent', () => {
       for (let n = 0; n < 100; n++) await runner.send(Many, { n })
       expect(done.size).toBe(0)
     })
-    // One worker polls, once a second: in this time polls find 15 of them.
+    // One worker polls, once a second: polling alone would start 15 jobs in this time.
     await eventually(() => expect(done.size).toBe(100), 15_000)
   })
 
-  test('in a transaction that fails is not', async () => {
+  test('sends nothing if the transaction fails', async () => {
     const Never = type('Never')
     const runner = await start([Never])
     const failing = runners.database.transaction(async () => {
@@ -32,7 +32,7 @@ describe('what is sent', () => {
     await expect(runner.send(Never, { n: 'one' as never })).rejects.toThrow()
   })
 
-  test('with a key waits once, and what is asked while it runs is not lost', async () => {
+  test('with a key keeps one waiting job, and a job sent during a run starts afterwards', async () => {
     const Keyed = type('Keyed', { workers: 2 })
     const gate = Promise.withResolvers<void>()
     const started: number[] = []
@@ -54,8 +54,8 @@ describe('what is sent', () => {
   })
 })
 
-describe('what is sent together', () => {
-  test('is what would have been sent one by one', async () => {
+describe('sendAll', () => {
+  test('creates the same jobs as one send for each job', async () => {
     const Alike = type('Alike')
     const runner = await start([Alike])
     const sent = [
@@ -82,7 +82,7 @@ describe('what is sent together', () => {
     expect(oneByOne).toHaveLength(5)
   })
 
-  test('wakes who works on it, once it is committed', async () => {
+  test('wakes the workers after the commit', async () => {
     const Together = type('Together')
     const done = new Set<number>()
     const runner = await start([Together], { Together: async ({ n }) => done.add(n) })
@@ -93,11 +93,11 @@ describe('what is sent together', () => {
       )
       expect(done.size).toBe(0)
     })
-    // One worker polls, once a second: in this time polls find 15 of them.
+    // One worker polls, once a second: polling alone would start 15 jobs in this time.
     await eventually(() => expect(done.size).toBe(100), 15_000)
   })
 
-  test('waits once for each key, whether that waited before or comes twice', async () => {
+  test('creates at most one waiting job for each key', async () => {
     const Keys = type('Keys')
     const runner = await start([Keys])
     await runner.send(Keys, { n: 1 }, { key: 'a' })
@@ -111,7 +111,7 @@ describe('what is sent together', () => {
     expect(found.map(({ n }) => n)).toEqual([1, 3, 5])
   })
 
-  test('is nothing when there is none of it, when the transaction fails, or when one is not what it should be', async () => {
+  test('creates no job for an empty list, a failed transaction, or an invalid payload', async () => {
     const Nothing = type('Nothing')
     const runner = await start([Nothing])
     await runner.sendAll(Nothing, [])
@@ -126,7 +126,7 @@ describe('what is sent together', () => {
 })
 
 describe('a handler', () => {
-  test('runs as Tenantry itself, under the job’s id, in no transaction of the sender', async () => {
+  test('runs with the actor system and the job id as request id, outside of the sender’s transaction', async () => {
     const Told = type('Told')
     const contexts: unknown[] = []
     const runner = await start([Told], {
@@ -138,7 +138,7 @@ describe('a handler', () => {
     expect(contexts).toEqual([{ requestId: id, actor: SYSTEM, ip: null, tenantId: null, inTransaction: false }])
   })
 
-  test('is awaited in the context of its tenant when its promise is lazy', async () => {
+  test('with a lazy promise is awaited in the context of its tenant', async () => {
     const Lazy = type('Lazy')
     const seen: unknown[] = []
     const runner = await start([Lazy], { Lazy: () => lazy(() => seen.push(currentContext().tenantId)) })
@@ -146,7 +146,7 @@ describe('a handler', () => {
     await eventually(() => expect(seen).toEqual(['acme']))
   })
 
-  test('of a loud tenant does not keep a quiet one waiting', async () => {
+  test('of a noisy tenant does not delay the jobs of an idle tenant', async () => {
     const Fair = type('Fair')
     const sender = await start([Fair])
     await runners.database.transaction(async () => {
@@ -164,7 +164,7 @@ describe('a handler', () => {
     expect(done.slice(0, 40).filter((n) => n >= 1_000)).toHaveLength(5)
   })
 
-  test('in progress is waited for when the runner stops', async () => {
+  test('in progress is awaited by a stop of the runner', async () => {
     const Slow = type('Slow')
     const gate = Promise.withResolvers<void>()
     const steps: string[] = []
@@ -186,7 +186,7 @@ describe('a handler', () => {
     expect(await countsOf(Slow)).toMatchObject([{ completed: 1, waiting: 1, active: 0 }])
   })
 
-  test('in progress is waited for by each of two concurrent stops', async () => {
+  test('in progress is awaited by each of two concurrent stops', async () => {
     const Twice = type('Twice')
     const gate = Promise.withResolvers<void>()
     const steps: string[] = []

@@ -1,15 +1,17 @@
 /**
- * Jobs on pg-boss, in the backoffice database (schema `multitenancy_jobs`), sent within our own transactions.
+ * Runs jobs on pg-boss in the backoffice database (schema `multitenancy_jobs`), and sends them in the caller's
+ * transaction.
  *
- * - A notification wakes a worker for one fetch only, so a worker that found a job wakes its queue's workers again: a hundred
- *   jobs of one transaction start without waiting for a poll. One worker of each queue polls every second, for what is
- *   delayed or retried; the others wait to be woken.
- * - Workers fetch one job at a time, with a cap per tenant: with a batch the limit would come before the cap, and a quiet
- *   tenant would starve behind a loud one.
- * - A job carries its key: of one type and key at most one is waiting. One that is being worked on does not count, so that
- *   what is asked while it runs is not lost.
- * - Schedules and waiting jobs are taken away when nobody knows their name any more (`kernel/jobs/queue-registry.ts`): others on the same
- *   database may know more than this process does. A name without the prefix is no process's, and goes at once.
+ * - A notification wakes a worker for one fetch. A worker that has found a job wakes the workers of its queue again, so
+ *   that a hundred jobs of one transaction start without polling. One worker of each queue polls every second, for
+ *   delayed and retried jobs; the others wait for a notification.
+ * - Workers fetch one job at a time, with a limit per tenant. In a batch the limit would apply after the fetch, and a
+ *   noisy tenant would starve the others.
+ * - At most one job of a type and key is waiting. A running job does not count, so that a request during its run is
+ *   kept.
+ * - Schedules and waiting jobs are removed when no process has known their name for a week
+ *   (`kernel/jobs/queue-registry.ts`), because processes of other releases share the database. A name without the
+ *   prefix belongs to no process and is removed immediately.
  */
 import { randomUUID } from 'node:crypto'
 import { PgBoss, type QueueOptions } from 'pg-boss'
@@ -43,7 +45,7 @@ const HEARTBEAT_SECONDS = 15
 const SUPERVISE_SECONDS = 10
 const POLL_SECONDS = 1
 const IDLE_POLL_SECONDS = 30
-/** For the jobs of workers that a failed start has begun already. */
+/** Timeout for jobs that a failed start has already started. */
 const FAILED_START_STOP_MS = 1_000
 
 const queueName = (type: JobType): string => `${PREFIX}${type.name}`
@@ -54,7 +56,7 @@ export class PgBossJobs implements JobRunner {
   readonly #boss: PgBoss
   readonly #otherQueues: CountQueues[] = []
   #queues: readonly string[] = []
-  /** By queue, what is to be sent to it by the clock, and when. */
+  /** Cron expressions, by queue. */
   #schedule: ReadonlyMap<string, string> = new Map()
   #upkeepTimer: NodeJS.Timeout | undefined
   #upkeep: Promise<unknown> = Promise.resolve()
@@ -69,14 +71,14 @@ export class PgBossJobs implements JobRunner {
       },
       schema: SCHEMA,
       useListenNotify: true,
-      // Of the two the longer rules: how soon a job is missed whose worker was killed.
+      // The intervals after which pg-boss detects the job of a killed worker.
       superviseIntervalSeconds: SUPERVISE_SECONDS,
       monitorIntervalSeconds: SUPERVISE_SECONDS,
       cronMonitorIntervalSeconds: 10,
       cronWorkerIntervalSeconds: 1,
     })
     this.#boss.on('error', (error) => log.warn({ err: error }, 'the job queue reported an error'))
-    this.#boss.on('warning', (warning) => log.warn({ warning }, 'the job queue warns'))
+    this.#boss.on('warning', (warning) => log.warn({ warning }, 'the job queue reported a warning'))
   }
 
   async start(registered: RegisteredJobs, { work, keep }: StartOptions): Promise<void> {
@@ -85,17 +87,18 @@ export class PgBossJobs implements JobRunner {
     try {
       await this.#boss.start()
       await this.#makeQueues(registered.types)
-      await this.#keepUp(keep)
-      // After they are noted, or somebody else could be taking them away; and all, as their times may be new.
+      await this.#maintain(keep)
+      // After the names are noted, otherwise another process could remove the schedules. All of them, as their times
+      // may have changed.
       if (keep) for (const [name, cron] of this.#schedule) await this.#boss.schedule(name, cron)
-      this.#upkeepTimer = setInterval(() => this.#keepUpLater(keep), NOTED_AGAIN_MS).unref()
+      this.#upkeepTimer = setInterval(() => this.#maintainLater(keep), NOTED_AGAIN_MS).unref()
       if (!work) return
       for (const type of registered.types) {
         const handle = registered.handlers.get(type.name)
         if (handle) await this.#work(type, handle)
       }
     } catch (error) {
-      await this.stop(FAILED_START_STOP_MS) // its timers would keep the process alive
+      await this.stop(FAILED_START_STOP_MS) // pg-boss's timers would keep the process alive
       throw error
     }
   }
@@ -103,7 +106,7 @@ export class PgBossJobs implements JobRunner {
   async stop(timeoutMs: number): Promise<void> {
     clearInterval(this.#upkeepTimer)
     await this.#upkeep
-    // pg-boss looks only every 500 ms whether the workers have ended; a worker without a job ends immediately.
+    // pg-boss checks only every 500 ms whether the workers have ended; a worker without a job ends immediately.
     const ended = Promise.all(this.#queues.map((name) => this.#boss.offWork(name)))
     const deadline = Promise.withResolvers<void>()
     const timer = setTimeout(deadline.resolve, timeoutMs)
@@ -133,7 +136,7 @@ export class PgBossJobs implements JobRunner {
   }
 
   async cancel(type: JobType, key: string): Promise<void> {
-    // In one statement, because pg-boss's own cancel also takes a job that a worker has fetched in between.
+    // One statement, because pg-boss's cancel also cancels a job that a worker has fetched in between.
     await this.#database.sql(
       `delete from ${SCHEMA}.job where name = $1 and singleton_key = $2 and state < 'active' and not blocked`,
       [queueName(type), key],
@@ -186,8 +189,10 @@ export class PgBossJobs implements JobRunner {
     }
   }
 
-  /** @param keep whether the schedule is kept, and what nobody knows any more removed; every process notes its queues. */
-  async #keepUp(keep: boolean): Promise<void> {
+  /**
+   * @param keep whether this process maintains the schedule and removes forgotten names; every process notes its queues
+   */
+  async #maintain(keep: boolean): Promise<void> {
     await this.#database.transaction(async () => {
       const schedules = keep ? [...this.#schedule.keys()] : []
       await noteNames(this.#database, { queues: this.#queues, schedules })
@@ -202,9 +207,9 @@ export class PgBossJobs implements JobRunner {
     })
   }
 
-  #keepUpLater(keep: boolean): void {
-    this.#upkeep = this.#keepUp(keep).catch((error) =>
-      this.#log.warn({ err: error }, 'the schedule and the queues could not be seen to'),
+  #maintainLater(keep: boolean): void {
+    this.#upkeep = this.#maintain(keep).catch((error) =>
+      this.#log.warn({ err: error }, 'the schedule and the queues could not be maintained; trying again in an hour'),
     )
   }
 
@@ -214,7 +219,7 @@ export class PgBossJobs implements JobRunner {
     return missing
   }
 
-  /** One `work` per worker, so that each can be woken by its id. */
+  /** Calls pg-boss's `work` once for each worker, so that each can be woken by its id. */
   async #work(type: JobType, handle: (data: any, attempt: Attempt) => Promise<void>): Promise<void> {
     const workerIds: string[] = []
     const wakeAll = () => {
@@ -245,7 +250,7 @@ export class PgBossJobs implements JobRunner {
           )
         } catch (error) {
           this.#log.warn({ err: error, job: type.name, attempt: job.retryCount + 1 }, 'a job failed')
-          throw new Error(plainFailure(error)) // what pg-boss keeps of it
+          throw new Error(plainFailure(error)) // stored by pg-boss
         } finally {
           wakeAll()
         }
@@ -273,8 +278,8 @@ function optionsOf({
   }
 }
 
-/** The error's code is kept with the job; its text may hold what is nobody's business and is in the log only. */
+/** Returns the text stored with the job: the error's code. The message may contain secrets and is only logged. */
 function plainFailure(error: unknown): string {
   const code = error instanceof Error ? (error as { code?: unknown }).code : undefined
-  return typeof code === 'string' ? code : 'the job failed; the log says why'
+  return typeof code === 'string' ? code : 'The job failed; see the log for the cause'
 }

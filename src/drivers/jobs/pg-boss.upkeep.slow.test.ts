@@ -6,7 +6,7 @@ import { sideBySide } from './upkeep.fixture.ts'
 const runners = useRunners()
 const { all, kept } = sideBySide(runners)
 
-test('a stalled process that has noted its queues does not block others from starting', async () => {
+test('a stalled process that has noted its queues does not block other processes from starting', async () => {
   const { database } = runners
   const [noted, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const frozen = database.transaction(async () => {

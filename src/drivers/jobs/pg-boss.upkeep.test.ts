@@ -1,11 +1,11 @@
-/** What the runner does for the queues beside the work: taking back, forgetting, counting, sorting out, keeping time. */
+/** Tests cancellation, removal, counts and upkeep of queues and schedules. */
 import { PgBoss } from 'pg-boss'
 import { afterEach, describe, expect, inject, type MockInstance, test, vi } from 'vitest'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
 import { migrate } from '../../kernel/database/migrations.ts'
 import { NOTED_AGAIN_MS, noteNames } from '../../kernel/jobs/queue-registry.ts'
-import { tables } from '../../kernel/tables.ts'
+import { kernelPart } from '../../kernel/parts.ts'
 import { createTestDatabase, WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { PgBossJobs } from './pg-boss.ts'
@@ -17,8 +17,8 @@ const { start, rows, countsOf } = runners
 
 const { scheduled, lettersIn, all, kept } = sideBySide(runners)
 
-describe('taking back', () => {
-  test('removes what waits of a type and key, also what waits to be tried again, and nothing else', async () => {
+describe('cancel', () => {
+  test('removes only the waiting and retried jobs of a type and key', async () => {
     const Taken = type('Taken', { retryDelaySeconds: 60 })
     const Other = type('Other')
     const attempts: number[] = []
@@ -42,7 +42,7 @@ describe('taking back', () => {
     expect(attempts).toEqual([1])
   })
 
-  test('does not stop what is being worked on', async () => {
+  test('does not stop a running job', async () => {
     const Running = type('Running')
     const gate = Promise.withResolvers<void>()
     const worker = await start([Running], { Running: () => gate.promise })
@@ -55,7 +55,7 @@ describe('taking back', () => {
     expect(await worker.isPending(Running, 'a')).toBe(false)
   })
 
-  test('in a transaction that fails takes nothing back', async () => {
+  test('in a transaction that fails removes nothing', async () => {
     const Kept = type('Kept')
     const sender = await start([Kept])
     await sender.send(Kept, { n: 1 }, { key: 'a' })
@@ -68,7 +68,7 @@ describe('taking back', () => {
   })
 })
 
-test('forgetting a tenant removes all of its jobs but those in progress, and nobody else’s', async () => {
+test('forget removes the jobs of one tenant except those in progress', async () => {
   const Ended = type('Ended', { retries: 0 })
   const Gated = type('Gated')
   const gate = Promise.withResolvers<void>()
@@ -102,7 +102,7 @@ test('forgetting a tenant removes all of its jobs but those in progress, and nob
 })
 
 describe('counts', () => {
-  test('tell each state, by tenant and queue, those without a tenant too', async () => {
+  test('count jobs of each state by tenant and queue, including jobs without a tenant', async () => {
     const Counted = type('Counted')
     const sender = await start([Counted])
     await sender.send(Counted, { n: 1 })
@@ -119,12 +119,12 @@ describe('counts', () => {
   })
 })
 
-/** As if nobody had known these queues and their schedules for so long, while others ran. */
+/** Ages the names of queues and schedules, as if no process had known them for some days. */
 const unknownFor = (days: number, ...names: string[]) =>
   rows(`update multitenancy.job_names set seen_at = now() - interval '${days} days'
     where name in (${names.map((name) => `'${name}'`)})`)
 
-test('waiting jobs of queues with unprefixed names become dead letters at once, and their schedules go', async () => {
+test('waiting jobs and schedules of queues with unprefixed names are removed immediately, the jobs into the dead letters', async () => {
   const Present = type('Present')
   await start([Present])
   const former = new PgBoss({ connectionString: runners.url, schema: 'multitenancy_jobs', supervise: false })
@@ -136,7 +136,7 @@ test('waiting jobs of queues with unprefixed names become dead letters at once, 
   await former.schedule('reports', '0 3 * * *')
   await former.stop({ close: true })
 
-  await start([Present]) // it does not keep the schedule, and leaves them alone
+  await start([Present]) // it does not keep the schedule and removes nothing
   expect(await lettersIn('tenantry.dead-letter')).toEqual([])
   await start([Present], {})
   expect(await lettersIn('tenantry.dead-letter')).toEqual([
@@ -146,7 +146,7 @@ test('waiting jobs of queues with unprefixed names become dead letters at once, 
   expect([await lettersIn('InstallTenant'), await lettersIn('reports'), await scheduled()]).toEqual([[], [], []])
 })
 
-test('waiting jobs of queues that nobody has known for a week become dead letters under their old name', async () => {
+test('waiting jobs of queues that no process has known for a week become dead letters under their old name', async () => {
   const Former = type('Former')
   const Present = type('Present')
   const before = await start([Former, Present])
@@ -169,7 +169,7 @@ test('waiting jobs of queues that nobody has known for a week become dead letter
   expect(await countsOf(Present)).toMatchObject([{ delayed: 1 }])
 })
 
-test('a schedule is kept once however many processes bring it, and goes when nobody has brought it for a week', async () => {
+test('several processes create a schedule once, and it is removed when no process has known it for a week', async () => {
   const Daily = type('Daily')
   const Hourly = type('Hourly')
   await Promise.all(
@@ -184,7 +184,7 @@ test('a schedule is kept once however many processes bring it, and goes when nob
     { name: 'tenantry.Daily', cron: '0 3 * * *' },
     { name: 'tenantry.Hourly', cron: '0 * * * *' },
   ])
-  // The queue is still worked on, and no clock sends to it any more.
+  // The queue still has workers, but no schedule.
   const later = () => start([Daily, Hourly], {}, [{ type: Daily, cron: '0 4 * * *' }])
   await unknownFor(6, 'tenantry.Hourly')
   await later()
@@ -197,22 +197,22 @@ test('a schedule is kept once however many processes bring it, and goes when nob
   expect(await scheduled()).toEqual([{ name: 'tenantry.Daily', cron: '0 4 * * *' }])
 })
 
-describe('processes side by side, one of which knows less', () => {
+describe('concurrent processes of two releases', () => {
   const onlyCommon = () => start([Common], { Common: async () => undefined }, BOTH.slice(0, 1))
-  /** What each process does once an hour, in the order of their starts. */
+  /** Hourly upkeep of each process, in the order of their starts. */
   const hourly = (started: MockInstance<typeof setInterval>) =>
     started.mock.calls.filter(([, ms]) => ms === NOTED_AGAIN_MS).map(([look]) => look as () => void)
 
   afterEach(() => void vi.restoreAllMocks())
 
-  test('take nothing from one another, in whichever order they start', async () => {
+  test('remove nothing of each other, in any order of their starts', async () => {
     await onlyCommon()
     await all()
     await onlyCommon()
     await kept()
   })
 
-  test('each says every hour that it is there, and schedules again what is missing', async () => {
+  test('note their names every hour and restore missing schedules', async () => {
     const started = vi.spyOn(globalThis, 'setInterval')
     await all()
     await start([Common, Special], undefined, BOTH)
@@ -232,7 +232,7 @@ describe('processes side by side, one of which knows less', () => {
     expect(await isSeen('schedule', 'Special')).toBe(true)
     await looked(lookOfOther, 'Common')
     await kept()
-    // One that only sends wants its jobs done, and schedules nothing.
+    // A process that only sends keeps the queue, and schedules nothing.
     await looked(lookOfSender, 'Special')
     expect(await isSeen('schedule', 'Special')).toBe(false)
     await looked(lookOfOther, 'Common')
@@ -246,14 +246,14 @@ describe('processes side by side, one of which knows less', () => {
     expect(await lettersIn('tenantry.dead-letter')).toHaveLength(2)
   })
 
-  test('time in which nobody ran does not count', async () => {
+  test('keep all names after a time in which no process ran', async () => {
     await all()
     await rows(`update multitenancy.job_names set seen_at = seen_at - interval '30 days'`)
     await onlyCommon()
     await kept()
   })
 
-  test('what is being noted is not taken away', async () => {
+  test('keep a name that another process is noting', async () => {
     await all()
     await unknownFor(8, 'tenantry.Special')
     const { database } = runners
@@ -270,7 +270,7 @@ describe('processes side by side, one of which knows less', () => {
     await kept()
   })
 
-  test('one that is only there for a command works, and neither schedules nor takes away', async () => {
+  test('a process of a single command runs jobs, and neither schedules nor removes', async () => {
     await all()
     const other = type('Other')
     const done = Promise.withResolvers<number>()
@@ -283,11 +283,12 @@ describe('processes side by side, one of which knows less', () => {
   })
 })
 
-test('many processes may start at once on an empty database', async () => {
+test('several processes start concurrently on an empty database', async () => {
   const { url, drop } = await createTestDatabase(inject('postgresUrl'))
   const log = createLogger({ level: 'silent' })
   const databases = Array.from({ length: 5 }, () => new Database({ url, max: 3 }, log))
-  for (const database of databases.slice(0, 1)) await migrate(database, [{ part: 'kernel', migrations: tables }])
+  for (const database of databases.slice(0, 1))
+    await migrate(database, [{ part: 'kernel', migrations: kernelPart.tables ?? [] }])
   const all = databases.map((database) => new PgBossJobs(database, log))
   const types = ['A', 'B', 'C'].map((name) => type(name))
   await Promise.all(

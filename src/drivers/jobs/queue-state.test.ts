@@ -1,4 +1,4 @@
-/** What the doctor says of queues, on real ones in which exactly that is wrong. */
+/** Tests the doctor's findings about queues, on real queues with one problem each. */
 import { describe, expect, test } from 'vitest'
 import { createLogger } from '../../kernel/base/logger.ts'
 import type { Finding } from '../../kernel/doctor/doctor.ts'
@@ -21,14 +21,14 @@ async function findings(jobs: PgBossJobs): Promise<Finding[]> {
 }
 const codes = async (jobs: PgBossJobs) => (await findings(jobs)).map(({ severity, code }) => `${severity} ${code}`)
 
-/** As if they had been due for so long. */
+/** Ages the due time of jobs. */
 const dueFor = ({ name }: { name: string }, minutes: number) =>
   rows(
     `update multitenancy_jobs.job set start_after = now() - interval '${minutes} minutes' where name = 'tenantry.${name}'`,
   )
 
-describe('jobs that wait', () => {
-  test('are told when they have been due for ten minutes and nobody works on any', async () => {
+describe('waiting jobs', () => {
+  test('are an error when they have been due for ten minutes and no worker is active', async () => {
     const sender = await start([Letters, Parcels])
     for (const n of [1, 2]) await sender.send(Letters, { n })
     await sender.send(Parcels, { n: 3 })
@@ -48,14 +48,14 @@ describe('jobs that wait', () => {
     ])
   })
 
-  test('that are to run later are not late, however long ago they were sent', async () => {
+  test('with a delay are not late, regardless of when they were sent', async () => {
     const sender = await start([Letters])
     await sender.send(Letters, { n: 1 }, { afterSeconds: 60 })
     await rows(`update multitenancy_jobs.job set created_on = now() - interval '1 day'`)
     expect(await findings(sender)).toEqual([])
   })
 
-  test('in a queue that nobody takes from, while another is worked on', async () => {
+  test('of a queue without workers are a warning while another queue has workers', async () => {
     const sender = await start([Letters, Parcels])
     const gate = Promise.withResolvers<void>()
     const worker = await start([Parcels], { Parcels: () => gate.promise })
@@ -68,7 +68,7 @@ describe('jobs that wait', () => {
     gate.resolve()
   })
 
-  test('behind others of their queue are for information', async () => {
+  test('behind other jobs of their queue are an information', async () => {
     const gate = Promise.withResolvers<void>()
     const worker = await start([{ ...Letters, workers: 1 }], { Letters: () => gate.promise })
     await worker.send(Letters, { n: 1 })
@@ -80,13 +80,13 @@ describe('jobs that wait', () => {
   })
 })
 
-test('a job whose worker has fallen silent', async () => {
+test('a job whose worker has lost its heartbeat is a warning', async () => {
   const gate = Promise.withResolvers<void>()
   const worker = await start([Letters], { Letters: () => gate.promise })
   await worker.send(Letters, { n: 1 })
   await eventually(async () => expect(await countsOf(Letters)).toMatchObject([{ active: 1 }]))
   expect(await findings(worker)).toEqual([])
-  // In a transaction, so that nobody takes it up meanwhile.
+  // In a transaction, so that no worker takes over the job.
   await runners.database.transaction(async () => {
     await rows(
       `update multitenancy_jobs.job set heartbeat_on = now() - interval '3 minutes', started_on = now() - interval '1 hour' where state = 'active'`,
@@ -102,7 +102,7 @@ test('a job whose worker has fallen silent', async () => {
   gate.resolve()
 })
 
-test('jobs that were given up are told by the queue they came from: news for a day, known for a year', async () => {
+test('dead letters are reported by their former queue, as a warning for a day and as an information for a year', async () => {
   const worker = await start([Letters], {
     Letters: async () => {
       throw new Error('the password is hunter2')
@@ -122,7 +122,7 @@ test('jobs that were given up are told by the queue they came from: news for a d
   expect(await codes(worker)).toEqual(['info queue.dead-letters'])
 })
 
-test('jobs whose queue nobody knows any more', async () => {
+test('jobs of an unknown queue are reported as moved to the dead letters', async () => {
   const Gone = type('Gone')
   const sender = await start([Gone, Letters])
   await sender.send(Gone, { n: 1 })
@@ -141,7 +141,7 @@ test('jobs whose queue nobody knows any more', async () => {
   ])
 })
 
-test('what is missing from the schedule is told if somebody keeps it, and put right by the fix', async () => {
+test('a missing schedule is reported if a process maintains it, and the fix restores it', async () => {
   const schedule = [Letters, Parcels].map((one) => ({ type: one, cron: '0 3 * * *' }))
   const sender = await start([Letters, Parcels], undefined, schedule)
   await start([Letters], {}, schedule.slice(0, 1))

@@ -1,17 +1,17 @@
-/** What is not as it should be in pg-boss's tables, for the doctor, by the database's clock. */
+/** Reads problems of pg-boss's queues for the doctor. All times are those of the database. */
 import type { Database } from '../../kernel/database/database.ts'
 import type { Backlog, QueueState } from '../../kernel/jobs/jobs.ts'
 import { unscheduled } from './upkeep.ts'
 
-/** A worker says every few seconds that it is there, and any process takes up within ten what it leaves. */
+/** Age of a lost heartbeat. Workers send one every few seconds, and any process takes over a lost job within ten. */
 const SILENT_SECONDS = 120
 
 export interface QueueStateOptions {
   readonly schema: string
-  /** Of queues that are ours. */
+  /** Prefix of Tenantry's queues. */
   readonly prefix: string
   readonly deadLetter: string
-  /** Queues that this process wants jobs sent to by the clock. */
+  /** Queues that this process has a schedule for. */
   readonly schedules: readonly string[]
   readonly lateMs: number
 }

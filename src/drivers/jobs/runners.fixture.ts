@@ -1,11 +1,11 @@
-/** Runners on a database of their own, each as one process has it. */
+/** Starts runners on a separate database, each as in its own process. */
 import { afterAll, afterEach, beforeAll, inject } from 'vitest'
 import { z } from 'zod'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
 import { migrate } from '../../kernel/database/migrations.ts'
 import { type Attempt, type JobType, jobType, type QueueCounts, type Recurring } from '../../kernel/jobs/jobs.ts'
-import { tables } from '../../kernel/tables.ts'
+import { kernelPart } from '../../kernel/parts.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
 import { PgBossJobs } from './pg-boss.ts'
 
@@ -16,13 +16,13 @@ export type Handle = (data: z.output<typeof Data>, attempt: Attempt) => Promise<
 export interface Runners {
   readonly database: Database
   readonly url: string
-  /** Works when it is given handlers, else only sends. */
+  /** Works if handlers are given; otherwise only sends. */
   start(
     types: readonly JobType[],
     handlers?: Readonly<Record<string, Handle>>,
     schedule?: readonly Recurring[],
     options?: {
-      /** Default: of one that works. */
+      /** Default: true for a runner with handlers. */
       readonly keep?: boolean
     },
   ): Promise<PgBossJobs>
@@ -32,7 +32,7 @@ export interface Runners {
 
 export const type = (name: string, more: Partial<JobType> = {}) => jobType({ name, summary: '', data: Data, ...more })
 
-/** For one file: after each test its runners are stopped, and every job and schedule is removed. */
+/** For one test file: after each test, the runners are stopped, and all jobs and schedules are removed. */
 export function useRunners(): Runners {
   const log = createLogger({ level: 'silent' })
   let created: TestDatabase
@@ -42,10 +42,10 @@ export function useRunners(): Runners {
   beforeAll(async () => {
     created = await createTestDatabase(inject('postgresUrl'))
     database = new Database({ url: created.url }, log)
-    await migrate(database, [{ part: 'kernel', migrations: tables }])
+    await migrate(database, [{ part: 'kernel', migrations: kernelPart.tables ?? [] }])
   })
   afterEach(async () => {
-    if (started.length === 0) return // the tables of the queue exist only once a runner has started
+    if (started.length === 0) return // the tables of the queue exist only after the first start of a runner
     await Promise.all(started.splice(0).map((runner) => runner.stop(10_000)))
     await database.sql('delete from multitenancy_jobs.job')
     await database.sql('delete from multitenancy_jobs.schedule')

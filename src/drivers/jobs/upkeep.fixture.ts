@@ -1,4 +1,7 @@
-/** Processes of two releases on one queue: one knows the types `Common` and `Special`, the other one only `Common`. */
+/**
+ * Simulates processes of two releases on one queue: one knows the types `Common` and `Special`, the other only
+ * `Common`.
+ */
 import { expect } from 'vitest'
 import { type Runners, type } from './runners.fixture.ts'
 
@@ -18,14 +21,14 @@ export function sideBySide({ start, rows, countsOf }: Pick<Runners, 'start' | 'r
   return {
     scheduled,
     lettersIn,
-    /** Starts a process that knows both, and leaves the jobs that it sends waiting. */
+    /** Starts a process that knows both types, and leaves the jobs that it sends waiting. */
     async all() {
       const runner = await start([Common, Special], { Common: async () => undefined }, BOTH)
       await runner.send(Special, { n: 1 })
       await runner.send(Special, { n: 2 }, { afterSeconds: 600 })
       return runner
     },
-    /** Asserts that no process has removed a schedule or a job of another one. */
+    /** Asserts that no process has removed a schedule or a job of another process. */
     async kept(): Promise<void> {
       expect(await scheduled()).toEqual(EVERYTHING)
       expect(await countsOf(Special)).toMatchObject([{ waiting: 1, delayed: 1 }])

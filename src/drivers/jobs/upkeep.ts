@@ -1,4 +1,4 @@
-/** What pg-boss's tables should have and have not, and what is taken away from them when nobody knows it any more. */
+/** Finds missing schedules in pg-boss's tables, and removes schedules and queues that no process knows any longer. */
 
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Database } from '../../kernel/database/database.ts'
@@ -6,13 +6,13 @@ import { forgottenNames, keptSchedules } from '../../kernel/jobs/queue-registry.
 
 export interface UpkeepOptions {
   readonly schema: string
-  /** Of the names of all queues that any release has registered since 0.1.0. */
+  /** Prefix of all queue names that any release has registered. */
   readonly prefix: string
   readonly deadLetter: string
   readonly keptSeconds: number
 }
 
-/** Of these queues, those to which the clock should send, as somebody keeps that, and does not. */
+/** Returns those of `queues` that have no schedule although a process maintains it. */
 export async function unscheduled(database: Database, schema: string, queues: readonly string[]): Promise<string[]> {
   const { rows } = await database.sql(`select name from ${schema}.schedule`)
   const scheduled = new Set(rows.map(({ name }) => name))
@@ -20,8 +20,8 @@ export async function unscheduled(database: Database, schema: string, queues: re
 }
 
 /**
- * In the transaction that has noted what this process knows. A name without the prefix is no process's: it goes at once, the others
- * when no process has known them for a week.
+ * Runs in the transaction that has noted the names of this process. Names without the prefix are removed immediately,
+ * other names when no process has known them for a week.
  */
 export async function removeForgotten(database: Database, log: Logger, options: UpkeepOptions): Promise<void> {
   const { schema, prefix, deadLetter } = options
@@ -41,14 +41,14 @@ export async function removeForgotten(database: Database, log: Logger, options: 
     schedules: [...known.schedules, ...names(schedules.filter((schedule) => !isOurs(schedule)))],
   }
   if (forgotten.schedules.length > 0) {
-    // Before its jobs: what is still sent would pile up among the dead letters.
+    // Before the jobs: otherwise newly scheduled jobs would become dead letters.
     await database.sql(`delete from ${schema}.schedule where name = any($1)`, [forgotten.schedules])
-    log.warn({ queues: forgotten.schedules }, 'schedules that nobody knows any more were removed')
+    log.warn({ queues: forgotten.schedules }, 'schedules that no process knows were removed')
   }
   if (forgotten.queues.length > 0) await moveOrphans(database, log, forgotten.queues, options)
 }
 
-/** Waiting jobs in queues that no code registers would never run: they go to the dead letters under their old name. */
+/** Moves waiting jobs of unregistered queues to the dead letters, under their old name. They would never run. */
 async function moveOrphans(
   database: Database,
   log: Logger,
@@ -68,6 +68,6 @@ async function moveOrphans(
   )
   if (rows.length > 0) {
     const queues = [...new Set(rows.map(({ source_name }) => source_name))]
-    log.warn({ jobs: rows.length, queues }, 'jobs whose queue nobody knows any more were moved to the dead letters')
+    log.warn({ jobs: rows.length, queues }, 'jobs of unknown queues were moved to the dead letters')
   }
 }

@@ -1,4 +1,4 @@
-/** Counters inside one process. No call waits for anything between reading and writing, so each is one step. */
+/** Counters of the store inside one process. No call awaits between reading and writing, so each call is atomic. */
 import type { Clock } from '../../kernel/base/clock.ts'
 import {
   COUNTER_TTL_SECONDS,
@@ -15,10 +15,10 @@ import {
   withCleared,
 } from '../../kernel/store/counters.ts'
 
-/** Of a tenant, by name. */
+/** Numbers of one tenant, by name. */
 type Numbers = Map<string, number>
 
-/** By tenant. */
+/** Numbers of one day, by tenant. */
 interface Day {
   readonly counts: Map<string, Numbers>
   readonly cleared: Map<string, Numbers>

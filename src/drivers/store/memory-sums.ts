@@ -1,4 +1,4 @@
-/** Sums inside one process, with which they end. */
+/** Sums of the store inside one process; they are lost when the process ends. */
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../kernel/base/clock.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'

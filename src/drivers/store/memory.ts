@@ -1,8 +1,8 @@
 /**
- * The store inside one process: for tests, and for a service of one process that may forget at a restart.
+ * The store inside one process: for tests, and for a service of one process that may lose its data at a restart.
  *
- * An expired entry is invisible at once. It is removed when a write passes by: each write looks at the next two entries,
- * going round and round, so that the map never grows far beyond what is alive and no write is slow.
+ * An expired entry is invisible immediately. Each write examines the next two entries in turn and removes expired ones,
+ * so that the map stays small and no write is slow.
  */
 import type { Clock } from '../../kernel/base/clock.ts'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
@@ -13,7 +13,7 @@ import { MemorySums } from './memory-sums.ts'
 
 const SWEPT_PER_WRITE = 2
 
-/** A `StoreDriver` that asks for nothing but a clock. */
+/** A `StoreDriver` that needs only a clock. */
 export interface MemoryStoreDriver {
   open(base: { readonly clock: Clock; readonly log?: Logger }): Store
 }
@@ -79,7 +79,7 @@ function storeBy(clock: Clock, log?: Logger): Store {
     async increment(owner, key, amount, ttlSeconds) {
       checkEntry({ owner, key, amount, ttlSeconds })
       const before = alive(idOf(owner, key)) ?? '0'
-      if (!/^-?\d+$/.test(before)) throw InvalidRequest('what is kept under this key is not a counter')
+      if (!/^-?\d+$/.test(before)) throw InvalidRequest('The value of this key is not a counter')
       const after = Number(before) + amount
       write(owner, key, String(after), ttlSeconds)
       return after
@@ -92,7 +92,7 @@ function storeBy(clock: Clock, log?: Logger): Store {
     },
     async publish(channel, message) {
       checkMessage({ channel, message })
-      // Later, as from any other store: whoever publishes does not run what listeners do.
+      // Deferred, as with any other store: the publisher does not run the listeners.
       setImmediate(() => {
         for (const listener of listeners) {
           if (listener.channel !== channel) continue
@@ -130,5 +130,5 @@ function storeBy(clock: Clock, log?: Logger): Store {
   }
 }
 
-/** Neither part holds a NUL, and no owner is empty. */
+/** Unique, because neither the owner nor the key contains NUL, and no owner is empty. */
 const idOf = (owner: Owner, key: string): string => `${owner ?? ''}\0${key}`

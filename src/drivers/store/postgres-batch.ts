@@ -1,7 +1,8 @@
 /**
- * Many calls of `take` as one: what `take_counters` (postgres-tables.ts) is asked, and what its answer means for each call.
+ * Combines many calls of `take` into one call of `take_counters` (postgres-tables.ts), and derives the result of each
+ * call.
  *
- * Counters stand in one order everywhere, by tenant and name. That is what keeps two statements from waiting for one another.
+ * All statements order counters by tenant and name, so that two statements cannot deadlock.
  */
 import { type Take, type Taken, tooFar } from '../../kernel/store/counters.ts'
 
@@ -10,7 +11,7 @@ const TOO_FAR = '-1'
 const NO_LIMIT = -1
 const ONE_BY_ONE = -1
 
-/** A call of `take` that waits for its answer. */
+/** A call of `take` that waits for its result. */
 export interface Call {
   readonly tenantId: string
   readonly takes: readonly Take[]
@@ -19,7 +20,7 @@ export interface Call {
   isLate: boolean
 }
 
-/** What is asked of one counter by all calls of a statement. */
+/** Combined request of all calls of a statement to one counter. */
 interface RequestedCounter {
   readonly tenantId: string
   readonly name: string
@@ -32,7 +33,7 @@ interface RequestedCounter {
 interface BatchResult {
   readonly now_ms: number
   readonly counts_before: string
-  /** Null: all are allowed. */
+  /** Null if all calls are allowed. */
   readonly verdicts: string | null
 }
 
@@ -92,7 +93,7 @@ function countersOf(calls: readonly Call[]): Map<string, RequestedCounter> {
       if (amount === 0) continue
       requested.total = Math.min(requested.total + amount, Number.MAX_SAFE_INTEGER)
       const ceiling = limit === null ? Number.MAX_SAFE_INTEGER : Math.floor(limit)
-      // A total at the very end may have been cut off.
+      // A total at the maximum may have been truncated.
       const isFar = requested.total === Number.MAX_SAFE_INTEGER
       requested.ceiling = takes.length > 1 || isFar ? ONE_BY_ONE : Math.min(requested.ceiling, ceiling)
     }
@@ -100,7 +101,7 @@ function countersOf(calls: readonly Call[]): Map<string, RequestedCounter> {
   return counters
 }
 
-/** Of a whole count a fraction of a limit allows nothing; beyond what can be counted there is none. */
+/** Counts are integers, so the limit is rounded down. A limit above the maximum count is none. */
 const limitOf = (limit: number | null): number =>
   limit === null || limit > Number.MAX_SAFE_INTEGER ? NO_LIMIT : Math.floor(limit)
 
@@ -109,7 +110,10 @@ const byTenantAndName = (a: RequestedCounter, b: RequestedCounter): number =>
 
 const compare = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 
-/** Calls are settled in the order in which they were decided: each finds the counters as it left them. */
+/**
+ * Calls are settled in the order in which they were decided, so that each call finds the counters left by the former
+ * one.
+ */
 function settle(call: Call, counters: ReadonlyMap<string, RequestedCounter>, verdict: string, nowMs: number): void {
   const { tenantId, takes } = call
   const isAllowed = verdict === ALLOWED

@@ -1,12 +1,13 @@
 /**
- * Counters in PostgreSQL. One statement for each call would have each wait for a commit of its own, and those of one counter for
- * one another. So what is asked while a statement is under way is collected, and goes as one: `take_counters` (postgres-tables.ts).
+ * Counters of the store in PostgreSQL. Calls that arrive during a statement are batched into the next one
+ * (`take_counters` in postgres-tables.ts): with one statement for each call, every call would wait for a commit and for
+ * the row locks of the others.
  *
- * Its rows are passed in one order everywhere, by tenant and name, so that no two statements ever wait for one another.
- *
- * A call that is not answered in time has failed for its caller, and is not sent any more if it was still waiting; what was sent
- * may be counted all the same. When nothing at all is answered for so long, others do not wait for the same (kernel/base/backoff.ts): a
- * server that is only slow to some is still asked.
+ * - All statements order their rows by tenant and name, so that they cannot deadlock.
+ * - A call that times out fails for its caller. If it was still waiting, it is not sent; if it was sent, it may be
+ *   counted.
+ * - If the server has sent no response at all within the time limit, other calls fail immediately for a while
+ *   (kernel/base/backoff.ts). A server that is slow for some calls only still receives calls.
  */
 
 import { OutageBackoff } from '../../kernel/base/backoff.ts'
@@ -41,10 +42,10 @@ const CALLS_PER_STATEMENT = 500
 const STATEMENTS_PER_SWEEP = 100
 const DAYS_KEPT = (COUNTER_TTL_SECONDS * 1_000) / DAY_MS
 
-/** Of statements that have the clock's offset as their first parameter. */
+/** The time, for statements whose first parameter is the clock's offset. */
 export const NOW = `(clock_timestamp() + $1::float8 * interval '1 millisecond')`
 const NOW_MS = `extract(epoch from ${NOW})::float8 * 1000`
-/** Selected, so that it is one value for the whole statement: what may differ from row to row cannot be looked up in an index. */
+/** A sub-select, so that it is one value for the whole statement and can be looked up in an index. */
 const TODAY = `(select (${NOW} at time zone 'UTC')::date)`
 
 const TAKE: Prepared = {
@@ -80,7 +81,7 @@ const countedOn = (day: string) => `
   (select coalesce(json_object_agg(name, ${WITH_CLEARED}), '{}') from ${SCHEMA}.store_counters
     where day = (select ${day} from clock) and tenant_id = $2 and name = any($3::text[]) and count + cleared > 0)`
 
-/** One look at the clock says which days both are. */
+/** Reads the clock once, so that both days are consistent. */
 const COUNTED = `
   with clock as materialized (select now, (now at time zone 'UTC')::date as day from (select ${NOW} as now) as looked)
   select extract(epoch from now)::float8 * 1000 as "nowMs",
@@ -99,13 +100,13 @@ const PURGE = `
   delete from ${SCHEMA}.store_counters where (day, tenant_id, name) in (
     select day, tenant_id, name from ${SCHEMA}.store_counters where tenant_id = $1 order by day, name for update)`
 
-/** Skips what others hold: it waits for nobody while it holds many rows. */
+/** Skips locked rows, so that it waits for no lock while it holds many rows. */
 const SWEEP = `
   delete from ${SCHEMA}.store_counters where (day, tenant_id, name) in (
     select day, tenant_id, name from ${SCHEMA}.store_counters where day < ${TODAY} - ${DAYS_KEPT}
     order by day limit 10000 for update skip locked)`
 
-/** By name. */
+/** Counts by name. */
 type CountsByName<Which extends string> = Record<Which, Record<string, number>> & { readonly nowMs: number }
 
 export interface PostgresCountersOptions {
@@ -184,7 +185,7 @@ export class PostgresCounters implements Counters {
   }
 
   async #withTimeout<T>(request: () => Promise<T>, late: () => void): Promise<T> {
-    if (!this.#outage.shouldTry) throw DependencyUnavailable('the store does not answer')
+    if (!this.#outage.shouldTry) throw DependencyUnavailable('The store does not respond')
     const isTrial = this.#outage.isActive
     this.#outage.trying()
     const { timeoutMs } = this.#options
@@ -192,7 +193,7 @@ export class PostgresCounters implements Counters {
       return await withTimeout(request(), timeoutMs, () => {
         late()
         if (performance.now() - this.#respondedAt >= timeoutMs) this.#outage.failed()
-        return DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`)
+        return DependencyUnavailable(`The store did not respond within ${timeoutMs} ms`)
       })
     } catch (error) {
       const isUnavailable = DependencyUnavailable.matches(error) && isDatabaseUnavailable(error.cause)
@@ -231,7 +232,7 @@ export class PostgresCounters implements Counters {
       noteResponse()
       return rows
     } catch (error) {
-      if (!isDatabaseUnavailable(error)) noteResponse() // a refusal is an answer
+      if (!isDatabaseUnavailable(error)) noteResponse() // an error of the server is a response, too
       throw error
     }
   }
@@ -272,10 +273,10 @@ export class PostgresCounters implements Counters {
   }
 }
 
-/** A server that is there and says that it cannot: read-only, full, out of memory, told to give up. */
+/** SQL states of a reachable server that cannot serve: read-only, full, out of memory, lock timeout, cancelled. */
 const UNABLE = /^(25006|53...|55P03|57014)$/
 
 export const failureOf = (error: unknown): unknown =>
   isDatabaseUnavailable(error) || UNABLE.test(sqlState(error) ?? '')
-    ? DependencyUnavailable('the store cannot be reached', { cause: error })
+    ? DependencyUnavailable('The store cannot be reached', { cause: error })
     : error

@@ -1,8 +1,9 @@
 /**
- * Sums in PostgreSQL: a batch is one statement, which notes the batch's number and adds, both or neither. A statement that had no answer
- * in time may still be under way: the same batch again waits for it at the row of its source, and finds what came of it.
+ * Sums of the store in PostgreSQL. One statement notes a batch's number and adds its amounts, atomically.
  *
- * Rows are added to in one order everywhere, so that no two batches wait for one another.
+ * - A statement that has timed out may still run: a repetition of its batch waits for the row of its source, and then
+ *   finds the result.
+ * - All statements order their rows, so that two batches cannot deadlock.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -59,10 +60,10 @@ const PURGE = `
   delete from ${TABLE} where (day, tenant_id, name) in (
     select day, tenant_id, name from ${TABLE} where tenant_id = $1 order by day, name for update)`
 
-/** A day is over when nothing is added to it any more, which may be a while after its end. */
+/** Amounts may be added to a day for a while after its end. */
 const DAYS_KEPT = SUM_TTL_SECONDS / 86_400 + 1
 
-/** Skips what others hold: it waits for nobody while it holds many rows. */
+/** Skips locked rows, so that it waits for no lock while it holds many rows. */
 const SWEEP = `
   with sources as (delete from ${SOURCES} where seen_at < ${NOW} - interval '${DAYS_KEPT} days')
   delete from ${TABLE} where (day, tenant_id, name) in (
@@ -82,7 +83,7 @@ export class PostgresSums implements Sums {
   readonly #options: PostgresSumsOptions
   #adds = 0
 
-  /** @param run throws as the store does */
+  /** @param run throws the errors of the store */
   constructor(
     run: (statement: Prepared, values: readonly unknown[]) => Promise<SqlResult>,
     options: PostgresSumsOptions,
@@ -128,21 +129,24 @@ export class PostgresSums implements Sums {
     await this.#run({ text: PURGE }, [tenantId])
   }
 
-  /** The batch that it follows has been added, whatever becomes of this; a later one sweeps the same rows. */
+  /** A failure does not affect the batch, which has been added. A later batch removes the same rows. */
   async #sweep(): Promise<void> {
     const { clockOffsetMs, log } = this.#options
     try {
       await this.#withTimeout({ text: SWEEP }, [clockOffsetMs()])
     } catch (error) {
-      log.warn({ err: error }, 'sums of days that are over could not be removed; they are with a later batch')
+      log.warn({ err: error }, 'expired sums could not be removed; a later batch removes them')
     }
   }
 
-  /** Also while there is no connection: one to a server that is silent takes longer to be given up. What is late may still be done. */
+  /**
+   * Includes the wait for a connection, because connecting to an unresponsive server takes longer. A late statement may
+   * still run.
+   */
   #withTimeout(statement: Prepared, values: readonly unknown[]): Promise<SqlResult> {
     const { timeoutMs } = this.#options
     return withTimeout(this.#run({ ...statement, timeoutMs }, values), timeoutMs, () =>
-      DependencyUnavailable(`the store did not answer within ${timeoutMs} ms`),
+      DependencyUnavailable(`The store did not respond within ${timeoutMs} ms`),
     )
   }
 }

@@ -1,17 +1,17 @@
 /**
- * Tables of the PostgreSQL store, and the function that counts.
+ * Tables of the PostgreSQL store, and the function `take_counters`, which serves several callers and counters in one
+ * statement:
  *
- * `take_counters` serves several callers and counters in one statement:
- *
- *   1  add the total of each counter, if it stays below the lowest limit of its callers. If not, or if several counters are taken
- *      together, only lock the row (a missing row is inserted with 0)
+ *   1  add the total of each counter if it stays below the lowest limit of its callers. Otherwise, or if several
+ *      counters are taken together, only lock the row (a missing row is inserted with 0)
  *   2  for counters without an addition: decide caller by caller, in their order, each by its own limits
  *   3  write the results
  *
- * Two calls cannot deadlock: step 1 locks all rows in the order of its arguments, which is the same everywhere (postgres-counters.ts).
- * Steps 2 and 3 touch locked rows only. Code that removes rows of a tenant locks them in the order of their names, or skips locked ones.
- * A row with count 0 equals a missing row, except for `counted`. Steps 2 and 3 look each row up by its whole key: PostgreSQL may plan a
- * join as a scan of all counters of the day.
+ * - Two calls cannot deadlock: step 1 locks all rows in the order of its arguments, which is the same everywhere
+ *   (postgres-counters.ts). Steps 2 and 3 touch locked rows only. Code that removes rows of a tenant locks them in the
+ *   order of their names, or skips locked ones.
+ * - A row with count 0 equals a missing row, except for `counted`.
+ * - Steps 2 and 3 look each row up by its whole key: PostgreSQL may plan a join as a scan of all counters of the day.
  */
 import { SCHEMA } from '../../kernel/database/database.ts'
 import type { Migration } from '../../kernel/database/migrations.ts'
@@ -27,7 +27,7 @@ const STORE = `
       create index store_expires_at on store (expires_at) where expires_at is not null;
     `
 
-/** The only index has columns that never change, and pages have room: updates write no index (HOT). */
+/** The only index has columns that never change, and pages have free space: updates write no index (HOT). */
 const COUNTERS = `
       create table store_counters (
         day date not null,
@@ -135,7 +135,10 @@ const COUNTERS = `
       $function$;
     `
 
-/** A row that is removed and inserted again has another incarnation. Pages have room: updates write no index (HOT). */
+/**
+ * A row that is removed and inserted again has another incarnation. Pages have free space: updates write no index
+ * (HOT).
+ */
 const SUMS = `
       create table store_sums (
         day date not null,
@@ -155,5 +158,5 @@ const SUMS = `
       comment on table store_sum_sources is 'number of the last batch of each process, so that no batch is added twice';
     `
 
-/** `owner` is a tenant's id; empty for the service. */
+/** `owner` is a tenant's id, or empty for the service. */
 export const storeTables: readonly Migration[] = [{ name: '0001_store', up: STORE + COUNTERS + SUMS }]

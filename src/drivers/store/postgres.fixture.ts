@@ -1,4 +1,4 @@
-/** A store in a PostgreSQL database of its own, whose time can be moved. */
+/** Opens a store in a separate PostgreSQL database, with an adjustable clock. */
 import { inject } from 'vitest'
 import { systemClock } from '../../kernel/base/clock.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
@@ -8,16 +8,16 @@ import { createTestDatabase } from '../../testing/base/database.ts'
 import type { OpenedStore } from '../../testing/store/opened-store.ts'
 import { type PostgresStoreOptions, postgresStore } from './postgres.ts'
 
-/** More than a busy machine needs. */
+/** Long enough for a busy machine. */
 const TIMEOUT_MS = 20_000
 
 export interface OpenedInPostgres extends OpenedStore {
-  /** Other connections than those of the store. */
+  /** Connections in addition to those of the store. */
   readonly database: Database
   cleanUp(): Promise<void>
 }
 
-/** @param route the URL by which the store reaches the database, when it is another one. */
+/** @param route URL for the store, if it connects by a proxy */
 export async function openInPostgres(
   options: PostgresStoreOptions = {},
   route = async (url: string) => url,

@@ -1,4 +1,4 @@
-/** The store postgres behind locks that are held for too long, over a connection that fails, and with conflicting orders of locks. */
+/** Tests the store postgres with long locks, a failing connection, and conflicting lock orders. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Proxy as Route, startProxy } from '../../../test/support/proxy.ts'
@@ -14,7 +14,7 @@ import { postgresStore } from './postgres.ts'
 const EVENTUALLY = { timeout: 15_000, interval: 20 }
 const one = (name: string) => [{ name, amount: 1, limit: null }]
 
-describe('the store postgres, with a time limit', () => {
+describe('the store postgres with a time limit', () => {
   let proxy: Route
   let opened: OpenedInPostgres
   let database: Database
@@ -42,7 +42,7 @@ describe('the store postgres, with a time limit', () => {
       )
     ).rows[0].count
 
-  test('sums take no part in a transaction of the caller, and a batch whose answer was lost is added once', async () => {
+  test('sums are added outside of the caller’s transaction, and a batch with a lost response is added once', async () => {
     const { sums } = store
     const batch = {
       day: '2030-01-01',
@@ -53,7 +53,7 @@ describe('the store postgres, with a time limit', () => {
     const sum = async () => (await sums.read('acme', ['2030-01-01']))[0]?.sum
     await database.transaction(async () => {
       await database.sql('lock table multitenancy.store_sum_sources in share mode')
-      await expect(sums.add(batch)).rejects.toSatisfy(DependencyUnavailable.matches) // it waits at the server, and has no answer
+      await expect(sums.add(batch)).rejects.toSatisfy(DependencyUnavailable.matches) // it waits at the server and receives no response
     })
     await vi.waitFor(() => sums.add(batch), EVENTUALLY)
     await vi.waitFor(async () => expect(await waiting()).toBe(0), EVENTUALLY)
@@ -61,7 +61,7 @@ describe('the store postgres, with a time limit', () => {
     expect(await sum()).toBe(5)
   })
 
-  test('a counter that waits for an answer too long fails, and so do those behind it; then it goes on', async () => {
+  test('a counter that waits too long fails together with its queued calls, and later calls succeed', async () => {
     await store.counters.take('acme', one('slow'))
     await database.transaction(async () => {
       await database.sql('lock table multitenancy.store_counters in access exclusive mode')
@@ -79,7 +79,7 @@ describe('the store postgres, with a time limit', () => {
     ['clear', () => store.counters.clear('acme')],
     ['clear of one name', () => store.counters.clear('acme', 'held')],
     ['purge', () => store.purge('acme')],
-  ])('%s that waits too long for a lock gives it up at the server too, and takes no effect later', async (_, call) => {
+  ])('%s that waits too long for a lock is cancelled at the server and has no later effect', async (_, call) => {
     await vi.waitFor(() => store.counters.put('acme', 'held', 1), EVENTUALLY)
     await store.counters.clear('acme')
     await store.counters.put('acme', 'held', 1)
@@ -97,7 +97,7 @@ describe('the store postgres, with a time limit', () => {
     }, EVENTUALLY)
   })
 
-  test('a way that falls silent does not stop the counters for longer than it is silent', async () => {
+  test('an unresponsive connection stops the counters only as long as it is unresponsive', async () => {
     await store.counters.take('acme', one('silent'))
     proxy.blackhole()
     const outcomes = await Promise.allSettled([
@@ -113,7 +113,7 @@ describe('the store postgres, with a time limit', () => {
   })
 })
 
-describe('the store postgres, with several processes', () => {
+describe('the store postgres with several processes', () => {
   let opened: OpenedInPostgres
 
   beforeAll(async () => {
@@ -124,7 +124,7 @@ describe('the store postgres, with several processes', () => {
     await opened.cleanUp()
   })
 
-  test('nothing that is done to the same counters in different orders waits for one another for ever', async () => {
+  test('operations on the same counters in different orders do not deadlock', async () => {
     const drivers = Array.from({ length: 4 }, () =>
       postgresStore({ timeoutMs: 20_000 }).open({
         database: opened.database,

@@ -14,7 +14,7 @@ const EVENTUALLY = { timeout: 15_000, interval: 20 }
 const one = (name: string) => [{ name, amount: 1, limit: null }]
 const ignored = () => undefined
 
-describe('the store postgres, beside what all do', () => {
+describe('the store postgres', () => {
   let opened: OpenedInPostgres
   let database: Database
   let store: Store
@@ -33,22 +33,24 @@ describe('the store postgres, beside what all do', () => {
   const rowsOf = async (owner: string): Promise<number> =>
     (await database.sql('select count(*) as count from multitenancy.store where owner = $1', [owner])).rows[0].count
 
-  test('takes no part in a transaction of the caller', async () => {
-    const refused = database.transaction(async () => {
+  test('writes outside of the caller’s transaction', async () => {
+    const rejected = database.transaction(async () => {
       await store.set('acme', 'code', 'abc')
-      throw new Error('the change is refused')
+      throw new Error('the change is rejected')
     })
-    await expect(refused).rejects.toThrow('the change is refused')
+    await expect(rejected).rejects.toThrow('the change is rejected')
     expect(await store.get('acme', 'code')).toBe('abc')
   })
 
-  test('does not wait for connections that transactions hold, however many ask it', async () => {
-    const askers = Array.from({ length: 20 }, (_, n) => database.transaction(() => store.increment('acme', 'asked', n)))
-    await Promise.all(askers)
+  test('does not wait for connections of transactions, with many concurrent callers', async () => {
+    const callers = Array.from({ length: 20 }, (_, n) =>
+      database.transaction(() => store.increment('acme', 'asked', n)),
+    )
+    await Promise.all(callers)
     expect(await store.get('acme', 'asked')).toBe('190')
   })
 
-  test('removes what has expired, a hundred writes later at most', async () => {
+  test('removes expired entries within a hundred writes', async () => {
     for (let n = 0; n < 30; n++) await store.set('globex', `session ${n}`, 'x', 60)
     await opened.advance(61_000)
     for (let n = 0; n < 100; n++) await store.set('initech', 'key', String(n))
@@ -56,36 +58,36 @@ describe('the store postgres, beside what all do', () => {
     expect(await store.get('initech', 'key')).toBe('99')
   })
 
-  test('is written to the log of PostgreSQL, so that it survives a restart', async () => {
+  test('uses a logged table, which survives a restart', async () => {
     const { rows } = await database.sql(
       `select relpersistence from pg_class where oid = 'multitenancy.store'::regclass`,
     )
     expect(rows).toEqual([{ relpersistence: 'p' }])
   })
 
-  test('says that it cannot be reached', async () => {
+  test('reports E_DEPENDENCY_UNAVAILABLE for an unreachable server', async () => {
     const nowhere = new Database({ url: 'postgres://tenantry@127.0.0.1:1/tenantry' }, log)
-    const nobodyListens = postgresStore().open({ database: nowhere, clock: systemClock, log })
-    const failure = await nobodyListens.ping().catch((error: unknown) => error)
+    const unreachable = postgresStore().open({ database: nowhere, clock: systemClock, log })
+    const failure = await unreachable.ping().catch((error: unknown) => error)
     expect(DependencyUnavailable.matches(failure)).toBe(true)
     expect(isDatabaseUnavailable((failure as Error).cause)).toBe(true)
-    await expect(nobodyListens.get('acme', 'key')).rejects.toSatisfy(DependencyUnavailable.matches)
-    const { counters } = nobodyListens
-    for (const asked of [
+    await expect(unreachable.get('acme', 'key')).rejects.toSatisfy(DependencyUnavailable.matches)
+    const { counters } = unreachable
+    for (const request of [
       counters.take('acme', one('calls')),
       counters.read('acme', 'calls'),
       counters.put('acme', 'calls', 1),
-      nobodyListens.publish('news', 'x'),
-      nobodyListens.subscribe('news', ignored, ignored),
-      nobodyListens.setIfAbsent('acme', 'key', 'x'),
+      unreachable.publish('news', 'x'),
+      unreachable.subscribe('news', ignored, ignored),
+      unreachable.setIfAbsent('acme', 'key', 'x'),
     ]) {
-      await expect(asked).rejects.toSatisfy(DependencyUnavailable.matches)
+      await expect(request).rejects.toSatisfy(DependencyUnavailable.matches)
     }
-    await nobodyListens.close()
+    await unreachable.close()
     await nowhere.close()
   })
 
-  test('removes sums of days that are over, and who added them, a hundred batches later at most', async () => {
+  test('removes expired sums and their sources within a hundred batches', async () => {
     const { sums } = store
     const batch = { source: randomUUID(), number: 1, additions: [{ tenantId: 'acme', name: 'requests', amount: 1 }] }
     const count = async (table: string) =>
@@ -102,11 +104,11 @@ describe('the store postgres, beside what all do', () => {
     for (let number = 101; number <= 200; number++)
       await sums.add({ ...batch, day: rows[0].today, source: other, number })
     expect(await count('store_sum_sources')).toBe(1)
-    // It was removed with the 198th, and is there again with what came after.
+    // The 198th batch removed it, and later batches have inserted it again.
     expect(await sums.read('acme', [rows[0].today])).toMatchObject([{ sum: 2 }])
   })
 
-  test('counters take no part in a transaction of the caller either, and wait for none', async () => {
+  test('counts outside of the caller’s transaction, and waits for no transaction', async () => {
     await database.transaction(async () => {
       await database.sql('lock table multitenancy.store in access exclusive mode')
       await store.counters.take('acme', one('in-a-transaction'))
@@ -114,7 +116,7 @@ describe('the store postgres, beside what all do', () => {
     expect((await store.counters.read('acme', 'in-a-transaction')).today).toBe(1)
   })
 
-  test('sessions of the counters that are ended are replaced', async () => {
+  test('replaces terminated sessions of the counters', async () => {
     await vi.waitFor(() => store.counters.take('acme', one('ended')), EVENTUALLY)
     await database.sql(
       'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()',
@@ -122,7 +124,7 @@ describe('the store postgres, beside what all do', () => {
     await vi.waitFor(() => store.counters.take('acme', one('ended')), EVENTUALLY)
   })
 
-  test('a server that only reads, as one that is full may, counts as away', async () => {
+  test('reports E_DEPENDENCY_UNAVAILABLE for a read-only server', async () => {
     const name = new URL(database.url).pathname.slice(1)
     const readOnly = async (isOn: boolean) => {
       await database.sql(`begin read write; alter database ${name} set default_transaction_read_only = ${isOn}; commit`)
@@ -135,7 +137,7 @@ describe('the store postgres, beside what all do', () => {
       await readOnly(true)
       await vi.waitFor(() => expect(store.set('acme', 'key', 'x')).rejects.toEqual(unavailable), EVENTUALLY)
       await vi.waitFor(() => expect(store.counters.take('acme', one('full'))).rejects.toEqual(unavailable), EVENTUALLY)
-      // The failure keeps others waiting until the next attempt, a moment later.
+      // After a failure, calls fail until the next attempt shortly afterwards.
       await vi.waitFor(async () => expect((await store.counters.read('acme', 'full')).today).toBeNull(), EVENTUALLY)
     } finally {
       await readOnly(false)
@@ -144,7 +146,7 @@ describe('the store postgres, beside what all do', () => {
     await vi.waitFor(() => store.counters.take('acme', one('full')), EVENTUALLY)
   })
 
-  test('days that nobody can count into any more are removed by later ones', async () => {
+  test('removes counters of expired days in a later statement', async () => {
     const days = async () =>
       (await database.sql('select count(distinct day) as count from multitenancy.store_counters')).rows[0].count
     for (let day = 0; day < 6; day++) {

@@ -1,12 +1,13 @@
 /**
- * The store in a table of the backoffice database: nothing more to run, and what is in it (sessions) survives a restart.
+ * The store in a table of the backoffice database: it needs no further server, and its data (sessions) survives a
+ * restart.
  *
- * It has connections of its own. On the caller's it would be part of the caller's transaction; on the pool the caller's
- * transaction came from, many transactions that each ask the store could hold all connections and wait for one another.
- *
- * Each operation is one statement, so PostgreSQL's row lock is what makes `take` and `increment` exact. Time is the
- * server's. An expired row is invisible at once and is removed by later writes: every hundredth removes up to a thousand.
- * That needs no timer and no job that must run somewhere, and garbage goes ten times faster than writes can make it.
+ * - It has its own connections. On the caller's connection it would join the caller's transaction; on the pool of that
+ *   connection, many transactions that use the store could hold all connections and deadlock.
+ * - Each operation is one statement, so that PostgreSQL's row lock makes `take` and `increment` exact. Time is that of
+ *   the server.
+ * - An expired row is invisible immediately. Every hundredth write removes up to a thousand expired rows, ten times
+ *   faster than writes create them, without a timer or a job.
  */
 
 import { InvalidRequest } from '../../kernel/base/errors.ts'
@@ -26,11 +27,11 @@ const NOT_A_NUMBER = '22P02'
 const NUMBER_TOO_LARGE = '22003'
 
 export interface PostgresStoreOptions {
-  /** Connections at most; default 5. */
+  /** Maximum number of connections; default 5. */
   readonly max?: number
-  /** Added to the server's clock, so that a test can travel. */
+  /** Offset added to the server's clock, in ms, for tests. */
   readonly clockOffsetMs?: () => number
-  /** How long an answer is waited for; default 1000. Not for what reads the whole store. */
+  /** Timeout of a response, in ms; default 1000. It does not apply to reads of the whole store. */
   readonly timeoutMs?: number
 }
 
@@ -64,7 +65,7 @@ const INCREMENT = `
     expires_at = ${EXPIRY}
   returning value`
 
-/** Skips what others hold: it waits for nobody while it holds many rows, so it cannot deadlock. */
+/** Skips locked rows, so that it waits for no lock while it holds many rows, and cannot deadlock. */
 const SWEEP = `
   delete from ${TABLE} where (owner, key) in (
     select owner, key from ${TABLE} where expires_at <= (select ${NOW})
@@ -106,8 +107,8 @@ function storeOn(
     try {
       await runAtTime(SWEEP)
     } catch (error) {
-      // The write it follows has succeeded, whatever becomes of this.
-      log.warn({ err: error }, 'what has expired in the store could not be removed; it is with a later write')
+      // The write itself has succeeded.
+      log.warn({ err: error }, 'expired entries of the store could not be removed; a later write removes them')
     }
   }
 
@@ -183,5 +184,5 @@ const ownerColumn = (owner: Owner): string => owner ?? ''
 
 function rejectNonCounter(error: unknown): never {
   const isNoCounter = [NOT_A_NUMBER, NUMBER_TOO_LARGE].includes(sqlState(error) ?? '')
-  throw isNoCounter ? InvalidRequest('what is kept under this key is not a counter', { cause: error }) : error
+  throw isNoCounter ? InvalidRequest('The value of this key is not a counter', { cause: error }) : error
 }

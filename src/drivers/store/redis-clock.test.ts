@@ -1,4 +1,4 @@
-/** The day of counters in Redis is the one of the server, whatever the clock of this process shows. */
+/** Tests that the day of counters in Redis is the server's, regardless of the process's clock. */
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { moveToNoon } from '../../testing/store/opened-store.ts'
@@ -7,7 +7,7 @@ import { redisStore } from './redis.ts'
 
 const one = [{ name: 'calls', amount: 1, limit: null }]
 
-describe('the store redis and a clock that differs from its own', () => {
+describe('the store redis with a different clock in the process', () => {
   afterEach(() => {
     vi.useRealTimers()
   })
@@ -17,7 +17,7 @@ describe('the store redis and a clock that differs from its own', () => {
     ['hours behind', -13 * 3_600_000],
     ['hours ahead', 13 * 3_600_000],
     ['days ahead', 40 * 86_400_000],
-  ])('a clock of this process that is %s does not change the day into which counters count', async (_, skewMs) => {
+  ])('a process whose clock is %s counts into the day of the server', async (_, skewMs) => {
     const url = inject('redisUrl')
     const opened = await openInRedis({ url })
     const offsetMs = await moveToNoon(opened)

@@ -1,11 +1,12 @@
 /**
- * The way to Redis or Valkey: one server, or a cluster.
+ * Connection to Redis or Valkey: one server, or a cluster.
  *
- *   connecting ──ready──► there ──lost, or silent for `timeoutMs`──► away ──ready──► there
+ *   connecting ──ready──► available ──lost, or no response for `timeoutMs`──► unavailable ──ready──► available
  *
- * Before it was ever there, a call waits for the connection, `timeoutMs` at most. Away, a call fails at once. No command is sent
- * twice: whether one that had no answer was carried out is unknown, and a counter must not be added to again. What a server
- * refuses without having done it (a script that it does not know, a slot that is elsewhere) may be sent again.
+ * - Before the first connection, a call waits for it, at most `timeoutMs`. While the server is unavailable, calls fail
+ *   immediately.
+ * - A command without a response is not sent again: it may have been executed, and a counter must not be increased
+ *   twice. A command that the server has rejected unexecuted (unknown script, slot on another node) may be sent again.
  */
 import { createRequire } from 'node:module'
 import type { ConnectionOptions } from 'node:tls'
@@ -20,13 +21,16 @@ type Ioredis = typeof import('ioredis')
 
 const FIRST_DELAY_MS = 50
 const LONGEST_DELAY_MS = 1_000
-/** Of a cluster: who has a slot now is told at once; a node that is lost is asked for again by the next command. */
+/** In a cluster. The present owner of a slot is known immediately; the next command looks for a lost node. */
 const MAX_REDIRECTIONS = 4
 
 export interface RedisAddress {
   /** `redis://user:password@host:port/database`, or `rediss:` for TLS. */
   readonly url?: string
-  /** Some nodes of a cluster, as URLs; the others are found by them. Who asks, and whether by TLS, is what the first says. */
+  /**
+   * URLs of some nodes of a cluster, which lead to the others. The first URL has the credentials and the protocol for
+   * all nodes.
+   */
   readonly nodes?: readonly string[]
   readonly timeoutMs: number
   readonly tls?: ConnectionOptions
@@ -43,7 +47,7 @@ export class RedisConnection {
   #connecting: Promise<void> | undefined
   #publisher: Redis | undefined
   #closed = false
-  /** Of the last attempt to connect, while there is no connection: a command that fails meanwhile does not say why. */
+  /** Error of the last connection attempt, while there is no connection. Failing commands do not have this cause. */
   #failure: unknown
 
   constructor(address: RedisAddress, log: Logger) {
@@ -63,7 +67,7 @@ export class RedisConnection {
     return this.#client.isCluster
   }
 
-  /** What answers for keys: the server, or every master of a cluster. */
+  /** Returns the server, or every master of a cluster. */
   masters(): Promise<readonly Redis[]> {
     return this.run(async (client) => (client.isCluster ? mastersOf(client as Cluster) : [client as Redis]))
   }
@@ -75,7 +79,7 @@ export class RedisConnection {
     })
   }
 
-  /** Commands of the same moment go together. */
+  /** Commands of the same tick are pipelined. */
   async run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
     if (this.#client.status !== 'ready') await this.#firstConnection()
     try {
@@ -96,7 +100,7 @@ export class RedisConnection {
     })
   }
 
-  /** The same, sent at once and alone: for what is a batch of its own. */
+  /** Like `script`, but sent immediately and without pipelining: for a script that is a batch itself. */
   scriptNow<Reply>(script: Script<Reply>, args: readonly (string | number)[]): Promise<Reply> {
     return this.run(async (client) => {
       try {
@@ -111,16 +115,16 @@ export class RedisConnection {
   async close(): Promise<void> {
     this.#closed = true
     if (this.#client.status === 'ready') {
-      // Answered, refused or late: `disconnect` follows.
-      await withTimeout(this.#client.quit(), this.#timeoutMs, () => new Error('no answer')).catch(() => undefined)
+      // `disconnect` follows with any result.
+      await withTimeout(this.#client.quit(), this.#timeoutMs, () => new Error('no response')).catch(() => undefined)
     }
     this.#client.disconnect()
   }
 
-  /** Once when it goes, once when it is back. */
+  /** Logs once when the store becomes unavailable, and once when it is available again. */
   #logAvailability(log: Logger): void {
     let isUnavailable = false
-    // Unheard, an 'error' would be written to the console.
+    // Without a listener, ioredis writes errors to the console.
     this.#client.on('error', (error: unknown) => {
       this.#failure = error
     })
@@ -136,7 +140,7 @@ export class RedisConnection {
     })
   }
 
-  /** The same node as long as it is there: what is published by several arrives in any order. */
+  /** Returns the same node while it is available: messages published by several nodes arrive in any order. */
   #publisherIn(cluster: Cluster): Redis | Cluster {
     if (this.#publisher?.status !== 'ready') this.#publisher = cluster.nodes('master').find(isReady)
     return this.#publisher ?? cluster
@@ -155,16 +159,16 @@ export class RedisConnection {
   }
 }
 
-/** Of a host that has it: whoever keeps no store in Redis need not install it. */
+/** Loads the package lazily, because it is optional. */
 export function loadIoredis(): Ioredis {
   try {
     return createRequire(import.meta.url)('ioredis')
   } catch (error) {
-    throw new Error('the store redis needs the package ioredis: npm install ioredis', { cause: error })
+    throw new Error('The store redis needs the package ioredis: run npm install ioredis', { cause: error })
   }
 }
 
-/** Where to begin: the server, or the nodes of a cluster that are known before the others are found. */
+/** Addresses to connect to first: the server, or the configured nodes of a cluster. */
 export const addressesOf = ({ url = '', nodes }: RedisAddress): readonly string[] =>
   nodes?.map((node) => `redis://${new URL(node).host}`) ?? [url]
 
@@ -179,7 +183,7 @@ export const optionsOf = ({ nodes, timeoutMs, tls }: RedisAddress): RedisOptions
   maxRetriesPerRequest: 0,
   enableAutoPipelining: true,
   retryStrategy: delayMsOf,
-  // A replica that was a master: the name may lead to the new one by now.
+  // A former master that is a replica now: its host name may lead to the new master.
   reconnectOnError: (error) => error.message.startsWith('READONLY'),
 })
 
@@ -187,7 +191,7 @@ export const optionsOf = ({ nodes, timeoutMs, tls }: RedisAddress): RedisOptions
 export const delayMsOf = (attempt: number): number =>
   Math.min(FIRST_DELAY_MS * 2 ** Math.min(attempt - 1, 10), LONGEST_DELAY_MS)
 
-/** The addresses of the nodes that are found later do not say it, so what the first says holds for all. */
+/** Addresses of discovered nodes have no credentials, so those of the first URL apply to all. */
 function accessBy(nodes: readonly string[], tls?: ConnectionOptions): RedisOptions {
   const { username, password, protocol } = new URL(nodes[0] ?? '')
   return {
@@ -208,12 +212,12 @@ function clusterBy(ioredis: Ioredis, address: RedisAddress): Cluster {
     retryDelayOnClusterDown: 0,
     slotsRefreshTimeout: address.timeoutMs,
     clusterRetryStrategy: delayMsOf,
-    // Names in certificates are of hosts.
+    // Certificates name hosts, not addresses.
     ...(redisOptions.tls ? { dnsLookup: (host, done) => done(null, host) } : {}),
   })
 }
 
-/** Throws when a part of the keys is out of reach. */
+/** Throws if a master is unreachable, because some keys would be missing. */
 function mastersOf(cluster: Cluster): readonly Redis[] {
   const masters = cluster.nodes('master')
   const there = new Set(masters.map(({ options: { host, port } }) => `${host}:${port}`))
@@ -224,20 +228,20 @@ function mastersOf(cluster: Cluster): readonly Redis[] {
 
 const isReady = ({ status }: Redis): boolean => status === 'ready'
 
-const unavailable = (cause?: unknown) => DependencyUnavailable('the store cannot be reached', { cause })
+const unavailable = (cause?: unknown) => DependencyUnavailable('The store cannot be reached', { cause })
 
 const isUnknownScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT')
 
-/** Whatever fails that is no answer is the absence of the server. */
+/** Any error that is not a reply of the server means that the server is unavailable. */
 function failureOf(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TenancyError || error instanceof TypeError) return error
   return error.name === 'ReplyError' ? rejectionOf(error) : unavailable(error)
 }
 
-/** Of what a server answers, most is a fault of ours. */
+/** Most error replies of a server are defects of Tenantry and are returned unchanged. */
 export function rejectionOf(reply: Error): Error {
   if (NOT_KEPT_AS_A_NUMBER.test(reply.message)) {
-    return InvalidRequest('what is kept under this key is not a counter', { cause: reply })
+    return InvalidRequest('The value of this key is not a counter', { cause: reply })
   }
   return UNABLE.test(reply.message) ? unavailable(reply) : reply
 }

@@ -1,8 +1,9 @@
 /**
- * Counters in Redis. What is asked in the same moment goes as one script, which does one call after the other: most of what a call
- * costs is its way there. In a cluster it is one for each tenant, whose keys are in one slot.
+ * Counters of the store in Redis. Calls of the same tick are sent as one script, because the round trip is most of a
+ * call's cost. In a cluster there is one script for each tenant, whose keys share one slot.
  *
- * The store's day is guessed by what its clock said last; when it is another one, the script has changed nothing and is asked again.
+ * The day is derived from the last known time of the server. If it is wrong, the script changes nothing and is sent
+ * again.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -29,7 +30,7 @@ import { type RedisConnection, rejectionOf } from './redis-connection.ts'
 import type { RedisKeys } from './redis-keys.ts'
 import { CLEAR, COUNTED, PUT, READ, READ_ALL, type Script, TAKE, type Timed } from './redis-scripts.ts'
 
-/** Few enough that nobody else at the server waits long for them, many enough that the way costs little. */
+/** Few enough not to delay other clients of the server, and many enough to share a round trip. */
 const CALLS_PER_SCRIPT = 32
 const GUESSES = 3
 const NO_LIMIT = -1
@@ -46,7 +47,7 @@ export class RedisCounters implements Counters {
   readonly #keys: RedisKeys
   readonly #clockOffsetMs: () => number
   #calls: Call[] = []
-  /** How far the store's clock is ahead of this process'. */
+  /** Time of the server minus time of this process, in ms. */
   #aheadMs = 0
 
   constructor(connection: RedisConnection, keys: RedisKeys, clockOffsetMs: () => number) {
@@ -60,7 +61,7 @@ export class RedisCounters implements Counters {
     checkTakes(takes)
     return new Promise<Taken>((resolve, reject) => {
       this.#calls.push({ tenantId, takes, resolve, reject })
-      // Later than what is next: whatever arrived together asks together.
+      // Deferred, so that calls of the same tick are batched.
       if (this.#calls.length === 1) setImmediate(() => this.#send())
     })
   }
@@ -136,7 +137,7 @@ export class RedisCounters implements Counters {
     return dayOf(Date.now() + this.#aheadMs)
   }
 
-  /** A script that answers its time, and nothing else when it was given another day than its own. */
+  /** Runs a script that returns the server's time, and nothing else if it received another day than the server's. */
   async #onDay<Rest>(
     request: (
       date: string,
@@ -213,7 +214,7 @@ function portions(calls: readonly Call[]): (readonly Call[])[] {
   )
 }
 
-/** @param reply as TAKE says: the time, then of each counter of each call its count, -1 - count, or a failure. */
+/** @param reply of TAKE: the time, then for each counter of each call its count, -1 - count, or an error */
 function settle(calls: readonly Call[], reply: Timed<number | string>): void {
   const [nowMs] = reply
   let place = 1
@@ -245,12 +246,12 @@ function settle(calls: readonly Call[], reply: Timed<number | string>): void {
 
 const numberOf = (kept: string | null | undefined): number | null => (kept ? Number(kept) : null)
 
-/** Of what must not be taken for 0 when it is no count. */
+/** Throws for a value that is not a count, which must not be taken for 0. */
 function countOf(kept: string | null | undefined): number {
   const count = Number(kept ?? 0)
   if (!Number.isSafeInteger(count)) throw rejectionOf(new Error('WRONGTYPE not a count'))
   return count
 }
 
-/** Whoever sees the day change at each of several attempts has a clock that cannot be counted by. */
-const dayless = () => DependencyUnavailable('the clock of the store does not stay on one day')
+/** Thrown when the day changes at each of several attempts. */
+const dayless = () => DependencyUnavailable('The clock of the store does not stay on one day')

@@ -1,4 +1,4 @@
-/** The connection to Redis is cut, without answers or slow; Redis is unavailable at the start. */
+/** Tests the store redis with a lost, unresponsive or slow connection, and with an unavailable server at the start. */
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -9,7 +9,7 @@ import { redisStore } from './redis.ts'
 const EVENTUALLY = { timeout: 15_000, interval: 20 }
 const one = [{ name: 'calls', amount: 1, limit: null }]
 
-describe('the store redis, by a way that fails', () => {
+describe('the store redis with a failing connection', () => {
   let proxy: Way
   let opened: OpenedInRedis
   const counters = () => opened.store.counters
@@ -25,7 +25,7 @@ describe('the store redis, by a way that fails', () => {
     await proxy.close()
   })
 
-  test('cut: fails, and goes on when the way is there again', async () => {
+  test('fails with a lost connection, and recovers when the connection is back', async () => {
     await counters().take('acme', one)
     await proxy.close()
     await unavailable(counters().take('acme', one))
@@ -35,7 +35,7 @@ describe('the store redis, by a way that fails', () => {
     await vi.waitFor(() => opened.store.get('acme', 'key'), EVENTUALLY)
   })
 
-  test('silent: fails in time, then at once; messages are heard again with a gap', async () => {
+  test('times out without responses, then fails immediately, and reports a gap of messages when it recovers', async () => {
     const { received, gaps } = await listenTo(opened.store, 'news')
     await vi.waitFor(() => expect(gaps).toHaveLength(1), EVENTUALLY)
     await counters().take('acme', one)
@@ -59,7 +59,7 @@ describe('the store redis, by a way that fails', () => {
     expect((await counters().read('acme', 'calls')).today).toBe(2)
   })
 
-  test('slow: an answer that is later than is waited for is none, and nothing is counted twice', async () => {
+  test('fails a call whose response is too late, and counts nothing twice', async () => {
     await counters().take('acme', one)
     proxy.slow(700)
     await unavailable(counters().take('acme', one))
@@ -71,7 +71,7 @@ describe('the store redis, by a way that fails', () => {
     expect(today).toBeLessThanOrEqual(2)
   })
 
-  test('away at the start: opening it does not fail, each call does, and it is found when it comes', async () => {
+  test('opens without a server, fails each call, and connects when the server is available', async () => {
     await proxy.close()
     const store = redisStore({ url: proxy.url, keyPrefix: opened.prefix, timeoutMs: 300 }).open({
       log: createLogger({ level: 'silent' }),
@@ -94,7 +94,7 @@ describe('the store redis, by a way that fails', () => {
     await unavailable(store.get('acme', 'key'))
   })
 
-  test('goes into the log once, however long it lasts, and so does its end', async () => {
+  test('logs an outage once, and its end once', async () => {
     const lines: string[] = []
     const logged = await openInRedis(
       { url: proxy.url, timeoutMs: 300, log: createLogger({ write: (line) => void lines.push(line) }) },

@@ -13,10 +13,10 @@ const text = fc.array(signs, { minLength: 1, maxLength: 6 }).map((parts) => part
 const owner = fc.option(text, { nil: null })
 const EVENTUALLY = { timeout: 15_000, interval: 20 }
 
-/** One of each; 0 of what is only looked at. */
+/** Takes one of each; 0 of a counter that is only read. */
 const takes = (...names: string[]) => names.map((name) => ({ name, amount: name === 'looked' ? 0 : 1, limit: null }))
 
-describe('keys in Redis', () => {
+describe('RedisKeys', () => {
   const keys = new RedisKeys('app:')
 
   test.each([
@@ -30,11 +30,11 @@ describe('keys in Redis', () => {
     ['acme', 'feature-flags/new-ui', 'app:tenants/acme/feature-flags/new-ui'],
     ['acme', 'page:a/b', 'app:page:{acme}:a/b'],
     ['a{c}m%e/', 'x{y}', 'app:x%7By%7D:{a%7Bc%7Dm%25e%2F}'],
-  ])('of %s, %s is %s', (whose, key, expected) => {
+  ])('maps the owner %s and the key %s to %s', (whose, key, expected) => {
     expect(keys.of(whose, key)).toBe(expected)
   })
 
-  test('no two meet, and each says whose it is', () => {
+  test('maps different keys to different Redis keys, each with its owner', () => {
     fc.assert(
       fc.property(owner, text, owner, text, (firstOwner, firstKey, secondOwner, secondKey) => {
         const first = keys.of(firstOwner, firstKey)
@@ -50,13 +50,13 @@ describe('keys in Redis', () => {
     )
   })
 
-  test('of others are none of ours', () => {
+  test('recognizes no foreign key as its own', () => {
     for (const key of ['acme', 'circuit:{acme}', 'app:circuit', 'app:circuit:acme', 'app:other/{acme}']) {
       expect(keys.ownerOf(key)).toBeUndefined()
     }
   })
 
-  test('a prefix with braces would move tenants to one slot', () => {
+  test('rejects a prefix with braces, which would map all tenants to one slot', () => {
     expect(() => new RedisKeys('{app}')).toThrow('braces')
   })
 })
@@ -75,7 +75,7 @@ describe('counters in Redis', () => {
   const kept = async (redis: Redis | Cluster, prefix: string): Promise<string[]> =>
     (await redis.keys(`${prefix}*`)).map((key: string) => key.slice(prefix.length)).toSorted()
 
-  test('stand where the documentation says, for 48 h after their last write', () =>
+  test('are stored under the documented keys for 48 h after their last write', () =>
     opening(async ({ store, prefix, admin, advance }) => {
       const { nowMs } = await store.counters.take('acme', [{ name: 'api.calls', amount: 3, limit: 10 }])
       await store.counters.put('acme', 'seats', 12.5)
@@ -97,14 +97,14 @@ describe('counters in Redis', () => {
       expect(await kept(admin, prefix)).toEqual(['quota:{acme}:names', 'quota:{acme}:snap:seats'])
     }))
 
-  test('leave nothing behind of a tenant that has gone quiet', () =>
+  test('leave no keys of an idle tenant', () =>
     opening(async ({ store, prefix, admin, advance }) => {
       await store.counters.take('quiet', [{ name: 'calls', amount: 1, limit: null }])
       await advance(172_800_000)
       expect(await kept(admin, prefix)).toEqual([])
     }))
 
-  test('that were cleared leave what was counted: a hash in their slot, for 48 h after the end of the day', () =>
+  test('keep cleared counts in a hash of their slot for 48 h after the end of the day', () =>
     opening(async ({ store, prefix, admin, advance }) => {
       await store.counters.put('acme', 'seats', 1)
       await store.counters.clear('acme')
@@ -126,7 +126,7 @@ describe('counters in Redis', () => {
       expect(await kept(admin, prefix)).toEqual([])
     }))
 
-  test('are not told as counts, nor cleared, where something else is kept', () =>
+  test('neither report nor clear a key with another type of value', () =>
     opening(async ({ store: { counters }, prefix, admin }) => {
       const { nowMs } = await counters.take('acme', takes('calls', 'bytes'))
       const date = dateOf(dayOf(nowMs))
@@ -150,7 +150,7 @@ describe('counters in Redis', () => {
       )
     }))
 
-  test('are found again with their next write, when the set of their names was dropped', () =>
+  test('restore the set of names with the next write after its eviction', () =>
     opening(async ({ store: { counters }, prefix, admin }) => {
       const { nowMs } = await counters.take('acme', takes('calls', 'bytes'))
       await counters.put('acme', 'seats', 3)
@@ -176,21 +176,21 @@ describe('counters in Redis', () => {
       ])
     }))
 
-  test('are found again also where many are counted at the same time', () =>
+  test('restore the sets of names of many tenants in one batch', () =>
     opening(async ({ store: { counters }, prefix, admin }) => {
       const tenants = Array.from({ length: 50 }, (_, n) => `tenant-${n}`)
       const takeAll = () => Promise.all(tenants.map((tenant) => counters.take(tenant, takes('calls'))))
       await takeAll()
       await Promise.all(tenants.map((tenant) => admin.del(`${prefix}quota:{${tenant}}:names`)))
       await vi.waitFor(async () => {
-        // Whose turn comes first in a script is another one each time.
+        // Another tenant is first in the script in each round.
         tenants.push(tenants.shift() as string)
         await takeAll()
         for (const tenant of tenants) expect((await counters.readAll(tenant)).today.size).toBe(1)
       }, EVENTUALLY)
     }))
 
-  test('that stand on what is none fail alone, and nothing of their call is counted', () =>
+  test('fail only the call with an invalid key, and count nothing of this call', () =>
     opening(async ({ store: { counters }, prefix, admin }) => {
       const { nowMs } = await counters.take('sound', takes('calls'))
       const key = (tenant: string, name: string) => `${prefix}quota:{${tenant}}:${dateOf(dayOf(nowMs))}:${name}`
@@ -214,14 +214,14 @@ describe('counters in Redis', () => {
       expect(await admin.get(key('a word', 'bytes'))).toBe('forty')
     }))
 
-  test('whose names cannot be noted: what stands is not put either', () =>
+  test('put no gauge if its name cannot be noted', () =>
     opening(async ({ store: { counters }, prefix, admin }) => {
       await admin.set(`${prefix}quota:{acme}:names`, 'x')
       await expect(counters.put('acme', 'seats', 1)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
       expect((await counters.read('acme', 'seats')).gauge).toBeNull()
     }))
 
-  test('are refused together with a key that is no counter, as the failure that it is', () =>
+  test('fail with the error of the invalid key in the same pipeline', () =>
     opening(async ({ store, prefix, admin }) => {
       await admin.lpush(`${prefix}circuit:{acme}`, 'a list')
       await expect(store.increment('acme', 'circuit', 1)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
@@ -235,7 +235,7 @@ describe('sums in Redis', () => {
     return { day: '2026-11-21', source, number, additions, ...more }
   }
 
-  test('stand where the documentation says, for 72 h after their last addition, in one slot for each tenant', async () => {
+  test('are stored under the documented keys for 72 h after their last addition, in one slot for each tenant', async () => {
     const { store, prefix, admin, advance, cleanUp } = await openInRedis({ url: inject('redisUrl') })
     const { sums } = store
     await sums.add(batch(1))
@@ -260,7 +260,7 @@ describe('sums in Redis', () => {
     await cleanUp()
   })
 
-  test('are added to, once, by a server that has dropped its scripts, or one sum of many', async () => {
+  test('are added once by a server that has lost its scripts', async () => {
     const { store, prefix, admin, cleanUp } = await openInRedis({ url: inject('redisUrl') })
     const { sums } = store
     await sums.add(batch(1))
@@ -275,7 +275,7 @@ describe('sums in Redis', () => {
     await cleanUp()
   })
 
-  test('that stand on what is none are refused, and say so', async () => {
+  test('fail with E_INVALID_REQUEST on a key with another type of value', async () => {
     const { store, prefix, admin, cleanUp } = await openInRedis({ url: inject('redisUrl') })
     await admin.lpush(`${prefix}metrics:{acme}:2026-11-21`, 'x')
     await expect(store.sums.add(batch(1))).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
@@ -284,8 +284,8 @@ describe('sums in Redis', () => {
   })
 })
 
-describe('the options of the store redis', () => {
-  test('name one server, or nodes', () => {
+describe('redisStore', () => {
+  test('rejects options without url and nodes, and options with both', () => {
     expect(() => redisStore({})).toThrow('either a url or nodes')
     expect(() => redisStore({ url: 'redis://x', nodes: ['redis://y'] })).toThrow('either a url or nodes')
   })

@@ -1,17 +1,18 @@
 /**
- * Where Redis keeps a key of an owner. Everything of one tenant that is counted stands in one slot of a cluster, by the tenant in
- * braces; whoever looks into Redis finds keys as they are called in the documentation:
+ * Maps a key of an owner to a key in Redis, as documented. All counters of one tenant share one slot of a cluster, by
+ * the tenant in braces:
  *
  *   `circuit` of acme               circuit:{acme}
  *   `session:4711` of the service   session:{}:4711
  *   `feature-flags/new-ui` of acme  tenants/acme/feature-flags/new-ui
  *
- * What separates is percent-encoded in front of it, so that no two keys meet: a key with a slash before any colon takes the last form.
- * `quota:{…}:` is of the counters alone, and `metrics:{…}:` of the sums: `quota:x` of acme is `%71uota:{acme}:x`.
+ * - Separators before the owner are percent-encoded, so that keys are unique. A key with a slash before any colon has
+ *   the last form.
+ * - `quota:{…}:` is reserved for counters and `metrics:{…}:` for sums: `quota:x` of acme is `%71uota:{acme}:x`.
  */
 import type { Owner } from '../../kernel/store/store.ts'
 
-/** The service's own is empty: no tenant is. */
+/** Empty braces are the service's: no tenant id is empty. */
 const OWNED = /^([^:/]*):\{([^{}]*)\}/
 const COUNTING = 'quota'
 const SUMMING = 'metrics'
@@ -22,7 +23,7 @@ export class RedisKeys {
 
   constructor(prefix: string) {
     if (/[{}]/.test(prefix))
-      throw new TypeError('a prefix of keys holds no braces: they say which tenant a key belongs to')
+      throw new TypeError('The key prefix must not contain braces, because braces mark the tenant of a key')
     this.prefix = prefix
   }
 
@@ -32,14 +33,14 @@ export class RedisKeys {
     return `${this.prefix}${ordinary(head)}:{${encoded(owner ?? '')}}${rest}`
   }
 
-  /** Matches the key of any owner, and maybe more. */
+  /** Pattern that matches the key of any owner; it may match other keys, too. */
   patternOf(key: string): string {
     const { head, rest } = parts(key)
     if (head === undefined) return `${literal(this.prefix)}tenants/*/${literal(key)}`
     return `${literal(this.prefix)}${literal(ordinary(head))}:{*}${literal(rest)}`
   }
 
-  /** Matches what a tenant has, and maybe more. */
+  /** Patterns that match the keys of a tenant; they may match other keys, too. */
   patternsOf(owner: string): readonly string[] {
     return [
       `${literal(this.prefix)}*:{${literal(encoded(owner))}}*`,
@@ -47,7 +48,7 @@ export class RedisKeys {
     ]
   }
 
-  /** Whose a key is; undefined when it is none of ours. */
+  /** Returns the owner of a key; undefined for a foreign key. */
   ownerOf(redisKey: string): Owner | undefined {
     if (!redisKey.startsWith(this.prefix)) return undefined
     const own = redisKey.slice(this.prefix.length)
@@ -55,18 +56,18 @@ export class RedisKeys {
     return name === undefined ? undefined : decodeURIComponent(name) || null
   }
 
-  /** Of a tenant's sums of a day; of null, where it says which tenants have some. */
+  /** Key of a tenant's sums of a day; with null, of the set of tenants that have sums. */
   summing(owner: Owner, day: string): string {
     return `${this.prefix}${SUMMING}:{${encoded(owner ?? '')}}:${day}`
   }
 
-  /** Of what is counted: one tenant's, all in one slot. */
+  /** Keys of the counters of one tenant, all in one slot. */
   counting(tenantId: string): string {
     return `${this.prefix}${COUNTING}:{${encoded(tenantId)}}:`
   }
 }
 
-/** Without a head a key has its slash first. */
+/** A key without a head has its slash before any colon. */
 function parts(key: string): { readonly head: string | undefined; readonly rest: string } {
   const end = key.search(/[:/]/)
   if (end >= 0 && key[end] === '/') return { head: undefined, rest: key }

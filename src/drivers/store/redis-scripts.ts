@@ -1,11 +1,11 @@
 /**
- * What Redis does in one step. Everything is called by its hash; a server that does not know it is sent the text once more.
+ * Lua scripts, which Redis executes atomically. They are called by hash; a server that does not know a script receives
+ * its text.
  *
- * A key of a counter has its day in it, and a script may only touch keys that it is given. So who calls guesses the store's day; a
- * script that is given another day than its own clock says changes nothing and answers its time alone.
- *
- * Numbers are written by `%.0f`: Lua would write 1e+15 for a quadrillion. Large ones are answered as text: the client's parser errs
- * by one near 2^53.
+ * - The key of a counter contains its day, and a script may only touch keys that it receives. So the caller derives the
+ *   day; a script that receives another day than the server's changes nothing and returns only the server's time.
+ * - Numbers are formatted with `%.0f`: Lua would write 1e+15 for a quadrillion. Large numbers are returned as text,
+ *   because the client's parser is wrong by one near 2^53.
  */
 import { createHash } from 'node:crypto'
 import { MAX_COUNTED } from '../../kernel/store/counters.ts'
@@ -13,11 +13,11 @@ import { MAX_COUNTED } from '../../kernel/store/counters.ts'
 export interface Script<Reply> {
   readonly text: string
   readonly hash: string
-  /** Never there: it is the type of the reply. */
+  /** Never set: it carries the type of the reply. */
   readonly reply?: Reply
 }
 
-/** The time first; alone, where the script was given another day than its own. */
+/** The server's time first; nothing else if the script received another day than the server's. */
 export type Timed<Rest> = readonly [nowMs: number, ...Rest[]]
 
 const script = <Reply>(text: string): Script<Reply> => ({
@@ -25,7 +25,7 @@ const script = <Reply>(text: string): Script<Reply> => ({
   hash: createHash('sha1').update(text).digest('hex'),
 })
 
-/** ARGV: the day as days since 1970, milliseconds to be added to the server's clock. */
+/** ARGV: the day in days since 1970, the offset of the server's clock in ms. */
 const CLOCK = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[2])
@@ -36,23 +36,25 @@ if day ~= tonumber(ARGV[1]) then return { now } end
 `
 
 /**
- * Any number of calls, one after the other. KEYS, for each call: the names of its tenant, then its counters. ARGV, after day and
- * offset: the seconds that a counter is kept; for each call how many counters, and of each the amount and the limit (-1: none).
- * Returns the time, and for each counter its count; where its call was refused, -1 - count; where it failed, with what.
+ * Executes any number of calls in their order. KEYS, for each call: the set of names of its tenant, then its counters.
+ * ARGV, after day and offset: the TTL of a counter in seconds; for each call the number of counters, and for each
+ * counter the amount and the limit (-1: none). Returns the time, and for each counter its count; -1 - count for a
+ * rejected call; the error for a failed call.
  *
- * A call whose keys hold something else fails alone, before it has counted anything. Unheard (`call`), a failure would end the
- * script for all who come after, and undo nothing of what was done before. A SET may be unheard: it replaces whatever is there, and
- * a server that has no memory, or may not write, says so before a script has changed anything.
- *
- * The name of a counter is noted with its first count. A server may drop the set of names alone, so the first call of each script
- * looks whether its names are still there, and notes them again; for every call, it would cost nearly as much as counting does.
- * The set lives as long as what it names.
+ * - A call with keys of another type fails without effect on other calls, and counts nothing. With `call` instead of
+ *   `pcall`, its error would end the script for all later calls, and would undo nothing of the former ones. SET needs
+ *   no `pcall`: it replaces any value, and a server that is out of memory or read-only reports so before a script has
+ *   changed anything.
+ * - The name of a counter is noted with its first count. A server may evict only the set of names, so the first call of
+ *   each script checks whether its names are noted, and notes them again; a check in every call would nearly double the
+ *   cost.
+ * - The set of names lives as long as the counters.
  */
 export const TAKE = script<Timed<number | string>>(`${CLOCK}${SAME_DAY}
 local kept = ARGV[3]
 local ends = (day + 1) * 86400000
-local answer = { now }
-local said, key, argument, keys = 1, 1, 4, #KEYS
+local reply = { now }
+local offset, key, argument, keys = 1, 1, 4, #KEYS
 local before, after = {}, {}
 local function exactly(count)
   if count < 4503599627370496 and count > -4503599627370496 then return count end
@@ -93,13 +95,13 @@ while key <= keys do
     if isAllowed and not failure and after[n] ~= (before[n] or 0) then
       redis.call('SET', KEYS[key + n], string.format('%.0f', after[n]), 'EX', kept)
     end
-    answer[said + n] = failure or exactly(isAllowed and after[n] or -1 - (before[n] or 0))
+    reply[offset + n] = failure or exactly(isAllowed and after[n] or -1 - (before[n] or 0))
   end
-  said = said + wanted
+  offset = offset + wanted
   key = key + wanted + 1
   argument = argument + wanted * 2 + 1
 end
-return answer
+return reply
 `)
 
 /** KEYS: the counter, the gauge. */
@@ -107,19 +109,19 @@ export const READ = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
 return { now, redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2]) }
 `)
 
-/** KEYS: the names. ARGV[3]: what a counter's key has before its name; ARGV[4]: the same of a gauge, in the same slot. */
+/** KEYS: the names. ARGV[3]: prefix of the counters' keys; ARGV[4]: prefix of the gauges' keys, in the same slot. */
 export const READ_ALL = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-local answer = { now }
+local reply = { now }
 for _, name in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  answer[#answer + 1] = name
-  answer[#answer + 1] = redis.call('GET', ARGV[3] .. name)
-  answer[#answer + 1] = redis.call('GET', ARGV[4] .. name)
+  reply[#reply + 1] = name
+  reply[#reply + 1] = redis.call('GET', ARGV[3] .. name)
+  reply[#reply + 1] = redis.call('GET', ARGV[4] .. name)
 end
-return answer
+return reply
 `)
 
-/** KEYS: the gauge, the names. ARGV[3] and ARGV[4]: the value, the name. Whichever day it is: it answers the time. */
+/** KEYS: the gauge, the names. ARGV[3] and ARGV[4]: the value, the name. Works on any day, and returns the time. */
 export const PUT = script<number>(`${CLOCK}
 redis.call('ZADD', KEYS[2], '+inf', ARGV[4])
 redis.call('PERSIST', KEYS[2])
@@ -128,25 +130,26 @@ return now
 `)
 
 /**
- * KEYS: what was cleared today, and the day before; then of each name the counter of today, and of the day before. ARGV, after day and
- * offset: the names. Returns the time; then for each counter its count, and what was cleared of it.
+ * KEYS: the cleared counts of today and of yesterday; then for each name the counter of today and of yesterday. ARGV,
+ * after day and offset: the names. Returns the time; then for each counter its count and its cleared count.
  */
 export const COUNTED = script<Timed<string | null>>(`${CLOCK}${SAME_DAY}
-local answer = { now }
+local reply = { now }
 for n = 1, #ARGV - 2 do
   for which = 1, 2 do
-    answer[#answer + 1] = redis.call('GET', KEYS[n * 2 + which])
-    answer[#answer + 1] = redis.call('HGET', KEYS[which], ARGV[n + 2])
+    reply[#reply + 1] = redis.call('GET', KEYS[n * 2 + which])
+    reply[#reply + 1] = redis.call('HGET', KEYS[which], ARGV[n + 2])
   end
 end
-return answer
+return reply
 `)
 
 /**
- * KEYS: the names, what was cleared today. ARGV[3] and ARGV[4] as of READ_ALL; ARGV[5]: one name, or empty for all; ARGV[6]: the seconds
- * that a counter is kept. What was cleared is kept so long after the end of the day, when nobody counts into it any more.
+ * KEYS: the names, the cleared counts of today. ARGV[3] and ARGV[4] as in READ_ALL; ARGV[5]: one name, or empty for
+ * all; ARGV[6]: the TTL of a counter in seconds. Cleared counts live as long after the end of the day.
  *
- * What may fail comes before what changes anything. A key of a counter that holds no count is removed, and nothing was counted there.
+ * Commands that may fail precede all changes. A counter's key that has another type of value is removed and counts as
+ * 0.
  */
 export const CLEAR = script<Timed<number>>(`${CLOCK}${SAME_DAY}
 local names = ARGV[5] == '' and redis.call('ZRANGE', KEYS[1], 0, -1) or { ARGV[5] }
@@ -177,8 +180,9 @@ return redis.call('GET', KEYS[1])
 `)
 
 /**
- * KEYS: the sums of a tenant's day. ARGV: seconds that they are kept, the incarnation if there are none yet, the source and the number of
- * the batch, how much a sum may be; then names and amounts. A name begins with a letter or a digit, what stands beside them does not.
+ * KEYS: the sums of a tenant's day. ARGV: TTL in seconds, the incarnation of a new hash, the source and the number of
+ * the batch, the maximum of a sum; then names and amounts. A name begins with a letter or a digit, the other fields of
+ * the hash do not.
  */
 export const ADD = script<number>(`
 local key, source, number = KEYS[1], '#' .. ARGV[3], tonumber(ARGV[4])

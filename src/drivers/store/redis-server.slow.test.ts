@@ -1,4 +1,4 @@
-/** What needs a server of one's own: one that is killed, that sleeps, that forgets; and a cluster. */
+/** Tests the store redis on a separate server, which is killed, stopped or loses its scripts; and on a cluster. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type RedisCluster, startRedisCluster } from '../../../test/support/redis-cluster.ts'
 import { type RedisServer, startRedisServer } from '../../../test/support/redis-server.ts'
@@ -11,7 +11,7 @@ import { listenTo, type OpenedInRedis, openInRedis } from './redis.fixture.ts'
 const one = [{ name: 'calls', amount: 1, limit: null }]
 const EVENTUALLY = { timeout: 60_000, interval: 20 }
 
-await storeSuite('redis, as a cluster of three', async () => {
+await storeSuite('redis, a cluster of three', async () => {
   const cluster = await startRedisCluster()
   const opened = await openInRedis({ nodes: cluster.urls })
   return {
@@ -24,10 +24,10 @@ await storeSuite('redis, as a cluster of three', async () => {
 })
 
 test.each([
-  ['may drop any key', ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'], ['store.evicts']],
-  ['refuses to keep more', ['--maxmemory', '100mb', '--maxmemory-policy', 'noeviction'], []],
-  ['has no bound', ['--maxmemory-policy', 'allkeys-lru'], []],
-])('the doctor of a server that %s', async (_, settings, codes) => {
+  ['may evict any key', ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'], ['store.evicts']],
+  ['rejects writes when it is full', ['--maxmemory', '100mb', '--maxmemory-policy', 'noeviction'], []],
+  ['has no memory limit', ['--maxmemory-policy', 'allkeys-lru'], []],
+])('the doctor on a server that %s', async (_, settings, codes) => {
   const server = await startRedisServer(settings)
   const { store, cleanUp } = await openInRedis({ url: server.url })
   const found: string[] = []
@@ -39,7 +39,7 @@ test.each([
   await server.stop()
 })
 
-describe('the store redis and a server that', () => {
+describe('the store redis on a server', () => {
   let server: RedisServer
   let opened: OpenedInRedis
   const counters = () => opened.store.counters
@@ -55,7 +55,7 @@ describe('the store redis and a server that', () => {
     await server.stop()
   })
 
-  test('forgets its scripts in the middle of traffic, is told them again: nothing is lost, nothing counted twice', async () => {
+  test('that loses its scripts during calls of take neither loses counts nor counts twice', async () => {
     let isFinished = false
     const forgetting = async () => {
       while (!isFinished) await opened.admin.script('FLUSH')
@@ -71,7 +71,7 @@ describe('the store redis and a server that', () => {
     expect(await opened.store.increment('counted', 'plain', 2)).toBe(2)
   })
 
-  test('forgets its scripts, while some clear and look: nothing is lost either', async () => {
+  test('that loses its scripts during calls of clear and counted loses no counts', async () => {
     let isFinished = false
     const forgetting = async () => {
       while (!isFinished) await opened.admin.script('FLUSH')
@@ -90,7 +90,7 @@ describe('the store redis and a server that', () => {
     expect((await counters().counted('cleared', ['calls'])).today).toEqual(new Map([['calls', 1_000]]))
   })
 
-  test('is killed: calls fail at once, and go on by themselves when it is back', async () => {
+  test('that is killed fails calls immediately, and the store reconnects when the server is back', async () => {
     const { received, gaps } = await listenTo(opened.store, 'news')
     const before = gaps.length
     await server.kill()
@@ -107,7 +107,7 @@ describe('the store redis and a server that', () => {
     for (const call of everyMethod()) await call()
   })
 
-  test('has no memory left, refuses what is new, which is no fault of the caller', async () => {
+  test('without free memory fails new entries with E_DEPENDENCY_UNAVAILABLE', async () => {
     await counters().take('full', one)
     await opened.admin.config('SET', 'maxmemory', '1')
     await expect(counters().take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
@@ -118,14 +118,14 @@ describe('the store redis and a server that', () => {
     expect((await counters().counted('full', ['calls'])).today).toEqual(new Map([['calls', 2]]))
   })
 
-  test('is a replica for a while', async () => {
+  test('that is a replica for a while fails calls during this time', async () => {
     await opened.admin.call('REPLICAOF', '127.0.0.1', '1')
     await expect(counters().take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
     await opened.admin.call('REPLICAOF', 'NO', 'ONE')
     await vi.waitFor(() => counters().take('acme', one), EVENTUALLY)
   })
 
-  test('stands still: calls fail in time, the next ones at once, and they go on when it does', async () => {
+  test('that is stopped fails the first calls by timeout and later calls immediately, and serves them again afterwards', async () => {
     process.kill(server.pid, 'SIGSTOP')
     try {
       const outcomes = await Promise.allSettled(Array.from({ length: 50 }, () => counters().take('initech', one)))
@@ -139,7 +139,7 @@ describe('the store redis and a server that', () => {
     await vi.waitFor(() => opened.store.ping(), EVENTUALLY)
   })
 
-  test('ends the connections: what was under way fails or is counted, and never twice', async () => {
+  test('that closes connections fails or executes the commands in flight, and never twice', async () => {
     const results = new Map<string, 'answered' | 'failed'>()
     const answered = () => [...results.values()].filter((what) => what === 'answered').length
     let isFinished = false
@@ -154,14 +154,15 @@ describe('the store redis and a server that', () => {
             () => 'failed' as const,
           ),
         )
-        // While it is away, calls are not even sent.
+        // While the server is unavailable, calls are not even sent.
         if (results.get(name) === 'failed') await vi.waitFor(() => opened.store.ping(), EVENTUALLY)
       }
     })
     for (let kills = 0; kills < 10; kills++) {
       const before = answered()
       await vi.waitFor(() => expect(answered()).toBeGreaterThan(before), EVENTUALLY)
-      // What is sent meanwhile is done in the same moment in which its connection ends, so that it is done without an answer.
+      // The stopped server executes the commands at the moment when it closes their connection, and so without a
+      // response.
       process.kill(server.pid, 'SIGSTOP')
       const killing = opened.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
       process.kill(server.pid, 'SIGCONT')
@@ -201,14 +202,14 @@ describe('the store redis and a server that', () => {
   }
 })
 
-describe('the store redis and a password', () => {
-  test('is let in with it, and not without', async () => {
+describe('the store redis with a password', () => {
+  test('is accepted with the right password only', async () => {
     const server = await startRedisServer(['--requirepass', 'open sesame'])
     const url = (password: string) => server.url.replace('//', `//:${encodeURIComponent(password)}@`)
     const opened = await openInRedis({ url: url('open sesame') })
     const { received } = await listenTo(opened.store, 'news')
-    await opened.store.publish('news', 'for who is in')
-    await vi.waitFor(() => expect(received).toEqual(['for who is in']), EVENTUALLY)
+    await opened.store.publish('news', 'for authenticated clients')
+    await vi.waitFor(() => expect(received).toEqual(['for authenticated clients']), EVENTUALLY)
     for (const wrong of [url('wrong'), server.url]) {
       const outside = await openInRedis({ url: wrong, timeoutMs: 1_000 }, { url: url('open sesame') })
       await expect(outside.store.counters.take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
@@ -221,14 +222,14 @@ describe('the store redis and a password', () => {
   })
 })
 
-describe('the store redis and a cluster', () => {
+describe('the store redis on a cluster', () => {
   let cluster: RedisCluster
   let opened: OpenedInRedis
 
   beforeAll(async () => {
     cluster = await startRedisCluster('secret')
     const [first, ...others] = cluster.servers.map(({ url }) => url)
-    // Who asks is what the first says, for all.
+    // The first URL has the credentials for all nodes.
     const nodes = [first?.replace('//', '//:secret@') ?? '', ...others]
     opened = await openInRedis({ nodes, timeoutMs: 500 })
     opened.admin.on('error', () => undefined)
@@ -239,7 +240,7 @@ describe('the store redis and a cluster', () => {
     await cluster.stop()
   })
 
-  test('one of its nodes is killed: tenants of the others are served, and those of this one when it is back', async () => {
+  test('serves tenants of the other nodes when one is killed, and its own tenants when it is back', async () => {
     const { counters } = opened.store
     const tenants = Array.from({ length: 30 }, (_, n) => `tenant-${n}`)
     for (const tenant of tenants) await vi.waitFor(() => counters.take(tenant, one), EVENTUALLY)
@@ -250,7 +251,7 @@ describe('the store redis and a cluster', () => {
     expect(failed.length).toBeGreaterThan(0)
     expect(failed.length).toBeLessThan(tenants.length)
     expect(failed.every(DependencyUnavailable.matches)).toBe(true)
-    // A part of the keys is out of reach, so that nothing can be said of all.
+    // Some keys are unreachable, so that calls about all keys fail.
     for (const call of [() => opened.store.list('key'), () => opened.store.purge('tenant-1')]) {
       await expect(call()).rejects.toSatisfy(DependencyUnavailable.matches)
     }
@@ -260,7 +261,7 @@ describe('the store redis and a cluster', () => {
     for (const tenant of tenants) expect((await counters.readAll(tenant)).today).toEqual(new Map())
   })
 
-  test('its nodes stand still for a while: what had no answer is not sent a second time', async () => {
+  test('does not send a command again after a timeout of stopped nodes', async () => {
     const { counters } = opened.store
     const tenants = Array.from({ length: 12 }, (_, n) => `standing-${n}`)
     const takeAll = () => Promise.allSettled(tenants.map((tenant) => counters.take(tenant, one)))
@@ -277,7 +278,7 @@ describe('the store redis and a cluster', () => {
     }
   })
 
-  test('messages are heard again when the node that told them is gone', async () => {
+  test('delivers messages again after the subscribed node is lost', async () => {
     const { received, gaps } = await listenTo(opened.store, 'news')
     await vi.waitFor(() => expect(gaps).toHaveLength(1), EVENTUALLY)
     const first = cluster.servers[0] as RedisServer
@@ -291,7 +292,7 @@ describe('the store redis and a cluster', () => {
   })
 })
 
-/** What each call answered or threw. */
+/** Returns the result or the error of each call. */
 async function repeat<T>(times: number, call: () => Promise<T>): Promise<(T | Error)[]> {
   const results: (T | Error)[] = []
   for (let n = 0; n < times; n++) results.push(await call().catch((error: Error) => error))

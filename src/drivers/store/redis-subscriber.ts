@@ -1,7 +1,9 @@
 /**
- * Messages from Redis, over one connection of their own, however many channels. It connects again by itself, in a cluster to the
- * next of its nodes; after each connection every listener's `onGap` is called, because what was sent in between is gone. A
- * connection that says nothing is asked for a sign of life.
+ * Receives messages from Redis over one separate connection for all channels.
+ *
+ * - It reconnects automatically, in a cluster to the next node. After each connection it calls `onGap` of every
+ *   listener, because messages that were sent in between are lost.
+ * - It pings a connection without traffic to detect an unresponsive server.
  */
 import type { Redis } from 'ioredis'
 import type { Logger } from '../../kernel/base/logger.ts'
@@ -31,7 +33,7 @@ export class RedisSubscriber {
     this.#log = log
   }
 
-  /** While the server is away the listener is kept, and hears when it is back. */
+  /** While the server is unavailable the listener is kept; it receives messages when the server is back. */
   async listen(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening> {
     const listener = { channel, onMessage, onGap }
     this.#listeners.add(listener)
@@ -53,13 +55,13 @@ export class RedisSubscriber {
     this.#client?.disconnect()
   }
 
-  /** Resolves when it hears, or when this attempt has come to nothing. */
+  /** Resolves when the connection is subscribed, or when this attempt has failed. */
   #connect(): Promise<void> {
     const { Redis } = loadIoredis()
     const addresses = addressesOf(this.#address)
     const client = new Redis(addresses[this.#attempts % addresses.length] as string, {
       ...optionsOf(this.#address),
-      // The ping below says whether it is silent; between two messages nothing has to arrive.
+      // The ping below detects an unresponsive server; between two messages no data is expected.
       socketTimeout: undefined,
       enableAutoPipelining: false,
       autoResubscribe: false,
@@ -83,7 +85,7 @@ export class RedisSubscriber {
     this.#attempts = 0
     this.#heartbeat = setInterval(() => client.ping().catch(() => client.disconnect()), HEARTBEAT_MS).unref()
     for (const { channel, onGap } of this.#listeners) {
-      // Of somebody who came while it was being asked for the others.
+      // For a listener that was added during the subscription of the others.
       if (!channels.has(channel)) await client.subscribe(channel)
       this.#notify(channel, onGap)
     }
@@ -93,7 +95,7 @@ export class RedisSubscriber {
     clearInterval(this.#heartbeat)
     if (this.#closed) return
     this.#attempts += 1
-    if (this.#attempts === 1) this.#log.warn('the connection for messages of the store is lost; connecting again')
+    if (this.#attempts === 1) this.#log.warn('the connection for messages of the store was lost; connecting again')
     this.#retry = setTimeout(() => void this.#connect(), delayMsOf(this.#attempts)).unref()
   }
 

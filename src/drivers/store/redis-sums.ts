@@ -1,9 +1,10 @@
 /**
- * Sums in Redis: a hash for each tenant and day, with its incarnation under `@`, and under `#<source>` the last batch of a source that
- * was added. All that belongs to one sum goes with it, so whatever the server loses, nothing is added twice to what it has kept.
+ * Sums of the store in Redis: a hash for each tenant and day, with its incarnation under `@`, and with the last added
+ * batch of a source under `#<source>`. The hash is lost or kept as a whole, so that no batch is added twice to existing
+ * sums.
  *
- * A batch is one script for each tenant, all on their way together. Part of a batch may be added and its rest not; sent
- * again, each hash takes it once.
+ * A batch is one script for each tenant, all in flight concurrently. A batch may be added in part; sent again, each
+ * hash takes it once.
  */
 import { randomUUID } from 'node:crypto'
 import {

@@ -44,7 +44,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-test('a server is spoken to by TLS, where its certificate is trusted', async () => {
+test('the store redis connects by TLS to a server with a trusted certificate', async () => {
   const opened = await openInRedis({ url, tls: { ca } }, { url: server.url })
   await opened.store.set('acme', 'key', 'value')
   expect(await opened.store.get('acme', 'key')).toBe('value')
@@ -61,7 +61,7 @@ test('a server is spoken to by TLS, where its certificate is trusted', async () 
   await opened.cleanUp()
 })
 
-test('where it is not trusted, the server is out of reach', async () => {
+test('the store redis fails for a server with an untrusted certificate', async () => {
   const opened = await openInRedis({ url, timeoutMs: 1_000 }, { url: server.url })
   await expect(opened.store.counters.take('acme', one)).rejects.toSatisfy(DependencyUnavailable.matches)
   await expect(opened.store.get('acme', 'key')).rejects.toSatisfy(DependencyUnavailable.matches)

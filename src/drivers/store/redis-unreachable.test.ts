@@ -1,4 +1,4 @@
-/** What a probe reports of a Redis that nobody runs. The client of a cluster does not report why it has no connection. */
+/** Tests the cause that a probe of an unreachable Redis reports. The client of a cluster reports no cause itself. */
 import { expect, test } from 'vitest'
 import { freePort } from '../../../test/support/free-port.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
@@ -6,7 +6,7 @@ import { createHealth } from '../../kernel/resilience/health.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { redisStore } from './redis.ts'
 
-test('the check of a store that refuses connections names the cause at each probe', async () => {
+test('each probe of a store that refuses connections reports the cause', async () => {
   const log = createLogger({ level: 'silent' })
   const store = redisStore({ url: `redis://127.0.0.1:${await freePort()}` }).open({ log })
   try {

@@ -1,4 +1,4 @@
-/** A store in Redis that has keys of its own on a server which others use too, and whose time can be moved. */
+/** Opens a store in Redis with its own keys on a shared server, and an adjustable clock. */
 import { randomUUID } from 'node:crypto'
 import type { ConnectionOptions } from 'node:tls'
 import { Cluster, Redis } from 'ioredis'
@@ -7,7 +7,7 @@ import type { Store } from '../../kernel/store/store.ts'
 import type { OpenedStore } from '../../testing/store/opened-store.ts'
 import { redisStore } from './redis.ts'
 
-/** More than a busy machine needs. */
+/** Long enough for a busy machine. */
 export const TIMEOUT_MS = 20_000
 
 export interface RedisAddress {
@@ -21,12 +21,12 @@ export interface RedisAddress {
 
 export interface OpenedInRedis extends OpenedStore {
   readonly prefix: string
-  /** A connection beside the store's. */
+  /** Connection in addition to the store's. */
   readonly admin: Redis | Cluster
   cleanUp(): Promise<void>
 }
 
-/** @param admin where it is looked into and aged, if the store is reached by another way */
+/** @param admin address for inspection and aging, if the store connects by a proxy */
 export async function openInRedis(address: RedisAddress, admin: RedisAddress = address): Promise<OpenedInRedis> {
   const prefix = `test-${randomUUID()}:`
   const client = admin.nodes ? new Cluster([...admin.nodes]) : new Redis(admin.url ?? '')
@@ -39,7 +39,7 @@ export async function openInRedis(address: RedisAddress, admin: RedisAddress = a
     store: redisStore({ timeoutMs: TIMEOUT_MS, ...options, keyPrefix: prefix, clockOffsetMs: () => offsetMs }).open({
       log,
     }),
-    /** The server's own clock cannot be moved: what lives shortly is given less time to live. */
+    /** The server's clock cannot be moved, so the TTLs of entries are shortened instead. */
     async advance(ms) {
       offsetMs += ms
       for (const key of await keys()) {
@@ -54,7 +54,7 @@ export async function openInRedis(address: RedisAddress, admin: RedisAddress = a
   }
 }
 
-/** From now on: every message of a channel, and one gap for each time that something may have been missed. */
+/** Records every message of a channel from now on, and every gap in which messages may have been lost. */
 export async function listenTo(
   store: Store,
   channel: string,

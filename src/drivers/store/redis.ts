@@ -1,8 +1,8 @@
 /**
- * The store in Redis or Valkey: one server, or a cluster. It forgets what its configuration lets it forget; sessions and quotas
- * outlive a restart only where it writes to its disk.
+ * The store in Redis or Valkey: one server, or a cluster. Sessions and quotas survive a restart only if the server
+ * persists its data and may not evict keys.
  *
- * An expiry is the server's own. `ioredis` is asked for when a store is opened.
+ * Entries expire by the server's clock. The package `ioredis` is loaded when a store is opened.
  */
 import type { ConnectionOptions } from 'node:tls'
 import type { Logger } from '../../kernel/base/logger.ts'
@@ -20,19 +20,22 @@ const KEYS_PER_SCAN = '1000'
 export interface RedisStoreOptions {
   /** `redis://user:password@host:port/database`; `rediss:` for TLS. */
   readonly url?: string
-  /** In the place of `url`: some nodes of a cluster, as URLs. Who asks, and whether by TLS, is what the first says, for all. */
+  /**
+   * URLs of some nodes of a cluster, instead of `url`. The first URL has the credentials and the protocol for all
+   * nodes.
+   */
   readonly nodes?: readonly string[]
-  /** Of TLS, beside what `rediss:` says: a certificate authority of one's own, as `node:tls` takes it. */
+  /** Options of TLS in addition to `rediss:`, such as a certificate authority, as for `node:tls`. */
   readonly tls?: ConnectionOptions
-  /** Before each key and channel, so that others can use the same server. */
+  /** Prefix of each key and channel, for a shared server. */
   readonly keyPrefix?: string
-  /** How long an answer is waited for; default 1000. */
+  /** Timeout of a response, in ms; default 1000. */
   readonly timeoutMs?: number
-  /** Added to the server's clock where it says what time it is, or which day is counted into, so that a test can travel. */
+  /** Offset added to the server's clock for times and days of counters, in ms, for tests. */
   readonly clockOffsetMs?: () => number
 }
 
-/** A `StoreDriver` that asks for nothing but a log. */
+/** A `StoreDriver` that needs only a log. */
 export interface RedisStoreDriver {
   open(base: { readonly log: Logger }): Store
 }
@@ -44,7 +47,7 @@ export function redisStore({
   timeoutMs = TIMEOUT_MS,
   ...options
 }: RedisStoreOptions): RedisStoreDriver {
-  if ((url === undefined) === (nodes === undefined)) throw new TypeError('the store redis needs either a url or nodes')
+  if ((url === undefined) === (nodes === undefined)) throw new TypeError('The store redis needs either a url or nodes')
   const address = { url, nodes, tls, timeoutMs }
   return { open: ({ log }) => storeAt(address, log, options) }
 }
@@ -59,7 +62,7 @@ function storeAt(
   const subscriber = new RedisSubscriber(address, log)
   const channelOf = (channel: string) => `${keyPrefix}channel:${channel}`
 
-  /** What matches one of the patterns, once or more than once. */
+  /** Yields keys that match one of the patterns; a key may be repeated. */
   async function* found(patterns: readonly string[]): AsyncGenerator<readonly string[]> {
     for (const master of await connection.masters()) {
       for (const pattern of patterns) {
@@ -165,7 +168,7 @@ function storeAt(
   }
 }
 
-/** @param info what a server says of its memory; without a bound it drops nothing */
+/** @param info memory section of INFO; without a memory limit a server evicts nothing */
 function evictingPolicyIn(info: string): string | undefined {
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1]
   return /^maxmemory:0\b/m.test(info) || policy === 'noeviction' ? undefined : policy

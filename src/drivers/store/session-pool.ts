@@ -1,10 +1,10 @@
 /**
- * A few sessions for work that comes in any amount: whatever waits is done by the next one that is free. Work that finds all of
- * them busy waits, and what it waits with may be joined by more, which is what makes batches.
+ * A small pool of PostgreSQL sessions, which take queued work one item after the other. Work that finds all sessions
+ * busy waits; its caller may add to it while it waits, which forms batches.
  *
- * A session is opened when there is work and none is idle, and closed when it was idle for a while, when its connection broke,
- * or when a statement was not answered in time: a server that has gone silent says no more on it. By then the server has given up
- * the statement too; else it would go on waiting for a lock, and do later what has failed for whoever asked.
+ * A session is opened when work waits and none is idle. It is closed after an idle time, when its connection breaks, or
+ * when a statement times out, because an unresponsive server sends nothing more on it. The server has cancelled the
+ * statement by then: otherwise it would wait for a lock and later execute a statement that has failed for its caller.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -16,7 +16,7 @@ export type SessionClient = Parameters<Parameters<Database['session']>[0]>[0]
 
 interface Work {
   run(client: SessionClient): Promise<void>
-  /** Of what could not be begun. */
+  /** Called if the work could not be started. */
   fail(error: unknown): void
 }
 
@@ -29,14 +29,16 @@ export class SessionPool {
   #open = 0
   #closed = false
 
-  /** @param database is closed with this. @param timeoutMs of each statement */
+  /** @param database is closed with this pool @param timeoutMs of each statement */
   constructor(database: Database, count: number, timeoutMs: number) {
     this.#database = database
     this.#count = count
     this.#timeoutMs = timeoutMs
   }
 
-  /** `run` fails of itself whom it concerns. What it throws ends its session if it says that the server is away, else nothing. */
+  /**
+   * `run` reports errors to its callers itself. An error that it throws ends the session if the server is unavailable.
+   */
   add(work: Work): void {
     this.#waiting.push(work)
     const [wake] = this.#idle
@@ -53,7 +55,7 @@ export class SessionPool {
   async close(): Promise<void> {
     this.#closed = true
     for (const wake of this.#idle) wake()
-    for (const work of this.#waiting.splice(0)) work.fail(DependencyUnavailable('the store is closed'))
+    for (const work of this.#waiting.splice(0)) work.fail(DependencyUnavailable('The store is closed'))
     await this.#database.close()
   }
 
@@ -65,7 +67,7 @@ export class SessionPool {
         await this.#workWith(client)
       })
     } catch (error) {
-      // What cannot be begun here may still be begun by another session that is open.
+      // Another open session may still run this work.
       if (this.#open === 1) for (const work of this.#waiting.splice(0)) work.fail(error)
     } finally {
       this.#open -= 1

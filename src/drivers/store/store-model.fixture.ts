@@ -1,4 +1,4 @@
-/** A property of all stores: after any sequence of calls, counters have the values of a model of a few lines. */
+/** Tests a property of all stores: after any sequence of calls, the counters equal those of a small model. */
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -67,7 +67,7 @@ export function countersModel(numRuns: number): void {
           const tenant = randomUUID()
           const today = new Map<string, number>()
           const gauges = new Map<string, number>()
-          /** Of today, without what is in the counters. */
+          /** Cleared counts of today. */
           const cleared = new Map<string, number>()
           let yesterday = new Map<string, number>()
           const counted = () => {
@@ -76,7 +76,7 @@ export function countersModel(numRuns: number): void {
           }
           for (const one of steps) {
             if (one.kind === 'take') {
-              // Sent together, so that they may be carried out together; they are decided in the order in which they were asked.
+              // Sent together, so that the store may batch them; it decides them in the order of the calls.
               const results = await Promise.allSettled(one.calls.map((call) => counters.take(tenant, call)))
               for (const [index, call] of one.calls.entries()) {
                 const outcome = results[index] as (typeof results)[number]
@@ -119,7 +119,7 @@ export function countersModel(numRuns: number): void {
   })
 }
 
-/** What a call answers that finds these counts, which it changes. */
+/** Returns the result of a call for these counts, and changes them. */
 function expected(today: Map<string, number>, call: readonly Take[]): unknown {
   const before = call.map((one) => today.get(one.name) ?? 0)
   const sum = (index: number) => BigInt(before[index] as number) + BigInt(call[index]?.amount ?? 0)

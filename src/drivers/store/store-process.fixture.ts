@@ -1,4 +1,4 @@
-/** A process that takes from a counter of a store which others take from too, and clears it if it is told to. */
+/** A process that takes from a shared counter of a store, and clears it on request. */
 
 import { serveParent } from '../../../test/support/child.ts'
 import { systemClock } from '../../kernel/base/clock.ts'
@@ -11,7 +11,7 @@ import { redisStore } from './redis.ts'
 
 await serveParent(async ({ postgresUrl, redisUrl, keyPrefix }) => {
   const log = createLogger({ level: 'error' })
-  // Longer than a busy machine may need: what is counted is admissions, not moments.
+  // Long enough for a busy machine: the test counts admissions and measures no times.
   const timeoutMs = 20_000
   const database = new Database({ url: postgresUrl, max: 1 }, log)
   const driver: StoreDriver = redisUrl
@@ -28,7 +28,7 @@ await serveParent(async ({ postgresUrl, redisUrl, keyPrefix }) => {
   }
 })
 
-/** In each of `concurrency` workers one call after the other, and what is counted is cleared now and then. */
+/** Each of `concurrency` workers makes one call after the other; counted values are cleared now and then. */
 async function clearing(
   counters: Counters,
   tenant: string,

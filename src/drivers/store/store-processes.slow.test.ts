@@ -1,4 +1,4 @@
-/** Counters are exact over any number of processes. */
+/** Tests that counters are exact with several processes. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Child, startChild } from '../../../test/support/child.ts'
@@ -16,7 +16,7 @@ const CALLS = 5_000
 const LIMIT = 1_000
 const PROGRAM = new URL('./store-process.fixture.ts', import.meta.url)
 
-describe.each(['redis', 'postgres'])('of %s, four processes', (name) => {
+describe.each(['redis', 'postgres'])('counters of %s with four processes', (name) => {
   const log = createLogger({ level: 'silent' })
   let testDatabase: TestDatabase
   let database: Database
@@ -50,18 +50,18 @@ describe.each(['redis', 'postgres'])('of %s, four processes', (name) => {
     return admitted.reduce((sum, count) => sum + count, 0)
   }
 
-  test(`take ${CALLS} at once from one counter: ${LIMIT} are admitted, and ${LIMIT} are stored`, async () => {
+  test(`admit exactly ${LIMIT} of ${CALLS} concurrent calls, and store ${LIMIT}`, async () => {
     expect(await takenBy(['acme'])).toBe(LIMIT)
     expect((await store.counters.read('acme', 'calls')).today).toBe(LIMIT)
   })
 
-  test('take from several counters, each under its limit', async () => {
+  test('keep the limits of several counters', async () => {
     const tenants = ['spread-0', 'spread-1', 'spread-2']
     expect(await takenBy(tenants)).toBe(LIMIT * tenants.length)
     for (const tenant of tenants) expect((await store.counters.read(tenant, 'calls')).today).toBe(LIMIT)
   })
 
-  test('take and clear the same counter: what was admitted is what was counted, and no counter passes its limit', async () => {
+  test('with concurrent take and clear count exactly the admitted calls, and exceed no limit', async () => {
     const limit = 50
     const admitted = await takenBy(['cleared'], { limit, concurrency: 8 })
     expect(admitted).toBeGreaterThan(limit)

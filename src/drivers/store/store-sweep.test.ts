@@ -1,4 +1,4 @@
-/** What cannot be removed from the store when its time is over is told, and fails nobody. */
+/** Tests that a failed removal of expired rows is logged and fails no call. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../kernel/base/clock.ts'
@@ -17,11 +17,11 @@ beforeAll(async () => {
   const { database } = opened
   const log = createLogger({ write: (line) => void lines.push(line) })
   store = postgresStore({ max: 1, timeoutMs: 10_000 }).open({ database, clock: systemClock, log })
-  await database.sql(`create function multitenancy.refuse() returns trigger language plpgsql as
-    $$ begin raise exception 'nothing is removed here'; end $$`)
+  await database.sql(`create function multitenancy.reject_delete() returns trigger language plpgsql as
+    $$ begin raise exception 'deletes are rejected here'; end $$`)
   for (const table of ['store', 'store_sums']) {
-    await database.sql(`create trigger refuse before delete on multitenancy.${table}
-      for each row execute function multitenancy.refuse()`)
+    await database.sql(`create trigger reject_delete before delete on multitenancy.${table}
+      for each row execute function multitenancy.reject_delete()`)
   }
 })
 afterAll(async () => {
@@ -31,19 +31,19 @@ afterAll(async () => {
 })
 beforeEach(() => void lines.splice(0))
 
-test('entries that have expired', async () => {
+test('a failed removal of expired entries is logged and fails no write', async () => {
   await opened.database.sql(
     `insert into multitenancy.store (owner, key, value, expires_at) values ('acme', 'old', 'x', now() - interval '1 day')`,
   )
   for (let n = 1; n <= 100; n++) await store.set('acme', 'key', String(n))
   expect(await store.get('acme', 'key')).toBe('100')
-  expect(lines).toEqual([expect.stringMatching(/"level":40.*nothing is removed here.*what has expired in the store/s)])
+  expect(lines).toEqual([expect.stringMatching(/"level":40.*deletes are rejected here.*expired entries of the store/s)])
 })
 
-test('sums of days that are over', async () => {
+test('a failed removal of expired sums is logged and fails no batch', async () => {
   const source = randomUUID()
   const additions = [{ tenantId: 'acme', name: 'requests', amount: 1 }]
   for (let number = 1; number <= 100; number++) await store.sums.add({ day: '2020-01-01', source, number, additions })
   expect(await store.sums.read('acme', ['2020-01-01'])).toMatchObject([{ sum: 100 }])
-  expect(lines).toEqual([expect.stringMatching(/"level":40.*nothing is removed here.*sums of days that are over/s)])
+  expect(lines).toEqual([expect.stringMatching(/"level":40.*deletes are rejected here.*expired sums/s)])
 })

@@ -1,4 +1,4 @@
-/** The suite of all stores, on each store. */
+/** Runs the suite of all stores on each store. */
 import { inject } from 'vitest'
 import { fakeClock } from '../../testing/base/clock.ts'
 import { storeSuite } from '../../testing/store/suite.ts'

@@ -5,7 +5,7 @@ import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import { listed, NodeRequest, runGuard, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
+import { listed, NodeRequest, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
@@ -13,17 +13,17 @@ import { measure } from './measured.ts'
 declare global {
   namespace Express {
     interface Request {
-      /** The tenant that the guard has let through; undefined on central and ignored paths. */
+      /** The tenant of the request; undefined on central and ignored paths. */
       tenant?: GuardedTenant
-      /** In whose name the request is made, behind `impersonation`; undefined when it is in nobody's. */
+      /** The impersonation of the request, after `impersonation`; undefined without one. */
       impersonation?: ActiveImpersonation
     }
   }
 }
 
 /**
- * Middleware for Express. Paths that are not ours go on to your routes. The API's prefix is the whole path, wherever this is
- * mounted. A body that a parser has read before is taken from `req.rawBody`, else made again from `req.body`.
+ * Middleware for Express. Other paths continue to your routes. The prefix of the API is the whole path, independent of the mount path. A
+ * body that a parser has read is taken from `req.rawBody`, otherwise serialized from `req.body`.
  *
  *   const app = express()
  *   app.use(expressHandler(createHttp(tenancy, { adminTokens })))
@@ -40,9 +40,8 @@ export function expressHandler(http: Mountable): RequestHandler {
 }
 
 /**
- * Middleware that guards the routes after it: they have `req.tenant`, and run in its context. A request that is not let through
- * is answered here; errors that are not Tenantry's go to your error handling. Whom you authenticate comes before it, as does
- * what answers CORS preflights. Whether `x-forwarded-host` counts is said by `trust proxy`.
+ * Middleware that guards the routes after it: they have `req.tenant` and run in its context. Responds to a rejected request; errors that
+ * are not Tenantry's go to your error handler. Place authentication and CORS before it. `trust proxy` enables `x-forwarded-host`.
  *
  *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
  *   app.get('/orders', async (req, res) => res.json(await req.tenant?.db.selectFrom('orders').selectAll().execute()))
@@ -52,24 +51,22 @@ export function guard(by: Guard): RequestHandler {
     const guarded = nodeRequest(request)
     runGuard(by, guarded, request.ip, {
       admitted({ tenant }, requestId) {
-        if (response.headersSent) return // a time-out of yours has answered
+        if (response.headersSent) return // your timeout has sent a response
         if (tenant) request.tenant = tenant
         measure(by.traffic, tenant, response)
         if (requestId !== null) response.setHeader('x-request-id', requestId)
         next()
       },
       rejected(error) {
-        const problem = toProblemResponse(error)
-        if (!problem) next(error)
-        else if (!response.headersSent) writeProblem(response, problem)
+        if (!sendRejection(response, error)) next(error)
       },
     })
   }
 }
 
 /**
- * Middleware of a route behind `guard`: counts what the request uses of a quota, and answers 429 when there is no more. What it
- * answers of what is left are the headers `RateLimit` and `RateLimit-Policy`.
+ * Middleware of a route after `guard`: consumes a quota, and responds with 429 if it is exhausted. The headers `RateLimit` and
+ * `RateLimit-Policy` contain the rest of the quota.
  *
  *   app.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (req, res) => ...)
  *   app.post('/mails', express.json(), enforceQuota(tenancy.quotas, 'mails', { amount: (req) => req.body.to.length }), ...)
@@ -82,24 +79,22 @@ export function enforceQuota(
   const routeCheck = quotas.enforcement(quota, options)
   return (request, response, next) => {
     const admitted = (headers: Readonly<Record<string, string>>) => {
-      if (response.headersSent) return // a time-out of yours has answered
+      if (response.headersSent) return // your timeout has sent a response
       for (const [name, value] of Object.entries(headers)) {
         response.set(name, listed(response.getHeader(name), value))
       }
       next()
     }
     const rejected = (error: unknown) => {
-      const problem = toProblemResponse(error)
-      if (!problem) return next(error)
-      if (!response.headersSent) writeProblem(response, problem)
+      if (!sendRejection(response, error)) next(error)
     }
     runRouteCheck(routeCheck, request, request.tenant).then(admitted, rejected).catch(next)
   }
 }
 
 /**
- * Middleware behind `guard`: a request with the token of an impersonation has `req.impersonation`, and stands in the audit log before
- * its route runs. One whose token is not valid, or that cannot be recorded, is answered here.
+ * Middleware after `guard`: a request with an impersonation token has `req.impersonation`, and the audit log records it before its route
+ * runs. Responds to a request with an invalid token, or without a record.
  *
  *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize })), impersonation(tenancy.impersonation))
  *   app.get('/me', (req, res) => res.json({ user: req.impersonation?.userId ?? userOf(req) }))
@@ -109,29 +104,25 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
   return (request, response, next) => {
     middleware(nodeRequest(request), request.tenant, {
       admitted(impersonation) {
-        if (response.headersSent) return // a time-out of yours has answered
+        if (response.headersSent) return // your timeout has sent a response
         if (impersonation) request.impersonation = impersonation
         next()
       },
       rejected(error) {
-        const problem = toProblemResponse(error)
-        if (!problem) next(error)
-        else if (!response.headersSent) writeProblem(response, problem)
+        if (!sendRejection(response, error)) next(error)
       },
     })
   }
 }
 
 /**
- * Error middleware for what your own routes throw: Tenantry's errors are answered as the guard's are, others go on to yours.
+ * Error middleware for your own routes: responds to Tenantry errors like the guard, and passes other errors on.
  *
  *   app.use(problemHandler(tenancy.kernel.log))
  */
 export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
   return (error, request, response, next) => {
-    const problem = response.headersSent ? undefined : toLoggedProblemResponse(error, log, nodeRequest(request))
-    if (problem) writeProblem(response, problem)
-    else next(error)
+    if (!sendRouteError(response, error, log, nodeRequest(request))) next(error)
   }
 }
 
@@ -141,7 +132,7 @@ const nodeRequest = (request: Request): NodeRequest<Request> =>
 const hasBody = ({ headers }: Request): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
-/** Under this name the listener takes a body that is no longer to be had from the stream. */
+/** The body for `rawBody`, from which the listener reads if the stream was consumed. */
 function bodyOf(request: Request & { readonly rawBody?: unknown }): Buffer {
   const read = request.rawBody ?? request.body
   if (read === undefined) throw new Error('the body was read before it came to Tenantry, and req.body does not have it')

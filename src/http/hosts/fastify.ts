@@ -5,30 +5,24 @@ import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import {
-  listed,
-  NodeRequest,
-  type ProblemResponse,
-  runGuard,
-  toLoggedProblemResponse,
-  toProblemResponse,
-} from './guarded.ts'
+import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
+import { listed, NodeRequest, runGuard } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest } from './listener.ts'
 import { measure } from './measured.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The tenant that the guard has let through; undefined on central and ignored paths. */
+    /** The tenant of the request; undefined on central and ignored paths. */
     tenant?: GuardedTenant
-    /** In whose name the request is made, behind `impersonation`; undefined when it is in nobody's. */
+    /** The impersonation of the request, after `impersonation`; undefined without one. */
     impersonation?: ActiveImpersonation
   }
 }
 
 /**
- * A plugin for Fastify: routes of every method for our paths, all others stay yours. They answer in `onRequest`, after the
- * hooks of the instance it is registered on and before anything reads the body. Headers those hooks set stay.
+ * A plugin for Fastify with routes of every method for the paths of Tenantry. They respond in `onRequest`, after the hooks of its instance
+ * and before the body is read. Headers of those hooks are kept.
  *
  *   const app = fastify()
  *   await app.register(fastifyHandler(createHttp(tenancy, { adminTokens })))
@@ -51,7 +45,7 @@ export function fastifyHandler(http: Mountable): FastifyPluginCallback {
       )
     }
     for (const route of http.routes) {
-      // The handler is never reached, but Fastify wants one.
+      // The handler is never reached, but Fastify requires one.
       app.route({ method: app.supportedMethods, url: route.slice(app.prefix.length), onRequest, handler: onRequest })
     }
     done()
@@ -59,9 +53,9 @@ export function fastifyHandler(http: Mountable): FastifyPluginCallback {
 }
 
 /**
- * A plugin that guards the routes of the instance it is registered on, and of those below it: they have `request.tenant`, and
- * run in its context. A request that is not let through is answered in `onRequest`; errors that are not Tenantry's go to your
- * error handler. Hooks that authenticate are added before it. Whether `x-forwarded-host` counts is said by `trustProxy`.
+ * A plugin that guards the routes of its instance and the instances below it: they have `request.tenant` and run in its context. Responds
+ * to a rejected request in `onRequest`; errors that are not Tenantry's go to your error handler. Add hooks that authenticate before it.
+ * `trustProxy` enables `x-forwarded-host`.
  *
  *   await app.register(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
  *   app.get('/orders', (request) => request.tenant?.db.selectFrom('orders').selectAll().execute())
@@ -78,21 +72,18 @@ export function guard(by: Guard): FastifyPluginCallback {
           next()
         },
         rejected(error) {
-          const problem = toProblemResponse(error)
-          if (problem) send(reply, problem)
-          else next(error as Error)
+          if (!sendRejection(reply, error)) next(error as Error)
         },
       })
     })
     done()
   }
-  return Object.assign(plugin, { [Symbol.for('skip-override')]: true }) // else it would guard an instance of its own only
+  return Object.assign(plugin, { [Symbol.for('skip-override')]: true }) // otherwise it would guard only its own instance
 }
 
 /**
- * A hook of a route behind `guard`, at `onRequest`, or at `preHandler` when `amount` looks at the body: counts what the request uses
- * of a quota, and answers 429 when there is no more. What it answers of what is left are the headers `RateLimit` and
- * `RateLimit-Policy`.
+ * A hook of a route after `guard`, at `onRequest`, or at `preHandler` if `amount` reads the body: consumes a quota, and responds with 429
+ * if it is exhausted. The headers `RateLimit` and `RateLimit-Policy` contain the rest of the quota.
  *
  *   app.post('/exports', { onRequest: enforceQuota(tenancy.quotas, 'exports') }, async (request) => ...)
  */
@@ -105,20 +96,19 @@ export function enforceQuota(
   return async (request, reply) => {
     try {
       const headers = await runRouteCheck(routeCheck, request, request.tenant)
-      if (reply.sent) return reply // a time-out of yours has answered
+      if (reply.sent) return reply // your timeout has sent a response
       for (const [name, value] of Object.entries(headers)) reply.header(name, listed(reply.getHeader(name), value))
       return undefined
     } catch (error) {
-      const problem = toProblemResponse(error)
-      if (!problem) throw error
-      return reply.sent ? reply : send(reply, problem)
+      if (sendRejection(reply, error)) return reply
+      throw error
     }
   }
 }
 
 /**
- * A plugin behind `guard`: a request with the token of an impersonation has `request.impersonation`, and stands in the audit log before
- * anything else of it runs. One whose token is not valid, or that cannot be recorded, is answered in `onRequest`.
+ * A plugin after `guard`: a request with an impersonation token has `request.impersonation`, and the audit log records it before its route
+ * runs. Responds in `onRequest` to a request with an invalid token, or without a record.
  *
  *   await app.register(guard(tenancy.guard({ resolve: fromHeader(), authorize })))
  *   await app.register(impersonation(tenancy.impersonation))
@@ -131,25 +121,23 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
     app.addHook('onRequest', (request, reply, next) => {
       middleware(nodeRequest(request), request.tenant, {
         admitted(impersonation) {
-          if (reply.sent) return // a time-out of yours has answered
+          if (reply.sent) return // your timeout has sent a response
           request.impersonation = impersonation
           next()
         },
         rejected(error) {
-          const problem = toProblemResponse(error)
-          if (!problem) next(error as Error)
-          else if (!reply.sent) send(reply, problem)
+          if (!sendRejection(reply, error)) next(error as Error)
         },
       })
     })
     done()
   }
-  return Object.assign(plugin, { [Symbol.for('skip-override')]: true }) // else it would be for an instance of its own only
+  return Object.assign(plugin, { [Symbol.for('skip-override')]: true }) // otherwise it would apply only to its own instance
 }
 
 /**
- * For `setErrorHandler`: what your own routes throw of Tenantry's errors is answered as the guard's are, others are thrown on to
- * the error handler above.
+ * For `setErrorHandler`: responds to Tenantry errors of your own routes like the guard, and throws other errors to the error handler of the
+ * parent instance.
  *
  *   app.setErrorHandler(problemHandler(tenancy.kernel.log))
  */
@@ -165,6 +153,12 @@ export function problemHandler(
 
 const nodeRequest = (request: FastifyRequest): NodeRequest<FastifyRequest> =>
   new NodeRequest(request, request.raw, request.raw.url, () => request.host)
+
+function sendRejection(reply: FastifyReply, error: unknown): boolean {
+  const problem = toProblemResponse(error)
+  if (problem && !reply.sent) send(reply, problem)
+  return problem !== undefined
+}
 
 const send = (reply: FastifyReply, { status, headers, body }: ProblemResponse): FastifyReply =>
   reply.code(status).headers(headers).send(body)

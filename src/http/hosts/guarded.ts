@@ -1,31 +1,26 @@
-/**
- * What the guards of all hosts share: the request as a guard looks at it, the context that its handler runs in, and the answer
- * to one that is not let through.
- */
+/** The common part of the guards of all hosts: the guarded request, the context of its handler, and the response to a rejection. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
-import type { TenancyError } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardDecision } from '../../tenants/guard/guard.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
-import { problemOf } from '../problem.ts'
+import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { requestIdOf } from '../request-id.ts'
-import { baseHeaders } from '../respond.ts'
 
 export interface GuardCallbacks {
-  /** Called in the context that the handler is to run in; `requestId` is null on an ignored path. */
+  /** Called in the context of the handler; `requestId` is null on an ignored path. */
   readonly admitted: (decision: GuardDecision, requestId: string | null) => void
-  /** Called in the request's context, outside of the tenant that it names. */
+  /** Called in the context of the request, without a tenant. */
   readonly rejected: (error: unknown) => void
 }
 
 const withoutTenant = new WeakSet<object>()
 
-/** Whether a guard admitted the request without a tenant, as on a central path; false if no guard did, or one before it found a tenant. */
+/** Whether a guard admitted the request without a tenant, as on a central path. False if no guard ran, or an earlier one found a tenant. */
 export const isWithoutTenant = ({ raw }: GuardedRequest): boolean => withoutTenant.has(raw)
 
-/** Asks the guard, and goes on at once unless it has to ask somebody itself. */
+/** Calls the guard. Continues synchronously unless the guard returns a promise. */
 export function runGuard(
   guard: Guard,
   request: GuardedRequest,
@@ -49,19 +44,19 @@ export function runGuard(
     rejected(error)
     return
   }
-  // What the host's own code throws on the way is its to handle, too.
+  // An error of the host's own code also reaches `rejected`.
   if (decision instanceof Promise) decision.then(admitted).catch(rejected)
   else admitted(decision)
 }
 
-/** A second guard never widens the first one's context: of another tenant it throws (`createGuard`), and without one it keeps it. */
+/** A second guard keeps the tenant of the first one. It throws for another tenant (`createGuard`). */
 const admittedContext = (outer: Context, { scope, tenant, actor }: GuardDecision): Context => ({
   ...outer,
   actor: outer.impersonation ? outer.actor : (actor ?? outer.actor),
   tenantId: scope === 'central' ? NO_TENANT : (tenant?.id ?? outer.tenantId),
 })
 
-/** A request of node:http, also beneath a framework. */
+/** A request of node:http, with or without a framework. */
 export class NodeRequest<Raw> implements GuardedRequest<Raw> {
   readonly raw: Raw
   readonly #incoming: IncomingMessage
@@ -69,8 +64,8 @@ export class NodeRequest<Raw> implements GuardedRequest<Raw> {
   readonly #hostOf: () => string | undefined
 
   /**
-   * @param target the request target before any mount point was taken off it
-   * @param hostOf the host in the framework's opinion
+   * @param target the request target, including any mount path
+   * @param hostOf the host according to the framework
    */
   constructor(raw: Raw, incoming: IncomingMessage, target = incoming.url ?? '/', hostOf = () => incoming.headers.host) {
     this.raw = raw
@@ -87,12 +82,12 @@ export class NodeRequest<Raw> implements GuardedRequest<Raw> {
     return pathOfTarget(this.#target)
   }
 
-  /** Of two Host headers, a proxy in front may have looked at the other one. */
+  /** Undefined for two Host headers: a proxy may have used the other one. */
   get host(): string | undefined {
     return isTwice(this.#incoming.rawHeaders, 'host') ? undefined : this.#hostOf()
   }
 
-  /** Node joins several of one name by commas. */
+  /** Node joins several headers of one name with commas. */
   header(name: string): string | readonly string[] | undefined {
     return this.#incoming.headers[name]
   }
@@ -106,43 +101,30 @@ function isTwice(rawHeaders: readonly string[], name: string): boolean {
   return count > 1
 }
 
-export interface ProblemResponse {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
+/** Appends a value to a list header. */
+export const listed = (before: unknown, value: string): string => (before === undefined ? value : `${before}, ${value}`)
+
+/** Sends the problem of a rejection, unless the response has started. Returns false for an error that the host handles. */
+export function sendRejection(outgoing: ServerResponse, error: unknown): boolean {
+  const problem = toProblemResponse(error)
+  if (problem && !outgoing.headersSent) send(outgoing, problem)
+  return problem !== undefined
 }
 
-/** What an error of Tenantry's is answered; undefined for another, which is the host's to handle. */
-export function toProblemResponse(error: unknown): ProblemResponse | undefined {
-  const response = problemOf(error)
-  return (
-    response && { ...response, headers: { ...baseHeaders(), ...response.headers }, body: JSON.stringify(response.body) }
-  )
-}
-
-/** The same for what the host's own routes throw. What is no caller's fault is logged, as its answer does not tell. */
-export function toLoggedProblemResponse(
+/** Sends and logs the problem of an error of the host's own routes. Returns false for an error that the host handles. */
+export function sendRouteError(
+  outgoing: ServerResponse,
   error: unknown,
   log: Pick<Logger, 'warn'>,
   request: GuardedRequest,
-): ProblemResponse | undefined {
-  const response = inRequest(request, () => toProblemResponse(error))
-  if (response && response.status >= 500) log.warn({ err: error }, (error as TenancyError).message)
-  return response
+): boolean {
+  const problem = outgoing.headersSent ? undefined : toLoggedProblemResponse(error, log, request)
+  if (problem) send(outgoing, problem)
+  return problem !== undefined
 }
 
-/** The answer names a request also where no guard has: on an ignored path, or when the context got lost on the way. */
-function inRequest<T>(request: GuardedRequest, work: () => T): T {
-  const context = currentContext()
-  if (context.requestId !== null) return work()
-  return enterContext({ ...context, requestId: requestIdOf(request.header('x-request-id')) }, work)
-}
-
-/** Of a header that is a list: what is set after what was set before. */
-export const listed = (before: unknown, value: string): string => (before === undefined ? value : `${before}, ${value}`)
-
-/** Headers that were set before stay, but for ours. */
-export function writeProblem(outgoing: ServerResponse, { status, headers, body }: ProblemResponse): void {
+/** Replaces headers of the same names and keeps the others. */
+function send(outgoing: ServerResponse, { status, headers, body }: ProblemResponse): void {
   outgoing.statusCode = status
   for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value)
   outgoing.end(body)

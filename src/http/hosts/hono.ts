@@ -9,18 +9,19 @@ import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import type { Mountable } from '../app.ts'
-import { type ProblemResponse, runGuard, toLoggedProblemResponse, toProblemResponse } from './guarded.ts'
+import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
+import { runGuard } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { lingerOnClose } from './lingering-close.ts'
 import { measure } from './measured.ts'
 
 export interface HonoOptions {
-  /** The address of the client; by default the connection's, where @hono/node-server tells it. */
+  /** The address of the client; default: the address of the connection with @hono/node-server. */
   readonly ip?: (context: Context) => string | undefined
 }
 
 /**
- * Middleware for Hono. Paths that are not ours go on to your routes.
+ * Middleware for Hono. Other paths continue to your routes.
  *
  *   const app = new Hono()
  *   app.use(honoHandler(createHttp(tenancy, { adminTokens })))
@@ -41,23 +42,22 @@ export function honoHandler(http: Mountable, { ip = addressOf }: HonoOptions = {
 
 const addressOf = ({ env }: Context): string | undefined => env?.incoming?.socket?.remoteAddress
 
-/** Undefined where there is no connection to be seen: then `ip` is all that is known. */
+/** Undefined without access to the connection: then only `ip` is known. */
 const socketIpOf = (context: Context): string | null | undefined =>
   context.env?.incoming?.socket ? (addressOf(context) ?? null) : undefined
 
-/** Node's own, where @hono/node-server tells it. */
+/** The request and response of node, with @hono/node-server. */
 const incomingOf = ({ env }: Context): IncomingMessage | undefined => env?.incoming
 const outgoingOf = ({ env }: Context): ServerResponse | undefined => env?.outgoing
 
-/** What the guard adds to a context, undefined on central and ignored paths; and behind it, in whose name the request is made. */
+/** The variables of a guarded context: the tenant, undefined on central and ignored paths, and the impersonation. */
 export interface GuardedEnv {
   readonly Variables: { tenant?: GuardedTenant; impersonation?: ActiveImpersonation }
 }
 
 /**
- * Middleware that guards the routes after it: they have `c.get('tenant')`, and run in its context. A request that is not let
- * through is answered here; errors that are not Tenantry's go to `app.onError`. Whom you authenticate comes before it, as does
- * what answers CORS preflights.
+ * Middleware that guards the routes after it: they have `c.get('tenant')` and run in its context. Responds to a rejected request; errors
+ * that are not Tenantry's go to `app.onError`. Place authentication and CORS before it.
  *
  *   const app = new Hono<GuardedEnv>()
  *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
@@ -86,8 +86,8 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
 }
 
 /**
- * Middleware of a route behind `guard`: counts what the request uses of a quota, and answers 429 when there is no more. What it
- * answers of what is left are the headers `RateLimit` and `RateLimit-Policy`.
+ * Middleware of a route after `guard`: consumes a quota, and responds with 429 if it is exhausted. The headers `RateLimit` and
+ * `RateLimit-Policy` contain the rest of the quota.
  *
  *   app.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (c) => ...)
  *   app.post('/mails', enforceQuota(tenancy.quotas, 'mails', { amount: async (c) => (await c.req.json()).to.length }), ...)
@@ -115,8 +115,8 @@ export function enforceQuota(
 }
 
 /**
- * Middleware behind `guard`: a request with the token of an impersonation has `c.get('impersonation')`, and stands in the audit log
- * before its route runs. One whose token is not valid, or that cannot be recorded, is answered here.
+ * Middleware after `guard`: a request with an impersonation token has `c.get('impersonation')`, and the audit log records it before its
+ * route runs. Responds to a request with an invalid token, or without a record.
  *
  *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize })), impersonation(tenancy.impersonation))
  *   app.get('/me', (c) => c.json({ user: c.get('impersonation')?.userId ?? userOf(c) }))
@@ -139,7 +139,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
     })
 }
 
-/** A Response that the handler has made by itself knows nothing of what was set on the context before. */
+/** A Response that the handler created itself does not contain the headers of the context. */
 function appendMissing(context: Context, headers: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(headers)) {
     if (!context.res.headers.get(name)?.includes(value)) context.header(name, value, { append: true })
@@ -147,7 +147,7 @@ function appendMissing(context: Context, headers: Readonly<Record<string, string
 }
 
 /**
- * For `app.onError`: what your own routes throw of Tenantry's errors is answered as the guard's are, the rest by `otherwise`.
+ * For `app.onError`: responds to Tenantry errors of your own routes like the guard. `otherwise` handles other errors.
  *
  *   app.onError(problemHandler(tenancy.kernel.log, (error, c) => c.text('Something went wrong.', 500)))
  */
@@ -173,7 +173,7 @@ class HonoRequest implements GuardedRequest<Context> {
     return pathOfTarget(this.raw.req.raw.url)
   }
 
-  /** Two Host headers come joined by a comma, which is no host name. */
+  /** Two Host headers are joined with a comma, which is not valid in a host name. */
   get host(): string | undefined {
     return this.raw.req.header('host')
   }

@@ -1,8 +1,7 @@
 /**
- * What the impersonation of all hosts shares: where a request has its token, and the context that its handler runs in.
+ * The common part of the impersonation middleware of all hosts: the token of a request and the context of its handler.
  *
- * A request has one token or none. Two of them, in two places or in one, are no token: whoever reads the other one would take
- * the request for somebody else's. An empty one is one that is not valid.
+ * A request with two tokens has no valid token, because another reader could use the other one. An empty token is invalid.
  */
 import { type ActiveImpersonation, currentContext, enterContext, impersonated } from '../../kernel/base/context.ts'
 import type { GuardedTenant } from '../../tenants/guard/guard.ts'
@@ -12,18 +11,18 @@ import { TenantNotIdentified } from '../../tenants/tenant/errors.ts'
 import { isWithoutTenant } from './guarded.ts'
 
 const HEADER = 'x-impersonation-token'
-/** What no token is. */
-const NOT_ONE = ''
+/** A value that is never a valid token. */
+const INVALID_TOKEN = ''
 
 export interface ImpersonationOptions {
-  /** The header that has the token; default `x-impersonation-token`. */
+  /** The header of the token; default `x-impersonation-token`. */
   readonly header?: string
-  /** The cookie that has it where the header is not there; default: none. Make it HttpOnly, Secure and SameSite=Strict. */
+  /** The cookie of the token, if the header is missing; default: none. Set it HttpOnly, Secure and SameSite=Strict. */
   readonly cookie?: string
 }
 
 export interface ImpersonationCallbacks {
-  /** Called in the context that the handler is to run in; undefined when the request is in nobody's name. */
+  /** Called in the context of the handler; undefined without an impersonation. */
   readonly admitted: (impersonation: ActiveImpersonation | undefined) => void
   readonly rejected: (error: unknown) => void
 }
@@ -35,8 +34,8 @@ export type ImpersonationMiddleware = (
 ) => void
 
 /**
- * Goes on at once where there is no token, and where the guard has let the request through without a tenant: on such paths nobody is
- * anybody's user. A token that no guard has looked at before is refused. Throws when nothing would record what is done.
+ * Continues synchronously without a token, and if the guard admitted the request without a tenant: such a path has no users. Rejects a
+ * token without a previous guard. Throws if no audit log would record the requests.
  */
 export function impersonationMiddleware(
   by: Impersonating,
@@ -74,7 +73,7 @@ function tokenReader({
     const all = [...(inHeader === undefined ? [] : [inHeader]), ...inCookies]
     if (all.length === 0) return undefined
     const [token] = all
-    return all.length === 1 && typeof token === 'string' ? token : NOT_ONE
+    return all.length === 1 && typeof token === 'string' ? token : INVALID_TOKEN
   }
 }
 

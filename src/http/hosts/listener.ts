@@ -1,8 +1,8 @@
 /**
- * Node's request and response, to our fetch and back: what every host on node:http shares.
+ * Converts requests and responses of node:http for `fetch`, for every host on node:http.
  *
- * @hono/node-server builds the Request lazily and writes whole answers. Streams are written here: at the reader's pace, and
- * never ended as if whole when they broke off. A client that goes away aborts `request.signal` and ends the stream's source.
+ * @hono/node-server builds the Request lazily and writes whole responses. Streams are written here: at the pace of the reader, and
+ * an aborted stream closes the connection. A client that disconnects aborts `request.signal` and ends the source of the stream.
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -23,11 +23,11 @@ const DOT_SEGMENT = /\/(\.|%2e)/i
 export interface RequestHandlerOptions {
   /** The client's address; default: the connection's. */
   readonly ip?: string | undefined
-  /** Replaces the process's `Request` and `Response` by lighter ones, for a process that is all ours; default false. */
+  /** Replaces the global `Request` and `Response` of the process by lighter ones; default false. */
   readonly lightGlobals?: boolean
 }
 
-/** Answers one request of node:http, whatever its path. */
+/** Handles one request of node:http with any path. */
 export function handleRequest(
   http: Mountable,
   incoming: IncomingMessage,
@@ -40,7 +40,7 @@ export function handleRequest(
       lingerOnClose(incoming, outgoing)
       if (!isStream(response)) return response
       await send(response, outgoing)
-      // A clone, because only one of the platform's own class is known for what it is once the globals are replaced.
+      // A clone, because only an instance of the platform's class is recognized after the globals are replaced.
       return RESPONSE_ALREADY_SENT.clone()
     },
     { overrideGlobalObjects: lightGlobals, hostname: 'localhost', errorHandler: () => unreadable(incoming, outgoing) },
@@ -48,7 +48,7 @@ export function handleRequest(
   listen(incoming, outgoing).catch((error) => outgoing.destroy(error))
 }
 
-/** The path of a request target, as it will stand in the Request's URL: dot segments are resolved there. */
+/** The path of a request target as in the URL of the Request, with resolved dot segments. */
 export function pathnameOf(target: string): string {
   const isAbsolute = /^https?:\/\//i.test(target)
   const path = isAbsolute ? target : (target.split(/[?#]/, 1)[0] ?? '')
@@ -60,11 +60,11 @@ export function pathnameOf(target: string): string {
 async function send(response: Response, outgoing: ServerResponse): Promise<void> {
   outgoing.writeHead(response.status, Object.fromEntries(response.headers))
   const body = Readable.fromWeb(response.body as NodeReadableStream)
-  // What failed is logged where the stream was made; here the connection is destroyed, which tells the client.
+  // `respondStream` has logged the error. `pipeline` destroys the connection, so the client detects the abort.
   await pipeline(body, outgoing).catch(() => undefined)
 }
 
-/** The answer when not even a Request can be made: the Host header or the target is no part of a URL. */
+/** The response if no Request can be created: the Host header or the target is not valid in a URL. */
 function unreadable(incoming: IncomingMessage, outgoing: ServerResponse): Response {
   lingerOnClose(incoming, outgoing)
   const context = { requestId: randomUUID(), actor: ANONYMOUS, ip: null }

@@ -1,13 +1,12 @@
 /**
- * Measures what a guarded request is answered, for whoever is told of tenants' traffic: on node's own response, which is beneath
- * every framework, so that streams, and what fails half-way, are measured as everything else.
+ * Measures the status and bytes of guarded responses for the traffic listeners.
  *
- * It is on the path of every request: the functions are the same for all, and what differs is in one object on the response. A
- * middleware that comes after the guard and changes the body (compression) is measured by what it writes.
+ * It patches node's own response, below every framework, so it includes streams and aborted responses, and the output of compression.
+ * All functions are shared, because this code runs for every request; one object on the response contains the values.
  */
 import type { ServerResponse } from 'node:http'
+import type { Traffic } from '../../kernel/api/traffic.ts'
 import type { GuardedTenant } from '../../tenants/guard/guard.ts'
-import type { Traffic } from '../../tenants/guard/traffic-listener.ts'
 
 const MEASUREMENT = Symbol('measurement')
 
@@ -15,7 +14,7 @@ type Measured = ServerResponse & { [MEASUREMENT]?: Measurement }
 type Write = (this: Measured, chunk: unknown, encoding?: unknown, callback?: unknown) => boolean
 type End = (this: Measured, chunk?: unknown, encoding?: unknown, callback?: unknown) => Measured
 
-/** Whom to tell, and of which tenant; after it those of other tenancies, whose guards came later. */
+/** A traffic listener and its tenant. `next` is the listener of another tenancy with a later guard. */
 interface Recipient {
   readonly traffic: Traffic
   readonly tenantId: string
@@ -24,14 +23,14 @@ interface Recipient {
 
 interface Measurement extends Recipient {
   bytes: number
-  /** An `end` may write by `write`, as that of HTTP/2 does. */
+  /** `end` may call `write`, as in HTTP/2. */
   isEnding: boolean
-  /** What the response had before. */
+  /** The original functions of the response. */
   readonly write: Write
   readonly end: End
 }
 
-/** From now on; nothing without a tenant, or when nobody wants to know. A second guard of the same tenancy measures nothing anew. */
+/** Starts the measurement, if there are a tenant and a listener. A second guard of the same tenancy has no effect. */
 export function measure(
   traffic: Traffic | undefined,
   tenant: GuardedTenant | undefined,
@@ -81,7 +80,7 @@ function end(this: Measured, chunk?: unknown, encoding?: unknown, callback?: unk
 /** Node drops writes after the response was destroyed; a framework may still write its error page then. */
 const isSending = ({ destroyed }: Measured, { isEnding }: Measurement): boolean => !isEnding && !destroyed
 
-/** Once, when all is sent or the client is gone. */
+/** Reports once, after the response was sent or the client has disconnected. */
 function report(this: Measured): void {
   const measurement = this[MEASUREMENT] as Measurement
   const status = this.headersSent ? this.statusCode : 0
@@ -100,6 +99,6 @@ function lengthOf(chunk: unknown, encoding: unknown): number {
   return chunk instanceof Uint8Array ? chunk.byteLength : 0
 }
 
-/** Of these, node sends none, whatever is written. */
+/** Node sends no body for these responses. */
 const hasBody = ({ req, statusCode }: Measured): boolean =>
   req.method !== 'HEAD' && statusCode !== 204 && statusCode !== 304

@@ -5,7 +5,7 @@ import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
-import { listed, NodeRequest, runGuard, toLoggedProblemResponse, toProblemResponse, writeProblem } from './guarded.ts'
+import { listed, NodeRequest, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
@@ -16,9 +16,8 @@ export type GuardedListener<T> = (
 ) => T
 
 /**
- * A listener that calls yours with the request's tenant, in its context; undefined on central and ignored paths. A request that
- * is not let through is answered here. Its promise is that of your listener, and rejects with errors that are not Tenantry's:
- * you answer those.
+ * Returns a listener that calls yours with the tenant of the request, in its context; undefined on central and ignored paths. Responds
+ * to a rejected request. The promise is the promise of your listener and rejects with errors that are not Tenantry's: you handle those.
  *
  *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] }), orders)
  *   const failed = problemHandler(tenancy.kernel.log)
@@ -35,24 +34,22 @@ export function guard<T>(
     new Promise((resolve, reject) => {
       runGuard(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, {
         admitted({ tenant }, requestId) {
-          if (outgoing.headersSent) return resolve(undefined) // a time-out of yours has answered
+          if (outgoing.headersSent) return resolve(undefined) // your timeout has sent a response
           if (requestId !== null) outgoing.setHeader('x-request-id', requestId)
           measure(by.traffic, tenant, outgoing)
           handle(incoming, outgoing, tenant).then(resolve, reject)
         },
         rejected(error) {
-          const problem = toProblemResponse(error)
-          if (!problem) return reject(error)
-          if (!outgoing.headersSent) writeProblem(outgoing, problem)
-          resolve(undefined)
+          if (sendRejection(outgoing, error)) resolve(undefined)
+          else reject(error)
         },
       })
     })
 }
 
 /**
- * A listener for `guard` that calls yours when there is enough left of a quota, and answers 429 when there is not. What it answers
- * of what is left are the headers `RateLimit` and `RateLimit-Policy`.
+ * Returns a listener for `guard` that calls yours if the quota is sufficient, and responds with 429 otherwise. The headers `RateLimit`
+ * and `RateLimit-Policy` contain the rest of the quota.
  *
  *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), authorize }), enforceQuota(tenancy.quotas, 'exports', exports))
  */
@@ -68,12 +65,10 @@ export function enforceQuota<T>(
     try {
       headers = await runRouteCheck(routeCheck, incoming, tenant)
     } catch (error) {
-      const problem = toProblemResponse(error)
-      if (!problem) throw error
-      if (!outgoing.headersSent) writeProblem(outgoing, problem)
-      return undefined
+      if (sendRejection(outgoing, error)) return undefined
+      throw error
     }
-    if (outgoing.headersSent) return undefined // a time-out of yours has answered
+    if (outgoing.headersSent) return undefined // your timeout has sent a response
     for (const [name, value] of Object.entries(headers)) {
       outgoing.setHeader(name, listed(outgoing.getHeader(name), value))
     }
@@ -89,9 +84,9 @@ export type ImpersonatedListener<T> = (
 ) => T
 
 /**
- * A listener for `guard` that calls yours with in whose name the request is made, undefined when it is in nobody's. A request with the
- * token of an impersonation stands in the audit log before; one whose token is not valid, or that cannot be recorded, is answered
- * here. With a quota, `enforceQuota` comes before it.
+ * Returns a listener for `guard` that calls yours with the impersonation of the request; undefined without one. The audit log records a
+ * request with an impersonation token before your listener runs. Responds to a request with an invalid token, or without a record. Place
+ * `enforceQuota` before it.
  *
  *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), authorize }), impersonation(tenancy.impersonation, orders))
  */
@@ -106,28 +101,20 @@ export function impersonation<T>(
     new Promise((resolve, reject) => {
       middleware(new NodeRequest(incoming, incoming), tenant, {
         admitted(impersonation) {
-          if (outgoing.headersSent) return resolve(undefined) // a time-out of yours has answered
+          if (outgoing.headersSent) return resolve(undefined) // your timeout has sent a response
           handle(incoming, outgoing, tenant, impersonation).then(resolve, reject)
         },
         rejected(error) {
-          const problem = toProblemResponse(error)
-          if (!problem) return reject(error)
-          if (!outgoing.headersSent) writeProblem(outgoing, problem)
-          resolve(undefined)
+          if (sendRejection(outgoing, error)) resolve(undefined)
+          else reject(error)
         },
       })
     })
 }
 
-/** Answers what your listener has thrown, if it is Tenantry's and nothing has been sent yet; false when that is left to you. */
+/** Responds to a Tenantry error of your listener, unless the response has started. Returns false for an error that you handle. */
 export function problemHandler(
   log: Pick<Logger, 'warn'>,
 ): (error: unknown, incoming: IncomingMessage, outgoing: ServerResponse) => boolean {
-  return (error, incoming, outgoing) => {
-    const problem = outgoing.headersSent
-      ? undefined
-      : toLoggedProblemResponse(error, log, new NodeRequest(incoming, incoming))
-    if (problem) writeProblem(outgoing, problem)
-    return problem !== undefined
-  }
+  return (error, incoming, outgoing) => sendRouteError(outgoing, error, log, new NodeRequest(incoming, incoming))
 }

@@ -1,10 +1,9 @@
 /**
- * The admin API on node:http: as a handler for a server you have, or as a server of its own.
+ * Serves the admin API on node:http, as a handler for your server or as its own server.
  *
- *   serveNode ─► listening ──close(timeoutMs)──► draining ──(all answered, or timeoutMs)──► closed
+ *   serveNode ─► listening ──close(timeoutMs)──► draining ──(all requests have ended, or timeoutMs)──► closed
  *
- * Draining: nothing new is accepted, connections without a running request are closed at once, the others with the end of
- * their request; whatever runs after `timeoutMs` is cut off.
+ * A draining server accepts no connection and closes each connection after its request. After `timeoutMs` it destroys the rest.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -18,14 +17,14 @@ export { enforceQuota, guard, impersonation, problemHandler } from './node-guard
 const HEADERS_TIMEOUT_MS = 10_000
 /** To the end of its body: 1 MiB at 35 KB a second. */
 const REQUEST_TIMEOUT_MS = 30_000
-/** Longer than the minute after which load balancers drop an idle connection, so that they are the ones who do. */
+/** Longer than the idle timeout of load balancers (a minute), so that they close idle connections first. */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000
-/** Without a byte in either direction: a reader that stands still, or a wait that is longer than `Prefer: wait` can ask. */
+/** Without a byte in either direction. Longer than the maximum of `Prefer: wait`. */
 const SOCKET_TIMEOUT_MS = 120_000
 const CHECK_INTERVAL_MS = 5_000
 
 /**
- * For a node:http server of your own. Paths that are not ours go to `next`, or are answered 404 without one.
+ * A handler for your node:http server. Other paths go to `next`, or receive 404 without it.
  *
  *   const http = createHttp(tenancy, { adminTokens })
  *   const handle = nodeHandler(http)
@@ -41,7 +40,7 @@ export function nodeHandler(
 }
 
 export interface ServeOptions {
-  /** 0 picks a free one. */
+  /** 0 selects a free port. */
   readonly port: number
   readonly host: string
 }
@@ -55,7 +54,7 @@ export interface NodeServer {
 }
 
 /**
- * Serves nothing but the admin API, the probes and the metrics. Replaces the process's `Request` and `Response` by lighter ones.
+ * Serves only the admin API, the probes and the metrics. Replaces the global `Request` and `Response` by lighter ones.
  *
  *   const server = await serveNode(http, { port: 4000, host: '127.0.0.1' })
  *   console.log(server.url)
@@ -80,7 +79,7 @@ export async function serveNode(http: Mountable, { port, host }: ServeOptions): 
   return { url: urlOf(address.port, host), port: address.port, close: drain }
 }
 
-/** Knows which connection has which requests running, so that closing waits for these and for nothing else. */
+/** Tracks the running requests of each connection, so that a close waits only for them. */
 function drainOf(server: Server): (timeoutMs: number) => Promise<void> {
   const running = new Map<Socket, Set<ServerResponse>>()
   let isDraining = false
@@ -125,7 +124,7 @@ function reasonOf({ code, message }: NodeJS.ErrnoException, port: number, host: 
   return `cannot listen on port ${port} of ${host}: ${message}`
 }
 
-/** An address to open: the one that stands for all of them cannot be dialled everywhere. */
+/** An address to open in a browser: not every system can connect to the unspecified address. */
 function urlOf(port: number, host: string): string {
   if (host === '0.0.0.0' || host === '::') return `http://localhost:${port}`
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`

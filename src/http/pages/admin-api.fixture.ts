@@ -1,6 +1,6 @@
 /**
- * An admin API as small as one can be that has these pages: a sign-in, a session cookie, a document, one collection.
- * It judges as the real one does: a token header first, and only then the cookie; a write with the cookie needs its Origin.
+ * A minimal admin API for the pages: a sign-in, a session cookie, a document, one collection.
+ * Like the real one, it reads the token header before the cookie, and a write with the cookie requires its Origin.
  */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'

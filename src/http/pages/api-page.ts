@@ -1,13 +1,9 @@
 /**
- * The interactive OpenAPI page: Scalar's API reference, from our own origin, under a strict policy.
+ * The interactive OpenAPI page: Scalar's API reference from the same origin, under a strict policy.
  *
- * Whoever reads it is signed in with the session cookie, and "Send" acts with that cookie. So the page asks for no
- * token: Scalar's panels for one are hidden, and the empty x-admin-token header that Scalar sends for the declared
- * security scheme is taken off again, or it would be judged instead of the cookie. The samples keep the header, as they
- * are for callers without a browser.
- *
- * Scalar calls its maker's hosts unless told not to, feature by feature; the policy (security-headers.ts) would stop it
- * too, and the test sees that nothing is even tried.
+ * - The reader has a session cookie, and "Send" uses it. Scalar's token panels are hidden, and its empty x-admin-token header is removed
+ *   because it would take precedence over the cookie. The samples keep the header for callers without a browser.
+ * - Scalar calls hosts of its vendor unless each feature is disabled. The policy (security-headers.ts) blocks such calls, too.
  */
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
@@ -18,7 +14,7 @@ const SCALAR_VERSION = '1.72.1'
 const SCALAR_FILE = new URL(`./vendor/scalar-api-reference-${SCALAR_VERSION}.js.gz`, import.meta.url)
 
 export interface ApiPageOptions {
-  /** The path under which the admin API is mounted, without a slash at its end: /admin/multitenancy */
+  /** Mount path of the admin API without a trailing slash: /admin/multitenancy */
   readonly prefix: string
   readonly nonce: string
   readonly title: string
@@ -26,7 +22,7 @@ export interface ApiPageOptions {
 
 export interface ApiPageAsset {
   readonly body: Buffer
-  /** Answer 304 without the body when it equals If-None-Match. It differs for each encoding. */
+  /** Respond with 304 if it equals If-None-Match. It differs for each encoding. */
   readonly etag: string
   readonly headers: Record<string, string>
 }
@@ -55,7 +51,7 @@ export function apiPage({ prefix, nonce, title }: ApiPageOptions): string {
 `
 }
 
-/** What `{prefix}/openapi/reference.js` answers: gzip as it lies on the disk, or inflated for who does not take gzip. */
+/** The response of `{prefix}/openapi/reference.js`: the gzip file, or its content for clients without gzip. */
 export function apiPageAsset(acceptEncoding: string | null | undefined): ApiPageAsset {
   return acceptsGzip(acceptEncoding ?? '') ? gzipped() : inflated()
 }
@@ -66,8 +62,8 @@ body { margin: 0 }
 `
 
 /**
- * zod, inside Scalar, tries eval to learn whether it may, and every try is a violation: jitless says no at once.
- * Scalar gives the nonce to one of its <style> elements; its toasts, editor and themes add theirs without.
+ * zod in Scalar tests eval, and every test is a violation of the policy: jitless prevents it.
+ * Scalar sets the nonce on one of its <style> elements. Its toasts, editor and themes add elements without it.
  */
 const BEFORE_SCALAR = `
 globalThis.__zod_globalConfig = { jitless: true }
@@ -116,7 +112,7 @@ function asset(body: Buffer, encoding: 'gzip' | 'identity'): ApiPageAsset {
   const etag = `"scalar-${SCALAR_VERSION}-${encoding}"`
   const headers: Record<string, string> = {
     'content-type': 'text/javascript; charset=utf-8',
-    // Private: it lies behind the sign-in like the page. For good: the page asks for it by version.
+    // Private, because it requires a session. Immutable, because its URL contains the version.
     'cache-control': 'private, max-age=31536000, immutable',
     vary: 'accept-encoding',
     'x-content-type-options': 'nosniff',
@@ -126,7 +122,7 @@ function asset(body: Buffer, encoding: 'gzip' | 'identity'): ApiPageAsset {
   return { body, etag, headers }
 }
 
-/** RFC 9110, 12.5.3. Without the header anything would do; plain is what every client reads. */
+/** RFC 9110, 12.5.3. Without the header the response is not compressed, which every client can read. */
 function acceptsGzip(acceptEncoding: string): boolean {
   const weights = new Map<string, number>()
   for (const item of acceptEncoding.toLowerCase().split(',')) {

@@ -1,4 +1,4 @@
-/** Markup that is not escaped again. Made only from text of our own, never from a value. */
+/** Markup that is not escaped again. Created only from constant text, never from a value. */
 interface Trusted {
   readonly markup: string
 }

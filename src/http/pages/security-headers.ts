@@ -1,12 +1,10 @@
 /**
- * What a page of ours may do in a browser: run the scripts that carry its nonce, talk to its own origin, and nothing else.
+ * The security headers of the pages: a page runs only scripts with its nonce and connects only to its own origin.
  *
- * - No 'unsafe-eval' and no 'unsafe-inline' for scripts, on any page.
- * - <style> elements need the nonce. The API page alone also allows style="" attributes: Scalar sets four while it
- *   starts (a scroll bar probe, Vue's static markup), and a nonce cannot stand on an attribute. An attribute styles one
- *   element and has no selectors, and img-src lets nothing out, so it cannot read a page and send it off.
- * - No form is ever submitted by the browser itself (scripts do it with fetch), so form-action is 'none': a token cannot
- *   reach a URL or another host even when our script did not run.
+ * - Scripts never have 'unsafe-eval' or 'unsafe-inline'.
+ * - <style> elements need the nonce. Only the API page also allows style="" attributes: Scalar sets four at its start, and an attribute
+ *   cannot have a nonce. An attribute has no selectors, and img-src blocks external images, so it cannot read and send data.
+ * - Scripts submit forms with fetch, so form-action is 'none': a token cannot reach a URL or another host if the script fails.
  */
 import { randomBytes } from 'node:crypto'
 
@@ -15,7 +13,7 @@ export type Page = 'sign-in' | 'api'
 const NONCE_BYTES = 18
 const NONCE = /^[A-Za-z0-9_-]{22,}$/
 
-/** A new one for every answer. */
+/** A new nonce for every response. */
 export function pageNonce(): string {
   return randomBytes(NONCE_BYTES).toString('base64url')
 }

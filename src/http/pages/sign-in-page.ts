@@ -1,12 +1,11 @@
 /**
- * The page that turns an admin token, or the code of a sign-in link, into a session cookie.
+ * The page that exchanges an admin token, or the code of a sign-in link, for a session cookie.
  *
- *   typed token ──────────────► POST {prefix}/session { token } ──2xx──► on to where the person was going
- *   opened with #code=... ────► POST {prefix}/session { code }  ──else─► the problem's detail, read out, field focused
+ *   typed token ──────────────► POST {prefix}/session { token } ──2xx──────► to the requested page
+ *   opened with #code=... ────► POST {prefix}/session { code }  ──otherwise─► the detail of the problem, read out; field focused
  *
- * It is {prefix}/sign-in, and also stands in for any page below the prefix when nobody is signed in; then "on" is a
- * reload of that page. The token is in the password field and in one request body, nowhere else; a code is taken out of
- * the address bar, and so out of the history, before it is used.
+ * It is {prefix}/sign-in, and the response to any page below the prefix without a session. The token is only in the password field and
+ * in one request body. A code is removed from the address bar, and so from the history, before its use.
  */
 import { html, trusted } from './html.ts'
 import { ICON_SVG, ICON_URL } from './icon.ts'
@@ -14,12 +13,12 @@ import { SIGN_IN_SCRIPT } from './sign-in-script.ts'
 import { SIGN_IN_STYLE } from './sign-in-style.ts'
 
 export interface SignInPageOptions {
-  /** The path under which the admin API is mounted, without a slash at its end: /admin/multitenancy */
+  /** Mount path of the admin API without a trailing slash: /admin/multitenancy */
   readonly prefix: string
   readonly nonce: string
-  /** What one signs in to. */
+  /** Name of the application. */
   readonly title?: string
-  /** Where one goes from {prefix}/sign-in. */
+  /** Destination after {prefix}/sign-in. */
   readonly home?: string
 }
 

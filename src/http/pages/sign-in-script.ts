@@ -1,4 +1,4 @@
-/** The sign-in page's script. It knows its paths from the form, so the text is the same for everyone. */
+/** The script of the sign-in page. It reads its paths from the form, so its text is constant. */
 export const SIGN_IN_SCRIPT = `
 const TIME_LIMIT_MS = 15000
 const form = document.querySelector('form')

@@ -1,4 +1,4 @@
-/** The sign-in page's look, light and dark. Text keeps a contrast of 4.5 to 1, edges of fields 3 to 1 (WCAG 2.2, AA). */
+/** The style of the sign-in page, light and dark. Text has a contrast of 4.5 to 1, field borders 3 to 1 (WCAG 2.2, AA). */
 export const SIGN_IN_STYLE = `
 :root {
   color-scheme: light dark;

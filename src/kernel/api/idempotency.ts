@@ -7,11 +7,12 @@
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { defineError } from '../base/errors.ts'
+import { repeat } from '../base/repeat.ts'
 import type { Secrets } from '../crypto/crypto.ts'
 import type { Database } from '../database/database.ts'
+import { leasedUntil, RENEWALS_PER_LEASE } from '../jobs/lease.ts'
 
-const LEASE_SECONDS = 60
-const RENEW_MS = 20_000
+const LEASE_MS = 60_000
 const KEPT_HOURS = 24
 const DROPPED_AT_ONCE = 100
 
@@ -43,7 +44,7 @@ export interface Lease {
   /** Lets a repeat run anew, unless an answer is kept: a commit may be told as failed and yet be one. */
   release(): Promise<void>
   /** Ends the renewal. */
-  end(): void
+  end(): Promise<void>
 }
 
 export class Idempotency {
@@ -63,7 +64,7 @@ export class Idempotency {
     await this.#dropExpired()
     const { rows } = await this.#database.sql(
       `insert into multitenancy.idempotency_keys as kept (scope, request_hash, lease, leased_until, expires_at)
-       values ($1, $2, $3, now() + interval '${LEASE_SECONDS} seconds', now() + interval '${KEPT_HOURS} hours')
+       values ($1, $2, $3, ${leasedUntil(LEASE_MS)}, now() + interval '${KEPT_HOURS} hours')
        on conflict (scope) do update set request_hash = excluded.request_hash, lease = excluded.lease,
          leased_until = excluded.leased_until, expires_at = excluded.expires_at, response = null
        where kept.expires_at < now()
@@ -97,11 +98,9 @@ export class Idempotency {
         `update multitenancy.idempotency_keys set ${change} where scope = $1 and lease = $2 returning scope`,
         [scope, lease, ...values],
       )
-    const renewal = setInterval(() => {
-      // A renewal that fails lets the lease run out: then `keep` finds it lost.
-      update(`leased_until = now() + interval '${LEASE_SECONDS} seconds'`).catch(() => undefined)
-    }, RENEW_MS)
-    renewal.unref()
+    const renew = async () => void (await update(`leased_until = ${leasedUntil(LEASE_MS)}`))
+    // A renewal that fails lets the lease run out: then `keep` finds it lost.
+    const end = repeat(renew, LEASE_MS / RENEWALS_PER_LEASE, () => undefined)
     return {
       keep: async (response) => {
         const { rows } = await update('response = $3', this.#secrets.encrypt(JSON.stringify(response), scope))
@@ -113,7 +112,7 @@ export class Idempotency {
           [scope, lease],
         )
       },
-      end: () => clearInterval(renewal),
+      end,
     }
   }
 

@@ -1,11 +1,12 @@
 /**
  * An operation is one thing the admin API can do, as plain data: its route, what goes in, what comes out, which errors it
- * knows, and a function of the service. HTTP serves it, OpenAPI describes it, the audit log names it.
+ * knows, and a function of the service. HTTP serves it, OpenAPI describes it, the audit log names it, a command projects it.
  *
  * Paths are written as in OpenAPI (`/tenants/{id}`), relative to the prefix.
  */
 import type { z } from 'zod'
 import type { ErrorExtras, ErrorType, TenancyError } from '../base/errors.ts'
+import type { Argument, Option } from './commands.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -75,6 +76,54 @@ export const resource = <Service, Params, State extends z.ZodType>(
   definition: Resource<Service, Params, State>,
 ): Resource<Service, Params, State> => definition
 
+/** Input of a call as JSON, before the operation's schemas parse it. */
+export interface CallInput {
+  readonly params?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, string>>
+  readonly body?: any
+}
+
+/** Calls an operation: in this process, or at a remote service. Resolves to the body of the reply. */
+export type Call = (operation: AnyOperation, input: CallInput) => Promise<any>
+
+/** Seconds for which a command waits for the job of its call. */
+export interface Waiting<Body = any> {
+  /** Its value is the time limit in seconds. */
+  readonly option: Option
+  readonly isPending: (reply: Body) => boolean
+  readonly progress: (reply: Body) => string
+  /** Reads the result after the wait. */
+  readonly read: (reply: Body, call: Call) => Promise<Body>
+  /** The error of the command, after it has printed the result. */
+  readonly failure: (result: Body) => TenancyError | undefined
+}
+
+/**
+ * The command of an operation, where it differs from the operation. An absent member is derived: arguments from the parameters of
+ * the path, options from query and body, a table from a page, a record from another reply, the parameters where there is no reply.
+ */
+export interface CommandForm<Body = any> {
+  readonly name: string
+  readonly summary?: string
+  /** By parameter, or by member of query or body that is an argument instead of an option. A text is a summary. */
+  readonly arguments?: Readonly<Record<string, string | Partial<Argument>>>
+  /** By member of query or body, or of what `body` takes, in this order; other members follow. A text is a summary. */
+  readonly options?: Readonly<Record<string, string | Partial<Option>>>
+  /** Makes the body of the request from the given members. */
+  readonly body?: (given: Readonly<Record<string, any>>) => unknown
+  /** The command calls the operation only if the answer is yes. */
+  readonly question?: (input: Required<CallInput>, call: Call) => string | Promise<string>
+  /** Reads all pages. The result is the list of their items. */
+  readonly readsAllPages?: true
+  readonly wait?: Waiting<Body>
+  /** Prints a table of these rows, with `--json` the reply. */
+  readonly rows?: (reply: Body) => readonly Readonly<Record<string, unknown>>[]
+  /** Prints this record in place of the reply. */
+  readonly record?: (reply: Body, input: Required<CallInput>) => Readonly<Record<string, unknown>>
+  /** A message on standard error, after the result. */
+  readonly message?: (reply: Body) => string
+}
+
 export interface Operation<
   Service = any,
   Params extends z.ZodObject = z.ZodObject,
@@ -114,6 +163,8 @@ export interface Operation<
   readonly replyHeaders?: Readonly<Record<string, string>>
   /** What its problems say beside the standard members, where a protocol has errors of its own. @param params as they came */
   readonly problemMembers?: (error: TenancyError, params: Readonly<Record<string, string>>) => ErrorExtras
+  /** Its command: a name, or a name with differences. */
+  readonly command?: string | CommandForm<z.output<ReplySchema>>
   /** `runtime` lets the hosts' own tokens call it; everything else needs `admin`, or `read` for a GET. */
   readonly scope?: 'runtime'
   readonly handle: (
@@ -132,6 +183,8 @@ export interface Operation<
   ) => Promise<z.input<ReplySchema> | JobFailure>
 }
 
+export type AnyOperation<Service = any> = Operation<Service, any, any, any, any>
+
 export const operation = <
   Service,
   Params extends z.ZodObject = z.ZodObject<{}>,
@@ -140,4 +193,4 @@ export const operation = <
   ReplySchema extends z.ZodType = z.ZodVoid,
 >(
   definition: Operation<Service, Params, Query, Body, ReplySchema>,
-): Operation<Service, any, any, any, any> => definition
+): AnyOperation<Service> => definition

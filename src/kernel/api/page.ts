@@ -1,8 +1,8 @@
 /**
- * Keyset pages: a list is `{ data, nextCursor }`, and a cursor holds the sort key of the last row, so that the ten-thousandth
- * page costs what the first does. A cursor is opaque, signed, and tied to the list and filters it came from.
+ * Keyset pages: a list is `{ data, nextCursor }`, and a cursor contains the sort key of the last row, so that every page costs the same.
+ * A cursor is opaque, signed, and valid only for its list and filters.
  */
-import type { ReferenceExpression, SelectQueryBuilder } from 'kysely'
+import { type SelectQueryBuilder, sql } from 'kysely'
 import { z } from 'zod'
 import { invalid } from '../base/errors.ts'
 import type { Secrets } from '../crypto/crypto.ts'
@@ -50,11 +50,76 @@ export const Moment = z
 /** The same, or in code a date. */
 export const MomentOrDate = z.union([Moment, z.date()], NO_MOMENT)
 
+/**
+ * Columns whose values are unique together, all ascending or all descending, as one index has them: `table.column`, or the name alone
+ * where the query has one table. Each is a member of the row.
+ */
+export interface Order<Column extends string = string> {
+  readonly columns: readonly Column[]
+  readonly direction: 'asc' | 'desc'
+}
+
+export const NEWEST_FIRST = { columns: ['createdAt', 'id'], direction: 'desc' } as const
+
+export interface Keyset<Row, Item, Column extends string> {
+  /** Name of the list, and values of its filters: a cursor is valid for these only. */
+  readonly name: string
+  readonly filters?: readonly unknown[]
+  readonly order: Order<Column>
+  readonly item: (row: Row) => Item
+}
+
+export interface PageOptions {
+  readonly limit?: number | undefined
+  readonly cursor?: string | undefined
+}
+
+type Member<Column extends string> = Column extends `${string}.${infer Name}` ? Name : Column
+
+/** Sort key of the row that a page starts after, with dates as text. Empty for the first page. */
+export type SortKey<Column extends string> = { readonly [Name in Member<Column>]?: string }
+
+/** Rows after a sort key, in order, at least `limit` of them if there are as many. */
+export type RowReader<Row, Column extends string> = (
+  after: SortKey<Column>,
+  limit: number,
+) => readonly Row[] | Promise<readonly Row[]>
+
 export class Cursors {
   readonly #secrets: Secrets
 
   constructor(secrets: Secrets) {
     this.#secrets = secrets
+  }
+
+  /**
+   * One page of a list. The rows are those of a Kysely query without order and limit, or of a function.
+   *
+   * @example cursors.keysetPage(query, { name: 'notes', filters: [tenantId], order: NEWEST_FIRST, item: toNote }, { limit, cursor })
+   */
+  async keysetPage<Row extends object, Item, Column extends string>(
+    rows: SelectQueryBuilder<any, any, Row> | RowReader<Row, Column>,
+    { name, filters = [], order, item }: Keyset<Row, Item, Column>,
+    { limit = DEFAULT_LIMIT, cursor }: PageOptions,
+  ): Promise<PageOf<Item>> {
+    const list = JSON.stringify([name, ...filters])
+    const members = order.columns.map(memberOf)
+    const values = this.decode(list, cursor) ?? []
+    const after = Object.fromEntries(values.map((value, index) => [members[index], value])) as SortKey<Column>
+    const most = limit + 1
+    const found = await (typeof rows === 'function'
+      ? rows(after, most)
+      : keysetQuery(rows, order, after, most).execute())
+    const shown = found.slice(0, limit)
+    const last = shown.at(-1) as Record<string, unknown> | undefined
+    const hasMore = found.length > limit && last !== undefined
+    const nextCursor = hasMore
+      ? this.encode(
+          list,
+          members.map((member) => textOf(last[member])),
+        )
+      : null
+    return { data: shown.map(item), nextCursor }
   }
 
   /** `list` names the list and its filters; `key` is the last row's sort key. */
@@ -72,40 +137,24 @@ export class Cursors {
     }
     return JSON.parse(Buffer.from(text, 'base64url').toString())
   }
-
-  /** A page of what has the newest first. @param of the table with `created_at` and `id`. @param list its name, with its filters */
-  async newestFirst<Tables, From extends keyof Tables, Row extends { createdAt: Date; id: string }, Item>(
-    query: SelectQueryBuilder<Tables, From, Row>,
-    of: string,
-    list: string,
-    { limit, cursor }: { limit: number; cursor?: string | undefined },
-    item: (row: Row) => Item,
-  ): Promise<PageOf<Item>> {
-    const after = this.decode(list, cursor)
-    const [at, id] = [`${of}.createdAt`, `${of}.id`] as ReferenceExpression<Tables, From>[] as any[]
-    let page = query
-      .orderBy(at, 'desc')
-      .orderBy(id, 'desc')
-      .limit(limit + 1)
-    if (after) {
-      const [lastAt = '', lastId = ''] = after
-      page = page.where(({ eb, refTuple, tuple }) => eb(refTuple(at, id), '<', tuple(new Date(lastAt), lastId)))
-    }
-    const rows = await page.execute()
-    return this.page(list, rows, limit, item, ({ createdAt, id }) => [createdAt.toISOString(), id])
-  }
-
-  /** Makes a page of `limit` items from up to `limit + 1` rows. */
-  page<Row, Item>(
-    list: string,
-    rows: readonly Row[],
-    limit: number,
-    item: (row: Row) => Item,
-    key: (row: Row) => readonly string[],
-  ): PageOf<Item> {
-    const shown = rows.slice(0, limit)
-    const last = shown.at(-1)
-    const hasMore = rows.length > limit && last !== undefined
-    return { data: shown.map(item), nextCursor: hasMore ? this.encode(list, key(last)) : null }
-  }
 }
+
+/** The query with order and limit, after a row or its sort key. One comparison of tuples, so that PostgreSQL starts inside the index. */
+export function keysetQuery<Row, Column extends string>(
+  query: SelectQueryBuilder<any, any, Row>,
+  { columns, direction }: Order<Column>,
+  after: { readonly [Name in Member<Column>]?: unknown } | undefined,
+  limit: number,
+): SelectQueryBuilder<any, any, Row> {
+  let ordered = query.limit(limit)
+  for (const column of columns) ordered = ordered.orderBy(column, direction)
+  const values = columns.map((column) => (after as Record<string, unknown> | undefined)?.[memberOf(column)])
+  if (values.some((value) => value === undefined)) return ordered
+  const position = sql.join(columns.map((column) => sql.ref(column)))
+  const isAfter = sql.raw(direction === 'desc' ? '<' : '>')
+  return ordered.where(sql<boolean>`(${position}) ${isAfter} (${sql.join(values)})`)
+}
+
+const memberOf = (column: string): string => column.slice(column.lastIndexOf('.') + 1)
+
+const textOf = (value: unknown): string => (value instanceof Date ? value.toISOString() : String(value))

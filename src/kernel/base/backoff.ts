@@ -1,7 +1,7 @@
 /**
- * Whether a dependency that has failed is worth asking again, for those who would else all wait for it one after the other:
+ * Stops callers from waiting for a failed dependency one after the other.
  *
- *   none ──failed()──► active: nobody asks ──a second later──► one tries, the others do not wait ──answered()──► none
+ *   none ──failed()──► active: no caller tries ──a second later──► one tries, the others do not wait ──answered()──► none
  *                       ▲                                    │
  *                       └──────────────failed()──────────────┘
  */
@@ -16,7 +16,7 @@ export class OutageBackoff {
     return this.#isActive
   }
 
-  /** Always, unless there is an outage: then once a second, by whoever comes first and says `trying`. */
+  /** True without an outage; during one, true once a second for the first caller, which then calls `trying`. */
   get shouldTry(): boolean {
     return !this.#isActive || (!this.#isTrying && performance.now() >= this.#retryAt)
   }

@@ -12,7 +12,7 @@ const inRequestOf = <T>(tenantId: string, work: () => T): T =>
 
 const seenHere = () => ({ span: span.getStore(), tenantId: currentContext().tenantId, context: currentContext() })
 
-test('what goes together sees nothing of the context of whoever asked for it, or made the batcher', async () => {
+test('a batch runs outside of the contexts of its callers and of its creator', async () => {
   const batches: (readonly string[])[] = []
   const batcher = inRequestOf('maker', () => {
     return new Batcher(
@@ -40,7 +40,7 @@ test('what goes together sees nothing of the context of whoever asked for it, or
   ])
 })
 
-test('those that went together fail together, and what comes later does not', async () => {
+test('a failure rejects all items of its batch and no later item', async () => {
   const batcher = new Batcher(
     async (items: readonly number[]) => {
       if (items.includes(2)) throw new Error('two')

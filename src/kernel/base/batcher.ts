@@ -1,9 +1,6 @@
 /**
- * Batches concurrent calls: what is asked for while some is under way goes with the next, so that many small calls become a few
- * statements, and a single one does not wait.
- *
- * `run` answers for each item in its place; when it throws, all that went together fail with it. It sees nothing of the context of
- * whoever asked first.
+ * Batches concurrent calls: items that arrive during a run wait for the next run. A single item does not wait.
+ * `run` returns a result for each item in order. If it throws, all items of the batch fail. It runs outside the callers' contexts.
  */
 import { asSystem } from './context.ts'
 
@@ -38,7 +35,7 @@ export class Batcher<Item, Result> {
     })
   }
 
-  /** Resolves when nothing waits any more. */
+  /** Resolves when no item waits. */
   async idle(): Promise<void> {
     await this.#working
   }

@@ -21,7 +21,7 @@ function watched(chunks: readonly Uint8Array[], failure?: Error) {
   return { seen, source: new ByteSource(source()) }
 }
 
-test('whatever the pieces are, as many bytes are taken as were asked for', async () => {
+test('exactly returns the requested number of bytes, regardless of the chunks', async () => {
   await fc.assert(
     fc.asyncProperty(pieces, fc.array(fc.nat(10), { maxLength: 12 }), async (chunks, counts) => {
       const { source, seen } = watched(chunks)
@@ -40,7 +40,7 @@ test('whatever the pieces are, as many bytes are taken as were asked for', async
   )
 })
 
-test('a piece is never more than was asked for, and a view of what came', async () => {
+test('take returns at most the requested bytes, as a view of the chunk', async () => {
   const chunk = Buffer.from('abcdef')
   const { source } = watched([chunk])
   expect(String(await source.take(4))).toBe('abcd')
@@ -50,8 +50,8 @@ test('a piece is never more than was asked for, and a view of what came', async 
   expect(await source.take(4)).toBeUndefined()
 })
 
-describe('what it reads from', () => {
-  test('is asked for no more than is needed', async () => {
+describe('the source of a ByteSource', () => {
+  test('is read no further than needed', async () => {
     const { source, seen } = watched([Buffer.from('ab'), Buffer.from('cd')])
     await source.exactly(2)
     expect(seen).toEqual({ given: 1, isClosed: false })
@@ -63,10 +63,10 @@ describe('what it reads from', () => {
     await source.close()
     await source.close()
     expect(seen.isClosed).toBe(true)
-    await expect(source.take(1)).rejects.toThrow('after the end of reading')
+    await expect(source.take(1)).rejects.toThrow('after the source was closed')
   })
 
-  test('is let go of by whoever stops reading the rest', async () => {
+  test('is closed when a reader of `rest` stops', async () => {
     const { source, seen } = watched([Buffer.from('ab'), Buffer.from('cd')])
     for await (const _ of source.rest()) break
     expect(seen).toEqual({ given: 1, isClosed: true })

@@ -1,8 +1,6 @@
 /**
- * Bytes of a stream, taken by as many as whoever reads them needs, whichever pieces they come in. What is taken are views of what
- * came; only `exactly` and `peek` put pieces together.
- *
- * One reader at a time. The stream is closed when it has ended, has failed, or by `close`.
+ * Reads a stream by numbers of bytes, regardless of its chunks. Results are views of the chunks; only `exactly` and `peek` copy.
+ * It has one reader. The stream is closed at its end, at a failure, and by `close`.
  */
 const NOTHING = Buffer.alloc(0)
 
@@ -18,12 +16,12 @@ export class ByteSource {
 
   /** Whether there is another byte. */
   async hasMore(): Promise<boolean> {
-    if (this.#isClosed) throw new Error('bytes are asked for after the end of reading')
+    if (this.#isClosed) throw new Error('bytes were requested after the source was closed')
     while (this.#ahead.length === 0 && !this.#hasEnded) this.#ahead = await this.#next()
     return this.#ahead.length > 0
   }
 
-  /** The next bytes as they came, `most` at most; nothing when there are no more. */
+  /** The next bytes of one chunk, at most `most`; undefined at the end. */
   async take(most: number): Promise<Buffer | undefined> {
     if (!(await this.hasMore())) return undefined
     const piece = this.#ahead.subarray(0, most)
@@ -48,14 +46,14 @@ export class ByteSource {
     return joined(await this.pieces(count))
   }
 
-  /** What `exactly` would answer, without taking it. */
+  /** The result of `exactly`, which the next read returns again. */
   async peek(count: number): Promise<Buffer> {
     const pieces = await this.pieces(count)
     this.#ahead = joined(this.#ahead.length > 0 ? [...pieces, this.#ahead] : pieces)
     return this.#ahead.subarray(0, count)
   }
 
-  /** All that is left. */
+  /** All further bytes. */
   async *rest(): AsyncGenerator<Buffer, void, undefined> {
     try {
       for (let piece = await this.take(Infinity); piece; piece = await this.take(Infinity)) yield piece
@@ -72,7 +70,7 @@ export class ByteSource {
   }
 
   async #next(): Promise<Buffer> {
-    // One that throws has ended: it is not asked again, nor told to return.
+    // A generator that throws has ended: neither `next` nor `return` is called again.
     this.#hasEnded = true
     const { done, value } = await this.#chunks.next()
     if (done) return NOTHING

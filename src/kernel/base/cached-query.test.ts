@@ -27,7 +27,7 @@ const failing = async () => {
   throw new Error('the database is away')
 }
 
-test('nothing is loaded before somebody asks', async () => {
+test('no value is loaded before the first request', async () => {
   await vi.advanceTimersByTimeAsync(INTEREST_MS)
   expect(loads).toBe(0)
 })
@@ -47,7 +47,7 @@ test('after a question the value is loaded again every two seconds', async () =>
   expect(await value.get()).toBe(3)
 })
 
-test('when nobody asks any more, loading ends; the next question is not answered with what is old', async () => {
+test('loading ends without requests, and the next request does not return an old value', async () => {
   await value.get()
   await vi.advanceTimersByTimeAsync(INTEREST_MS + REFRESH_MS)
   expect(vi.getTimerCount()).toBe(0)
@@ -92,7 +92,7 @@ test('when it is stopped, nothing more is loaded', async () => {
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('who asks waits for no load that does not end', async () => {
+test('a request does not wait for a load that does not end', async () => {
   await value.get()
   load = () => new Promise(() => undefined)
   await vi.advanceTimersByTimeAsync(STALE_AFTER_MS + REFRESH_MS)

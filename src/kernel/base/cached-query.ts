@@ -1,16 +1,15 @@
 /**
- * A value from the database that many may ask for often: it is loaded again every two seconds while somebody asks, by one
- * load at a time, and not at all when nobody does. An answer is older than `STALE_AFTER_MS` only when loading fails, or takes longer
- * than anybody waits.
+ * Caches a value from the database, and loads it again every two seconds while it is requested, one load at a time. A value is older
+ * than `STALE_AFTER_MS` only if loading fails or exceeds the time that a caller waits.
  */
 import { withTimeout } from './with-timeout.ts'
 
 const REFRESH_MS = 2_000
 const WAIT_TIMEOUT_MS = 1_000
-/** For what loads: a statement that is not answered is given up by then, with its connection. */
+/** The timeout of a load: a statement without a response is abandoned with its connection. */
 export const LOADED_WITHIN_MS = 30_000
 const STALE_AFTER_MS = 10_000
-/** How long after the last question refreshing goes on: longer than a usual scrape interval. */
+/** Loading continues for this time after the last request: longer than a usual scrape interval. */
 const INTEREST_MS = 60_000
 
 export interface Refreshed<T> {

@@ -1,4 +1,4 @@
-/** Time, as a value that is handed in: tests give one that they move by hand. */
+/** The current time as a dependency. Tests pass a clock that they advance. */
 export interface Clock {
   now(): Date
 }

@@ -3,7 +3,7 @@ import { forEachConcurrent } from './concurrency.ts'
 
 const ITEMS = ['a', 'b', 'c', 'd', 'e']
 
-test('each is worked on once, in order, no more at a time than the concurrency', async () => {
+test('each item is processed once, in order, within the concurrency', async () => {
   const started: [string, number][] = []
   let running = 0
   let most = 0

@@ -1,6 +1,6 @@
 /**
- * Work on each of many, several at a time, in their order. Stops taking more when `signal` aborts, and when one has failed: that
- * failure is thrown once all that was begun has ended.
+ * Runs a function for each item, several concurrently, in their order. It starts no further item after `signal` aborts or an item
+ * fails, and throws that failure after all running items have ended.
  */
 export async function forEachConcurrent<Item>(
   items: readonly Item[],

@@ -1,6 +1,6 @@
 /**
- * Who is asking, in which request: carried in the async context, so that log lines, audit entries and events name them
- * without every function handing them on. Set at each edge (HTTP, command line, job, the host's own code), read anywhere.
+ * Carries the actor and the request in the async context, for log lines, audit entries and events. Each entry point sets it: HTTP, command
+ * line, job, the host's code.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 
@@ -14,11 +14,11 @@ export interface Actor {
   readonly name: string
 }
 
-/** That somebody acts in the name of a tenant's user: who, in whose, why, and until when at most. */
+/** An impersonation of a tenant's user: actor, user, reason and latest end. */
 export interface ActiveImpersonation {
   readonly sessionId: string
   readonly userId: string
-  /** Whoever has begun it. */
+  /** Started it. */
   readonly actor: Actor
   readonly reason: string
   readonly expiresAt: string
@@ -34,17 +34,17 @@ export interface Context {
   readonly impersonation?: ActiveImpersonation
 }
 
-/** Not an id: what is for no tenant agrees with none. */
+/** Not an id: work for no tenant matches no tenant. */
 export const NO_TENANT = ''
 
 export const HOST: Actor = { type: 'host', id: 'host', name: 'host' }
 export const SYSTEM: Actor = { type: 'system', id: 'system', name: 'tenantry' }
 
-const nobody: Context = { requestId: null, actor: HOST, ip: null }
+const DEFAULT: Context = { requestId: null, actor: HOST, ip: null }
 const storage = new AsyncLocalStorage<Context>()
 
 /** The context of the work in progress; the host itself when no edge has set one. */
-export const currentContext = (): Context => storage.getStore() ?? nobody
+export const currentContext = (): Context => storage.getStore() ?? DEFAULT
 
 /** Runs `work` in exactly this context. For the edges of Tenantry; hosts use `runInContext`. */
 export const enterContext = <T>(context: Context, work: () => T): T => storage.run(context, work)
@@ -74,14 +74,14 @@ export function runInContext<T>(changes: ContextChanges, work: () => T): T {
 }
 
 /**
- * Runs `work` in the name of Tenantry itself, outside of whatever it was asked for in: what is done for many at once, or goes on
- * afterwards, has neither the request, the tenant, the transaction nor the span of whoever came first.
+ * Runs `work` as Tenantry, outside of the caller's context. Work for several callers, or after a caller, has neither the request, the
+ * tenant, the transaction nor the span of the first caller.
  */
 export const asSystem: <T>(work: () => T) => T = storage.run({ requestId: null, actor: SYSTEM, ip: null }, () =>
   AsyncLocalStorage.snapshot(),
 )
 
-/** The context of what is done in the name of a user: each change recorded in it names both. */
+/** Returns the context of an impersonation: each change in it names the actor and the user. */
 export function impersonated(context: Context, impersonation: ActiveImpersonation): Context {
   const { actor, userId } = impersonation
   const both: Actor = { type: 'impersonator', id: actor.id, name: `${actor.name} as ${userId}` }

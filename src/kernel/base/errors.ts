@@ -1,11 +1,10 @@
 /**
- * Every failure a caller is told about has a stable `code` and an HTTP status, and is declared once with `defineError`.
- * One place turns these into responses (http/problem.ts), one into exit codes (cli/exit-codes.ts). Anything else that is
- * thrown is a fault of ours: it is logged in full and answered as 500 without its text.
+ * Declares failures that callers receive, each once, with a stable `code` and an HTTP status. http/problem.ts turns them into responses,
+ * cli/exit-codes.ts into exit codes. Any other error is a fault of Tenantry: it is logged, and the response is 500 without its text.
  */
 import type { z } from 'zod'
 
-/** What a problem answer may carry besides the standard members, e.g. `{ quota, limit, usage }`. */
+/** Members of a problem response in addition to the standard ones, e.g. `{ quota, limit, usage }`. */
 export type ErrorExtras = Readonly<Record<string, unknown>>
 
 export interface ErrorOptions {
@@ -13,7 +12,7 @@ export interface ErrorOptions {
   extras?: ErrorExtras
   /** Seconds until a retry makes sense; becomes the `Retry-After` header. */
   retryAfterSeconds?: number
-  /** Headers of the answer beside those that every problem has; names in lower case. */
+  /** Headers of the response in addition to those of every problem; names in lower case. */
   headers?: Readonly<Record<string, string>>
   /** The underlying failure; logged, never answered. */
   cause?: unknown
@@ -43,7 +42,7 @@ export class TenancyError extends Error {
  * A kind of error: a call makes one, `instanceof` and `matches` recognise one.
  *
  * @example
- *   throw TenantNotFound('There is no tenant "acme".')
+ *   throw TenantNotFound('Tenant "acme" not found.')
  *   if (error instanceof TenantNotFound) console.log(error.status) // 404
  */
 export interface ErrorType extends ErrorResponse {
@@ -55,7 +54,7 @@ export interface ErrorType extends ErrorResponse {
   readonly matches: (error: unknown) => error is TenancyError
 }
 
-/** What its problems have beside the standard members and headers, for whoever describes the API. */
+/** Members and headers of its problems in addition to the standard ones, for the description of the API. */
 export interface ErrorResponse {
   /** As schemas, by name. */
   readonly members?: z.ZodRawShape
@@ -73,15 +72,15 @@ export function defineError(code: string, status: number, title: string, respons
 
 export const InvalidRequest = defineError('E_INVALID_REQUEST', 400, 'The request is not valid')
 export const NotFound = defineError('E_NOT_FOUND', 404, 'Not found')
-export const SatelliteDisabled = defineError('E_SATELLITE_DISABLED', 404, 'This part is switched off')
+export const SatelliteDisabled = defineError('E_SATELLITE_DISABLED', 404, 'Satellite disabled')
 
 /** A dependency (database, store, provider) cannot be reached. The host catches it by `code`. */
 export const DependencyUnavailable = defineError('E_DEPENDENCY_UNAVAILABLE', 503, 'A dependency is unavailable')
 
-/** A request is not to be trusted. Its detail says why, and holds neither a secret nor the signature that would have fit. */
+/** A request is not authentic. Its detail is the reason, without a secret and without the expected signature. */
 export const SignatureInvalid = defineError('E_SIGNATURE_INVALID', 401, 'The signature does not fit')
 
-/** One error in some input: where it is (`metadata.plan`) and what is wrong. */
+/** One error of an input: its path (`metadata.plan`) and the reason. */
 export interface InputError {
   readonly path: string
   readonly message: string

@@ -1,4 +1,4 @@
-/** Amounts as a person reads them. */
+/** Formats quantities for people. */
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB']
 /** Until then seconds say more than minutes do, and minutes more than hours. */

@@ -7,7 +7,7 @@ const LAST_MS = 2 ** 47
 const IDS_OF_A_MILLISECOND = 10_000
 const moments = fc.array(fc.integer({ min: 0, max: LAST_MS }), { minLength: 2, maxLength: 50 })
 
-test('ids rise strictly, whatever the clock does', () => {
+test('ids strictly increase, regardless of the clock', () => {
   fc.assert(
     fc.property(moments, (clock) => {
       const next = idSequence()

@@ -1,6 +1,6 @@
 /**
- * UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then a counter, then chance. Ids made by one process rise strictly, also
- * within a millisecond and when the clock steps back, so they serve as keys of a keyset page.
+ * Creates UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, a counter, random bits. Ids of one process strictly increase, also within a
+ * millisecond and when the clock steps back, so they are keys of keyset pages.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 

@@ -1,4 +1,4 @@
-/** Structured log lines (pino). Each carries the request id and the tenant of the work in progress; secrets are masked by name. */
+/** Writes structured log lines (pino) with the request id and the tenant of the work in progress. Secrets are masked by name. */
 import { type Logger, pino } from 'pino'
 import { currentContext } from './context.ts'
 
@@ -13,7 +13,7 @@ export interface LoggerOptions {
 
 const SECRETS = ['token', 'secret', 'password', 'authorization', 'cookie', 'url', 'connectionString']
 
-/** Lines go to standard error: standard output belongs to what a command answers. */
+/** Lines go to standard error: standard output is for the results of commands. */
 export const createLogger = ({ level = 'info', write }: LoggerOptions = {}): Logger =>
   pino(
     {

@@ -1,4 +1,4 @@
-/** A function that runs once; every call answers the promise of the first. */
+/** Returns a function that runs once; every call returns its promise. */
 export function once<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined
   return () => {

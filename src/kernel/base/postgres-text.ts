@@ -1,4 +1,4 @@
-/** What PostgreSQL can keep: its texts hold no NUL, and UTF-8 no half of a surrogate pair. */
+/** Checks that PostgreSQL can store a text: without NUL and without an unpaired surrogate. */
 
 export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
 

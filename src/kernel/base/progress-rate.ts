@@ -1,17 +1,14 @@
-/**
- * How fast long work goes lately, and how long the rest will take at that pace. Nothing is promised before two looks at it
- * have seen it go on: no pace is better than a wrong one.
- */
+/** Estimates the recent rate of long work and its remaining time. There is no estimate before two measurements have seen progress. */
 import { duration, number } from './format.ts'
 
 export interface PaceSample {
   readonly atMs: number
-  /** Whatever the work is counted in, that is done by then. */
+  /** The finished amount, in any unit. */
   readonly finished: number
 }
 
 export interface Pace {
-  /** Null while it cannot be told. */
+  /** Null while it is unknown. */
   readonly perSecond: number | null
   readonly remainingSeconds: number | null
 }
@@ -26,7 +23,7 @@ export function recentOf(samples: readonly PaceSample[]): PaceSample[] {
   return samples.filter(({ atMs }) => now - atMs <= WINDOW_MS)
 }
 
-/** @param left what is not finished; absent where nobody knows */
+/** @param left the unfinished amount; absent if it is unknown */
 export function paceOf(samples: readonly PaceSample[], left: number | undefined): Pace {
   const recent = recentOf(samples)
   const [first, last] = [recent[0], recent.at(-1)]

@@ -1,4 +1,4 @@
-/** Stops what was started, the last first. A failure is logged and does not keep the others from being stopped. */
+/** Stops started parts in reverse order. A failure is logged, and the other parts are stopped. */
 import type { Logger } from './logger.ts'
 
 export async function stopAll(stops: readonly (() => unknown)[], log: Logger): Promise<void> {

@@ -1,8 +1,8 @@
-/** Input against a schema: what a host passes in code is checked as strictly as what comes over HTTP. */
+/** Validates input by a schema. Input from code is checked as strictly as input over HTTP. */
 import type { z } from 'zod'
 import { type InputError, invalid } from './errors.ts'
 
-/** The value, or `E_INVALID_REQUEST` with every error; `where` stands before their paths. */
+/** Returns the value, or throws `E_INVALID_REQUEST` with every error; `where` precedes their paths. */
 export function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown, where = ''): z.output<Schema> {
   const result = schema.safeParse(value)
   if (result.success) return result.data

@@ -1,4 +1,4 @@
-/** Waits for a promise no longer than `timeoutMs`. `onTimeout` stops the work, and returns the error to throw. */
+/** Waits for a promise for at most `timeoutMs`. `onTimeout` stops the work and returns the error to throw. */
 export async function withTimeout<T>(work: Promise<T>, timeoutMs: number, onTimeout: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const deadline = new Promise<never>((_, reject) => {

@@ -22,7 +22,7 @@ function canDecrypt(encrypted: string): boolean {
 }
 
 describe('an encrypted value', () => {
-  test('decrypts to what was encrypted, whatever it is', () => {
+  test('decrypts to any plain text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (plain, binding) => {
         expect(secrets.decrypt(secrets.encrypt(plain, binding), binding)).toBe(plain)
@@ -73,7 +73,7 @@ describe('an encrypted value', () => {
 describe('after a rotation', () => {
   const before = secrets.encrypt('correct horse', 'row 1')
 
-  test('old values open, and are told from new ones', () => {
+  test('values of old keys decrypt and are not current', () => {
     expect(rotated.decrypt(before, 'row 1')).toBe('correct horse')
     expect(rotated.isCurrent(before)).toBe(false)
     expect(secrets.isCurrent(before)).toBe(true)
@@ -163,7 +163,7 @@ test('tokens differ, and are kept as fingerprints', () => {
   expect(fingerprint('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
 })
 
-test('strings are compared whole, of whatever lengths', () => {
+test('strings of any lengths are compared completely', () => {
   fc.assert(fc.property(fc.string(), fc.string(), (a, b) => equalInConstantTime(a, b) === (a === b)))
   fc.assert(fc.property(fc.string(), (a) => equalInConstantTime(a, a)))
 })

@@ -1,10 +1,7 @@
 /**
- * Secrets at rest, and everything that is compared in secret.
- *
- * An encrypted value is `v1.<key id>.<iv>.<ciphertext and tag>` (base64url), AES-256-GCM. The key is derived from the application
- * key; the key id is a fingerprint, so that after a rotation old values are decrypted with the old key and `isCurrent` tells which
- * still wait to be encrypted again. `binding` (a row's id, a purpose) is authenticated with it: a value copied elsewhere does
- * not open. What is too long to be held is encrypted as a stream (encrypted-stream.ts), under the same application keys.
+ * Encrypts secrets at rest, signs, and compares in constant time. An encrypted value is `v1.<key id>.<iv>.<ciphertext and tag>` in
+ * base64url, AES-256-GCM under a key that is derived from the application key. The key id is a fingerprint, so that old keys still
+ * decrypt after a rotation. `binding` (the id of a row, a purpose) is authenticated: a value copied elsewhere cannot be decrypted.
  */
 import {
   createCipheriv,
@@ -20,7 +17,7 @@ import { decryptStream, encryptStream, type StreamKey } from './encrypted-stream
 const IV_BYTES = 12
 const TAG_BYTES = 16
 const KEY_BYTES = 32
-/** The body is a tag at least: Node would take one of 4 bytes for a whole one. */
+/** The body contains at least a tag. Node.js accepts a tag of 4 bytes. */
 const ENCRYPTED_VALUE = /^v1\.([0-9a-f]{8})\.([\w-]{16})\.([\w-]{22,})$/
 
 export interface Secrets {
@@ -61,7 +58,7 @@ export function createSecrets(appKey: string, oldAppKeys: readonly string[] = []
     decrypt(encrypted, binding) {
       const [, keyId, iv = '', body = ''] = ENCRYPTED_VALUE.exec(encrypted) ?? []
       const bytes = Buffer.from(body, 'base64url')
-      // Base64 may hold bits that stand for nothing: only the one spelling that `encrypt` writes is an encrypted value.
+      // Base64 has unused bits: only the spelling that `encrypt` writes is accepted.
       if (!keyId || bytes.toString('base64url') !== body) throw new Error('not a sealed value, or altered')
       const key = keys.find(({ id }) => id === keyId)
       if (!key) throw new Error('sealed under an application key that is not configured')
@@ -89,13 +86,13 @@ export function createSecrets(appKey: string, oldAppKeys: readonly string[] = []
 export const isAppKey = (text: string): boolean =>
   /^[A-Za-z0-9+/_-]+={0,2}$/.test(text) && Buffer.from(text, 'base64').length === KEY_BYTES
 
-/** SHA-256, hex: what is kept in place of a token. */
+/** SHA-256 in hex, stored in place of a token. */
 export const fingerprint = (text: string): string => createHash('sha256').update(text).digest('hex')
 
-/** 32 random bytes, base64url: a token nobody guesses. */
+/** A token of 32 random bytes, base64url. */
 export const randomToken = (): string => randomBytes(KEY_BYTES).toString('base64url')
 
-/** Compares without telling by its duration where, or how long, the difference is. */
+/** Compares in a time that is independent of the position and the length of the difference. */
 export function equalInConstantTime(left: string, right: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(left), digest(right))
@@ -109,6 +106,6 @@ function deriveKey(appKey: string): Key {
   return { id, encryption: derive('seal'), signing: derive('sign'), streams: { id, secret: derive('seal streams') } }
 }
 
-/** The purpose's length comes first, so that no end of it can pass for the beginning of a text. */
+/** The length of the purpose precedes it, so that a purpose and a text have one reading. */
 const hmac = (key: Buffer, purpose: string, text: string): string =>
   createHmac('sha256', key).update(`${purpose.length}:${purpose}${text}`).digest('base64url')

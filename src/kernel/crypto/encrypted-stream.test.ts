@@ -38,10 +38,27 @@ function partsOf(bytes: Buffer): Buffer[] {
   return parts
 }
 
+interface Chunk {
+  readonly plain: Buffer
+  readonly number: number
+  readonly isLast: boolean
+}
+
+const chunk = (plain: Buffer, number: number, isLast = false): Chunk => ({ plain, number, isLast })
+
+/** A chunk as the format describes it, with any number and flag. */
+function chunkOf(header: Buffer, { plain, number, isLast }: Chunk): Buffer {
+  const streamKey = hkdfSync('sha256', key.secret, header.subarray(-32), 'tenantry sealed stream', 32)
+  const nonce = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number, isLast ? 1 : 0])
+  const cipher = createCipheriv('aes-256-gcm', Buffer.from(streamKey), nonce)
+  cipher.setAAD(Buffer.concat([header, Buffer.from('backup 1')]))
+  return Buffer.concat([cipher.update(plain), cipher.final(), cipher.getAuthTag()])
+}
+
 const threeChunks = randomBytes(2 * CHUNK + 5)
 
 describe('an encrypted stream', () => {
-  test('decrypts to what was encrypted, however either was cut', async () => {
+  test('decrypts to the plain text, regardless of the pieces of both', async () => {
     const lengths = fc.oneof(
       fc.nat(300),
       fc.constantFrom(CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1),
@@ -59,7 +76,7 @@ describe('an encrypted stream', () => {
     )
   })
 
-  test('comes byte by byte too, and is never the same twice', async () => {
+  test('accepts single bytes, and differs for each encryption of a plain text', async () => {
     const plain = Buffer.from('correct horse')
     const [first, second] = [await encrypt(plain, 'backup 1', 1), await encrypt(plain)]
     expect(await decrypt(first, 'backup 1', [key], 1)).toEqual(plain)
@@ -67,21 +84,14 @@ describe('an encrypted stream', () => {
     expect(first.includes('correct')).toBe(false)
   })
 
-  test('is as it is written down', async () => {
+  test('has the format of docs/decisions/encrypted-stream.md', async () => {
     const bytes = await encrypt(Buffer.from('plain'))
     const [header, body] = [bytes.subarray(0, HEADER), bytes.subarray(HEADER)]
     expect(header.subarray(0, -32).toString()).toBe(`tenantry-sealed 1\n${key.id}`)
-    const streamKey = hkdfSync('sha256', key.secret, header.subarray(-32), 'tenantry sealed stream', 32)
-    const cipher = createCipheriv(
-      'aes-256-gcm',
-      Buffer.from(streamKey),
-      Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
-    )
-    cipher.setAAD(Buffer.concat([header, Buffer.from('backup 1')]))
-    expect(body).toEqual(Buffer.concat([cipher.update('plain'), cipher.final(), cipher.getAuthTag()]))
+    expect(body).toEqual(chunkOf(header, { plain: Buffer.from('plain'), number: 0, isLast: true }))
   })
 
-  test('is known by how it begins', async () => {
+  test('is recognised by its first 18 bytes', async () => {
     const bytes = await encrypt(Buffer.from('plain'))
     expect(isEncrypted(bytes)).toBe(true)
     expect(isEncrypted(bytes.subarray(0, MAGIC_BYTES))).toBe(true)
@@ -91,8 +101,8 @@ describe('an encrypted stream', () => {
   })
 })
 
-describe('does not open', () => {
-  test('cut short, wherever', async () => {
+describe('decryption rejects', () => {
+  test('a stream truncated at any byte', async () => {
     const short = await encrypt(Buffer.from('correct horse battery staple'))
     for (let length = 0; length < short.length; length++) {
       await expect(decrypt(short.subarray(0, length)), `${length} bytes`).rejects.toThrow(DecryptionError)
@@ -104,7 +114,7 @@ describe('does not open', () => {
     }
   })
 
-  test('with any one bit changed', async () => {
+  test('a stream with any one bit changed', async () => {
     const bytes = await encrypt(Buffer.from('correct horse'))
     for (let bit = 0; bit < bytes.length * 8; bit++) {
       const changed = Buffer.from(bytes)
@@ -113,7 +123,7 @@ describe('does not open', () => {
     }
   })
 
-  test('longer than it was', async () => {
+  test('a stream with bytes behind its end', async () => {
     for (const plain of [Buffer.alloc(0), Buffer.from('plain'), randomBytes(CHUNK), threeChunks]) {
       const bytes = await encrypt(plain)
       for (const more of [Buffer.alloc(1), Buffer.alloc(TAG), randomBytes(CHUNK + TAG), bytes]) {
@@ -122,7 +132,7 @@ describe('does not open', () => {
     }
   })
 
-  test('with chunks dropped, repeated, swapped, or of another stream under the same key', async () => {
+  test('chunks dropped, duplicated, reordered, or taken from another stream of the same key', async () => {
     const [header, first, second, last] = partsOf(await encrypt(threeChunks)) as [Buffer, Buffer, Buffer, Buffer]
     const [otherHeader, otherFirst, , otherLast] = partsOf(await encrypt(threeChunks)) as [
       Buffer,
@@ -150,14 +160,64 @@ describe('does not open', () => {
     }
   })
 
-  test('for what it does not belong to', async () => {
+  test('a change of any part of a long stream', async () => {
+    const bytes = await encrypt(threeChunks)
+    const [magic, keyId, salt] = [0, 18, 26]
+    const chunks = [0, 1, 2].map((number) => HEADER + number * (CHUNK + TAG))
+    const tags = [...chunks.slice(1), bytes.length].map((end) => end - 1)
+    for (const at of [magic, keyId, salt, HEADER - 1, ...chunks, ...tags]) {
+      for (const bit of [0x01, 0x80]) {
+        const changed = Buffer.from(bytes)
+        changed[at] = (changed[at] ?? 0) ^ bit
+        await expect(decrypt(changed), `byte ${at}`).rejects.toThrow(DecryptionError)
+      }
+    }
+  })
+
+  const full = Buffer.alloc(CHUNK, 'x')
+  const short = Buffer.from('short')
+  const empty = Buffer.alloc(0)
+
+  test.each<[string, Chunk[]]>([
+    ['an empty last chunk behind a full chunk', [chunk(full, 0), chunk(empty, 1, true)]],
+    ['no last chunk, behind a full chunk', [chunk(full, 0)]],
+    ['no last chunk, behind a short chunk', [chunk(short, 0)]],
+    ['a full chunk and a short chunk, neither of them the last', [chunk(full, 0), chunk(short, 1)]],
+    ['a short chunk before the last', [chunk(short, 0), chunk(short, 1, true)]],
+    ['a short second chunk before the last', [chunk(full, 0), chunk(short, 1), chunk(short, 2, true)]],
+    ['two last chunks', [chunk(short, 0, true), chunk(short, 1, true)]],
+    ['two full last chunks', [chunk(full, 0, true), chunk(full, 1, true)]],
+    ['a first chunk with the number 1', [chunk(full, 1), chunk(short, 2, true)]],
+    ['a number used twice', [chunk(full, 0), chunk(short, 0, true)]],
+  ])('%s, although each chunk is authentic', async (_, chunks) => {
+    const header = (await encrypt(short)).subarray(0, HEADER)
+    await expect(decrypt(Buffer.concat([header, ...chunks.map((one) => chunkOf(header, one))]))).rejects.toThrow(
+      DecryptionError,
+    )
+  })
+
+  test('no chunk of a valid sequence that is built in the same way', async () => {
+    const header = (await encrypt(short)).subarray(0, HEADER)
+    for (const chunks of [[chunk(empty, 0, true)], [chunk(full, 0, true)], [chunk(full, 0), chunk(full, 1, true)]]) {
+      const bytes = Buffer.concat([header, ...chunks.map((one) => chunkOf(header, one))])
+      expect((await decrypt(bytes)).equals(Buffer.concat(chunks.map(({ plain }) => plain)))).toBe(true)
+    }
+  })
+
+  test('a chunk of a stream with another binding', async () => {
+    const [header, first, , last] = partsOf(await encrypt(threeChunks)) as [Buffer, Buffer, Buffer, Buffer]
+    const [, , other] = partsOf(await encrypt(threeChunks, 'backup 2')) as [Buffer, Buffer, Buffer]
+    await expect(decrypt(Buffer.concat([header, first, other, last]))).rejects.toThrow(DecryptionError)
+  })
+
+  test('another binding', async () => {
     const bytes = await encrypt(Buffer.from('plain'), 'backup 1')
     for (const binding of ['backup 2', 'backup', 'backup 11', '']) {
       await expect(decrypt(bytes, binding)).rejects.toThrow('not a sealed stream, or altered')
     }
   })
 
-  test('without its key, and says why', async () => {
+  test('a key that is not configured, and another key with the same id', async () => {
     const bytes = await encrypt(Buffer.from('plain'))
     const notConfigured = 'sealed under an application key that is not configured'
     await expect(decrypt(bytes, 'backup 1', [otherKey])).rejects.toThrow(notConfigured)
@@ -165,14 +225,14 @@ describe('does not open', () => {
     await expect(decrypt(bytes, 'backup 1', [{ id: key.id, secret: otherKey.secret }])).rejects.toThrow('altered')
   })
 
-  test('what is no sealed stream', async () => {
+  test('bytes that are not an encrypted stream', async () => {
     for (const text of ['', 'PK', 'x'.repeat(1_000), 'tenantry-sealed 1\n']) {
       await expect(decrypt(Buffer.from(text))).rejects.toThrow('not a sealed stream, or altered')
     }
   })
 })
 
-test('nothing is passed on before it has been authenticated', async () => {
+test('decryption yields only authenticated bytes', async () => {
   const bytes = await encrypt(threeChunks)
   const at = HEADER + CHUNK + TAG + 10
   bytes[at] = (bytes[at] ?? 0) ^ 1
@@ -184,8 +244,8 @@ test('nothing is passed on before it has been authenticated', async () => {
   expect(passed).toBe(CHUNK)
 })
 
-describe('what it is made of', () => {
-  test('is let go of by whoever stops', async () => {
+describe('the source of a stream', () => {
+  test('is closed when the consumer stops', async () => {
     let openSources = 0
     async function* source(bytes: Uint8Array) {
       openSources++
@@ -207,8 +267,8 @@ describe('what it is made of', () => {
     }
   })
 
-  test('fails as it fails', async () => {
-    const failure = new Error('the network is gone')
+  test('passes its error unchanged', async () => {
+    const failure = new Error('network lost')
     const bytes = await encrypt(threeChunks)
     async function* failing() {
       yield bytes.subarray(0, CHUNK + 1_000)

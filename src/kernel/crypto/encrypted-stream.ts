@@ -1,12 +1,7 @@
 /**
- * A stream of bytes under a key, for what is too long to be held: the construction is STREAM, over AES-256-GCM.
+ * Encrypts and decrypts a stream of bytes by the STREAM construction over AES-256-GCM: docs/decisions/encrypted-stream.md.
  *
  *   tenantry-sealed 1\n │ key id, 8 │ salt, 32 │ chunk 0: 64 KiB + tag, 16 │ chunk 1 │ … │ last chunk: 0 to 64 KiB + tag
- *
- * Each stream has a key of its own, derived from the one that is given and the salt. The nonce of a chunk is its number and whether
- * it is the last, so chunks that are dropped, repeated, put in another order, or cut off at the end do not open. The header and
- * the binding (what the stream belongs to) are authenticated with every chunk. Nothing is yielded before its tag was checked; that
- * it was all, one knows at the end.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { ByteSource } from '../base/byte-source.ts'
@@ -18,23 +13,22 @@ const HEADER_BYTES = MAGIC.length + KEY_ID_BYTES + SALT_BYTES
 const CHUNK_BYTES = 64 * 1024
 const TAG_BYTES = 16
 const NONCE_BYTES = 12
-/** Bytes of a nonce that count chunks; one more tells whether it is the last, and the others are 0. */
+/** Bytes of a nonce that contain the number of the chunk. One more byte is 1 for the last chunk; the others are 0. */
 const COUNTER_BYTES = 6
 const KEY_BYTES = 32
 
 export interface StreamKey {
-  /** 8 characters of ASCII; stands in the header, so that the right one of several keys is taken. */
+  /** 8 ASCII characters. The header contains them, so that decryption finds the key. */
   readonly id: string
   readonly secret: Buffer
 }
 
-/** How many bytes `isEncrypted` looks at. */
+/** The number of bytes that `isEncrypted` compares. */
 export const MAGIC_BYTES = MAGIC.length
 
-/** Whether bytes that begin so are an encrypted stream. */
 export const isEncrypted = (first: Uint8Array): boolean => MAGIC.equals(first.subarray(0, MAGIC.length))
 
-/** A stream that is not sealed, was altered or cut, is bound to something else, or is under a key that nobody has. */
+/** The stream is not encrypted, was altered or truncated, has another binding, or its key is not configured. */
 export class DecryptionError extends Error {
   override readonly name = 'DecryptionError'
 }
@@ -62,7 +56,10 @@ export async function* encryptStream(
   }
 }
 
-/** Throws `DecryptionError`; what `chunks` throws passes as it is. */
+/**
+ * Yields only authenticated bytes. They are complete only when the generator has ended. Throws `DecryptionError`; an error of `chunks`
+ * passes unchanged.
+ */
 export async function* decryptStream(
   chunks: AsyncIterable<Uint8Array>,
   binding: string,
@@ -81,6 +78,8 @@ export async function* decryptStream(
       const chunk = await source.exactly(CHUNK_BYTES + TAG_BYTES)
       isLast = !(await source.hasMore())
       const plain = decryptChunk(chunk, streamCipher, nonce(number, isLast))
+      // One plain text has one sequence of chunks.
+      if (plain.length === 0 && number > 0) throw new DecryptionError('not a sealed stream, or altered')
       if (plain.length > 0) yield plain
     }
   } finally {
@@ -97,20 +96,20 @@ function chunkCipher(header: Buffer, binding: string, secret: Buffer): ChunkCiph
   const salt = header.subarray(-SALT_BYTES)
   return {
     key: Buffer.from(hkdfSync('sha256', secret, salt, 'tenantry sealed stream', KEY_BYTES)),
-    // The header is always as long, so no binding can pass for the end of one.
+    // The header has a constant length, so a binding cannot be mistaken for a part of it.
     authenticated: Buffer.concat([header, Buffer.from(binding)]),
   }
 }
 
 function decryptChunk(chunk: Buffer, { key, authenticated }: ChunkCipher, iv: Buffer): Buffer {
-  // Node would take a tag of 4 bytes for a whole one.
+  // Node.js accepts a tag of 4 bytes.
   if (chunk.length < TAG_BYTES) throw new DecryptionError('not a sealed stream, or altered')
   const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: TAG_BYTES })
     .setAAD(authenticated)
     .setAuthTag(chunk.subarray(-TAG_BYTES))
   const plain = decipher.update(chunk.subarray(0, -TAG_BYTES))
   try {
-    decipher.final() // in this mode it checks the tag and answers no bytes
+    decipher.final() // in GCM it checks the tag and returns no bytes
   } catch (cause) {
     throw new DecryptionError('not a sealed stream, or altered', { cause })
   }

@@ -68,7 +68,7 @@ test('those of a nested one run with the outermost, unless it was taken back', a
   expect(seen).toEqual(['kept', 'kept too', 'outermost'])
 })
 
-test('without a transaction they run at once', () => {
+test('hooks run immediately without a transaction', () => {
   database.afterCommit(() => seen.push('now'))
   expect(seen).toEqual(['now'])
 })
@@ -82,7 +82,7 @@ test('one that fails stops neither the others nor the caller', async () => {
   expect(seen).toEqual(['last'])
 })
 
-test('what a transaction started and did not wait for is heard too', async () => {
+test('a notification that a transaction did not await is received', async () => {
   const isCommitted = Promise.withResolvers<void>()
   let late: Promise<void> = Promise.resolve()
   await database.transaction(async () => {

@@ -44,7 +44,7 @@ const terminateAll = async () => {
 const terminateSelf = () => database.sql('select pg_terminate_backend(pg_backend_pid())')
 
 describe('a session', () => {
-  test('has a connection of its own, and what was set in it is gone with it', async () => {
+  test('has a separate connection, whose settings end with it', async () => {
     const pid = await database.session(async (client) => {
       await client.query('select pg_advisory_lock(1)')
       await client.query(`set application_name = 'a session'`)
@@ -57,11 +57,11 @@ describe('a session', () => {
   })
 })
 
-describe('a server that is away', () => {
+describe('an unavailable server', () => {
   const failureOf = async (work: () => Promise<unknown>) => work().catch((error: unknown) => error)
   const isUnavailable = (error: unknown) => isDatabaseUnavailable(error)
 
-  test('is told from a statement that is wrong', async () => {
+  test('is distinguished from an invalid statement', async () => {
     expect(isUnavailable(await failureOf(() => database.sql('select 1 / 0')))).toBe(false)
     expect(isUnavailable(await failureOf(() => database.sql('selekt')))).toBe(false)
     expect(isUnavailable(undefined)).toBe(false)

@@ -75,7 +75,7 @@ describe('a transaction', () => {
     expect(isCommitted).toBe(false)
   })
 
-  test('belongs to its own async context: others beside it do not join', async () => {
+  test('belongs to its async context: concurrent contexts do not join', async () => {
     const isInside = Promise.withResolvers<void>()
     const mayEnd = Promise.withResolvers<void>()
     const open = database.transaction(async () => {
@@ -167,7 +167,7 @@ describe('a nested transaction', () => {
     expect(await titles()).toEqual(['depth 1', 'depth 2', 'depth 3', 'depth 4', 'depth 5', 'last'])
   })
 
-  test('is refused beside another at once, whose savepoint it would end', async () => {
+  test('is rejected in parallel with another, whose savepoint it would end', async () => {
     await database.transaction(async () => {
       const outcomes = await Promise.allSettled([
         database.transaction(() => write('first')),
@@ -181,7 +181,7 @@ describe('a nested transaction', () => {
     expect(await titles()).toEqual(['first'])
   })
 
-  test('that loses the connection says so, and not that it could not be rolled back', async () => {
+  test('that loses the connection fails with that error, not with the failed rollback', async () => {
     const failing = database.transaction(() =>
       database.transaction(() => database.sql('select pg_terminate_backend(pg_backend_pid())')),
     )

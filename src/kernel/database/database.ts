@@ -1,11 +1,7 @@
 /**
- * The backoffice database: PostgreSQL through Kysely, all tables in the schema `multitenancy`.
- *
- *   query()        the Kysely handle for whatever runs here: inside transaction(fn) it IS that transaction
- *   transaction()  keeps the transaction in the async context; called within one, it opens a savepoint
- *   afterCommit()  runs when everything above it is committed, outside the transaction's context; dropped on rollback
- *
- * Column names are snake_case in SQL and camelCase in code; JSON inside columns is left as it is. A bigint is a number.
+ * The backoffice database: PostgreSQL through Kysely, all tables in the schema `multitenancy`. `query()` is the Kysely handle of the
+ * transaction in progress, if there is one. A nested `transaction()` opens a savepoint. `afterCommit()` runs after the outermost commit,
+ * outside of the context, and is dropped on rollback. Columns are snake_case in SQL and camelCase in code; a bigint is a number.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import {
@@ -23,7 +19,7 @@ import { type Listening, Notifications } from './notifications.ts'
 export const SCHEMA = 'multitenancy'
 
 const BIGINT = 20
-/** A connection that is kept keeps its plans. */
+/** An idle connection keeps its plans. */
 const IDLE_TIMEOUT_MS = 60_000
 const CONNECT_TIMEOUT_MS = 5_000
 
@@ -34,12 +30,12 @@ export interface DatabaseOptions {
   readonly max?: number
 }
 
-/** A statement of every request. Name its columns: what `*` means may not change while a connection has it prepared. */
+/** A frequent statement. Name its columns: the meaning of `*` must not change while a connection has it prepared. */
 export interface Prepared {
   /** Absent: no connection keeps it prepared. */
   readonly name?: string
   readonly text: string
-  /** When it is given up outside of a transaction, with the connection: one that has gone silent would keep its place for minutes. */
+  /** Timeout outside of a transaction. Its connection is closed: an unresponsive one would use the pool for minutes. */
   readonly timeoutMs?: number
 }
 
@@ -106,7 +102,7 @@ export class Database {
     const { name, text, timeoutMs }: Partial<Prepared> & { text: string } =
       typeof statement === 'string' ? { text: statement } : statement
     const frame = this.#frames.getStore()
-    // The types of `pg` do not know that a query may have a time-out of its own.
+    // The types of `pg` lack the timeout of a query.
     if (!frame) {
       const query = { name, text, values: values as unknown[], query_timeout: timeoutMs }
       return this.#pool.query(query)
@@ -122,7 +118,7 @@ export class Database {
     return this.#frames.getStore() !== undefined
   }
 
-  /** Runs `work` as if no transaction were in progress: what it does stays, whatever becomes of that. */
+  /** Runs `work` outside of the transaction in progress: its changes stay if that rolls back. */
   outside<T>(work: () => T): T {
     return this.#frames.run(undefined, work)
   }
@@ -139,14 +135,14 @@ export class Database {
     else this.#frames.run(undefined, () => this.#run(hook))
   }
 
-  /** Sends with the commit of the transaction in progress (or at once); payload at most 8,000 bytes. */
+  /** Sends with the commit of the transaction in progress (or immediately); payload at most 8,000 bytes. */
   async notify(channel: string, payload: string): Promise<void> {
     await this.sql('select pg_notify($1, $2)', [channel, payload])
   }
 
   /**
    * Hears every notification of a channel, from every process. `onGap` is called after each (re)connection:
-   * what was sent before it may have been missed.
+   * earlier messages may be lost.
    */
   listen(channel: string, onMessage: (payload: string) => void, onGap: () => void): Promise<Listening> {
     return this.#notifications.listen(channel, onMessage, onGap)
@@ -157,12 +153,12 @@ export class Database {
     return this.#notifications.isConnected
   }
 
-  /** When notifications last ceased to arrive, as `performance.now()` tells time. */
+  /** When the connection for notifications was last lost, by `performance.now()`. */
   get lostListeningAt(): number {
     return this.#notifications.lostAt
   }
 
-  /** A client of its own for what must hold a session (advisory locks); destroyed afterwards, so nothing of it leaks. */
+  /** Runs work on a separate session (advisory locks), which is destroyed afterwards. */
   async session<T>(work: (client: Session) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect()
     try {
@@ -173,8 +169,8 @@ export class Database {
   }
 
   /**
-   * The same database by connections of its own, for what must neither join nor wait for the transactions of this one. It is closed
-   * with this one, if it was not before.
+   * The same database with separate connections, for work that must neither join nor wait for transactions of this one. It is closed
+   * with this one.
    */
   apart(max: number): Database {
     const part = new Database({ url: this.url, max }, this.#log)
@@ -191,7 +187,7 @@ export class Database {
     await Promise.allSettled(this.#pending)
     await Promise.all(this.#parts.map((part) => part.close()))
     await this.#notifications.close()
-    // Of the pool, and not of Kysely, which ends only what it has used itself.
+    // Kysely ends only a pool that it has used.
     if (!this.#pool.ending) await this.#pool.end()
   }
 
@@ -258,7 +254,7 @@ export class Database {
 export const sqlState = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError ? error.code : undefined
 
-/** The name of the constraint that refused a row, when `error` says so. */
+/** The name of the violated constraint, if `error` has one. */
 export const violatedConstraint = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError && error.code?.startsWith('23') ? error.constraint : undefined
 
@@ -278,7 +274,7 @@ const ENDING_STATES = /^08|^57P0[1-5]$|^53300$/
 const UNREACHABLE_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed)/
 
-/** Whether the server, not the statement, is what failed: nobody listens, it restarts, it has no connection left. */
+/** Whether the server failed, not the statement: it does not listen, restarts, or has no free connection. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isDatabaseUnavailable)
   if (!(error instanceof Error)) return false

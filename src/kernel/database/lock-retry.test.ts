@@ -45,7 +45,7 @@ test('work that finds nothing locked is done once', async () => {
   expect(attempts).toBe(1)
 })
 
-describe('what somebody has locked', () => {
+describe('a table locked by another session', () => {
   test('is left after one try', () =>
     locked(async () => {
       expect(await retryOnLock(work)).toBeUndefined()
@@ -60,7 +60,7 @@ describe('what somebody has locked', () => {
       expect(await done).toBe('done')
     }))
 
-  test('is left when whoever asked for it goes, without waiting for the next try', () =>
+  test('is abandoned when the signal aborts, without waiting for the next attempt', () =>
     locked(async () => {
       const stop = new AbortController()
       const done = retryOnLock(work, { maxAttempts: 1_000, retryDelayMs: NEVER_MS, signal: stop.signal })
@@ -71,7 +71,7 @@ describe('what somebody has locked', () => {
     }))
 })
 
-test('another failure is thrown at once', async () => {
+test('another failure is thrown immediately', async () => {
   const failing = async () => {
     attempts += 1
     await database.sql('select 1 / 0')

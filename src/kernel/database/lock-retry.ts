@@ -1,7 +1,6 @@
 /**
- * For work that locks tables which others use all the time: it waits shortly, as whoever comes meanwhile waits behind it, and gives up
- * sooner than PostgreSQL looks for deadlocks (after 1 s), so that nobody else is ended in its favour. Then it is tried again, or left to
- * the next run.
+ * Retries work that locks tables in constant use. It waits briefly, because later queries wait behind it, and stops before PostgreSQL
+ * looks for deadlocks (after 1 s), so that PostgreSQL aborts no other session in its favour.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sqlState } from './database.ts'
@@ -9,7 +8,7 @@ import { sqlState } from './database.ts'
 /** What such work sets `lock_timeout` to. */
 export const LOCK_TIMEOUT_MS = 300
 const RETRY_DELAY_MS = 2_000
-/** What PostgreSQL says of a lock that was not to be had. */
+/** The SQL states of an unavailable lock. */
 const BUSY_STATES = new Set(['55P03', '40P01'])
 
 export interface RetryOptions {
@@ -20,7 +19,7 @@ export interface RetryOptions {
   readonly retryDelayMs?: number
 }
 
-/** Undefined when somebody held a lock each time. `work` begins anew with each try; what else it fails with is thrown. */
+/** Returns undefined if another session held a lock at each attempt. Each attempt calls `work`; other errors are thrown. */
 export async function retryOnLock<T>(
   work: () => Promise<T>,
   { maxAttempts = 1, signal, retryDelayMs = RETRY_DELAY_MS }: RetryOptions = {},

@@ -62,18 +62,18 @@ test('a new migration, or a new part, runs alone', async () => {
   ])
 })
 
-test('a part that is not asked for keeps what it has', async () => {
+test('a part that is not migrated keeps its tables', async () => {
   await migrate(database, [notes, counted])
   expect(await migrate(database, [counted])).toEqual([])
   expect(await tables()).toContain('notes')
 })
 
-test('nothing to do needs no more than to look', async () => {
+test('a current schema needs only a read', async () => {
   expect(await migrate(database, [])).toEqual([])
   expect(await tables()).toEqual([])
 })
 
-describe('ten processes at once', () => {
+describe('ten concurrent processes', () => {
   test('run each migration once', async () => {
     const processes = Array.from({ length: 10 }, () => new Database({ url: created.url, max: 2 }, log))
     const runs = await Promise.all(processes.map((process) => migrate(process, [notes, counted])))
@@ -125,7 +125,7 @@ describe('a migration that fails', () => {
     expect(await recorded()).toEqual(['broken/0001_good'])
   })
 
-  test('holds nobody up who comes with a better one', async () => {
+  test('does not block a process with a valid migration', async () => {
     await expect(migrate(database, [broken])).rejects.toThrow()
     expect(await migrate(database, [fixed])).toEqual(['broken/0002_bad', 'broken/0003_later'])
     expect(await tables()).toEqual(['bad', 'good', 'later', 'migrations'])

@@ -1,8 +1,6 @@
 /**
- * The backoffice schema, migrated forward, part by part (kernel, tenants, each satellite). A migration is SQL with a name and
- * is never edited after it has landed: its checksum is kept, and a difference stops the start.
- *
- * Any number of processes may start at once: one holds the advisory lock and migrates, the others wait and find it done.
+ * Migrates the backoffice schema forward, part by part. A migration is SQL with a name and a checksum; a changed checksum prevents
+ * the start. Processes may start concurrently: one holds the advisory lock and migrates, the others wait.
  */
 import { createHash } from 'node:crypto'
 import type pg from 'pg'

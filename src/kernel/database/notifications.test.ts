@@ -86,7 +86,7 @@ describe('a notification', () => {
     expect(other).toEqual([])
   })
 
-  test('does not reach who has closed, nor is stopped by one who fails', async () => {
+  test('does not reach a closed listener, and is not stopped by a failing one', async () => {
     const closing = await listen()
     await database.listen(
       'news',
@@ -103,13 +103,13 @@ describe('a notification', () => {
 })
 
 describe('the connection', () => {
-  test('is one, however many listen at once', async () => {
+  test('is one for all concurrent listeners', async () => {
     await Promise.all(Array.from({ length: 10 }, (_, n) => listen(`channel ${n}`)))
     expect(await connections()).toBe(1)
     expect(database.isListening).toBe(true)
   })
 
-  test('is made again when it was lost, and says that something may have been missed', async () => {
+  test('is made again after a loss, and calls `onGap`', async () => {
     await listen()
     expect(gaps).toBe(1)
     await loseConnection()
@@ -120,7 +120,7 @@ describe('the connection', () => {
     expect(await nothingMore()).toEqual(['hello again'])
   })
 
-  test('stays one when somebody begins to listen while it is made again', async () => {
+  test('stays one when a listener is added during a reconnection', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       await listen()

@@ -1,9 +1,6 @@
 /**
- * LISTEN/NOTIFY over one connection per process, however many channels. It reconnects by itself; after each connection every
- * listener's `onGap` is called, because what was sent in between is gone.
- *
- * Whoever needs the connection, the first listener or a retry, goes through `#connect`: two attempts at once would leave two
- * connections, and everything would be heard twice.
+ * Receives notifications of all channels on one connection per process, and reconnects automatically. After each connection it calls
+ * `onGap` of every listener, because earlier notifications are lost. Only `#connect` connects: two connections would deliver twice.
  */
 import pg from 'pg'
 import type { Logger } from '../base/logger.ts'
@@ -45,7 +42,7 @@ export class Notifications {
     return this.#client !== undefined
   }
 
-  /** When the connection was last lost, as `performance.now()` tells time; 0 if it never was. */
+  /** When the connection was last lost, by `performance.now()`; 0 if it never was. */
   get lostAt(): number {
     return this.#lostAt
   }

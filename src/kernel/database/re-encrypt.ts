@@ -1,7 +1,6 @@
 /**
- * After a change of the application key: what was encrypted under a former one is encrypted again, so that the former one can go. Row by row,
- * and only where the row still holds what was decrypted: what somebody writes meanwhile is encrypted under the present key anyhow. Safe to
- * repeat, and to run beside everything else.
+ * Encrypts stored values again after a change of the application key, row by row, so that the former key can be removed. A row changed
+ * in parallel is skipped: it is encrypted under the current key. Idempotent; safe to run in parallel with other work.
  */
 import type { Secrets } from '../crypto/crypto.ts'
 import type { Database } from './database.ts'
@@ -11,7 +10,7 @@ const READ_AT_ONCE = 500
 /** Where a part keeps encrypted values. An empty one was erased, as of a deleted webhook. */
 export interface EncryptedColumn {
   readonly table: string
-  /** Of the row, unique; what it is compared as text. */
+  /** The unique key of the row, compared as text. */
   readonly key: string
   readonly column: string
   /** What its values are bound to. */
@@ -30,7 +29,7 @@ export interface ReencryptionResult {
   readonly failed: number
 }
 
-/** Those that the database has: what was never switched on has no table, and what has been off for long may lack a column. */
+/** The existing columns: a part that was never enabled has no table, and a part disabled for long may lack a column. */
 export async function existing(database: Database, columns: readonly EncryptedColumn[]): Promise<EncryptedColumn[]> {
   const { rows } = await database.sql(
     `select table_name as table, column_name as column from information_schema.columns where table_schema = 'multitenancy'`,
@@ -61,7 +60,7 @@ export async function countEncrypted(database: Database, columns: readonly Encry
   return sum
 }
 
-/** @param onValue told after each. */
+/** @param onValue called after each value. */
 export async function reencryptColumn(
   database: Database,
   secrets: Secrets,

@@ -23,7 +23,7 @@ describe('of the clocks of process and database', () => {
     expect(describeFindings(clockFindings(exactly(ms), []))).toEqual(expected)
   })
 
-  test('what a slow answer may account for does not count', () => {
+  test('differences up to half of a slow round trip are ignored', () => {
     expect(describeFindings(clockFindings(exactly(3_000, 2_500), []))).toEqual([])
     expect(describeFindings(clockFindings(exactly(-31_000, 2_000), []))).toEqual([
       'warn clocks.process: the clock of this process is 31.0 s ahead of that of the backoffice database',
@@ -32,7 +32,7 @@ describe('of the clocks of process and database', () => {
 })
 
 describe('of the clock of the store', () => {
-  test('it is compared with that of the database, whatever this process believes', () => {
+  test("the clock of the machine is compared with the database, not the kernel's clock", () => {
     expect(describeFindings(clockFindings(exactly(500), [exactly(-600)]))).toEqual([
       'warn clocks.store: the clock of the store is 1.1 s behind that of the backoffice database',
     ])
@@ -41,7 +41,7 @@ describe('of the clock of the store', () => {
     ])
   })
 
-  test('of several servers the worst is told, and both errors count', () => {
+  test('the worst of several servers is reported, with the errors of both measurements', () => {
     expect(describeFindings(clockFindings(exactly(0), [exactly(1_500), exactly(-40_000), exactly(100)]))).toEqual([
       'error clocks.store: the clock of the store is 40.0 s behind that of the backoffice database',
     ])

@@ -1,11 +1,11 @@
 /**
- * Whether the clocks agree by which it is decided what has expired and which day it is: of this process, of the backoffice database,
- * and of the store, where that is a server of its own. What a server says is compared with the middle of the time that its answer
- * took, which may be wrong by half of that: only what is beyond counts.
+ * Diagnoses differences between the clocks of this process, the backoffice database and a store server. A server's time is compared
+ * with the middle of its round trip, so differences up to half of the round trip are ignored.
  */
 
 import { DependencyUnavailable } from '../base/errors.ts'
-import type { Kernel } from '../kernel.ts'
+import type { Database } from '../database/database.ts'
+import type { Store } from '../store/store.ts'
 import type { Diagnosis, Finding } from './doctor.ts'
 
 const WARN_MS = 1_000
@@ -18,7 +18,7 @@ export interface Offset {
   readonly withinMs: number
 }
 
-export const clocksDiagnosis: Diagnosis<Pick<Kernel, 'database' | 'store'>> = {
+export const clocksDiagnosis: Diagnosis<{ readonly database: Database; readonly store: Store }> = {
   name: 'clocks',
   summary: 'Whether the clocks of this process, the backoffice database and the store agree',
   async *examine({ database, store }) {
@@ -65,7 +65,7 @@ const severityOf = (offset: Offset) => (certainMs(offset) >= ERROR_MS ? 'error' 
 const describeOffset = ({ ms }: Offset): string =>
   `${(Math.abs(ms) / 1_000).toFixed(1)} s ${ms > 0 ? 'ahead of' : 'behind'}`
 
-/** Of several attempts the one that was answered the soonest. By the clock of the machine, whatever the kernel is told to go by. */
+/** Uses the attempt with the shortest round trip, by the clock of the machine and not by the kernel's. */
 async function offsets(readClocks: () => Promise<readonly number[]> | readonly number[]): Promise<Offset[]> {
   let best: Offset[] = []
   for (let sample = 0; sample < SAMPLES; sample++) {
@@ -80,7 +80,7 @@ async function offsets(readClocks: () => Promise<readonly number[]> | readonly n
   return best
 }
 
-/** That the store is away is told by its own diagnosis. */
+/** The store's own diagnosis reports that it is unavailable. */
 function unlessUnavailable(error: unknown): Offset[] {
   if (!DependencyUnavailable.matches(error)) throw error
   return []

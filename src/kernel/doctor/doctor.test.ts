@@ -83,7 +83,7 @@ describe('never silence', () => {
     },
   })
 
-  test('a diagnosis that fails is an error beside what it found before, in words that tell nothing', async () => {
+  test('a failed diagnosis is an error without details, in addition to its earlier findings', async () => {
     const refused = Object.assign(new Error('connect ECONNREFUSED db.internal:5432'), { code: 'ECONNREFUSED' })
     const { status, checks } = await examined([failing(refused), finds('two', finding('info', 'two.i'))])
     expect(status).toBe('error')
@@ -105,7 +105,7 @@ describe('never silence', () => {
     expect(await codes(examined([{ name: 'one', summary: '', examine }]))).toEqual(['doctor.not-examined'])
   })
 
-  test('one that takes too long is an error too, and is left; the others are told', async () => {
+  test('a diagnosis that exceeds its time is an error and is abandoned; the others are reported', async () => {
     let receivedSignal: AbortSignal | undefined
     const slow: Diagnosis = {
       name: 'slow',
@@ -126,7 +126,7 @@ describe('never silence', () => {
   })
 })
 
-test('who asks may leave, and is told why', async () => {
+test('examine rejects with the reason of its signal', async () => {
   const leaving = new AbortController()
   const waiting: Diagnosis = {
     name: 'one',
@@ -139,7 +139,7 @@ test('who asks may leave, and is told why', async () => {
   await expect(examined([waiting], { signal: leaving.signal })).rejects.toThrow('gone')
 })
 
-test('of many findings of a kind some are told, and how many more there are', async () => {
+test('many findings of a kind are reported in part, with the number of the others', async () => {
   const many = Array.from({ length: 1_000 }, (_, index) => finding('warn', 'one.w', { tenantId: `t${index}` }))
   const { checks } = await examined([finds('one', finding('error', 'one.e'), ...many)])
   expect(checks).toHaveLength(52)
@@ -185,7 +185,7 @@ describe('fixing', () => {
     return { diagnosis, dark, calls }
   }
 
-  test('what can be put right is, one after the other, and what stands then is told', async () => {
+  test('fix fixes findings one after the other and reports the remaining ones', async () => {
     const { diagnosis, calls } = lamps('a', 'b')
     const reported: string[] = []
     const asked: unknown[] = []
@@ -218,7 +218,7 @@ describe('fixing', () => {
     expect(JSON.stringify([report, asked])).not.toContain('subject')
   })
 
-  test('one that fails is told, in words that tell nothing, and the others have their turn', async () => {
+  test('a failed fix is reported without details, and the others continue', async () => {
     const { diagnosis } = lamps('broken', 'away', 'a')
     const { fixes, checks, status } = await doctorWith([diagnosis]).fix({ approve: yes })
     expect(fixes).toMatchObject([
@@ -230,7 +230,7 @@ describe('fixing', () => {
     expect(checks).toMatchObject([{ message: 'broken is out' }, { message: 'away is out' }, { code: 'lamps.old' }])
   })
 
-  test('nothing is changed unless somebody says so, and nobody is asked about nothing', async () => {
+  test('fix changes nothing without approval, and asks for none without fixable findings', async () => {
     const { diagnosis, dark, calls } = lamps('a')
     const declined = await doctorWith([diagnosis]).fix({ approve: async () => false })
     expect(declined).toMatchObject({ status: 'warn', checks: [{ message: 'a is out' }, {}], fixes: [] })
@@ -241,7 +241,7 @@ describe('fixing', () => {
     expect(await doctorWith([diagnosis]).fix({ approve })).toMatchObject({ status: 'ok', fixes: [] })
   })
 
-  test('all of many are put right, not only those that are told', async () => {
+  test('fix fixes all findings, not only the reported ones', async () => {
     const { diagnosis, calls } = lamps(...Array.from({ length: 120 }, (_, index) => `lamp ${index}`))
     const { fixes } = await doctorWith([diagnosis]).fix({ prove: true, approve: yes })
     expect(fixes).toHaveLength(120)
@@ -249,7 +249,7 @@ describe('fixing', () => {
     expect(calls[119]).toEqual(['the service', 'lamp 119', 'lamps.out', true])
   })
 
-  test('who asks may leave between two', async () => {
+  test('fix ends between two fixes when its signal aborts', async () => {
     const { diagnosis, calls } = lamps('a', 'b')
     const leaving = new AbortController()
     const options: FixOptions = { approve: yes, signal: leaving.signal, onFix: () => leaving.abort(new Error('gone')) }

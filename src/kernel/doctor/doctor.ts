@@ -1,27 +1,20 @@
 /**
- * The doctor: what is wrong with an installation, and what to do about it. A part brings its diagnoses as data; each examines one
- * subject and tells what it finds.
+ * Runs the diagnoses of all parts, reports findings, and fixes those that are fixable.
  *
- *   error   something is refused, lost or open that must not be: it needs somebody now
- *   warn    it works, and will not stay so, or concerns one tenant alone
- *   info    worth knowing; nothing has to be done
+ *   fix()   examine ─► approve ─► fix one after the other ─► examine
  *
- * Silence means that everything was looked at. A diagnosis that fails or takes too long is an error itself, beside what it had
- * found until then; the others are not kept waiting for longer than its time.
- *
- *   fix()   examine ─► ask ─► mend what is fixable, one after the other ─► examine
- *
- * Nothing is held between examining and mending, so a finding may be untrue by then: each diagnosis looks again, under its lock.
+ * - No finding means that everything was examined: a diagnosis that fails or exceeds its time is an error, in addition to its findings.
+ * - Nothing is locked between examination and fix: each fix examines again, under its lock.
  */
 import { defineError, TenancyError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import { plainWords } from '../resilience/health.ts'
 
 const TIMEOUT_MS = 15_000
-/** Of one kind, so many are told one by one; of the others, how many they are. */
+/** The maximum of individually reported findings of a kind; the others are counted. */
 const MAX_REPORTED_EACH = 50
 
-/** What a command that checks something throws after it has printed what it found. */
+/** Thrown by a checking command after it has printed its findings. */
 export const FindingsStand = defineError('E_FINDINGS', 409, 'There are findings')
 
 export const SEVERITIES = ['error', 'warn', 'info'] as const
@@ -31,23 +24,23 @@ export interface Finding {
   readonly severity: Severity
   /** Stable, of the form `isolation.table-without-policy`. */
   readonly code: string
-  /** What is wrong, naming the object. */
+  /** The problem, with the name of the object. */
   readonly message: string
   /** What to do about it. */
   readonly remedy: string
   /** Whether its diagnosis can put it right without harm; default false. */
   readonly fixable?: boolean
   readonly tenantId?: string
-  /** What the diagnosis has to know to put it right. It is never told to anybody. */
+  /** Data for the fix. It is never reported. */
   readonly subject?: unknown
 }
 
 export interface Examination {
   /** Whether what usually holds by construction is to be proven as well, which takes longer. */
   readonly prove: boolean
-  /** Whether the texts of statements may be told, with whatever values stand in them; default false. */
+  /** Whether findings may contain the texts of statements with their values; default false. */
   readonly showsSql?: boolean
-  /** Aborts when the time is up, or when nobody waits for the answer any more. */
+  /** Aborts after the timeout, or when the caller no longer waits. */
   readonly signal: AbortSignal
   readonly log: Logger
 }
@@ -60,11 +53,10 @@ export interface Diagnosis<Service = any> {
   readonly timeoutMs?: number
   readonly examine: (service: Service, examination: Examination) => AsyncIterable<Finding> | Iterable<Finding>
   /**
-   * Puts one finding right that it has told as `fixable`, and answers in words what was done.
+   * Fixes one finding that is `fixable`, and returns what was done.
    *
-   * Since the finding was told, anybody may have changed what it is about, in any process, and somebody may be mending it at the
-   * same time. So it takes the lock under which such changes are made, looks whether what it found is still so, and does it then;
-   * otherwise it changes nothing, and says that. Safe to repeat after it was cut off anywhere.
+   * Any process may have changed the subject since the examination, or may be fixing it. So it takes the lock of such changes and
+   * examines again; if the finding no longer holds, it changes nothing and returns that. Idempotent, also after an interruption.
    */
   readonly fix?: (service: Service, finding: Finding, examination: Examination) => Promise<string>
 }
@@ -78,7 +70,7 @@ export interface ReportedFinding extends Omit<Finding, 'subject'> {
 /** What became of a finding that could be put right. */
 export interface Fix extends Pick<ReportedFinding, 'name' | 'code' | 'message' | 'tenantId'> {
   readonly isDone: boolean
-  /** What was done, or why it could not be. */
+  /** The fix, or the reason of its failure. */
   readonly outcome: string
 }
 
@@ -89,7 +81,7 @@ export interface DoctorReport {
   readonly checks: readonly ReportedFinding[]
 }
 
-/** What stands after the fixes. */
+/** The findings after the fixes. */
 export interface FixReport extends DoctorReport {
   readonly fixes: readonly Fix[]
 }
@@ -98,7 +90,7 @@ export interface FixReport extends DoctorReport {
 export type ExamineOptions = Partial<Omit<Examination, 'log'>>
 
 export interface FixOptions extends ExamineOptions {
-  /** Asked before anything is changed, if there is something to put right; what it declines is left as it is. */
+  /** Called before the fixes if a finding is fixable; declined findings are not fixed. */
   readonly approve: (fixable: readonly ReportedFinding[]) => Promise<boolean>
   /** Told before each one. */
   readonly onFix?: (finding: ReportedFinding) => void
@@ -126,14 +118,14 @@ export class Doctor {
     this.#diagnoses.push({ diagnosis, service })
   }
 
-  /** All diagnoses at once. Throws nothing but the reason of `signal`. */
+  /** Runs all diagnoses concurrently. Throws only the reason of `signal`. */
   async examine(options: ExamineOptions = {}): Promise<DoctorReport> {
     return reportOf(await this.#examined(options))
   }
 
   /**
-   * Puts right whatever can be, and examines again: what is told as standing is what stands then. One that cannot be put right is
-   * told, and does not keep the others from their turn. Throws nothing but the reason of `signal`, and what `approve` throws.
+   * Fixes all fixable findings and examines again. A failed fix is reported, and the others continue. Throws only the reason of
+   * `signal` and errors of `approve`.
    */
   async fix({ approve, onFix, ...options }: FixOptions): Promise<FixReport> {
     const examined = await this.#examined(options)
@@ -225,7 +217,7 @@ function reportOf(examined: readonly Examined[]): DoctorReport {
 
 const wordsOf = (error: unknown): string => (error instanceof TenancyError ? error.message : plainWords(error))
 
-/** That something could not be looked at, for whoever goes on with the rest. The error's own words go into the log. */
+/** The finding that a subject was not examined, for a diagnosis that continues. The log contains the error. */
 export function notExamined(what: string, error: unknown, log: Logger): Finding {
   log.warn({ err: error, what }, 'something could not be examined')
   return {
@@ -245,7 +237,7 @@ const tookTooLong = (name: string, timeoutMs: number): Finding => ({
   remedy: 'See whether its database answers slowly, and ask again.',
 })
 
-/** Leaves a source that does not come to its end; what that still does is nobody's business any more. */
+/** Closes a source early; its later result is ignored. */
 async function* untilAborted(
   open: () => AsyncIterable<Finding> | Iterable<Finding>,
   signal: AbortSignal,
@@ -255,7 +247,7 @@ async function* untilAborted(
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
-  aborted.catch(() => undefined) // it may come while nobody is waiting
+  aborted.catch(() => undefined) // it may reject without a listener
   try {
     for (;;) {
       const next = await Promise.race([source.next(), aborted])

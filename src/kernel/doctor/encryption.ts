@@ -1,13 +1,13 @@
-/**
- * What the doctor examines of logins of tenants, and of parts that are switched off: what these keep encrypted is theirs again when they
- * are switched on, if it can be decrypted then. Parts that are on tell of theirs themselves.
- */
+/** Diagnoses whether values of disabled parts and tenants' logins can be decrypted. Enabled parts have diagnoses of their values. */
 
+import type { Secrets } from '../crypto/crypto.ts'
+import type { Database } from '../database/database.ts'
 import { canDecrypt, type EncryptedColumn, existing } from '../database/re-encrypt.ts'
-import type { Kernel } from '../kernel.ts'
 import type { Diagnosis } from './doctor.ts'
 
-interface SwitchedOff extends Pick<Kernel, 'database' | 'secrets'> {
+interface SwitchedOff {
+  readonly database: Database
+  readonly secrets: Secrets
   readonly columns: readonly EncryptedColumn[]
 }
 
@@ -21,7 +21,7 @@ export const encryptionDiagnosis: Diagnosis<SwitchedOff> = {
   summary: 'Secrets of logins and of satellites that are switched off, under application keys that are former or gone',
   async *examine({ database, secrets, columns }) {
     for (const { table, column, key, binding, about = SWITCHED_OFF } of await existing(database, columns)) {
-      // One of each key stands for all: what is altered alone, its part finds when it is on.
+      // One value of each key is a sample of all. An enabled part finds single altered values itself.
       const keyId = `split_part(${column}, '.', 2)`
       const { rows } = await database.sql(
         `select distinct on (${keyId}) ${key}::text as key, ${column} as sealed,

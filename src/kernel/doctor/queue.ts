@@ -1,14 +1,13 @@
-/** What the doctor examines of jobs: whether somebody works on them, what was given up, and what nobody sends any more. */
+/** Diagnoses jobs: queues without a worker, dead letters, and jobs that no schedule sends. */
 
-import type { Backlog, QueueState } from '../jobs/jobs.ts'
-import type { Kernel } from '../kernel.ts'
+import type { Backlog, Jobs, QueueState } from '../jobs/jobs.ts'
 import type { Diagnosis, Finding } from './doctor.ts'
 
 const LATE_MS = 10 * 60_000
 /** So long a dead letter is news. */
 const NEWS_MS = 24 * 3_600_000
 
-export const queueDiagnosis: Diagnosis<Pick<Kernel, 'jobs'>> = {
+export const queueDiagnosis: Diagnosis<{ readonly jobs: Jobs }> = {
   name: 'queue',
   summary: 'Jobs that nobody works on, and jobs that were given up',
   async *examine({ jobs }) {

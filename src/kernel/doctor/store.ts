@@ -1,4 +1,4 @@
-/** What the doctor examines of the store: whether it answers, and whether it keeps what it is given. */
+/** Diagnoses the store: whether it responds, and whether it keeps a value. */
 
 import { DependencyUnavailable } from '../base/errors.ts'
 import type { Store } from '../store/store.ts'

@@ -18,7 +18,7 @@ const CARRIERS: Readonly<Record<string, (address: string) => string>> = {
 }
 
 describe('an IPv4 address', () => {
-  test.each(Object.entries(CARRIERS))('is of the same kind when IPv6 carries it: %s', (_, carry) => {
+  test.each(Object.entries(CARRIERS))('has the same kind inside of an IPv6 address: %s', (_, carry) => {
     fc.assert(
       fc.property(fc.ipV4(), (address) => {
         fc.pre(address !== '0.0.0.0' && address !== '0.0.0.1') // `::` and `::1` are themselves
@@ -85,7 +85,7 @@ describe('an IPv6 address', () => {
   )
 })
 
-describe('no address', () => {
+describe('a text that is not an address', () => {
   test.each(['', 'example.com', '127.1', '2130706433', '0x7f.0.0.1', '0177.0.0.1', '1.2.3.4.5', '[::1]', ' 8.8.8.8'])(
     'is %j: forbidden',
     (text) => expect(kindOfAddress(text)).toEqual({ kind: 'forbidden', is: 'no address' }),
@@ -161,13 +161,13 @@ describe('a range of addresses', () => {
     expect([first, last, before, after].map(isIn)).toEqual([true, true, false, false])
   })
 
-  test('of one kind has nothing of the other', () => {
+  test('of one version contains no address of the other', () => {
     expect(isAddressAmong('203.0.113.7', ['::/0'])).toBe(false)
     expect(isAddressAmong('2001:db8::1', ['0.0.0.0/0'])).toBe(false)
     expect(isAddressAmong('::cb00:7107', ['203.0.113.7'])).toBe(false)
   })
 
-  test('among several is enough; among none is nobody', () => {
+  test('matches if one of several matches; an empty list matches no address', () => {
     const ranges = ['203.0.113.0/24', '2001:db8::/32', '198.51.100.7']
     const isIn = (text: string) => isAddressAmong(text, ranges)
     expect(['198.51.100.7', '2001:db8::9', '203.0.113.9'].every(isIn)).toBe(true)
@@ -175,7 +175,7 @@ describe('a range of addresses', () => {
     expect(isAddressAmong('203.0.113.9', [])).toBe(false)
   })
 
-  test('of any length has exactly the addresses that begin as it does', () => {
+  test('of any length contains exactly the addresses with its prefix', () => {
     fc.assert(
       fc.property(fc.ipV4(), fc.ipV4(), fc.integer({ min: 0, max: 32 }), (text, other, bits) => {
         const begins = (of: string) => (bits === 0 ? 0 : number(of) >>> (32 - bits))

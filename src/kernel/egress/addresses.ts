@@ -1,23 +1,20 @@
 /**
- * What an IP address is good for, when it is an address that somebody else has named.
+ * Classifies IP addresses. An IPv6 address that contains an IPv4 address is classified by the IPv4 address.
  *
- *   public     global unicast: what the internet routes to one machine
- *   private    loopback, RFC 1918, shared (RFC 6598) and unique local addresses: a network of ours
- *   forbidden  everything else, whatever the settings: link-local and with it the metadata of clouds, multicast, broadcast,
- *              unspecified, documentation, reserved, tunnels whose far end cannot be told
- *
- * An IPv6 address that carries an IPv4 one is judged by what it carries.
+ *   public     global unicast
+ *   private    loopback, RFC 1918, shared (RFC 6598) and unique local addresses
+ *   forbidden  all others regardless of settings, such as link-local addresses with the metadata services of clouds
  */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 export interface AddressKind {
   readonly kind: 'public' | 'private' | 'forbidden'
-  /** In words: `a loopback address`. */
+  /** A noun phrase: `a loopback address`. */
   readonly is: string
 }
 
-/** Where clouds answer their own machines, outside of the link-local range: credentials, certificates, settings. */
+/** Metadata services of clouds outside of the link-local range: credentials, certificates, settings. */
 const METADATA: ReadonlySet<string> = new Set([
   '168.63.129.16', // Azure
   '100.100.100.200', // Alibaba Cloud
@@ -58,14 +55,14 @@ export function kindOfAddress(text: string): AddressKind {
   return { kind: 'forbidden', is: FORBIDDEN[range] ?? 'a reserved address' }
 }
 
-/** Of IPv6 only an eighth is given out for global unicast; the library takes all that has no name of its own for it. */
+/** One eighth of IPv6 is assigned to global unicast; the library counts every range without a name as unicast. */
 const isRouted = (address: ipaddr.IPv4 | ipaddr.IPv6) =>
   address.kind() === 'ipv4' || (address as ipaddr.IPv6).match(GLOBAL_UNICAST, 3)
 
-/** Whether it is an address, or a range of them: `10.0.0.0/8`, `2001:db8::/32`. */
+/** Accepts an address or a range: `10.0.0.0/8`, `2001:db8::/32`. */
 export const isAddressRange = (text: string): boolean => rangeOf(text) !== undefined
 
-/** Whether an address is one of these, or in one of these ranges; an IPv4 address in a mapped IPv6 one is that IPv4 address. */
+/** Whether an address is in one of the ranges; a mapped IPv6 address counts as its IPv4 address. */
 export function isAddressAmong(text: string, ranges: readonly string[]): boolean {
   if (isIP(text) === 0) return false
   const address = ipaddr.process(text)
@@ -75,7 +72,7 @@ export function isAddressAmong(text: string, ranges: readonly string[]): boolean
   })
 }
 
-/** What counts as one client: an IPv4 address, also a mapped one, or the /64 of an IPv6 address; undefined if it is no address. */
+/** The network of one client: an IPv4 address, also a mapped one, or the /64 of an IPv6 address; undefined for other texts. */
 export function networkOf(text: string): string | undefined {
   if (isIP(text) === 0) return undefined
   const address = ipaddr.process(text)
@@ -84,7 +81,7 @@ export function networkOf(text: string): string | undefined {
   return `${new ipaddr.IPv6(network)}/64`
 }
 
-/** Written in full: the library takes `10/8` for 0.0.0.10/8, and `010.0.0.0/8` for 8.0.0.0/8. */
+/** Accepts complete addresses only: the library reads `10/8` as 0.0.0.10/8, and `010.0.0.0/8` as 8.0.0.0/8. */
 function rangeOf(text: string): { from: ipaddr.IPv4 | ipaddr.IPv6; bits: number } | undefined {
   const [, address = '', length] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
   const version = isIP(address)
@@ -97,8 +94,8 @@ function rangeOf(text: string): { from: ipaddr.IPv4 | ipaddr.IPv6; bits: number 
 }
 
 /**
- * The IPv4 address in a mapped, compatible, NAT64 (the well-known prefix) or 6to4 one. Of a NAT64 prefix of local use nobody
- * outside knows where the address begins, and a Teredo address names two: those stay what they are, and are forbidden.
+ * Returns the IPv4 address in a mapped, compatible, NAT64 (the well-known prefix) or 6to4 address. The position of the address in a
+ * NAT64 prefix of local use is unknown, and a Teredo address contains two: those are not converted, and are forbidden.
  */
 function carried(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
   if (address.kind() === 'ipv4') return address
@@ -115,7 +112,7 @@ function carried(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 
 const MAPPED_BITS = 96
 const MAPPED = [0, 0, 0, 0, 0, 0xffff].join(':')
 const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0].join(':')
-/** `::` and `::1` begin in the same way, and are themselves. */
+/** `::` and `::1` have the same prefix and are not converted. */
 const COMPATIBLE = [0, 0, 0, 0, 0, 0].join(':')
 
 const ipv4 = (high: number, low: number) => new ipaddr.IPv4([high >> 8, high & 0xff, low >> 8, low & 0xff])

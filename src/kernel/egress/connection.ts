@@ -1,15 +1,10 @@
 /**
- * A connection to one origin, on which one exchange goes at a time. undici speaks HTTP on it; dialling is ours:
+ * One connection to one origin, with one exchange at a time: docs/decisions/egress-connections.md.
  *
- *   name ──looking up──► addresses, the allowed ones of them ──connecting──► its address, looked at again ──securing──► open
+ *   looking up ──allowed addresses──► connecting ──address checked again──► securing ──► open
  *
- * Through a proxy, it is the proxy that connects, to one allowed address after the other, and secured is what it has opened.
- *
- * Nothing is written to the other side before the address that was reached is known to be allowed. While an exchange waits, its
- * connection is its own: ending it ends it in whatever stage it is, and disturbs no other.
- *
- * undici opens the connection anew when it was lost before a request was written, so that it may have had several addresses;
- * `address` is that of the latest. What was written is never written again.
+ * Nothing is written before the reached address is checked. `end` closes the connection in any stage. undici connects again if the
+ * connection is lost before a request is written; `address` is the latest one. A request is never written twice.
  */
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
@@ -21,13 +16,13 @@ import { Tunnel } from './proxy.ts'
 import type { EgressProxy } from './proxy-url.ts'
 import type { Target } from './url.ts'
 
-/** What the connections of one egress share. */
+/** Shared by the connections of one egress. */
 export interface Ways {
   readonly names: Names
   readonly isAllowed: (address: string) => boolean
-  /** Of the last connection to an origin, so that the next one is secured in less time. */
+  /** TLS sessions of the last connection to each origin, for resumption. */
   readonly sessions: LRUCache<string, Buffer>
-  /** Whose certificates are trusted, instead of the authorities that Node.js comes with. */
+  /** Trusted authorities in place of those of Node.js. */
   readonly authorities?: string | Buffer | undefined
   /** Time for one address before the next address is tried; default 1 s, through a proxy 2 s. */
   readonly attemptMs?: number | undefined
@@ -46,8 +41,8 @@ const CLIENT_OPTIONS: Client.Options = {
   // An exchange has one deadline for everything.
   headersTimeout: 0,
   bodyTimeout: 0,
-  // Who closes an idle connection later than the server may write on one that is being closed: so a server that names its
-  // time-out is believed but for two seconds of it, and of one that does not, no more is hoped than servers usually grant.
+  // A request on a connection that the server is closing is lost: the client closes idle connections two seconds before the timeout
+  // that the server announces, or after the shortest usual timeout.
   keepAliveTimeout: 4_000,
   keepAliveTimeoutThreshold: 2_000,
   keepAliveMaxTimeout: 60_000,
@@ -64,7 +59,7 @@ export class EgressConnection {
   #tunnel: Tunnel | undefined
   #isEnded = false
 
-  /** @param lost is called when the connection has been closed, by whomever. */
+  /** @param lost is called when the connection has been closed by either side. */
   constructor(target: Target, ways: Ways, lost: (connection: EgressConnection) => void) {
     this.origin = target.origin
     this.#target = target
@@ -77,7 +72,7 @@ export class EgressConnection {
     return this.#stage
   }
 
-  /** That was reached, and is allowed; null before. */
+  /** The reached and allowed address; null before. */
   get address(): string | null {
     return this.#address
   }
@@ -86,11 +81,11 @@ export class EgressConnection {
     this.#client.dispatch(options, handler)
   }
 
-  /** Resolves when the connection is closed. Its handler is told of an error, if it has not been told the end. */
+  /** Resolves when the connection is closed. Its handler receives an error, unless the response has ended. */
   async end(): Promise<void> {
     this.#isEnded = true
     const socket = this.#tunnel?.end() ?? this.#socket
-    await this.#client.destroy() // leaves alone what is not open yet
+    await this.#client.destroy() // does not close a socket that is not open yet
     if (!socket || socket.closed) return
     await new Promise<void>((closed) => socket.once('close', () => closed()).destroy())
   }
@@ -106,7 +101,7 @@ export class EgressConnection {
     const { isSecure } = this.#target
     const socket = isSecure ? this.#tls(this.#destination()) : connectTcp(this.#destination())
     socket.prependOnceListener('connect', () => {
-      const address = socket.remoteAddress // none when it has been reset by now
+      const address = socket.remoteAddress // undefined if it has been reset already
       if (address === undefined) socket.destroy(new FailureError(CONNECTION_RESET))
       else if (!this.#ways.isAllowed(address)) socket.destroy(new FailureError(ADDRESS_NOT_ALLOWED))
       else this.#address = address
@@ -166,7 +161,7 @@ export class EgressConnection {
       ALPNProtocols: ['http/1.1'],
       session: sessions.get(origin),
       ...(authorities ? { ca: authorities } : {}),
-      rejectUnauthorized: true, // whatever NODE_TLS_REJECT_UNAUTHORIZED says
+      rejectUnauthorized: true, // regardless of NODE_TLS_REJECT_UNAUTHORIZED
     })
     return socket.on('session', (session: Buffer) => sessions.set(origin, session))
   }
@@ -180,7 +175,7 @@ export class EgressConnection {
   readonly #lookUp: LookupFunction = (name, _, found) =>
     this.#allowed(name, (error, addresses) => found(error, [...addresses]))
 
-  /** Those of a name, or the address that it is. */
+  /** The allowed addresses of a host, which is a name or an address. */
   #allowed(host: string, found: Found): void {
     const judged: Found = (error, addresses) => {
       this.#stage = 'connecting'

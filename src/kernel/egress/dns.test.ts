@@ -18,7 +18,7 @@ async function ask(zone: Zone) {
 }
 
 describe('a name, in DNS', () => {
-  test('has the addresses of both families, IPv4 first, whichever is answered first', async () => {
+  test('has the addresses of both families, IPv4 first, in any order of the responses', async () => {
     const six = Promise.withResolvers<void>()
     const { found } = await ask(async (_, type) => {
       if (type === 'AAAA') {
@@ -40,7 +40,7 @@ describe('a name, in DNS', () => {
     expect(await found('six.example.com')).toEqual([{ address: '2606:4700:4700::1111', family: 6 }])
   })
 
-  test('does not wait for a family that is never answered', async () => {
+  test('does not wait for a family without a response', async () => {
     const { found, questions } = await ask((_, type) => (type === 'A' ? ['192.0.2.7'] : undefined))
     expect(await found('four.example.com')).toEqual([{ address: '192.0.2.7', family: 4 }])
     expect(questions).toHaveLength(2) // it would be asked for again after two seconds
@@ -65,7 +65,7 @@ describe('a name, in DNS', () => {
     expect(await found('hooks.example.com')).toEqual(failure)
   })
 
-  test('that is never answered holds up no other', async () => {
+  test('without a response does not delay other names', async () => {
     const { names, found, questions } = await ask((name) => (name.startsWith('dead') ? undefined : []))
     const notify = vi.fn()
     for (let i = 0; i < 64; i++) names.lookUp(`dead${i}.example.com`, notify)
@@ -75,7 +75,7 @@ describe('a name, in DNS', () => {
     expect(notify).not.toHaveBeenCalled()
   })
 
-  test('is asked for once by those who ask at one time, and again later', async () => {
+  test('is looked up once for concurrent callers, and again later', async () => {
     const { found, questions } = await ask((_, type) => (type === 'A' ? ['192.0.2.7'] : []))
     const addresses = [{ address: '192.0.2.7', family: 4 }]
     const name = 'hooks.example.com'
@@ -85,15 +85,15 @@ describe('a name, in DNS', () => {
     expect(questions).toHaveLength(4)
   })
 
-  test('is asked for as it is: no search list is gone through', async () => {
+  test('is looked up without a search list', async () => {
     const { found, questions } = await ask(() => 'NXDOMAIN')
     await found('a.b')
     expect(questions.toSorted()).toEqual(['a.b A', 'a.b AAAA'])
   })
 })
 
-describe('a name server that is not there', () => {
-  test('is our failure', async () => {
+describe('an unreachable name server', () => {
+  test('is a failure of Tenantry', async () => {
     const server = await startNameServer(() => [])
     const dead = server.address.replace(/\d+$/, '1') // the port of tcpmux
     expect(await found(new Names(byDns([dead])), 'hooks.example.com')).toEqual({
@@ -104,7 +104,7 @@ describe('a name server that is not there', () => {
 })
 
 describe('a name, by the system', () => {
-  test('is found where DNS does not know it', async () => {
+  test('is found although DNS does not have it', async () => {
     expect(await found(new Names(bySystem()), 'localhost')).toContainEqual({ address: '127.0.0.1', family: 4 })
   })
 
@@ -123,7 +123,7 @@ describe('a name, by the system', () => {
     )
   })
 
-  test('may come as one address', async () => {
+  test('may have one address', async () => {
     const names = new Names(bySystem((_name, _options, callback) => callback(null, '192.0.2.7', 4)))
     expect(await found(names, 'a.b')).toEqual([{ address: '192.0.2.7', family: 4 }])
   })

@@ -1,9 +1,6 @@
 /**
- * The addresses of a name.
- *
- * They are asked of DNS directly: the system's own look-up (`getaddrinfo`) holds one of a few threads for as long as a name
- * server takes, so that two names whose servers never answer would stop all others. It is used where names of an own network
- * are wanted, which DNS alone may not know (`/etc/hosts`, search lists). Those who ask for one name at one time share the answer.
+ * Looks up the addresses of a name in DNS; concurrent look-ups of a name share the result. `getaddrinfo` blocks one of few threads, so
+ * it is used only where names of private networks are allowed (`/etc/hosts`, search lists).
  */
 import { type LookupAddress, lookup, Resolver } from 'node:dns'
 import type { LookupFunction } from 'node:net'
@@ -11,7 +8,7 @@ import { FailureError, NAME_LOOK_UP_FAILED, NAME_NOT_FOUND } from './failure.ts'
 
 export type Found = (error: FailureError | null, addresses: readonly LookupAddress[]) => void
 
-/** Looks a name up, and answers how to stop that. */
+/** Starts a look-up and returns a function that stops it. */
 type Way = (name: string, found: Found) => () => void
 
 /** How long the addresses of one family wait for those of the other (RFC 8305, section 3). */
@@ -40,14 +37,14 @@ export class Names {
     })
   }
 
-  /** Nobody is told what was still being looked up. */
+  /** Running look-ups have no result. */
   close(): void {
     for (const { stop } of this.#running.values()) stop()
     this.#running.clear()
   }
 }
 
-/** The system's look-up, or one in its place. It cannot be stopped. */
+/** The system's look-up or a replacement. It cannot be stopped. */
 export function bySystem(lookUp: LookupFunction = lookup as LookupFunction): Way {
   return (name, found) => {
     lookUp(name, { all: true }, (error, addresses, family = 4) => {
@@ -61,7 +58,7 @@ export function bySystem(lookUp: LookupFunction = lookup as LookupFunction): Way
 /** @param servers instead of the system's; `127.0.0.1:5300` */
 export function byDns(servers?: readonly string[]): Way {
   return (name, found) => {
-    const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES }) // its own: the system's name servers may have changed
+    const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES }) // new, as the system's name servers may have changed
     if (servers) resolver.setServers(servers)
     const addresses: LookupAddress[] = []
     const errors: NodeJS.ErrnoException[] = []
@@ -97,7 +94,7 @@ export function byDns(servers?: readonly string[]): Way {
   }
 }
 
-/** That there is no such name holds for all families; else one that was not answered might have had addresses. */
+/** A missing name is missing for both families; after another error a family without a response may have addresses. */
 function failed(errors: readonly NodeJS.ErrnoException[]): FailureError {
   const isMissing =
     errors.some(({ code }) => code === 'ENOTFOUND') || errors.every(({ code }) => NO_SUCH_NAME.has(code))

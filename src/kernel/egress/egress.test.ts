@@ -42,7 +42,7 @@ const CLIENT_HELLO = '\x16'
 const reject = (error: string, isOurs = false) => ({ status: null, headers: {}, body: '', isCut: false, error, isOurs })
 
 describe('an exchange', () => {
-  test('sends what it is given, and answers what was answered', async () => {
+  test('sends method, path, headers and body, and returns the response', async () => {
     const { promise, resolve } = Promise.withResolvers<object>()
     const receiver = await listenHttp(async (request, response) => {
       const { method, url, headers } = request
@@ -75,7 +75,7 @@ describe('an exchange', () => {
     })
   })
 
-  test('sends bytes as they are, and an empty body as none', async () => {
+  test('sends bytes unchanged, and an empty body with the length 0', async () => {
     const bodies: Buffer[] = []
     const receiver = await listenHttp(async (request, response) => {
       bodies.push(await bodyOf(request))
@@ -93,7 +93,7 @@ describe('an exchange', () => {
   })
 
   test.each([200, 204, 301, 302, 303, 304, 307, 308, 400, 401, 404, 410, 429, 500, 503])(
-    'answers %i as it is',
+    'returns a response with the status %i',
     async (status) => {
       const receiver = await listenHttp((_, response) => void response.writeHead(status).end())
       expect(await open().send(receiver.url)).toMatchObject({ status, error: null, isCut: false })
@@ -107,7 +107,7 @@ describe('an exchange', () => {
     expect(elsewhere.connections).toBe(0)
   })
 
-  test('waits for the answer behind what is said before it', async () => {
+  test('returns the final response after informational responses', async () => {
     const receiver = await listen(
       whenAsked((socket) => {
         socket.write('HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n')
@@ -124,13 +124,13 @@ describe('an exchange', () => {
   test.each<[string, string]>([
     ['in chunks', 'transfer-encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n'],
     ['until the connection ends', 'connection: close\r\n\r\nok'],
-    ['without anything said of its end', '\r\nok'],
-  ])('reads a body that comes %s', async (_, rest) => {
+    ['without a length', '\r\nok'],
+  ])('reads a body %s', async (_, rest) => {
     const receiver = await listen(whenAsked((socket) => void socket.end(`HTTP/1.1 200 OK\r\n${rest}`)))
     expect(await open().send(receiver.url)).toMatchObject({ status: 200, body: 'ok', isCut: false })
   })
 
-  test('reads a body that comes in very many pieces', async () => {
+  test('reads a body of 16,384 chunks', async () => {
     const head = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'
     const receiver = await listen(
       whenAsked((socket) => void socket.write(`${head}${'1\r\nx\r\n'.repeat(16_384)}0\r\n\r\n`)),
@@ -138,12 +138,12 @@ describe('an exchange', () => {
     expect(await open().send(receiver.url)).toMatchObject({ body: 'x'.repeat(16_384), isCut: false })
   })
 
-  test('reads as text what is none', async () => {
+  test('replaces NUL and invalid UTF-8 in a body by U+FFFD', async () => {
     const receiver = await listenHttp((_, response) => void response.end(Buffer.from([97, 0, 98, 0xff, 0xc3, 0x28])))
     expect(await open().send(receiver.url)).toMatchObject({ body: 'a\ufffdb\ufffd\ufffd(' })
   })
 
-  test('takes headers as text, whatever their names', async () => {
+  test('returns headers with the names of object members as text', async () => {
     const receiver = await listen(
       whenAsked((socket) => {
         const headers = ['__proto__: one', '__proto__: two', 'constructor: three', 'X-Latin: \xfc']
@@ -160,8 +160,8 @@ describe('an exchange', () => {
   })
 })
 
-describe('a body that is longer than was wanted', () => {
-  test('is cut, and its connection is ended', async () => {
+describe('a body above the limit', () => {
+  test('is cut, and its connection is closed', async () => {
     const receiver = await listenHttp((_, response) => {
       const more = () => {
         while (response.write('x'.repeat(10_000)));
@@ -175,7 +175,7 @@ describe('a body that is longer than was wanted', () => {
     await gone(receiver)
   })
 
-  test('is cut between characters', async () => {
+  test('is cut between UTF-8 characters', async () => {
     const receiver = await listenHttp((_, response) => void response.end('aü€😀😀'))
     const { send } = open()
     const cuts = await Promise.all(
@@ -197,7 +197,7 @@ describe('a body that is longer than was wanted', () => {
 })
 
 describe('a connection', () => {
-  test('is used again by the next exchange, which is told its address', async () => {
+  test('serves the next exchange, whose result has its address', async () => {
     const receiver = await listenHttp(ok)
     const { send } = open()
     for (let i = 0; i < 5; i++) expect(await send(receiver.url)).toMatchObject({ status: 200, address: '127.0.0.1' })
@@ -217,14 +217,14 @@ describe('a connection', () => {
     expect([egress.underWay, egress.connections]).toEqual([0, 3])
   })
 
-  test('of another origin is another', async () => {
+  test('is not shared by origins', async () => {
     const [one, two] = [await listenHttp(ok), await listenHttp(ok)]
     const { send } = open()
     for (const { url } of [one, two, one, two]) expect(await send(url)).toMatchObject({ status: 200 })
     expect([one.connections, two.connections]).toEqual([1, 1])
   })
 
-  test('that the receiver has closed is followed by a new one', async () => {
+  test('closed by the receiver is replaced by a new one', async () => {
     const receiver = await listenHttp(ok)
     const { egress, send } = open()
     await Promise.all([send(receiver.url), send(receiver.url)])
@@ -235,14 +235,14 @@ describe('a connection', () => {
     expect(receiver.connections).toBe(3)
   })
 
-  test('that the receiver wants closed is not kept', async () => {
+  test('with `connection: close` is not reused', async () => {
     const receiver = await listenHttp((_, response) => void response.writeHead(200, { connection: 'close' }).end('ok'))
     const { send } = open()
     for (let i = 0; i < 3; i++) expect(await send(receiver.url)).toMatchObject({ status: 200, address: '127.0.0.1' })
     expect(receiver.connections).toBe(3)
   })
 
-  test('on which something failed is not used again', async () => {
+  test('of a failed exchange is not reused', async () => {
     const receiver = await listenHttp((request, response) => {
       if (request.url === '/hook') response.end('x'.repeat(100))
     })
@@ -254,7 +254,7 @@ describe('a connection', () => {
     await eventually(() => expect(receiver.open).toBe(1))
   })
 
-  test('on which more is said than was asked for is ended', async () => {
+  test('with bytes behind the response is closed', async () => {
     const response = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
     const receiver = await listen(whenAsked((socket) => void socket.write(response + response.replace('ok', 'no'))))
     const { send } = open()
@@ -286,7 +286,7 @@ describe('the deadline ends', () => {
     return sent
   }
 
-  test('an answer that does not begin', async () => {
+  test('a response that does not start', async () => {
     const receiver = await listen(() => undefined)
     const isStarted = () => expect(receiver.received.join()).toContain('POST')
     expect(await sentUntilDeadline(receiver.url, isStarted)).toMatchObject({
@@ -296,7 +296,7 @@ describe('the deadline ends', () => {
     await gone(receiver)
   })
 
-  test('headers that come a byte at a time', async () => {
+  test('headers sent byte by byte', async () => {
     const pieces = vi.fn()
     const receiver = await listen(whenAsked((socket) => drip(socket, 'HTTP/1.1 200 OK\r\nx: ', 'y', pieces)))
     const isStarted = () => expect(pieces.mock.calls.length).toBeGreaterThan(9)
@@ -304,7 +304,7 @@ describe('the deadline ends', () => {
     await gone(receiver)
   })
 
-  test('a body that comes a byte at a time, however well it began', async () => {
+  test('a body sent byte by byte after valid headers', async () => {
     const pieces = vi.fn()
     const receiver = await listen(whenAsked((socket) => drip(socket, 'HTTP/1.1 200 OK\r\n\r\n', 'y', pieces)))
     const isStarted = () => expect(pieces.mock.calls.length).toBeGreaterThan(9)
@@ -314,7 +314,7 @@ describe('the deadline ends', () => {
     await gone(receiver)
   })
 
-  test('what is said before an answer without end', async () => {
+  test('endless informational responses', async () => {
     const pieces = vi.fn()
     const receiver = await listen(whenAsked((socket) => drip(socket, '', 'HTTP/1.1 103 Early Hints\r\n\r\n', pieces)))
     const isStarted = () => expect(pieces.mock.calls.length).toBeGreaterThan(9)
@@ -322,7 +322,7 @@ describe('the deadline ends', () => {
     await gone(receiver)
   })
 
-  test('a TLS handshake that is never answered', async () => {
+  test('a TLS handshake without a response', async () => {
     const receiver = await listen(() => undefined)
     const url = receiver.url.replace('http:', 'https:')
     const isStarted = () => expect(receiver.received.join()).toContain(CLIENT_HELLO)
@@ -330,14 +330,14 @@ describe('the deadline ends', () => {
     await gone(receiver)
   })
 
-  test('a look-up that is never answered, which is our failure', async () => {
+  test('a look-up without a response, as a failure of Tenantry', async () => {
     const lookup = vi.fn()
     const isStarted = () => expect(lookup).toHaveBeenCalled()
     const exchange = sentUntilDeadline('http://hooks.example.com/', isStarted, { lookup })
     expect(await exchange).toMatchObject({ ...reject('name look-up failed', true), address: null })
   })
 
-  test('one exchange, and not those beside it', async () => {
+  test('one exchange and no concurrent one', async () => {
     const receiver = await listenHttp((request, response) => {
       if (request.url !== '/hook/never') response.end('ok')
     })
@@ -351,8 +351,8 @@ describe('the deadline ends', () => {
   })
 })
 
-describe('what goes wrong', () => {
-  test('nobody listens', async () => {
+describe('an exchange fails if', () => {
+  test('the port has no listener', async () => {
     const exchange = open().send(`http://127.0.0.1:${await deadPort()}/`)
     expect(await exchange).toMatchObject({ ...reject('connection refused'), address: '127.0.0.1' })
   })
@@ -463,14 +463,14 @@ describe('a name', () => {
     [['169.254.169.254']],
     [['fe80::1%lo']],
     [['0.0.0.0']],
-  ])('that resolves to %j is not called', async (addresses) => {
+  ])('with the addresses %j is not called', async (addresses) => {
     const receiver = await listenHttp(ok)
     const { send } = open({ lookup: names(addresses) }, { allowHttp: true })
     expect(await send(named(receiver))).toMatchObject({ ...reject('address not allowed'), address: null })
     expect(receiver.connections).toBe(0)
   })
 
-  test('that resolves to a public address first and to a private one when it is called is not called', async () => {
+  test('that resolves to a public address in the check and to a private one in the request is not called', async () => {
     const receiver = await listenHttp(ok)
     const lookup = vi.fn(names(['8.8.8.8'], ['127.0.0.1']))
     const { egress, send } = open({ lookup }, { allowHttp: true })
@@ -483,7 +483,7 @@ describe('a name', () => {
     expect(receiver.connections).toBe(0)
   })
 
-  test('that comes to another address than was judged is found out before anything is written', async () => {
+  test('whose connection reaches another address than the checked one receives no bytes', async () => {
     const receiver = await listenHttp(ok)
     let read = 0
     const changing = { family: 4, get address() { return read++ === 0 ? '8.8.8.8' : '127.0.0.1' } } // biome-ignore format: one thing
@@ -494,39 +494,39 @@ describe('a name', () => {
     expect(receiver.received).toEqual([''])
   })
 
-  test('is called at those of its addresses that are allowed', async () => {
+  test('is called at its allowed addresses only', async () => {
     const receiver = await listenHttp(ok)
     const { send } = open({ lookup: names(['169.254.169.254', '127.0.0.1', 'fe80::1']) })
     expect(await send(named(receiver))).toMatchObject({ status: 200, address: '127.0.0.1' })
   })
 
-  test('is called at the next of its addresses when one does not answer', async () => {
+  test('is called at its next address if one does not respond', async () => {
     const receiver = await listenHttp(ok)
     const { send } = open({ lookup: names(['127.0.0.2', '127.0.0.1']) })
     expect(await send(named(receiver))).toMatchObject({ status: 200, address: '127.0.0.1' })
   })
 
-  test('all of whose addresses refuse is refused', async () => {
+  test('whose addresses all refuse the connection has the failure of the first', async () => {
     const { send } = open({ lookup: names(['127.0.0.2', '127.0.0.1']) })
     const exchange = send(`http://hooks.example.com:${await deadPort()}/`)
     expect(await exchange).toMatchObject({ ...reject('connection refused'), address: '127.0.0.2' })
   })
 
-  test('that has moved is called where it is, once the connection is gone', async () => {
+  test('with a changed address is called at the new address after its connection has closed', async () => {
     const receiver = await listenHttp((_, response) => void response.writeHead(200, { connection: 'close' }).end())
     const { send } = open({ lookup: names(['127.0.0.1'], ['::ffff:127.0.0.1'], ['10.0.0.1', '169.254.0.1']) })
     expect(await send(named(receiver))).toMatchObject({ status: 200, address: '127.0.0.1' })
     expect(await send(named(receiver))).toMatchObject({ status: 200, address: expect.stringContaining('127.0.0.1') })
   })
 
-  test('is sent as the host, and the address is not', async () => {
+  test('is the host header, and its address is not', async () => {
     const receiver = await listenHttp((request, response) => void response.end(request.headers.host))
     const { send } = open({ lookup: names(['127.0.0.1']) })
     const { body } = await send(`http://Hooks.Example.com.:${receiver.port}/`)
     expect(body).toBe(`hooks.example.com:${receiver.port}`)
   })
 
-  test('is looked up in DNS, and what that answers is judged', async () => {
+  test('is looked up in DNS, and its addresses are checked', async () => {
     const receiver = await listenHttp(ok)
     const server = await startNameServer((_, type) => (type === 'A' ? ['127.0.0.1'] : []))
     const { send } = open({ nameServers: [server.address] }, { allowHttp: true })
@@ -535,20 +535,20 @@ describe('a name', () => {
     expect(receiver.connections).toBe(0)
   })
 
-  test('is not waited for beyond the deadline', async () => {
+  test('without a response from DNS fails at the deadline', async () => {
     const server = await startNameServer(() => undefined)
     const { send } = open({ nameServers: [server.address] }, {})
     const exchange = send('https://hooks.example.com/', { timeoutMs: 50 })
     expect(await exchange).toMatchObject({ ...reject('name look-up failed', true), address: null })
   })
 
-  test('of the own network is looked up by the system, in development', async () => {
+  test('of a private network is looked up by the system in development', async () => {
     const receiver = await listenHttp(ok)
     expect(await open().send(`http://localhost:${receiver.port}/`)).toMatchObject({ status: 200, address: '127.0.0.1' })
   })
 })
 
-test('the proxies of the environment are not used', async () => {
+test('an exchange does not use the proxies of the environment', async () => {
   const proxy = await listenHttp(ok)
   const receiver = await listenHttp(ok)
   for (const name of ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY']) {
@@ -563,15 +563,15 @@ test('the proxies of the environment are not used', async () => {
   expect([proxy.connections, receiver.connections]).toEqual([0, 2])
 })
 
-describe('giving up', () => {
-  test('before it begins', async () => {
+describe('an abort signal', () => {
+  test('aborted before the exchange prevents it', async () => {
     const receiver = await listenHttp(ok)
     const exchange = open().send(receiver.url, { signal: AbortSignal.abort() })
     expect(await exchange).toMatchObject({ ...reject('aborted', true), address: null })
     expect(receiver.connections).toBe(0)
   })
 
-  test('ends the exchanges of a signal, and no others', async () => {
+  test('ends its exchanges and no others', async () => {
     const waiting: ServerResponse[] = []
     const receiver = await listenHttp((_, response) => void waiting.push(response))
     const { send } = open()
@@ -586,7 +586,7 @@ describe('giving up', () => {
     expect(await Promise.all(others)).toMatchObject([{ status: 200 }, { status: 200 }])
   })
 
-  test('listens once to a signal, however many exchanges it is for', async () => {
+  test('has one listener for all its exchanges', async () => {
     const receiver = await listenHttp(ok)
     const { send } = open()
     const { signal } = new AbortController()
@@ -595,7 +595,7 @@ describe('giving up', () => {
     expect(listened).toHaveBeenCalledTimes(1)
   })
 
-  test('later than the answer changes nothing', async () => {
+  test('aborted after the response has no effect', async () => {
     const receiver = await listenHttp(ok)
     const { send } = open()
     const given = new AbortController()
@@ -606,8 +606,8 @@ describe('giving up', () => {
   })
 })
 
-describe('closing', () => {
-  test('gives up what is under way, in whatever stage it is, and leaves nothing open', async () => {
+describe('close', () => {
+  test('aborts exchanges in every stage and leaves no socket and no timer', async () => {
     const receiver = await listenHttp((request, response) => {
       if (request.url === '/hook') response.end('ok')
     })
@@ -632,7 +632,7 @@ describe('closing', () => {
     expect(timers()).toBeLessThanOrEqual(timersBefore)
   })
 
-  test('ends what comes later', async () => {
+  test('aborts later exchanges', async () => {
     const receiver = await listenHttp(ok)
     const { egress, send } = open()
     await egress.close()

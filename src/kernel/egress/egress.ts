@@ -1,14 +1,7 @@
 /**
- * Requests to addresses that tenants have named: webhooks, identity providers.
- *
- *   - Only what is public is called, by https; a setting for development allows more. The URL is judged before it is kept
- *     (`check`) and again before it is called; of a name, every address is judged where it is dialled, so that a name which
- *     resolves differently by then gains nothing. See url.ts, addresses.ts, connection.ts.
- *   - No redirect is followed. No proxy of the environment is used; one that is configured is told addresses that were judged, and
- *     no names. See proxy.ts.
- *   - An exchange ends by its deadline, whatever the other side does, and reads no more than it was told to.
- *   - Whatever goes wrong is an answer (`Exchanged`), never a rejection.
- *   - Connections are kept and shared by all who call the same origin; one that is slow holds up its own exchange alone.
+ * Sends requests to addresses that tenants have named. Only public addresses over https are called, without redirects and without the
+ * environment's proxy. Each failure is a result (`Exchanged`), not a rejection. The URL is checked before it is stored (`check`) and
+ * before each call, and each address when it is connected. Connections are shared by all callers of an origin.
  */
 
 import type { LookupFunction } from 'node:net'
@@ -28,17 +21,17 @@ export type { EgressSettings } from './url.ts'
 export const UrlNotAllowed = defineError('E_URL_NOT_ALLOWED', 422, 'The URL is not allowed')
 
 export interface EgressNetwork {
-  /** Instead of asking DNS. What it answers is judged all the same. */
+  /** In place of DNS. Its addresses are checked, too. */
   readonly lookup?: LookupFunction
-  /** Asked instead of the system's; `192.0.2.53` or with a port. Not where private networks are allowed. */
+  /** In place of the system's name servers; `192.0.2.53` or with a port. Unused if private networks are allowed. */
   readonly nameServers?: readonly string[]
-  /** Whose certificates are trusted, instead of the authorities that Node.js comes with. */
+  /** Trusted authorities in place of those of Node.js. */
   readonly authorities?: string | Buffer
   /** Time for one address of a name before the next address is tried; default 1 s, through a proxy 2 s. */
   readonly attemptMs?: number
 }
 
-/** What is remembered of origins, and of URLs that were judged. */
+/** The size of the caches of TLS sessions and checked URLs. */
 const MAX_REMEMBERED = 1_000
 
 export class Egress {
@@ -52,7 +45,7 @@ export class Egress {
   readonly #owner: Owner = { over: (running, connection, canBeKept) => this.#over(running, connection, canBeKept) }
   #isClosed = false
 
-  /** Throws when the URL of the proxy is none. */
+  /** Throws if the URL of the proxy is invalid. */
   constructor(settings: EgressSettings = {}, { lookup, nameServers, authorities, attemptMs }: EgressNetwork = {}) {
     const proxy = settings.proxy === undefined ? undefined : proxyOf(settings.proxy)
     if (proxy && 'reason' in proxy) throw new Error(`egress.proxy: ${proxy.reason}`)
@@ -67,14 +60,14 @@ export class Egress {
     }
   }
 
-  /** Without a look-up. Returns the URL as it will be called; throws `UrlNotAllowed` with the reason. */
+  /** Checks a URL without a look-up. Returns the URL of the later request; throws `UrlNotAllowed` with the reason. */
   check(url: string): URL {
     const judged = judgedUrl(url, this.#settings)
     if ('reason' in judged) throw UrlNotAllowed(`The URL is not allowed: ${judged.reason}`)
     return judged.url
   }
 
-  /** Never rejects for anything that the other side or the network does, nor for a URL that is not allowed. */
+  /** Does not reject for failures of the receiver or the network, nor for a URL that is not allowed. */
   send(exchange: Exchange): Promise<Exchanged> {
     const target = this.#targetOf(exchange.url)
     if ('error' in target) return Promise.resolve(notStarted(target))
@@ -89,17 +82,17 @@ export class Egress {
     })
   }
 
-  /** How many exchanges are under way. */
+  /** The number of running exchanges. */
   get underWay(): number {
     return this.#running.size
   }
 
-  /** How many connections there are, those that wait for an exchange and those that are being closed among them. */
+  /** The number of connections, including idle and closing ones. */
   get connections(): number {
     return this.#connections.size
   }
 
-  /** What is under way is given up. Resolves when every connection is closed. */
+  /** Aborts running exchanges. Resolves when every connection is closed. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#ways.names.close()
@@ -146,7 +139,7 @@ export class Egress {
   }
 }
 
-/** The host is what was judged, and no other. */
+/** A header must not name another host than the checked one. */
 function namesHost(headers: Readonly<Record<string, string>>): boolean {
   for (const name in headers) if (name.length === 4 && name.toLowerCase() === 'host') return true
   return false

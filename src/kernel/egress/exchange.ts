@@ -1,9 +1,9 @@
 /**
- * One request and its answer, from the moment it is asked for.
+ * Runs one request and receives its response.
  *
- *   running ──the answer ends──────────────► answered, the connection is kept
- *      ├──the answer is too long───────────► answered and cut, the connection is ended
- *      └──an error, the deadline, given up─► failed, with what had come of an answer; the connection is ended
+ *   running ──response ends──────────────► answered, the connection is kept
+ *      ├──response too long──────────────► answered and cut, the connection is closed
+ *      └──error, deadline, abort─────────► failed, with the received part of the response; the connection is closed
  */
 import { StringDecoder } from 'node:string_decoder'
 import type { Dispatcher } from 'undici'
@@ -15,40 +15,40 @@ export interface Exchange {
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | Uint8Array
-  /** For the whole exchange: name look-up, connection, TLS, the answer with its body. */
+  /** For the whole exchange: name look-up, connection, TLS, the response with its body. */
   readonly timeoutMs: number
-  /** The body is read so far and then cut off. */
+  /** A longer body is cut. */
   readonly maxResponseBytes: number
-  /** Given up early, as when the process stops. */
+  /** Ends the exchange early, for example when the process stops. */
   readonly signal?: AbortSignal
 }
 
 export interface Exchanged {
-  /** null: no answer has begun, and `error` says why. With an `error`, of one that broke off, as the headers and the body. */
+  /** null: no response has begun, see `error`. With an `error`, status, headers and body are those of an interrupted response. */
   readonly status: number | null
-  /** Of the answer, at most 16 KiB in all; names in lower case, what was repeated is joined by `, `. */
+  /** At most 16 KiB in all; names in lower case, repeated ones joined by `, `. */
   readonly headers: Readonly<Record<string, string>>
-  /** Read as UTF-8; what is none, and NUL, which no text of PostgreSQL can hold, is replaced by U+FFFD. */
+  /** Read as UTF-8. Invalid bytes and NUL, which PostgreSQL cannot store, are replaced by U+FFFD. */
   readonly body: string
-  /** There is more of the body, or would have been. */
+  /** The body is incomplete. */
   readonly isCut: boolean
-  /** In words that stay the same and name nobody; null when there is a whole answer. See failure.ts. */
+  /** Constant words without names (failure.ts); null for a complete response. */
   readonly error: string | null
-  /** The failure is probably ours and says nothing of the receiver: our name server, our network, we gave up. */
+  /** The failure is probably not the receiver's: Tenantry's name server, its network, an abort. */
   readonly isOurs: boolean
-  /** That the connection of this very exchange went to, or was refused by; null when none was reached. */
+  /** Of the connection of this exchange, also if the address refused it; null if none was reached. */
   readonly address: string | null
   readonly durationMs: number
 }
 
-/** Whose the connection is between exchanges. */
+/** Receives the connection after an exchange. */
 export interface Owner {
   over(running: RunningExchange, connection: EgressConnection, canBeKept: boolean): void
 }
 
 const NO_RESPONSE = { status: null, headers: {}, body: '', isCut: false }
 
-/** An exchange that was never begun. */
+/** The result of an exchange that was not started. */
 export const notStarted = (failure: Failure): Exchanged => ({
   ...NO_RESPONSE,
   ...failure,
@@ -94,10 +94,10 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
     this.#fail(failureOfWaiting(this.#connection.stage))
   }
 
-  onRequestStart(): void {} // undici insists on it
+  onRequestStart(): void {} // required by undici
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, string | string[]>): void {
-    this.#status = status // of what is said before the answer too, which then takes its place
+    this.#status = status // also of an informational response, which the final one replaces
     this.#headers = joined(headers)
   }
 
@@ -133,7 +133,7 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
   }
 
   #settle(exchanged: Omit<Exchanged, 'address' | 'durationMs'>, address: string | null, canBeKept: boolean): void {
-    if (this.#isFinished) return // it is told that its connection was ended
+    if (this.#isFinished) return // the closed connection reports an error
     this.#isFinished = true
     clearTimeout(this.#deadline)
     this.#owner.over(this, this.#connection, canBeKept)
@@ -143,7 +143,7 @@ export class RunningExchange implements Dispatcher.DispatchHandler {
 
 const passed = (running: RunningExchange) => running.passDeadline()
 
-/** In place: the headers were made for us. */
+/** Changes the headers in place: undici makes them for each response. */
 function joined(headers: Record<string, string | string[]>): Record<string, string> {
   for (const name in headers) {
     const value = headers[name]
@@ -152,7 +152,7 @@ function joined(headers: Record<string, string | string[]>): Record<string, stri
   return headers as Record<string, string>
 }
 
-/** Of a body that is cut, the first bytes of a character whose others are gone are left out. */
+/** Omits an incomplete character at the end of a body that is cut. */
 function text(chunks: readonly Buffer[] | undefined, isCut: boolean): string {
   if (!chunks) return ''
   const bytes = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)

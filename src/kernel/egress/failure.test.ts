@@ -22,7 +22,7 @@ describe('a failure', () => {
     ['EUNKNOWN', 'failed', false],
   ])('of %s: %s', (code, error, isOurs) => expect(failureOf(coded(code), 'open')).toMatchObject({ error, isOurs }))
 
-  test('of the code is ours', () => {
+  test('of the code is a failure of Tenantry', () => {
     expect(failureOf(new TypeError('x is not a function'), 'open')).toEqual({ error: 'failed', isOurs: true })
   })
 
@@ -34,7 +34,7 @@ describe('a failure', () => {
     expect(failureOf(coded('CERT_HAS_EXPIRED'), stage)).toMatchObject({ error, isOurs: false })
   })
 
-  test('tells the address that was tried, and no more', () => {
+  test('contains the address and no other detail', () => {
     expect(failureOf(coded('ECONNREFUSED', '192.0.2.7'), 'connecting')).toEqual({
       error: 'connection refused',
       isOurs: false,
@@ -54,7 +54,7 @@ describe('a failure', () => {
     expect(failureOf(new AggregateError(errors), 'connecting')).toMatchObject(failure)
   })
 
-  test('that is found here stays what it is', () => {
+  test('in a FailureError is returned unchanged', () => {
     expect(failureOf(new FailureError(NAME_NOT_FOUND), 'connecting')).toBe(NAME_NOT_FOUND)
   })
 })

@@ -1,17 +1,17 @@
 /**
- * Why an exchange has no answer, in words of ours that stay the same and name nobody, and whether the failure is ours: then
- * it says nothing of the receiver. What cannot be told is the receiver's, but for a name that could not be looked up.
+ * Classifies why an exchange has no response, in constant words without names, and whether the failure is Tenantry's and not the
+ * receiver's. An unknown failure is the receiver's, except a failed name look-up.
  */
 import { errors } from 'undici'
 
 export interface Failure {
   readonly error: string
   readonly isOurs: boolean
-  /** That refused to be reached. */
+  /** The address that refused the connection. */
   readonly address?: string | undefined
 }
 
-/** How far a connection is. */
+/** The progress of a connection. */
 export type Stage = 'looking up' | 'reaching the proxy' | 'connecting' | 'securing' | 'open'
 
 const theirs = (error: string): Failure => ({ error, isOurs: false })
@@ -26,15 +26,15 @@ export const URL_NOT_ALLOWED = theirs('url not allowed')
 export const CONNECTION_RESET = theirs('connection reset')
 export const PROTOCOL = theirs('protocol')
 export const HOST_UNREACHABLE = theirs('host unreachable')
-/** It, or what should be it, is not there, or does not speak HTTP. */
+/** No server, or a server that does not speak HTTP, has the proxy's address. */
 export const PROXY_UNREACHABLE = ours('proxy unreachable')
-/** It does not know us, or does not let us go where we want. */
+/** The proxy denies the credentials or the destination. */
 export const PROXY_REFUSED = ours('proxy refused')
 
 const TLS = theirs('tls')
 const UNREACHABLE = ours('network unreachable')
 const NO_RESOURCES = ours('no resources')
-/** What was to be sent is no request. */
+/** The request is invalid. */
 export const NOT_SENT = ours('protocol')
 
 const OF_CODE: Readonly<Record<string, Failure>> = {
@@ -63,7 +63,7 @@ const OF_CODE: Readonly<Record<string, Failure>> = {
   UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: NOT_SENT,
 }
 
-/** A failure that is found here, on its way through code that passes errors on. */
+/** Carries a failure through code that passes errors. */
 export class FailureError extends Error {
   readonly failure: Failure
 
@@ -79,18 +79,18 @@ export function failureOf(error: unknown, stage: Stage): Failure {
   if (error instanceof AggregateError) return ofSeveral(error.errors.map((each) => failureOf(each, stage)))
   const { code = '', message, address } = error as NodeJS.ErrnoException & { address?: string }
   if (error instanceof errors.HTTPParserError) return PROTOCOL
-  if (code === 'UND_ERR_SOCKET' && message.startsWith('bad ')) return PROTOCOL // a response, or an upgrade, that nobody asked for
+  if (code === 'UND_ERR_SOCKET' && message.startsWith('bad ')) return PROTOCOL // a response or an upgrade without a request
   const known = OF_CODE[code]
   if (known) return { ...known, address }
   if (stage === 'securing' || code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_')) return TLS
   return code ? theirs('failed') : ours('failed')
 }
 
-/** Each address was tried: what one of them did says more than that we have no way to the others. */
+/** A failure of one address is more specific than a missing route to the others. */
 const ofSeveral = (failures: readonly Failure[]): Failure =>
   failures.find(({ isOurs }) => !isOurs) ?? failures[0] ?? ours('failed')
 
-/** What a deadline ended, or somebody who could wait no longer. */
+/** The failure of an exchange that its deadline or its caller ended. */
 export function failureOfWaiting(stage: Stage): Failure {
   if (stage === 'looking up') return NAME_LOOK_UP_FAILED
   return stage === 'reaching the proxy' ? PROXY_UNREACHABLE : TIMEOUT

@@ -51,7 +51,7 @@ describe('a good URL', () => {
   })
 })
 
-test('one setting allows no more than it says', () => {
+test('allowHttp and allowPrivateNetworks are independent', () => {
   const http = new Egress({ allowHttp: true })
   const ownNetwork = new Egress({ allowPrivateNetworks: true })
   expect(http.check('http://example.com/').href).toBe('http://example.com/')
@@ -60,7 +60,7 @@ test('one setting allows no more than it says', () => {
   expect(() => ownNetwork.check('http://127.0.0.1/')).toThrow('https://')
 })
 
-test('a machine of ours that listens is not reached by any way of writing its address', async () => {
+test('a local server is not reached by any spelling of its address', async () => {
   const receiver = await listen(() => undefined)
   const egress = new Egress({ allowHttp: true })
   const hosts = [

@@ -11,7 +11,7 @@ const connectionTo = (origin: string) =>
   new EgressConnection({ origin, isSecure: true, host: 'example.com', port: 443, path: '/' }, ways, () => undefined)
 
 describe('idle connections', () => {
-  test('the one used last is taken first, of its origin', () => {
+  test('take returns the connection of the origin that was used last', () => {
     const idle = new IdleConnections()
     const [one, two, other] = [
       connectionTo('https://a.example'),
@@ -24,7 +24,7 @@ describe('idle connections', () => {
     expect(idle.size).toBe(0)
   })
 
-  test('one that is lost is not taken', () => {
+  test('take does not return a lost connection', () => {
     const idle = new IdleConnections()
     const [one, two] = [connectionTo('https://a.example'), connectionTo('https://a.example')]
     idle.add(one)
@@ -34,7 +34,7 @@ describe('idle connections', () => {
     expect(idle.remove(two)).toBe(false)
   })
 
-  test('of more than a thousand, those that waited longest have to go', () => {
+  test('add returns the oldest connections beyond 1,000', () => {
     const idle = new IdleConnections()
     const connections = Array.from({ length: 1_003 }, (_, i) => connectionTo(`https://${i % 2}.example`))
     expect(connections.map((each) => idle.add(each)).filter(Boolean)).toEqual(connections.slice(0, 3))

@@ -1,7 +1,6 @@
 /**
- * Connections that wait for their next exchange. The one that was used last is taken first, so that those beyond what is needed
- * stay idle until they are closed; when there are too many in all, the one that has waited longest goes. An origin is known
- * here for as long as it has a connection.
+ * Keeps connections without an exchange. The connection used last is taken first, so that unneeded connections stay idle until they are
+ * closed. Beyond the limit, the connection that has waited longest is returned to be closed.
  */
 import type { EgressConnection } from './connection.ts'
 
@@ -9,14 +8,14 @@ const MAX_IDLE = 1_000
 
 export class IdleConnections {
   readonly #byOrigin = new Map<string, EgressConnection[]>()
-  /** In the order in which they came. */
+  /** In the order of `add`. */
   readonly #all = new Set<EgressConnection>()
 
   get size(): number {
     return this.#all.size
   }
 
-  /** @returns the one that there is no room for any more. */
+  /** @returns the connection beyond the limit. */
   add(connection: EgressConnection): EgressConnection | undefined {
     const connections = this.#byOrigin.get(connection.origin)
     if (connections) connections.push(connection)
@@ -36,7 +35,7 @@ export class IdleConnections {
     return connection
   }
 
-  /** Whether it was here. */
+  /** Returns whether the connection was idle. */
   remove(connection: EgressConnection): boolean {
     if (!this.#all.delete(connection)) return false
     const connections = this.#byOrigin.get(connection.origin) ?? []

@@ -1,4 +1,4 @@
-/** What is for development alone: in production nothing of ours calls the own network, or in the clear. */
+/** Lists egress settings that are for development only: private networks and plain HTTP. */
 import type { EgressSettings } from './url.ts'
 
 /** Settings that may not be on in production, each in words. */
@@ -6,6 +6,6 @@ export const rejectedInProduction = ({
   allowPrivateNetworks = false,
   allowHttp = false,
 }: EgressSettings = {}): string[] => [
-  ...(allowPrivateNetworks ? ['egress.allowPrivateNetworks: for development only, refused in production'] : []),
-  ...(allowHttp ? ['egress.allowHttp: for development only, refused in production'] : []),
+  ...(allowPrivateNetworks ? ['egress.allowPrivateNetworks: for development only, rejected in production'] : []),
+  ...(allowHttp ? ['egress.allowHttp: for development only, rejected in production'] : []),
 ]

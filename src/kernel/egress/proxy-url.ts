@@ -1,20 +1,20 @@
-/** The proxy that a host's own requests go through, as it is configured. What is wrong with it is told without its password. */
+/** Parses the URL of the configured proxy. Errors do not contain its password. */
 
 export interface EgressProxy {
-  /** It is spoken to by TLS. */
+  /** The connection to the proxy uses TLS. */
   readonly isSecure: boolean
   /** A name, or an address without brackets. */
   readonly host: string
   readonly port: number
-  /** Of `Proxy-Authorization`, when the URL has a user. */
+  /** The value of `Proxy-Authorization`, if the URL has a user. */
   readonly authorization: string | undefined
 }
 
-const WANTED = 'not a URL like http://user:password@host:3128'
-/** Nothing behind the host but a slash. */
+const WANTED = 'must be a URL such as http://user:password@host:3128'
+/** Only a slash may follow the host. */
 const WHOLE = /^https?:\/\/[^/?#\\\0-\x20\x7f]+\/?$/i
 
-/** The proxy, or what is wrong with the URL. */
+/** Returns the proxy, or the reason why the URL is invalid. */
 export function proxyOf(text: string): EgressProxy | { readonly reason: string } {
   const url = WHOLE.test(text) ? URL.parse(text) : null
   if (!url || url.port === '0') return { reason: WANTED }
@@ -30,7 +30,7 @@ export function proxyOf(text: string): EgressProxy | { readonly reason: string }
   }
 }
 
-/** `user:password`; undefined when it cannot be told where the user ends. */
+/** `user:password`; undefined if the user contains a colon. */
 function decoded(username: string, password: string): string | undefined {
   try {
     const user = decodeURIComponent(username)

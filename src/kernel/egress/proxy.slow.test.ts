@@ -70,7 +70,7 @@ describe('through a proxy', () => {
     expect(JSON.stringify(requests)).not.toContain('proxy')
   })
 
-  test('http is called as without it', async () => {
+  test('http requests are the same as without a proxy', async () => {
     const receiver = await listenHttp((request, response) => void response.end(JSON.stringify(request.headers)))
     const proxy = await startProxy()
     const { send } = open(proxy.address.replace('://', '://us:secret@'))
@@ -86,7 +86,7 @@ describe('through a proxy', () => {
     expect(proxy.asked.map(({ authority }) => authority)).toEqual([`${PUBLIC}:${receiver.port}`])
   })
 
-  test('an address is told in brackets where it is of IPv6, and no credentials where there are none', async () => {
+  test('CONNECT has an IPv6 address in brackets, and no credentials if none are configured', async () => {
     const receiver = await listenHttp((_, response) => void response.end('ok'))
     const proxy = await startProxy()
     const { send } = open(proxy.address, { lookup: names('2606:4700::1111') })
@@ -96,7 +96,7 @@ describe('through a proxy', () => {
     expect(proxy.asked).toEqual(authorities.map((authority) => ({ authority, headers: { host: authority } })))
   })
 
-  test('a session is resumed on a new connection', async () => {
+  test('a TLS session is resumed on a new connection', async () => {
     const { named, handshakes } = await secured({ connection: 'close' })
     const { send } = open((await startProxy()).address, { authorities: certificate.cert })
     for (let i = 0; i < 2; i++) expect(await send(named)).toMatchObject({ status: 200 })
@@ -115,7 +115,7 @@ describe('through a proxy', () => {
     expect(requests).toEqual([])
   })
 
-  test('a proxy whose authority nobody knows is not told where we want to go', async () => {
+  test('a proxy with an untrusted certificate receives no CONNECT', async () => {
     vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0')
     const proxy = await startProxy(undefined, certificate)
     expect(await open(proxy.address).send(`https://${NAME}/`)).toMatchObject(reject('proxy unreachable', true, null))
@@ -135,14 +135,14 @@ describe('through a proxy', () => {
     expect(proxy.connections).toBe(0)
   })
 
-  test('the proxy itself is called no more than others', async () => {
+  test('the address of the proxy is not an allowed destination', async () => {
     const proxy = await startProxy()
     const { send } = open(proxy.address)
     expect(await send(`${proxy.address}/`)).toMatchObject(reject('address not allowed', false, null))
     expect(proxy.connections).toBe(0)
   })
 
-  test('the environment names no other, and exempts nothing', async () => {
+  test('the proxy settings of the environment have no effect', async () => {
     const receiver = await listenHttp((_, response) => void response.end('ok'))
     const [configured, other] = [await startProxy(), await startProxy()]
     for (const name of ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY']) {
@@ -174,14 +174,14 @@ describe('the next address is tried', () => {
     await eventually(() => expect(proxy.open).toBe(1))
   })
 
-  test('and all of them are said to be unreachable', async () => {
+  test('until all are unreachable', async () => {
     const proxy = await startProxy(says('HTTP/1.1 504 Gateway Timeout\r\n\r\n'))
     const { send } = open(proxy.address, { lookup: names(first, second) })
     expect(await send(`https://${NAME}/`)).toMatchObject(reject('host unreachable', false, first))
     expect(proxy.asked).toHaveLength(2)
   })
 
-  test('but not when the proxy refuses', async () => {
+  test('but not after a rejection by the proxy', async () => {
     const proxy = await startProxy(says('HTTP/1.1 403 Forbidden\r\n\r\n'))
     const { send } = open(proxy.address, { lookup: names(first, second) })
     expect(await send(`https://${NAME}/`)).toMatchObject(reject('proxy refused', true, null))
@@ -214,12 +214,12 @@ describe('a proxy that', () => {
     await gone(proxy)
   })
 
-  test('is not there', async () => {
+  test('is unreachable is a failure of Tenantry', async () => {
     const { send } = open(`http://127.0.0.1:${await deadPort()}`)
     expect(await send(`https://${NAME}/`)).toMatchObject(reject('proxy unreachable', true, null))
   })
 
-  test('never answers waits for the receiver', async () => {
+  test('does not respond ends by the deadline of the exchange', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const proxy = await startProxy(unresponsive)
     const exchange = open(proxy.address).send(`https://${NAME}/`, { timeoutMs: 60_000 })
@@ -229,7 +229,7 @@ describe('a proxy that', () => {
     await gone(proxy)
   })
 
-  test('answers a byte at a time is waited for', async () => {
+  test('responds byte by byte is waited for', async () => {
     const proxy = await startProxy((socket) => {
       const bytes = [...'HTTP/1.1 200 OK\r\n\r\n']
       const timer = setInterval(() => {
@@ -256,8 +256,8 @@ describe('a proxy that', () => {
   })
 })
 
-describe('what comes right behind the answer of the proxy', () => {
-  test.each(['http', 'https'])('is no answer to anything that was sent by %s', async (scheme) => {
+describe('bytes behind the response of the proxy', () => {
+  test.each(['http', 'https'])('are not the response to a request by %s', async (scheme) => {
     const response = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno'
     const proxy = await startProxy((socket) => void socket.write(`HTTP/1.1 200 OK\r\n\r\n${response}`))
     expect(await open(proxy.address).send(`${scheme}://${NAME}/`)).toMatchObject(reject('protocol', false, PUBLIC))
@@ -265,7 +265,7 @@ describe('what comes right behind the answer of the proxy', () => {
     expect(proxy.asked).toHaveLength(1)
   })
 
-  test('or a little later, from a receiver that speaks first, is refused', async () => {
+  test('are rejected, also if a receiver sends them later and before the request', async () => {
     const receiver = await listen(
       () => undefined,
       (socket) => void socket.write('220 mail.example.com ESMTP\r\n'),
@@ -277,14 +277,14 @@ describe('what comes right behind the answer of the proxy', () => {
   })
 })
 
-describe('closing', () => {
+describe('close', () => {
   const stages: [string, Conduct, 'http' | 'https', string][] = [
     ['CONNECT is under way', unresponsive, 'https', 'CONNECT '],
     ['TLS is under way', (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n'), 'https', '\r\n\r\n\x16'],
     ['an answer is waited for', (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n'), 'http', '\r\n\r\nPOST '],
   ]
 
-  test.each(stages)('while %s leaves nothing open', async (_, conduct, scheme, seen) => {
+  test.each(stages)('while %s leaves no socket open', async (_, conduct, scheme, seen) => {
     const proxy = await startProxy(conduct)
     const sockets = socketsFromNow()
     const { egress, send } = open(proxy.address)
@@ -298,7 +298,7 @@ describe('closing', () => {
     expect(sockets()).toBe(0)
   })
 
-  test('while a TLS handshake with the proxy is under way leaves nothing open', async () => {
+  test('during a TLS handshake with the proxy leaves no socket open', async () => {
     const unresponsiveTls = await listen(() => undefined)
     const sockets = socketsFromNow()
     const { egress, send } = open(`https://127.0.0.1:${unresponsiveTls.port}`)
@@ -311,7 +311,7 @@ describe('closing', () => {
     expect(sockets()).toBe(0)
   })
 
-  test('a name that is answered for too late is not asked for', async () => {
+  test('before the response of a look-up sends no CONNECT', async () => {
     const receiver = await listenHttp((_, response) => void response.end('ok'))
     const proxy = await startProxy()
     const late: (() => void)[] = []
@@ -330,7 +330,7 @@ describe('closing', () => {
     expect(proxy.connections).toBe(1)
   })
 
-  test.each(['http', 'https'])('an idle tunnel of %s ends it', async (scheme) => {
+  test.each(['http', 'https'])('closes an idle tunnel of %s', async (scheme) => {
     const { named: secure } = await secured()
     const plain = await listenHttp((_, response) => void response.end('ok'))
     const proxy = await startProxy(undefined, certificate)

@@ -1,12 +1,11 @@
 /**
- * A way to an address through a proxy, by HTTP CONNECT.
+ * Opens a connection to an address through a proxy, by HTTP CONNECT.
  *
- *   reaching the proxy ──CONNECT address:port──► connecting ──2xx──► open, as a connection to the address would be
- *          └──► ours: proxy unreachable             ├──502, 503, 504, silence──► the next address, on a new connection
- *                                                   └──any other answer───────► ours: proxy refused
+ *   reaching the proxy ──CONNECT address:port──► connecting ──2xx──► open
+ *          └──► ours: proxy unreachable             ├──502, 503, 504, timeout──► the next address, on a new connection
+ *                                                   └──other response──────────► ours: proxy refused
  *
- * The proxy is told addresses and never names, so that what it connects to is what was judged. There is at most one connection
- * at a time: the next is made when the former is closed.
+ * The proxy receives checked addresses, never names. The next connection is made after the former has closed.
  */
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -15,16 +14,16 @@ import type { EgressProxy } from './proxy-url.ts'
 
 export interface TunnelOptions {
   readonly proxy: EgressProxy
-  /** Of the proxy, when it is spoken to by TLS. */
+  /** Trusted authorities for a proxy with TLS. */
   readonly authorities?: string | Buffer | undefined
-  /** Judged, in the order in which they are tried. */
+  /** Checked, in the order of the attempts. */
   readonly addresses: readonly string[]
   readonly port: number
   /** Time for one address before the next address is tried, if there is one; default 2 s. */
   readonly attemptMs?: number | undefined
-  /** A connection to the proxy is begun, or CONNECT is sent. */
+  /** Called when a connection to the proxy starts and when CONNECT is sent. */
   readonly at: (stage: 'reaching the proxy' | 'connecting') => void
-  /** Called once, unless the tunnel was ended before. */
+  /** Called once, unless `end` was called before. */
   readonly done: (error: FailureError | null, socket?: Socket, address?: string) => void
 }
 
@@ -46,7 +45,7 @@ export class Tunnel {
     this.#socket = this.#try(0)
   }
 
-  /** What there is of it so far is not opened any more. @returns what is left to be closed. */
+  /** Stops opening. @returns the socket to be closed. */
   end(): Socket {
     this.#isFinished = true
     return this.#socket
@@ -82,7 +81,7 @@ export class Tunnel {
     }
     return socket
       .setNoDelay(true)
-      .on('error', () => undefined) // it is told by its close
+      .on('error', () => undefined) // its close reports it
       .once('close', closed)
       .once(proxy.isSecure ? 'secureConnect' : 'connect', () => {
         at('connecting')
@@ -98,7 +97,7 @@ export class Tunnel {
   }
 }
 
-/** The proxy's own host is the operator's: the system looks it up, and nobody judges it. */
+/** The operator configures the proxy: the system looks its host up, and its address is not checked. */
 function dialled({ isSecure, host, port }: EgressProxy, authorities: TunnelOptions['authorities']): Socket {
   if (!isSecure) return connectTcp({ host, port })
   return connectTls({
@@ -107,7 +106,7 @@ function dialled({ isSecure, host, port }: EgressProxy, authorities: TunnelOptio
     servername: isIP(host) === 0 ? host : '',
     ALPNProtocols: ['http/1.1'],
     ...(authorities ? { ca: authorities } : {}),
-    rejectUnauthorized: true, // whatever NODE_TLS_REJECT_UNAUTHORIZED says
+    rejectUnauthorized: true, // regardless of NODE_TLS_REJECT_UNAUTHORIZED
   })
 }
 
@@ -118,8 +117,8 @@ function request(address: string, port: number, { authorization }: EgressProxy):
 }
 
 /**
- * Tells the status once its header is complete, or undefined for what is no HTTP or has no end; and whether something came behind it:
- * a receiver does not speak first, and what it is told has not been written yet.
+ * Passes the status of a complete header, or undefined if it is invalid or too long; and whether further bytes followed: a receiver
+ * must not send before it has received a request.
  */
 function onResponse(socket: Socket, callback: (status: number | undefined, isMore: boolean) => void): void {
   let head = ''

@@ -36,7 +36,7 @@ async function secured(own: Certificate, headers: Record<string, string> = {}) {
 const failed = (error: string) => ({ status: null, error, isOurs: false, address: '127.0.0.1' })
 
 describe('a receiver by TLS', () => {
-  test('is called by its name, over HTTP/1.1, on one connection', async () => {
+  test('receives its name and HTTP/1.1 on one connection', async () => {
     const { named, handshakes, receiver } = await secured(certificate)
     const send = open(certificate.cert)
     for (let i = 0; i < 3; i++)
@@ -45,13 +45,13 @@ describe('a receiver by TLS', () => {
     expect(receiver.connections).toBe(1)
   })
 
-  test('is called by its address, for which its certificate stands too', async () => {
+  test('is accepted by its address if the certificate contains it', async () => {
     const { receiver, handshakes } = await secured(certificate)
     expect(await open(certificate.cert)(receiver.url)).toMatchObject({ status: 200, address: '127.0.0.1' })
     expect(handshakes).toMatchObject([{ servername: false }])
   })
 
-  test('is secured in less time when it was called before', async () => {
+  test('resumes the TLS session of an earlier connection', async () => {
     const { named, handshakes } = await secured(certificate, { connection: 'close' })
     const send = open(certificate.cert)
     for (let i = 0; i < 2; i++) expect(await send(named)).toMatchObject({ status: 200 })
@@ -69,18 +69,18 @@ describe('a receiver by TLS', () => {
     expect(requested).not.toHaveBeenCalled()
   })
 
-  test('is not trusted because the environment says so', async () => {
+  test('is not trusted by NODE_TLS_REJECT_UNAUTHORIZED', async () => {
     vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0')
     const { named } = await secured(certificate)
     expect(await open()(named)).toMatchObject(failed('tls'))
   })
 
-  test('that does not speak it', async () => {
+  test('that does not support TLS fails', async () => {
     const { port } = await listenHttp((_, response) => void response.end('ok'))
     expect(await open(certificate.cert)(`https://${NAME}:${port}/`)).toMatchObject(failed('tls'))
   })
 
-  test('that hangs up in the handshake', async () => {
+  test('that closes the connection during the handshake fails', async () => {
     const { port } = await listen((socket) => void socket.resetAndDestroy())
     expect(await open(certificate.cert)(`https://${NAME}:${port}/`)).toMatchObject(failed('connection reset'))
   })

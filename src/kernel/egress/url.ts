@@ -1,20 +1,20 @@
 /**
- * Which URLs may be called at all, as far as can be told without looking a name up. What is read in two ways by two programs is
- * refused, and not mended: white space and backslashes that a URL parser leaves out or turns, a missing `//`, a user name.
+ * Checks a URL without a look-up. A URL that programs may read differently is rejected and not corrected: white space, backslashes,
+ * a missing `//`, a user name.
  */
 import { isIP } from 'node:net'
 import { type AddressKind, kindOfAddress } from './addresses.ts'
 
 export interface EgressSettings {
-  /** Loopback, private, shared and unique local addresses, and names of the own network, may be called. For development. */
+  /** Loopback, private, shared and unique local addresses and names of private networks are allowed. For development. */
   readonly allowPrivateNetworks?: boolean
-  /** `http:` may be called beside `https:`. For development. */
+  /** `http:` is allowed in addition to `https:`. For development. */
   readonly allowHttp?: boolean
-  /** That every request goes through, by CONNECT: `http://user:password@host:3128`, or `https:`. None is taken from the environment. */
+  /** Every request uses it, by CONNECT: `http://user:password@host:3128`, or `https:`. The environment's proxy is not used. */
   readonly proxy?: string | undefined
 }
 
-/** Where a request goes. */
+/** The destination of a request. */
 export interface Target {
   readonly origin: string
   readonly isSecure: boolean
@@ -34,14 +34,14 @@ const MAX_LENGTH = 2_048
 const MAX_NAME_LENGTH = 253
 
 const BEGINNING = /^https?:\/\/([^/?#]+)/i
-/** Of ASCII what is not to be seen, and the backslash, which some take for a slash. */
+/** Invisible ASCII characters, and the backslash, which some programs read as a slash. */
 const UNCLEAR = /[\0-\x20\x7f\\]/
 const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/
 
-/** Never of the public DNS: RFC 6761, RFC 6762, RFC 7686, RFC 8375, and what ICANN keeps for private use. */
+/** Not in the public DNS: RFC 6761, RFC 6762, RFC 7686, RFC 8375, and ICANN's name for private use. */
 const OWN_NETWORK = ['localhost', 'local', 'internal', 'home.arpa', 'onion']
 
-/** The URL as it is called: without a fragment, without a dot at the end of the name. */
+/** Returns the URL of the request, without a fragment and without a dot at the end of the name. */
 export function judgedUrl(text: string, settings: EgressSettings): { readonly url: URL } | Rejection {
   if (text.length > MAX_LENGTH) return refused(`it is longer than ${MAX_LENGTH} characters`)
   if (UNCLEAR.test(text)) return refused('it has a space, a control character or a backslash in it')

@@ -1,6 +1,6 @@
 /**
- * What an admin, the host or Tenantry itself changed. A service records each change in the transaction that makes it; who did
- * it, and in which request, is in the context. The audit log is one listener of this event; without it, nobody listens.
+ * The event of a change by an administrator, the host or Tenantry. A service publishes it in the transaction of the change; the actor and
+ * the request are in the context. The audit log listens to it.
  */
 import { z } from 'zod'
 import { type Events, event } from './events.ts'
@@ -14,7 +14,7 @@ export const ChangeRecorded = event(
     /** The operation's dotted name, e.g. `tenants.suspend`. */
     action: z.string(),
     tenantId: z.string().nullable(),
-    /** What was changed, e.g. `tenant:acme`. */
+    /** The changed object, e.g. `tenant:acme`. */
     target: z.string(),
     before: image.default(null),
     after: image.default(null),

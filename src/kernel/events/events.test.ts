@@ -47,7 +47,7 @@ const failWith = (message: string) => {
 }
 
 describe('an event', () => {
-  test('has what it was given and what every event has', async () => {
+  test('has its payload and the members of every event', async () => {
     const published = await events.publish(NoteWritten, { title: 'a' })
     expect(published).toEqual({
       title: 'a',
@@ -65,7 +65,7 @@ describe('an event', () => {
     expect(published.requestId).toBe('request-7')
   })
 
-  test('whose payload is wrong is heard by nobody', async () => {
+  test('with an invalid payload reaches no listener', async () => {
     const received: unknown[] = []
     events.subscribe(NoteWritten, 'within', (event) => void received.push(event))
     events.subscribe(NoteWritten, 'after', (event) => void received.push(event))
@@ -151,7 +151,7 @@ describe('a listener within', () => {
 })
 
 describe('a listener after', () => {
-  test('hears what is committed, outside of the transaction', async () => {
+  test('receives committed events, outside of the transaction', async () => {
     const received: unknown[] = []
     events.subscribe(NoteWritten, 'after', async ({ title }) => {
       received.push({ title, inTransaction: database.inTransaction, kept: await kept(onlooker) })
@@ -223,7 +223,7 @@ test('everyone within is asked in order and awaited, then everyone after hears i
   ])
 })
 
-test('what a satellite listens to is data, with its own service first', async () => {
+test('listeners of a satellite are data and receive its service first', async () => {
   const listener = on(
     NoteWritten,
     'within',

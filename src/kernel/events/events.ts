@@ -1,9 +1,7 @@
 /**
- * Events are values: `event(name, schema)` declares one, `publish` says that it happened, `on` listens.
- *
- * A listener is of one of two kinds. *within* runs in the transaction of the change and can refuse it by throwing (audit
- * entries, rows that must not be lost). *after* runs when that transaction has committed, outside of it, and may be lost in a
- * crash (caches, the host's own code). Outside a transaction, `publish` opens one when somebody listens within.
+ * Declares, publishes and receives events. A *within* listener runs in the transaction of the change and can reject it by throwing. An
+ * *after* listener runs after the commit, outside of the transaction, and can be lost in a crash. Outside of a transaction, `publish`
+ * opens one if a within listener exists.
  */
 import { z } from 'zod'
 import type { Clock } from '../base/clock.ts'
@@ -11,7 +9,7 @@ import { currentContext } from '../base/context.ts'
 import { uuidv7 } from '../base/ids.ts'
 import type { Database } from '../database/database.ts'
 
-/** Members that every event has, beside its own. */
+/** Members of every event, in addition to its own. */
 const envelope = z.object({
   id: z.uuid().describe('UUIDv7 of this occurrence'),
   occurredAt: z.iso.datetime(),
@@ -24,7 +22,7 @@ export interface EventType<Name extends string = string, Payload extends z.ZodOb
   /** The whole payload, envelope included. */
   readonly schema: z.ZodObject
   readonly own: Payload
-  /** Whether it is for this program alone: what happens on every request, or tells of telling, is not told to other systems. */
+  /** Whether it is internal: events of every request and of deliveries are not sent to other systems. */
   readonly isInternal: boolean
 }
 
@@ -34,7 +32,7 @@ type Awaitable<T> = T | Promise<T>
 
 export type When = 'within' | 'after'
 
-/** What a satellite listens to; `service` is the satellite's own. */
+/** A listener of a satellite; `service` is that of the satellite. */
 export interface Listener<Service = any> {
   readonly type: EventType
   readonly when: When
@@ -118,12 +116,12 @@ export class Events {
     }
   }
 
-  /** Whether anybody would hear it: what happens on every request need not be said to nobody. */
+  /** Whether a listener exists: a frequent event need not be published without one. */
   hasHandlers(type: EventType): boolean {
     return this.#hasHandlers(type, 'after') || this.hasHandlersWithin(type)
   }
 
-  /** Whether somebody's own work has to commit with it. */
+  /** Whether a within listener exists. */
   hasHandlersWithin(type: EventType): boolean {
     return this.#hasHandlers(type, 'within')
   }
@@ -132,7 +130,7 @@ export class Events {
     return (this.#handlers[when].get(name)?.length ?? 0) > 0
   }
 
-  /** Says what has happened whatever becomes of the transaction in progress. */
+  /** Publishes independently of the transaction in progress. */
   announce<Type extends EventType>(type: Type, payload: z.input<Type['own']>): Promise<EventOf<Type>> {
     return this.#database.outside(() => this.publish(type, payload))
   }

@@ -7,7 +7,7 @@ import type { Jobs, QueueCounts } from './jobs.ts'
 
 const STATES = ['waiting', 'active', 'completed', 'failed', 'delayed'] as const
 
-export function jobSeries(jobs: Pick<Jobs, 'counts'>, labels: TenantLabels): { series: Series[]; stop: () => void } {
+export function jobSeries(jobs: Pick<Jobs, 'counts'>, labels: TenantLabels): Series[] {
   const counts = refreshed(async () => samples(await jobs.counts()))
 
   const samples = (all: readonly QueueCounts[]): Sample[] => {
@@ -24,8 +24,14 @@ export function jobSeries(jobs: Pick<Jobs, 'counts'>, labels: TenantLabels): { s
     return [...sums.values()]
   }
 
-  const series: Series[] = [
-    { name: 'multitenancy_queue_jobs', help: 'Jobs by tenant, queue and state', type: 'gauge', collect: counts.get },
+  return [
+    {
+      name: 'multitenancy_queue_jobs',
+      help: 'Jobs by tenant, queue and state',
+      type: 'gauge',
+      collect: counts.get,
+      stop: counts.stop,
+    },
     {
       name: 'multitenancy_series_dropped',
       help: 'Tenants counted under _other because of metrics.maxTenantSeries',
@@ -36,5 +42,4 @@ export function jobSeries(jobs: Pick<Jobs, 'counts'>, labels: TenantLabels): { s
       },
     },
   ]
-  return { series, stop: counts.stop }
 }

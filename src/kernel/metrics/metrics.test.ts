@@ -66,8 +66,8 @@ function parse(text: string): Map<string, Parsed> {
   return all
 }
 
-describe('the text', () => {
-  test('is HELP, TYPE and the samples of one series together', async () => {
+describe('the exposed text', () => {
+  test('has HELP, TYPE and all samples of a series together', async () => {
     const counter = new Counter()
     counter.add({ queue: 'webhooks' }, 2)
     expect(
@@ -89,15 +89,15 @@ describe('the text', () => {
     )
   })
 
-  test('has no samples of a series that cannot be counted or printed, and all others', async () => {
-    const away = function* (): Iterable<Sample> {
+  test('omits the samples of a failed series only', async () => {
+    const failing = function* (): Iterable<Sample> {
       yield { value: 1 }
-      throw new Error('away')
+      throw new Error('unavailable')
     }
     const labels = { n: 5 } as unknown as Labels
     expect(
       await exposed(
-        series(away(), { name: 'one' }),
+        series(failing(), { name: 'one' }),
         series([{ value: 1, labels }], { name: 'two' }),
         series([{ value: 3 }], { name: 'three' }),
       ),
@@ -107,7 +107,7 @@ describe('the text', () => {
     )
   })
 
-  test('brings back any help, label value and number', async () => {
+  test('encodes any help, label value and number without loss', async () => {
     const text = fc.string({ unit: fc.oneof(fc.constantFrom('"', '\\', '\n', 'n', ',', '}', '#', ' '), fc.string()) })
     await fc.assert(
       fc.asyncProperty(text, text, fc.double(), async (help, label, value) => {
@@ -121,7 +121,7 @@ describe('the text', () => {
     )
   })
 
-  test('is in the order of registration, though some series take longer to collect', async () => {
+  test('has the order of registration, regardless of the time to collect', async () => {
     const slow = Promise.withResolvers<Sample[]>()
     const text = exposed(
       series([], { name: 'first', collect: () => slow.promise }),
@@ -131,19 +131,19 @@ describe('the text', () => {
     expect([...parse(await text).keys()]).toEqual(['first', 'second'])
   })
 
-  test('of a series without samples still says that it is there', async () => {
+  test('has HELP and TYPE of a series without samples', async () => {
     expect(parse(await exposed(series([]))).get('tenantry_things')).toMatchObject({ type: 'gauge', samples: [] })
   })
 })
 
-test('a name is registered once', () => {
+test('register rejects a name that is registered', () => {
   const metrics = new Metrics()
   metrics.register(series([]))
   expect(metrics.names).toEqual(['tenantry_things'])
   expect(() => metrics.register(series([]))).toThrow('tenantry_things is registered twice')
 })
 
-test('a counter counts each set of labels, in whatever order they are written', () => {
+test('a counter has one value per set of labels, in any order of labels', () => {
   const counter = new Counter()
   counter.add({ tenant: 'acme', event: 'created' })
   counter.add({ tenant: 'globex', event: 'created' })
@@ -160,7 +160,7 @@ describe('a histogram', () => {
     parse(await exposed(series(histogram.samples(), { name: 'seconds', type: 'histogram' }))).get('seconds')?.samples ??
     []
 
-  test('has cumulative buckets, whose bounds belong to them, then +Inf, sum and count', async () => {
+  test('has cumulative buckets with inclusive bounds, then +Inf, sum and count', async () => {
     const histogram = new Histogram(bounds)
     for (const value of [0.05, 0.1, 0.5, 1, 11]) histogram.observe('GET', () => ({ method: 'GET' }), value)
     expect(await parsed(histogram)).toEqual([
@@ -173,7 +173,7 @@ describe('a histogram', () => {
     ])
   })
 
-  test('agrees with counting by hand', async () => {
+  test('has the counts and the sum of its observations', async () => {
     const observed = fc.array(fc.double({ min: 0, max: 20, noNaN: true }), { minLength: 1 })
     await fc.assert(
       fc.asyncProperty(observed, async (values) => {
@@ -190,7 +190,7 @@ describe('a histogram', () => {
     )
   })
 
-  test('asks for labels once for each key', () => {
+  test('calls `labels` once for each key', () => {
     const histogram = new Histogram()
     let asked = 0
     for (const key of ['a', 'b', 'a', 'b', 'a']) {

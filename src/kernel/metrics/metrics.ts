@@ -1,6 +1,6 @@
 /**
- * Numbers for a scraper, in the text exposition format 0.0.4: HELP and TYPE once per series, its samples together.
- * A scrape only prints what is already counted: gauges that need a query are refreshed in the background (see `refreshed`).
+ * Exposes metrics in the text format 0.0.4 of Prometheus: docs/decisions/process-metrics-without-prom-client.md.
+ * A scrape prints existing counts only: gauges that need a query are refreshed in the background (base/cached-query.ts).
  */
 
 export type Labels = Readonly<Record<string, string>>
@@ -8,7 +8,7 @@ export type Labels = Readonly<Record<string, string>>
 export interface Sample {
   readonly labels?: Labels
   readonly value: number
-  /** `_bucket`, `_sum`, `_count` of a histogram. */
+  /** `_bucket`, `_sum` or `_count` of a histogram. */
   readonly suffix?: string
 }
 
@@ -18,6 +18,8 @@ export interface Series {
   readonly help: string
   readonly type: 'gauge' | 'counter' | 'histogram'
   readonly collect: () => Iterable<Sample> | Promise<Iterable<Sample>>
+  /** Ends background work of the series, when the tenancy stops. */
+  readonly stop?: () => void
 }
 
 export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
@@ -36,13 +38,17 @@ export class Metrics {
     return [...this.#series.keys()]
   }
 
+  stop(): void {
+    for (const { stop } of this.#series.values()) stop?.()
+  }
+
   async expose(): Promise<string> {
     const texts = await Promise.all([...this.#series.values()].map(printed))
     return `${texts.join('\n')}\n`
   }
 }
 
-/** A series that cannot be counted now has no samples; the others are printed all the same. */
+/** A series whose `collect` fails has no samples; the others are printed. */
 async function printed(series: Series): Promise<string> {
   try {
     return print(series, await series.collect())
@@ -51,7 +57,7 @@ async function printed(series: Series): Promise<string> {
   }
 }
 
-/** A counter per set of labels; it only ever rises. */
+/** A counter per set of labels; it only increases. */
 export class Counter {
   readonly #values = new Map<string, { labels: Labels; value: number }>()
 
@@ -83,7 +89,7 @@ export class Histogram {
     this.#bounds = bounds
   }
 
-  /** `key` names the label set; `labels` is called only when it is new. */
+  /** `key` identifies the label set; `labels` is called only for a new key. */
   observe(key: string, labels: () => Labels, value: number): void {
     const distribution = this.#values.get(key) ?? this.begin(key, labels())
     const index = this.#bounds.findIndex((bound) => value <= bound)
@@ -92,7 +98,7 @@ export class Histogram {
     distribution.count += 1
   }
 
-  /** What is known before it happens is there from the first scrape on, with nothing in it. */
+  /** Adds an empty label set, so that it is exposed before its first value. */
   begin(key: string, labels: Labels): Distribution {
     const distribution = { labels, counts: new Array(this.#bounds.length).fill(0), sum: 0, count: 0 }
     this.#values.set(key, distribution)

@@ -1,6 +1,6 @@
 /**
- * Of this process: memory, processor time, the event loop, the garbage collector. Names are those that Prometheus' clients use, so that
- * dashboards for Node.js fit. What watches is on from the first scrape, and off after `stop`.
+ * Metrics of this process: memory, processor time, event loop, garbage collector. The names are those of prom-client, so that dashboards
+ * for Node.js fit. Measuring starts with the first scrape and ends with `stop`.
  */
 import { readdir } from 'node:fs/promises'
 import { constants, monitorEventLoopDelay, PerformanceObserver } from 'node:perf_hooks'
@@ -22,7 +22,7 @@ const GC_KINDS: Readonly<Record<number, string>> = {
   [constants.NODE_PERFORMANCE_GC_WEAKCB]: 'weakcb',
 }
 
-export function processSeries(): { series: Series[]; stop: () => void } {
+export function processSeries(): Series[] {
   const collections = new Histogram(GC_BOUNDS)
   for (const kind of Object.values(GC_KINDS)) collections.begin(kind, { kind })
   let delay: Delay | undefined
@@ -45,7 +45,7 @@ export function processSeries(): { series: Series[]; stop: () => void } {
     })
     observer.observe({ entryTypes: ['gc'] })
   }
-  /** Since the scrape before; those of one scrape are of one look. */
+  /** Since the previous scrape; the gauges of one scrape share one reading. */
   const lags = (): ReadonlyMap<number, number> => {
     watch()
     if (delay && performance.now() - lookedAt > ONE_SCRAPE_MS) {
@@ -67,18 +67,24 @@ export function processSeries(): { series: Series[]; stop: () => void } {
     type: 'counter',
   })
 
-  const series: Series[] = [
-    seconds('process_cpu_user_seconds_total', 'Processor time of the program itself', () => process.cpuUsage().user),
-    seconds('process_cpu_system_seconds_total', 'Processor time of the system for it', () => process.cpuUsage().system),
-    seconds('process_cpu_seconds_total', 'Processor time, both', () => {
+  const stop = () => {
+    isStopped = true
+    delay?.disable()
+    observer?.disconnect()
+  }
+
+  return [
+    seconds('process_cpu_user_seconds_total', 'User processor time', () => process.cpuUsage().user),
+    seconds('process_cpu_system_seconds_total', 'System processor time', () => process.cpuUsage().system),
+    seconds('process_cpu_seconds_total', 'User and system processor time', () => {
       const { user, system } = process.cpuUsage()
       return user + system
     }),
-    gauge('process_start_time_seconds', 'When it was started, in seconds since 1970', () => startedAt),
-    gauge('process_resident_memory_bytes', 'Memory that it holds', () => process.memoryUsage.rss()),
-    { name: 'process_open_fds', help: 'Files and sockets that are open', type: 'gauge', collect: openFiles },
+    gauge('process_start_time_seconds', 'Start time of the process, in seconds since 1970', () => startedAt),
+    gauge('process_resident_memory_bytes', 'Resident memory', () => process.memoryUsage.rss()),
+    { name: 'process_open_fds', help: 'Open files and sockets', type: 'gauge', collect: openFiles },
     gauge('nodejs_heap_size_total_bytes', 'Size of the heap', () => process.memoryUsage().heapTotal),
-    gauge('nodejs_heap_size_used_bytes', 'Of that, in use', () => process.memoryUsage().heapUsed),
+    gauge('nodejs_heap_size_used_bytes', 'Used size of the heap', () => process.memoryUsage().heapUsed),
     gauge(
       'nodejs_external_memory_bytes',
       'Memory of objects outside of the heap',
@@ -86,7 +92,7 @@ export function processSeries(): { series: Series[]; stop: () => void } {
     ),
     {
       name: 'nodejs_active_resources',
-      help: 'What keeps the event loop alive, by kind',
+      help: 'Resources that keep the event loop alive, by type',
       type: 'gauge',
       collect: activeResources,
     },
@@ -94,18 +100,19 @@ export function processSeries(): { series: Series[]; stop: () => void } {
       (percentile): Series =>
         gauge(
           `nodejs_eventloop_lag_p${percentile}_seconds`,
-          `How late timers were since the scrape before, at the ${percentile}th percentile`,
+          `Delay of timers since the previous scrape, ${percentile}th percentile`,
           () => lags().get(percentile) ?? 0,
         ),
     ),
     {
       name: 'nodejs_gc_duration_seconds',
-      help: 'How long garbage collections took, by kind, since the first scrape',
+      help: 'Duration of garbage collections since the first scrape, by kind',
       type: 'histogram',
       collect: () => {
         watch()
         return collections.samples()
       },
+      stop,
     },
     {
       name: 'nodejs_version_info',
@@ -114,17 +121,9 @@ export function processSeries(): { series: Series[]; stop: () => void } {
       collect: () => [{ labels: { version: process.version }, value: 1 }],
     },
   ]
-  return {
-    series,
-    stop: () => {
-      isStopped = true
-      delay?.disable()
-      observer?.disconnect()
-    },
-  }
 }
 
-/** Nothing where there is no /proc. */
+/** Returns no samples without /proc. */
 async function openFiles(): Promise<Sample[]> {
   const files = await readdir('/proc/self/fd').catch(() => undefined)
   return files ? [{ value: files.length }] : []

@@ -3,7 +3,7 @@ import { jobSeries } from '../jobs/job-metrics.ts'
 import type { QueueCounts } from '../jobs/jobs.ts'
 import { TenantLabels } from './tenant-labels.ts'
 
-test('the first come have labels of their own and keep them; the others share one and are counted', () => {
+test('the first tenants keep their own labels; all others share `_other` and are counted', () => {
   const labels = new TenantLabels(2)
   expect(['acme', 'globex', 'initech', 'acme', 'hooli', 'initech'].map((id) => labels.of(id))).toEqual([
     'acme',
@@ -16,7 +16,7 @@ test('the first come have labels of their own and keep them; the others share on
   expect(labels.dropped).toBe(2)
 })
 
-test('what is kept has a label of its own beyond the limit, and takes none from the others', () => {
+test('a kept tenant has its own label beyond the limit, and other tenants keep theirs', () => {
   const labels = new TenantLabels(1)
   labels.of('acme')
   labels.of('globex')
@@ -25,7 +25,7 @@ test('what is kept has a label of its own beyond the limit, and takes none from 
   expect(labels.dropped).toBe(1)
 })
 
-test('jobs are counted by label: the sum of the others, zeros left out, jobs of no tenant by themselves', async () => {
+test('jobs are summed by label, without zeros, and separately for jobs without a tenant', async () => {
   const count = (tenantId: string | null, counts: Partial<QueueCounts>): QueueCounts => ({
     queue: 'InstallTenant',
     tenantId,
@@ -42,9 +42,9 @@ test('jobs are counted by label: the sum of the others, zeros left out, jobs of 
     count('initech', { waiting: 4 }),
     count(null, { active: 1 }),
   ]
-  const { series, stop } = jobSeries({ counts }, new TenantLabels(1))
+  const series = jobSeries({ counts }, new TenantLabels(1))
   const [jobs, dropped] = await Promise.all(series.map(async ({ collect }) => [...(await collect())]))
-  stop()
+  for (const { stop } of series) stop?.()
   const sample = (tenant_id: string, state: string, value: number) => ({
     labels: { tenant_id, queue: 'InstallTenant', state },
     value,

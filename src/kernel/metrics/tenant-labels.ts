@@ -1,6 +1,6 @@
 /**
- * Which tenants have series of their own: `metrics.maxTenantSeries` of them, first come, in all series alike, and they keep
- * them while the process lives. The others are summed up under `_other`, and counted.
+ * Limits the label `tenant_id` to the first `metrics.maxTenantSeries` tenants of the process, in all series alike. The sum of the other
+ * tenants has the label `_other`.
  */
 export const OTHERS = '_other'
 
@@ -13,7 +13,7 @@ export class TenantLabels {
     this.#max = max
   }
 
-  /** What stands for the tenant in `tenant_id`: its id, or `_other`. */
+  /** The value of `tenant_id` for a tenant: its id, or `_other`. */
   of(tenantId: string): string {
     if (this.#own.has(tenantId)) return tenantId
     if (this.#own.size < this.#max) {
@@ -24,13 +24,13 @@ export class TenantLabels {
     return OTHERS
   }
 
-  /** For what must not be lost in a sum (an open circuit): from now on the tenant has series of its own, limit or not. */
+  /** Gives a tenant its own series regardless of the limit, for a value that a sum would hide (an open circuit). */
   keep(tenantId: string): void {
     this.#others.delete(tenantId)
     this.#own.add(tenantId)
   }
 
-  /** How many tenants are counted under `_other`. */
+  /** The number of tenants in `_other`. */
   get dropped(): number {
     return this.#others.size
   }

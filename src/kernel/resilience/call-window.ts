@@ -1,8 +1,6 @@
 /**
- * How many calls of the last seconds failed. Time is cut into ten slots, of which the oldest goes as a new one begins; so a
- * window of 10 s holds what happened in the last 9 to 10. Twenty numbers, no timer: a window that nobody uses costs nothing.
- *
- * (cockatiel's own SamplingBreaker drops one slot at a time: after a quiet hour it still counts failures from before it.)
+ * Counts the failed calls of the last seconds in ten slots, without a timer. A window of 10 s covers the last 9 to 10 seconds.
+ * cockatiel's SamplingBreaker drops one slot at a time: after an idle hour it still counts failures from before.
  */
 const SLOTS = 10
 
@@ -48,7 +46,7 @@ export class CallWindow {
     return now % SLOTS
   }
 
-  /** A clock that was set back leaves nothing to compare with: counting begins anew. */
+  /** Counting starts again if the clock was set back. */
   #moveTo(now: number): void {
     if (now < this.#newest) this.clear()
     for (let slot = this.#newest + 1; slot <= now && this.#successes + this.#failures > 0; slot++) {

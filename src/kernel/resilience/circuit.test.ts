@@ -40,13 +40,13 @@ describe('a closed circuit', () => {
     expect(circuit.isClosed).toBe(state === 'CLOSED')
   })
 
-  test('opens once, though many calls fail at once', async () => {
+  test('opens once when many calls fail concurrently', async () => {
     const { ended } = circuitAtZero()
     const changes = await Promise.all(Array.from({ length: 50 }, () => ended('failure', 0)))
     expect(changes.filter((change) => change !== undefined)).toEqual(['opened'])
   })
 
-  test('forgets what is older than its window, also after a quiet hour', async () => {
+  test('ignores calls before its window, also after an idle hour', async () => {
     const { ended, stateAt } = circuitAtZero()
     for (let n = 0; n < 9; n++) await ended('failure', 0)
     await ended('failure', 10)
@@ -59,7 +59,7 @@ describe('a closed circuit', () => {
 })
 
 describe('an open circuit', () => {
-  test('is half-open 30 seconds later, and closed when nobody has asked for five minutes', async () => {
+  test('is half-open after 30 seconds, and closed after five minutes without a call', async () => {
     const { circuit, stateAt, at } = await circuitAtZero().opened()
     expect([0, 29.999, 30, 299.999, 300].map(stateAt)).toEqual(['OPEN', 'OPEN', 'HALF_OPEN', 'HALF_OPEN', 'CLOSED'])
     expect([0, 20, 29.5, 30, 31].map((seconds) => circuit.rejectedForMs(at(seconds)))).toEqual([
@@ -115,7 +115,7 @@ describe('a probe', () => {
     expect(stateAt(30)).toBe('OPEN')
   })
 
-  test('that never ends is given up, and its late end changes nothing', async () => {
+  test('without a result is abandoned, and its late result has no effect', async () => {
     const { circuit, at, ended, stateAt } = await circuitAtZero().opened()
     circuit.beginProbe(at(30))
     const lost = circuit.era
@@ -127,7 +127,7 @@ describe('a probe', () => {
     expect(await ended('failure', 62)).toBe('opened')
   })
 
-  test('can be overtaken by what another process says', async () => {
+  test('can be overtaken by the state of another process', async () => {
     const { circuit, at, stateAt } = await circuitAtZero().opened()
     circuit.beginProbe(at(30))
     const { era } = circuit
@@ -137,7 +137,7 @@ describe('a probe', () => {
   })
 })
 
-test('what another process opened is open here, and no later than now', async () => {
+test('a circuit opened by another process is open here, not later than now', async () => {
   const { circuit, at, stateAt } = circuitAtZero()
   circuit.open(at(3_600), at(5))
   expect(circuit.openedAtMs).toBe(at(5))

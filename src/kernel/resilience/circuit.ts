@@ -1,29 +1,24 @@
 /**
- * One circuit: whether a dependency is worth asking.
+ * One circuit of one dependency.
  *
  *   CLOSED ──half of at least 10 calls in 10 s failed──► OPEN ──30 s later──► HALF_OPEN ──the probe succeeds──► CLOSED
  *                                                         ▲                       │
  *                                                         └────the probe fails────┘
  *
- *   settle()       a call ended. It counts only in the era in which it began: a call that hung since before the circuit opened
- *                  says nothing of what closed it, and does not open it again
- *   beginProbe()   the one call of HALF_OPEN; the next `settle` is its outcome. A probe that never ends is given up after as
- *                  long as a circuit stays open
- *   open, close    what another process has learned
- *
- * cockatiel's CircuitBreaker makes the transitions. Two things are ours: the count (see `CallWindow`), because a call that
- * succeeds then costs nanoseconds; and when a probe may go, because that is decided over all processes. So cockatiel is
- * called for a failure that opens and for a probe, and a circuit at rest keeps none.
+ * - `settle` counts a call only in the era in which it started: an old call neither opens nor closes a later circuit.
+ * - `beginProbe` starts the one call of HALF_OPEN. A probe without a result is abandoned after the time that a circuit stays open.
+ * - cockatiel's CircuitBreaker makes the transitions. `CallWindow` counts, because a successful call then costs nanoseconds. The time
+ *   of a probe is decided across all processes, so cockatiel is called only for a failure that opens and for a probe.
  */
 import { CircuitState as Breaker, type CircuitBreakerPolicy, circuitBreaker, handleAll } from 'cockatiel'
 import { CallWindow } from './call-window.ts'
 
 export type CircuitState = 'CLOSED' | 'HALF_OPEN' | 'OPEN'
 
-/** `neither`: the dependency was not asked, or nothing can be said of it. */
+/** `neither`: the dependency was not called, or the outcome is unknown. */
 export type Outcome = 'success' | 'failure' | 'neither'
 
-/** What an outcome changed; `undecided`: the probe that ended told nothing, and another may go. */
+/** The change by an outcome; `undecided`: the probe had no result, and another may start. */
 export type Transition = 'opened' | 'closed' | 'undecided'
 
 export interface CircuitRule {
@@ -44,12 +39,12 @@ export const CIRCUIT_RULE: CircuitRule = {
   halfOpenAfterSeconds: 30,
 }
 
-/** Open for so many times as long without a call, a circuit counts as closed: nobody knows any more. */
+/** A circuit that was open for this multiple of its time without a call counts as closed: its state is unknown. */
 const KEPT_TIMES = 10
 
 export const keptSeconds = ({ halfOpenAfterSeconds }: CircuitRule): number => KEPT_TIMES * halfOpenAfterSeconds
 
-/** While a probe runs nobody knows how long it takes. */
+/** The duration of a running probe is unknown. */
 const RETRY_DURING_PROBE_MS = 1_000
 
 interface Probe {
@@ -74,7 +69,7 @@ export class Circuit {
     this.#calls = new CallWindow(rule.windowSeconds * 1_000)
   }
 
-  /** For every call, so without a look at the time: what lapsed says no until it is closed. */
+  /** Called for every call, so it does not read the time: an expired circuit rejects until it is closed. */
   get isClosed(): boolean {
     return this.#openedAtMs === undefined
   }
@@ -117,7 +112,7 @@ export class Circuit {
     if (era === this.#era) this.#calls.succeeded(nowMs)
   }
 
-  /** A call that began in `era` ended. Of calls that end together, one is answered what they changed. */
+  /** A call that started in `era` has ended. Of calls that end together, one receives the change. */
   async settle(era: number, outcome: Outcome, nowMs: number): Promise<Transition | undefined> {
     if (era !== this.#era) return undefined
     if (this.#probe) return this.#settleProbe(this.#probe, outcome, nowMs)
@@ -200,14 +195,14 @@ export class Circuit {
 
   #breaker(ownState?: object): CircuitBreakerPolicy {
     return circuitBreaker(handleAll, {
-      halfOpenAfter: Number.NEGATIVE_INFINITY, // whoever calls it has waited already
+      halfOpenAfter: Number.NEGATIVE_INFINITY, // its caller has waited already
       breaker: { state: null, success: () => undefined, failure: () => true },
       ...(ownState ? { initialState: { ownState, breakerState: null } } : {}),
     })
   }
 }
 
-/** cockatiel answers what it was given, failures too; here they have done their work by then. */
+/** cockatiel returns the given outcome, also a failure; it is ignored here. */
 const ended = (execution: Promise<unknown>): Promise<void> =>
   execution.then(
     () => undefined,

@@ -32,7 +32,7 @@ describe('the aggregate', () => {
 })
 
 describe('a check', () => {
-  test('passes with what it has to say, or with nothing', async () => {
+  test('passes with or without a message', async () => {
     const { checks } = await healthOf({ quiet: pass, talks: async () => '3 queues' }).report()
     expect(checks).toEqual({
       quiet: { status: 'pass', durationMs: expect.any(Number) },
@@ -61,14 +61,14 @@ describe('a check', () => {
     expect(await healthOf({ odd: () => returned }).report()).toMatchObject({ status: 'fail' })
   })
 
-  test('that never answers fails by itself and holds nobody up', async () => {
+  test('without a response fails alone and delays no other', async () => {
     const { status, checks } = await healthOf({ slow: never, quick: pass }, [], 10).report()
     expect(status).toBe('degraded')
     expect(checks.slow).toMatchObject({ status: 'fail', message: 'timeout after 10 ms' })
     expect(checks.quick?.status).toBe('pass')
   })
 
-  test('that fails after its time disturbs nobody', async () => {
+  test('that fails after its timeout has no effect', async () => {
     const late = Promise.withResolvers<void>()
     const { checks } = await healthOf({ late: () => late.promise }, [], 1).report()
     late.reject(new Error('too late'))

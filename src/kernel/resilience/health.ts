@@ -1,16 +1,14 @@
 /**
- * Readiness: named checks, each with two seconds. A slow check fails by itself and never holds up the answer.
- *
- * The aggregate is `ok` when all pass (or there are none), `fail` when all fail or a critical one does, else `degraded`.
- * What a probe may tell the world (`message`) names no host, tenant or credential; the full text is for the admin API and
- * the log: a line when a check begins to fail, fails otherwise, or is good again, and none at each probe.
+ * Runs the readiness checks, each with a timeout of two seconds: `ok` if all pass, `fail` if all or a critical one fail, else
+ * `degraded`. A public `message` names no host, tenant or credential; the admin API and the log have the full text. The log has a line
+ * when a check starts to fail, fails for another reason, or recovers.
  */
 import type { Logger } from '../base/logger.ts'
 
 export const CHECK_TIMEOUT_MS = 2_000
 
 /**
- * A check fails when it throws or returns `{ status: 'fail' }`. What it returns as text or as `message` is public, on `/readyz` too;
+ * A check fails when it throws or returns `{ status: 'fail' }`. Its returned text or `message` is public, on `/readyz` too;
  * the text of an error is not (`CheckFailure` excepted).
  *
  * @example health.register('disk', () => (isFull() ? { status: 'fail', message: 'disk full' } : { status: 'pass' }))
@@ -20,7 +18,7 @@ export type Check = () => CheckReturn | Promise<CheckReturn>
 // biome-ignore lint/suspicious/noConfusingVoidType: a check that only throws returns nothing
 export type CheckReturn = void | string | { readonly status: 'pass' | 'fail'; readonly message?: string }
 
-/** A failure whose text may be shown to anybody. */
+/** A failure with a public text. */
 export class CheckFailure extends Error {}
 
 export interface CheckResult {
@@ -53,7 +51,7 @@ export interface HealthOptions {
 export function createHealth(options: HealthOptions = {}): Health {
   const { log, critical = [], timeoutMs = CHECK_TIMEOUT_MS } = options
   const checks = new Map<string, Check>(Object.entries(options.checks ?? {}))
-  /** What those said, but for numbers, that failed when they were asked last. */
+  /** The messages, without numbers, of the checks that failed last time. */
   const failing = new Map<string, string>()
   const heed = (name: string, outcome: Outcome) => {
     const known = failing.get(name)

@@ -48,7 +48,7 @@ const samples = (resilience: Resilience) =>
     .map(({ labels, value }) => `${labels.dependency} ${labels.policy} ${value}`)
 
 describe('a policy', () => {
-  test('that is open lets the use go on, each time told', async () => {
+  test('of fail-open continues, and is reported each time', async () => {
     const resilience = await open()
     for (let n = 0; n < 3; n++) resilience.degrade('redis.quota', 'quotas.consume', 'acme', unavailable)
     await new Promise(setImmediate)
@@ -64,7 +64,7 @@ describe('a policy', () => {
     expect(lines).toHaveLength(1)
   })
 
-  test('that is closed refuses with its own Retry-After, and is told too', async () => {
+  test('of fail-closed rejects with its Retry-After, and is reported', async () => {
     const resilience = await open({ redis: { quota: 'fail-closed' }, retryAfterSeconds: 17 })
     const refuse = () => resilience.degrade('redis.quota', 'quotas.consume', 'acme', unavailable)
     expect(refuse).toThrow(expect.objectContaining({ code: 'E_DEPENDENCY_UNAVAILABLE', retryAfterSeconds: 17 }))
@@ -86,7 +86,7 @@ describe('a policy', () => {
     expect(resilience.policyOf('database.flags')).toBe('fail-closed')
   })
 
-  test('is not asked about what is no failure of a dependency', async () => {
+  test('does not apply to other failures', async () => {
     const resilience = await open()
     expect(() => resilience.degrade('redis.quota', 'quotas.consume', 'acme', InvalidRequest('no'))).toThrow('no')
     expect(() => resilience.degrade('redis.quota', 'quotas.consume', 'acme', new TypeError('a fault'))).toThrow(
@@ -96,7 +96,7 @@ describe('a policy', () => {
     expect(published).toEqual([])
   })
 
-  test('that nobody knows is refused, and so is a use', async () => {
+  test('of an unknown name is rejected, and so is an unknown use', async () => {
     await expect(open({ redis: { quota: 'open' as never } })).rejects.toThrow()
     await expect(open({ redis: { quotas: 'fail-open' } as never })).rejects.toThrow()
     await expect(open({ retryAfterSeconds: 0 })).rejects.toThrow()
@@ -138,7 +138,7 @@ describe("the host's traces", () => {
     expect(JSON.stringify(span?.events)).not.toContain('10.0.0.7')
   })
 
-  test('are not needed: outside of a span nothing is told to them', async () => {
+  test('are optional: outside of a span no event is added', async () => {
     exporter.reset()
     const resilience = await open()
     resilience.degrade('redis.quota', 'quotas.consume', null, unavailable)

@@ -1,12 +1,7 @@
 /**
- * What happens while a dependency is away is decided in advance, by a policy for each use that is made of it:
- *
- *   fail-open    go on without it, with a fallback that the use knows
- *   fail-closed  refuse: 503 with `Retry-After`
- *
- * Each time a policy takes effect, it is reported in four ways: the event `DependencyDegraded`, an event on the active OpenTelemetry
- * span, a counter, which adds them up, and a line in the log (at most one a second for each use). Only the log has a message of the
- * dependency's.
+ * Applies a policy to each use of an unavailable dependency: *fail-open* continues with a fallback, *fail-closed* responds 503 with
+ * `Retry-After`. Each application is reported by the event `DependencyDegraded`, an event on the active OpenTelemetry span, a counter,
+ * and a log line (at most one a second for each use). Only the log contains the message of the dependency.
  */
 import { z } from 'zod'
 import { DependencyUnavailable, TenancyError } from '../base/errors.ts'
@@ -33,7 +28,7 @@ export const DependencyDegraded = event(
   { isInternal: true },
 )
 
-/** `resilience` of the configuration. `redis` is the store, whichever driver. */
+/** `resilience` of the configuration. `redis` is the store of any driver. */
 export const ResilienceSettings = z.strictObject({
   redis: z
     .strictObject({
@@ -63,7 +58,7 @@ export const ResilienceSettings = z.strictObject({
 
 export type ResilienceConfig = z.input<typeof ResilienceSettings>
 
-/** What a dependency is used for, as the configuration names it. */
+/** The uses of a dependency, by their names in the configuration. */
 export type Use = 'redis.quota' | 'redis.cache' | 'redis.metrics' | 'database.flags' | 'provider.checkout'
 export type Dependency = 'redis' | 'database' | 'provider'
 
@@ -116,7 +111,7 @@ export class Resilience {
 
   /**
    * The policy takes effect: returns when the use is to go on without its dependency, else throws `E_DEPENDENCY_UNAVAILABLE`.
-   * What is no failure of a dependency is thrown as it is.
+   * Other errors are thrown unchanged.
    */
   degrade(use: Use, operation: string, tenantId: string | null, error: unknown): void {
     if (!DependencyUnavailable.matches(error)) throw error
@@ -127,7 +122,7 @@ export class Resilience {
     throw this.rejection(dependency, error)
   }
 
-  /** What a use answers that goes by no policy, because it must not be lost: a write. */
+  /** The error of a use without a policy, which must not be lost: a write. */
   rejection(dependency: Dependency, cause: unknown): TenancyError {
     return DependencyUnavailable(`The ${WORDS[dependency]} cannot be reached at the moment. Try again.`, {
       retryAfterSeconds: this.retryAfterSeconds,
@@ -135,7 +130,7 @@ export class Resilience {
     })
   }
 
-  /** Says that something was decided in the place of a dependency. Waits for nobody. */
+  /** Reports that a policy took effect. Does not wait. */
   report(degradation: Degradation, error?: unknown): void {
     const { events, log, tracing } = this.#dependencies
     const { dependency, operation, tenantId, policy, errorCode } = degradation
@@ -180,6 +175,6 @@ export class Resilience {
   }
 }
 
-/** The code of what was thrown, for those who tell of a degradation themselves. */
+/** The code of an error, for callers that report a degradation themselves. */
 export const codeOf = (error: unknown): string =>
   error instanceof TenancyError ? error.code : DependencyUnavailable.code

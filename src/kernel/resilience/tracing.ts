@@ -1,7 +1,4 @@
-/**
- * What is told to the host's traces: events on the span that is active. `@opentelemetry/api` is an optional peer; a host
- * that does not have it has no traces to tell.
- */
+/** Adds events to the active span of the host. `@opentelemetry/api` is an optional peer; without it there are no traces. */
 export interface Tracing {
   /** Does nothing when no span is active. */
   event(name: string, attributes: Readonly<Record<string, string>>): void

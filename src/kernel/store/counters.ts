@@ -1,24 +1,17 @@
 /**
- * Counters of a day, and gauges, per tenant: what quotas are kept in. They are a part of the store, because only the
- * store can check and add in one step for all processes, and because the day is the store's: of processes with differing clocks
- * all count into the same one.
- *
- *   today     one counter per tenant, name and UTC day; whole numbers; gone 48 h after its last write at the earliest
- *   cleared   what was taken away of that counter by `clear`, in the same step; there at least as long as the counter may be
- *   gauge     one value per tenant and name, as it was put; it stays
- *
- * What a day has counted is counter + cleared at any instant, so it only grows: whoever reports it need not know of resets.
- *
- * In Redis: `quota:{<tenant>}:<yyyy-mm-dd>:<name>`, `quota:{<tenant>}:snap:<name>`, and the hash `quota:{<tenant>}:cleared:<yyyy-mm-dd>`.
+ * The port of daily counters and gauges per tenant, in which quotas are counted. The store checks and adds in one step for all processes,
+ * and its clock determines the day. A day's total is counter + cleared, so it only grows; `clear` moves from one to the other in one
+ * step. In Redis: `quota:{<tenant>}:<yyyy-mm-dd>:<name>` (48 h after its last write at the earliest), the gauge
+ * `quota:{<tenant>}:snap:<name>`, and the hash `quota:{<tenant>}:cleared:<yyyy-mm-dd>`.
  */
 import { InvalidRequest } from '../base/errors.ts'
 import { isStorable } from '../base/postgres-text.ts'
 
 export const COUNTER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 export const DAY_MS = 86_400_000
-/** Beyond this a JavaScript number no longer tells one count from the next. */
+/** Beyond it, JavaScript numbers are not exact. */
 export const MAX_COUNTED = Number.MAX_SAFE_INTEGER
-/** So long after its last write a day is over, and the next one too: `counted` finds yesterday's as long as it may be asked for. */
+/** After this time the day of the last write and the next day have ended: `counted` finds yesterday's until then. */
 export const COUNTER_TTL_SECONDS = 48 * 3_600
 const MAX_TENANT_LENGTH = 128
 
@@ -27,14 +20,14 @@ export interface Take {
   readonly name: string
   /** A whole number of 0 or more. 0 adds nothing, writes nothing, and is always allowed. */
   readonly amount: number
-  /** What the counter may be at most afterwards; null: whatever it comes to. */
+  /** The maximum of the counter afterwards; null: none. */
   readonly limit: number | null
 }
 
 export interface Taken {
   /** False: one of them would have passed its limit, and none was added to. */
   readonly isAllowed: boolean
-  /** What the counters are after it, in the order they were asked in. */
+  /** The counters afterwards, in the order of the call. */
   readonly usages: readonly number[]
   /** By the store's clock; which day was counted into follows from it. */
   readonly nowMs: number
@@ -63,20 +56,19 @@ export interface Counted {
 
 /** Each method is one step and one round trip. Throws `E_DEPENDENCY_UNAVAILABLE` when the store cannot be reached in time. */
 export interface Counters {
-  /** Adds to all or to none; names differ from one another. `E_INVALID_REQUEST` when one could not be told exactly any more. */
+  /** Adds to all or to none; names differ from one another. `E_INVALID_REQUEST` if a counter would no longer be exact. */
   take(tenantId: string, takes: readonly Take[]): Promise<Taken>
   read(tenantId: string, name: string): Promise<Reading>
-  /** Whatever is counted of a tenant today, and its gauges. */
+  /** All counters of a tenant today, and its gauges. */
   readAll(tenantId: string): Promise<Readings>
   /** Sets a gauge to any number of 0 or more. Returns the store's time in ms. */
   put(tenantId: string, name: string, value: number): Promise<number>
   /**
-   * All that was ever counted of each name today and the day before, whatever was cleared since: it only grows, up to
-   * `MAX_COUNTED`, until the day expires, which yesterday does not before today is over. Yesterday's may still grow in the moments
-   * after midnight: what was begun before is then written.
+   * The totals of each name today and yesterday, including cleared counts: they only grow, up to `MAX_COUNTED`, until the day expires.
+   * Yesterday does not expire before the end of today. It may still grow shortly after midnight, by calls that started before.
    */
   counted(tenantId: string, names: readonly string[]): Promise<Counted>
-  /** Removes today's counter and the gauge; of one name, or of all. What was counted stays counted. */
+  /** Removes today's counter and the gauge of one name, or of all. The totals stay. */
   clear(tenantId: string, name?: string): Promise<void>
 }
 
@@ -132,8 +124,8 @@ export function checkGauge(name: string, value: number): void {
 }
 
 /**
- * What becomes of a call that finds these usages. A limit that would be passed refuses it, whatever else is wrong with it.
- * The law for every driver; those that decide inside of a server say the same in its language.
+ * Returns the result of a call for these usages. An exceeded limit rejects it before any other error. This is the rule of every
+ * driver; drivers that decide in a server implement it in the server's language.
  */
 export function takenFrom(usages: readonly number[], takes: readonly Take[]): Omit<Taken, 'nowMs'> {
   const after = takes.map(({ amount }, index) => (usages[index] as number) + amount)
@@ -148,7 +140,7 @@ export function takenFrom(usages: readonly number[], takes: readonly Take[]): Om
 
 export const tooFar = (name: string) => InvalidRequest(`"${name}" would count beyond ${MAX_COUNTED}`)
 
-/** A counter may be cleared and reach the end again; all that was counted of it stands still there. */
+/** A cleared counter may reach the maximum again; the total stays at the maximum. */
 export const withCleared = (count: number, cleared: number): number => Math.min(count + cleared, MAX_COUNTED)
 
 /** Of those of which anything was counted. */

@@ -1,13 +1,7 @@
 /**
- * The key-value store: small values with an expiry, counters, things that may be taken once, messages to every process.
- * Drivers: `redis`, `postgres`, `memory`. One suite (testing/store/suite.ts) says what all of them do.
- *
- * A key belongs to one tenant or to the service; `purge` removes everything of a tenant. Every expiry is measured by the
- * store's own clock, so that processes with differing clocks agree. The store is apart from transactions, always: what was
- * written stays when the caller's transaction rolls back, and a store that is away spoils no transaction.
- *
- * Every method throws DependencyUnavailable when the store cannot be reached, and E_INVALID_REQUEST when it cannot keep
- * what it is given (see `checkEntry`).
+ * The port of the key-value store: values with an expiry, counters, single-use values, messages to all processes. `purge` removes all
+ * keys of a tenant. The store's clock measures every expiry. The store is not part of transactions. Each method throws
+ * DependencyUnavailable if the store is unreachable, and E_INVALID_REQUEST for a value that it cannot keep (see `checkEntry`).
  */
 import { z } from 'zod'
 import type { Clock } from '../base/clock.ts'
@@ -37,22 +31,22 @@ export interface Store {
   /** What metrics are counted in. */
   readonly sums: Sums
   get(owner: Owner, key: string): Promise<string | null>
-  /** Without `ttlSeconds` it is kept until it is deleted, whatever its expiry was before. */
+  /** Without `ttlSeconds` the value is kept until it is deleted, regardless of a former expiry. */
   set(owner: Owner, key: string, value: string, ttlSeconds?: number): Promise<void>
-  /** Sets what is not there, and answers whether it was this call that did: of any number of callers, one is told so. */
+  /** Sets a missing key and returns whether this call did: exactly one of concurrent callers receives true. */
   setIfAbsent(owner: Owner, key: string, value: string, ttlSeconds?: number): Promise<boolean>
   /** Gets and removes in one step: of any number of callers, one receives the value. */
   take(owner: Owner, key: string): Promise<string | null>
   delete(owner: Owner, key: string): Promise<void>
-  /** Adds a whole number to a counter and answers its value after it; the expiry starts anew with each write. */
+  /** Adds a whole number to a counter and returns its value; each write restarts the expiry. */
   increment(owner: Owner, key: string, amount: number, ttlSeconds?: number): Promise<number>
   /** What all tenants keep under a key. It may read the whole store: for a start, not for a request. */
   list(key: string): Promise<readonly Kept[]>
-  /** Tells every process that is subscribed, this one included. What is sent while nobody listens is lost. 7,000 bytes at most. */
+  /** Sends a message to every subscribed process, including this one. Without subscribers it is lost. 7,000 bytes at most. */
   publish(channel: string, message: string): Promise<void>
   /**
-   * `onGap` is called after each (re)connection: what was sent before it may have been missed. While the store is away, this throws,
-   * or hears as soon as it is there (redis).
+   * `onGap` is called after each (re)connection: earlier messages may be lost. If the store is unavailable, this throws, or receives
+   * messages as soon as it is available (redis).
    */
   subscribe(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening>
   /** Removes every key, counter and sum of a tenant. It may read the whole store. */
@@ -65,7 +59,7 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** How a tenancy comes to its store: what it owns in the backoffice database, and how it is opened. */
+/** The declaration of a store: its tables in the backoffice database, and how it is opened. */
 export interface StoreDriver {
   readonly tables?: readonly Migration[]
   open(base: { database: Database; clock: Clock; log: Logger }): Store
@@ -79,7 +73,7 @@ export const CHANNEL = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,39}$/
 const MAX_TTL_SECONDS = 100 * 366 * 86_400
 
 /** What every driver can keep: PostgreSQL has no NUL in a text, and UTF-8 no half of a surrogate pair. */
-const Text = z.string().refine(isStorable, 'holds NUL or half a character')
+const Text = z.string().refine(isStorable, 'must not contain NUL or an unpaired surrogate')
 
 const Entry = z.object({
   owner: Text.min(1).max(MAX_OWNER_LENGTH).nullable(),

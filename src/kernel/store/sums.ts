@@ -1,17 +1,8 @@
 /**
- * Sums of a day, per tenant and name: what metrics are counted in until they are written down. They are a part of the store, because
- * each of them does otherwise what makes many additions few round trips.
- *
- *   add    a batch, which is added once however often it is sent: who had no answer sends the same one again
- *   read   one tenant's sums
- *   pages  everybody's of a day, some at a time
- *
- * A sum has an incarnation, which is another one after the store has lost it: so whoever writes sums down can tell one that begins
- * anew from the one before, and loses neither. A sum only grows; it is gone 72 h after its last addition at the earliest.
- *
- * The day is the caller's: that of the moment of counting, which may be over when the store is told.
- *
- * In Redis: `metrics:{<tenant>}:<yyyy-mm-dd>`, a hash; which tenants there are on a day, in the set `metrics:{}:<yyyy-mm-dd>`.
+ * The port of daily sums per tenant and name, in which metrics are counted before they are written to the database.
+ * A sum only grows, and expires 72 h after its last addition at the earliest. Its incarnation changes if the store has lost it, so that
+ * a writer distinguishes a new sum from the former. The caller determines the day. In Redis: the hash `metrics:{<tenant>}:<yyyy-mm-dd>`;
+ * the set `metrics:{}:<yyyy-mm-dd>` has the tenants of a day.
  */
 
 import { InvalidRequest } from '../base/errors.ts'
@@ -20,7 +11,7 @@ import { COUNTER_NAME, checkCounterName, checkCounterOwner } from './counters.ts
 
 export const SUM_NAME = COUNTER_NAME
 export const SUM_TTL_SECONDS = 72 * 3_600
-/** Where it stands still: beyond this a JavaScript number no longer tells one count from the next. */
+/** The maximum, at which a sum stays: beyond it, JavaScript numbers are not exact. */
 export const MAX_SUM = Number.MAX_SAFE_INTEGER
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 
@@ -34,9 +25,9 @@ export interface Addition {
 export interface SumBatch {
   /** `2026-11-21`, in UTC. */
   readonly day: string
-  /** A UUID of who adds, one batch after the other. */
+  /** A UUID of the sender, which sends one batch after the other. */
   readonly source: string
-  /** Rises with each batch of a source: one that is not above the last that was added is taken for it, and not added again. */
+  /** Increases with each batch of a source. A batch with a number up to the last added one is a repetition and is not added. */
   readonly number: number
   readonly additions: readonly Addition[]
 }
@@ -54,17 +45,17 @@ export interface SumOfDay extends Sum {
 
 /** Throws `E_DEPENDENCY_UNAVAILABLE` when the store cannot be reached in time. */
 export interface Sums {
-  /** Whether they are there after this process. */
+  /** Whether sums outlive this process. */
   readonly outliveProcess: boolean
-  /** Few enough that nobody waits long for a batch. */
+  /** Few enough for a short batch. */
   readonly additionsAtOnce: number
   add(batch: SumBatch): Promise<void>
   read(tenantId: string, days: readonly string[]): Promise<readonly SumOfDay[]>
-  /** A tenant that is added to meanwhile may come twice, or not; each page has a sum once. */
+  /** A tenant added during the iteration may be repeated or missing; each page has a sum once. */
   pages(day: string): AsyncIterable<readonly Sum[]>
 }
 
-/** What each driver asks of its arguments, so that all refuse the same. */
+/** Validates arguments, alike for all drivers. */
 export function checkBatch({ day, source, number, additions }: SumBatch): void {
   checkDay(day)
   if (!isUuid(source)) throw InvalidRequest('the source of a batch is no UUID')

@@ -33,14 +33,14 @@ afterAll(() => audited.close())
 const query = (text: string) => audited.tenancy.kernel.database.sql(text)
 const allRows = async () => (await query('select * from multitenancy.audit_entries order by id')).rows
 
-test.each(ATTEMPTS)('a superuser is refused: %s', async (attempt) => {
+test.each(ATTEMPTS)('rejects a superuser: %s', async (attempt) => {
   const before = await allRows()
   expect(before.length).toBeGreaterThan(0)
   await expect(query(attempt)).rejects.toThrow(REFUSED)
   expect(await allRows()).toEqual(before)
 })
 
-test('also where triggers do not run by themselves', async () => {
+test('rejects changes while session_replication_role disables triggers', async () => {
   const before = await allRows()
   await audited.tenancy.kernel.database.session(async (client) => {
     await client.query('set session_replication_role = replica')
@@ -49,7 +49,7 @@ test('also where triggers do not run by themselves', async () => {
   expect(await allRows()).toEqual(before)
 })
 
-test('the owner of the table is refused', async () => {
+test('rejects the owner of the table', async () => {
   const owner = `owner_${randomBytes(6).toString('hex')}`
   await query(`create role ${owner}; grant usage on schema multitenancy to ${owner};
     alter table multitenancy.audit_entries owner to ${owner}; alter table multitenancy.audit_entries_others owner to ${owner}`)
@@ -66,7 +66,7 @@ test('the owner of the table is refused', async () => {
   }
 })
 
-test("the tenants' login cannot even read", async () => {
+test("the tenants' login cannot read the audit log", async () => {
   const { db } = await audited.tenancy.tenant('acme')
   for (const attempt of ['select * from multitenancy.audit_entries', ...ATTEMPTS]) {
     await expect(sql.raw(attempt).execute(db)).rejects.toThrow(/permission denied/)

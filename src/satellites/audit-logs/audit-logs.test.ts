@@ -22,7 +22,7 @@ afterAll(async () => {
   await audited.close()
 })
 
-/** A tenant of the test's own; its log begins with its creation. */
+/** A tenant of this test. Its log starts with its creation. */
 async function newTenant(): Promise<string> {
   const id = `tenant-${++made}`
   await audited.tenancy.tenants.create({ id, name: 'Acme' })
@@ -37,7 +37,7 @@ const read = async (path: string): Promise<PageOf<AuditEntry>> =>
 const refusal = async (response: Response) => [response.status, ((await response.json()) as { code: string }).code]
 
 describe('an entry', () => {
-  test('says what was changed, by whom, in which request', async () => {
+  test('an entry has the change, the actor and the request', async () => {
     const id = await newTenant()
     audited.clock.advance(1_000)
     const headers = { 'x-request-id': 'request-1' }
@@ -60,7 +60,7 @@ describe('an entry', () => {
     })
   })
 
-  test('of something new has no before, and of what the host did names the host', async () => {
+  test('an entry of a new object has no before, and an entry of the host names the host', async () => {
     const [entry] = await entriesOf(await newTenant())
     expect(entry).toMatchObject({
       action: 'tenants.create',
@@ -72,14 +72,14 @@ describe('an entry', () => {
     })
   })
 
-  test('keeps what was changed as it is, whatever its keys are called', async () => {
+  test('an entry keeps changed values unchanged, regardless of their keys', async () => {
     const id = await newTenant()
     const metadata = { snake_case: 1, camelCase: [{ 'a.b': null }], 'ключ 🔑': '"quoted", \\ and\nmore' }
     await audited.tenancy.tenants.update(id, { metadata })
     expect((await entriesOf(id))[0]?.after).toEqual({ metadata })
   })
 
-  test('commits with its change, and is seen by nobody before', async () => {
+  test('an entry commits with its change, and is invisible before', async () => {
     const id = await newTenant()
     const seen = async () =>
       (await onlooker.sql(`select action from multitenancy.audit_entries where tenant_id = $1`, [id])).rows.length
@@ -91,7 +91,7 @@ describe('an entry', () => {
     expect(await seen()).toBe(2)
   })
 
-  test('is not there when the change was rolled back', async () => {
+  test('a rolled-back change has no entry', async () => {
     const id = await newTenant()
     const undone = audited.tenancy.transaction(async () => {
       await rename(id, 'Acme Ltd')
@@ -101,7 +101,7 @@ describe('an entry', () => {
     expect(await actionsOf(id)).toEqual(['tenants.create'])
   })
 
-  test('that cannot be written undoes its change', async () => {
+  test('an entry that cannot be written rolls its change back', async () => {
     const id = await newTenant()
     const { kernel } = audited.tenancy
     const unwritable = audited.tenancy.transaction(async () => {
@@ -113,7 +113,7 @@ describe('an entry', () => {
     expect(await actionsOf(id)).toEqual(['tenants.create'])
   })
 
-  test('is not made for what changed nothing, nor for what was refused', async () => {
+  test('an unchanged or rejected request has no entry', async () => {
     const id = await newTenant()
     await audited.call('PATCH', `/tenants/${id}`, { body: { name: 'Acme' } })
     expect((await audited.call('PUT', `/tenants/${id}/restore`)).status).toBe(409)
@@ -123,7 +123,7 @@ describe('an entry', () => {
 })
 
 describe('a list', () => {
-  test('begins at `from` and ends before `to`', async () => {
+  test('a list starts at `from` and ends before `to`', async () => {
     const id = await newTenant()
     const noon = new Date(Date.UTC(2030, 0, 1, 12) + made * DAY_MS)
     for (const [minutes, name] of [
@@ -144,7 +144,7 @@ describe('a list', () => {
     expect(await names(`from=${at(2)}&to=${at(1)}`)).toEqual([])
   })
 
-  test('has those of an action, and those of an actor by id or name, exactly', async () => {
+  test('a list filters by action, and by id or name of the actor, exactly', async () => {
     const id = await newTenant()
     const ann: Actor = { type: 'cli', id: 'ann@laptop', name: 'Ann' }
     await audited.as(ann, () => rename(id, 'by Ann'))
@@ -160,7 +160,7 @@ describe('a list', () => {
     expect(await found('action=tenants.update&actor=host')).toEqual([])
   })
 
-  test('is paged without gaps or repeats while entries are added, at one moment even', async () => {
+  test('pages have no gaps or repeats while entries are added, even with equal times', async () => {
     const id = await newTenant()
     for (let n = 0; n < 24; n++) await rename(id, `name ${n}`)
     const expected = (await entriesOf(id)).map(({ id }) => id)
@@ -179,14 +179,14 @@ describe('a list', () => {
     expect(await entriesOf(id)).toHaveLength(25 + 7)
   })
 
-  test('of one tenant has nothing of another', async () => {
+  test('the list of one tenant has no entries of other tenants', async () => {
     const [one, other] = [await newTenant(), await newTenant()]
-    await rename(other, 'not of one')
+    await rename(other, 'without a tenant')
     expect((await entriesOf(one)).every(({ tenantId }) => tenantId === one)).toBe(true)
     expect(await actionsOf(one)).toEqual(['tenants.create'])
   })
 
-  test('of all has every tenant and what concerns none, or one tenant of them', async () => {
+  test('the list of all entries includes every tenant and entries without a tenant, or one filtered tenant', async () => {
     const [one, other] = [await newTenant(), await newTenant()]
     await recordChange(audited.tenancy.kernel.events, { action: 'plans.reload', tenantId: null, target: 'plans' })
     const all: AuditEntry[] = (await read('/audit-logs?limit=3')).data
@@ -199,7 +199,7 @@ describe('a list', () => {
     expect((await read('/audit-logs?tenantId=nobody')).data).toEqual([])
   })
 
-  test('takes the cursor of its own filters only', async () => {
+  test('a list accepts only cursors of its own filters', async () => {
     const id = await newTenant()
     await rename(id, 'Acme Ltd')
     const { nextCursor } = await read(`/tenants/${id}/audit-logs?limit=1`)
@@ -210,14 +210,14 @@ describe('a list', () => {
 })
 
 describe('the log of a tenant', () => {
-  test('that never was is not found', async () => {
+  test('the log of an unknown tenant is not found', async () => {
     const response = await audited.call('GET', '/tenants/nobody/audit-logs')
     expect(await refusal(response)).toEqual([404, 'E_TENANT_NOT_FOUND'])
     const csv = await audited.call('GET', '/tenants/nobody/audit-logs', { headers: { accept: 'text/csv' } })
     expect([csv.status, csv.headers.get('content-type')]).toEqual([404, 'application/problem+json'])
   })
 
-  test('that is purged stays', async () => {
+  test('the log of a purged tenant stays readable', async () => {
     const id = await newTenant()
     await audited.tenancy.tenants.delete(id)
     audited.clock.advance(31 * DAY_MS)
@@ -227,13 +227,13 @@ describe('the log of a tenant', () => {
     expect(data.map(({ action }) => action)).toEqual(['tenants.purge', 'tenants.delete', 'tenants.create'])
   })
 
-  test('that the host alone knows can be read', async () => {
+  test('entries with an id that only the host knows are readable', async () => {
     await recordChange(audited.tenancy.kernel.events, { action: 'crm.sync', tenantId: 'elsewhere', target: 'crm' })
     expect(await actionsOf('elsewhere')).toEqual(['crm.sync'])
   })
 })
 
-describe('the operations', () => {
+describe('the operations of the audit log', () => {
   test.each([
     'from=yesterday',
     'to=2026-02-30',
@@ -252,7 +252,7 @@ describe('the operations', () => {
     }
   })
 
-  test('serve whoever may read, and nobody else', async () => {
+  test('require a token with read access', async () => {
     const id = await newTenant()
     for (const path of [`/tenants/${id}/audit-logs`, '/audit-logs']) {
       expect((await audited.call('GET', path, { headers: audited.reader })).status).toBe(200)

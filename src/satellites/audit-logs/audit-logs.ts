@@ -1,14 +1,13 @@
 /**
- * The audit log: an entry for each change, written in the transaction of the change. Either both are there or neither; a
- * change whose entry cannot be written does not happen.
+ * The audit log: one entry for each change, written in the transaction of the change.
  *
- * Lists and exports go from the newest to the oldest by (created_at, id), so entries that are added meanwhile stand above
- * what is being read: nothing is shown twice and nothing left out. `created_at` is when the change was made; a transaction
- * that commits late puts its entry where it belongs by that, which a reading in progress may already have passed.
+ * Lists and exports go from the newest to the oldest entry by (created_at, id), so concurrent inserts cause no gaps or repeats.
+ * `created_at` is the time of the change. A transaction that commits late inserts its entry at that time, which a concurrent read may
+ * have passed already.
  */
 import { sql } from 'kysely'
 import type { ExportFormat } from '../../kernel/api/export-format.ts'
-import { DEFAULT_LIMIT, type PageOf } from '../../kernel/api/page.ts'
+import { keysetQuery, NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
 import { type ActiveImpersonation, type Context, currentContext } from '../../kernel/base/context.ts'
 import type { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
@@ -26,10 +25,10 @@ import { Sealer } from './sealer.ts'
 import { type AuditEntryRow, type AuditTables, inOurTime, type SealedEntryRow } from './tables.ts'
 import { type Verification, Verifier, type VerifyOptions } from './verification.ts'
 
-/** Entries of an export that are in memory at a time. */
+/** Entries of an export in memory at a time. */
 export const ENTRIES_AT_ONCE = 200
 
-/** Always the same, as it is part of every change. */
+/** A prepared statement, because every change runs it. */
 const INSERT = {
   name: 'append-audit-entry',
   text: `insert into multitenancy.audit_entries (${COLUMNS.join(', ')}, mac)
@@ -41,25 +40,14 @@ export interface AuditFilter {
   readonly from?: Date
   /** Exclusive. */
   readonly to?: Date
-  /** The operation's dotted name. */
+  /** Dotted name of the operation. */
   readonly action?: string
-  /** The id or the name of who did it. */
+  /** Id or name of the actor. */
   readonly actor?: string
 }
 
 export interface AuditFilterOfAll extends AuditFilter {
   readonly tenantId?: string
-}
-
-interface PageOptions {
-  readonly limit?: number
-  readonly cursor?: string
-}
-
-/** Where a reading goes on: below this entry. */
-interface Position {
-  readonly createdAt: Date
-  readonly id: string
 }
 
 export class AuditLogs {
@@ -69,7 +57,7 @@ export class AuditLogs {
   readonly #keyStore: SealKeyStore
   readonly #verifier: Verifier
 
-  /** @param retentionDays undefined: entries are kept for ever */
+  /** @param retentionDays undefined: entries are kept without a limit */
   constructor(kernel: Kernel, retentionDays?: number) {
     this.#kernel = kernel
     this.#keyStore = new SealKeyStore(kernel)
@@ -85,47 +73,41 @@ export class AuditLogs {
     await this.#kernel.database.sql(INSERT, [...values, mac])
   }
 
-  /** A page of a tenant's entries, a purged tenant's too. `E_TENANT_NOT_FOUND` when there never was such a tenant. */
+  /** A page of a tenant's entries, also of a purged tenant. @throws E_TENANT_NOT_FOUND for an id without a tenant and without entries */
   async list(tenantId: string, options: AuditFilter & PageOptions = {}): Promise<PageOf<AuditEntry>> {
     await this.#assertKnown(tenantId)
     return this.listAll({ ...options, tenantId })
   }
 
-  /** A page of all tenants' entries, and of those that concern none. */
-  async listAll({
-    limit = DEFAULT_LIMIT,
-    cursor,
-    ...filter
-  }: AuditFilterOfAll & PageOptions = {}): Promise<PageOf<AuditEntry>> {
+  /** A page of all entries, including those without a tenant. */
+  async listAll({ limit, cursor, ...filter }: AuditFilterOfAll & PageOptions = {}): Promise<PageOf<AuditEntry>> {
     const { tenantId, from, to, action, actor } = filter
-    const list = `auditLogs ${JSON.stringify([tenantId, from, to, action, actor])}`
-    const [createdAt, id] = this.#kernel.cursors.decode(list, cursor) ?? []
-    const after = createdAt && id ? { createdAt: new Date(createdAt), id } : undefined
-    const rows = await this.#read(filter, limit + 1, after)
-    return this.#kernel.cursors.page(list, rows, limit, toEntry, (row) => [row.createdAt.toISOString(), row.id])
+    const filters = [tenantId, from, to, action, actor]
+    const keyset = { name: 'auditLogs', filters, order: NEWEST_FIRST, item: toEntry }
+    return this.#kernel.cursors.keysetPage(this.#query(filter), keyset, { limit, cursor })
   }
 
-  /** All of a tenant's entries as text. `E_TENANT_NOT_FOUND` as in `list`. */
+  /** All entries of a tenant as text. @throws E_TENANT_NOT_FOUND as `list` */
   async export(tenantId: string, format: ExportFormat, filter: AuditFilter = {}): Promise<AsyncIterable<string>> {
     await this.#assertKnown(tenantId)
     return this.exportAll(format, { ...filter, tenantId })
   }
 
   /**
-   * Everybody's entries as text, in pieces of a few at most, each read when the one before is taken. The first is read before
-   * this resolves, so that a database that is away is an error and not a stream that breaks off.
+   * All entries as text, in parts that are read on demand. The first part is read before this resolves, so an unavailable database is
+   * an error and not an interrupted stream.
    */
   async exportAll(format: ExportFormat, filter: AuditFilterOfAll = {}): Promise<AsyncIterable<string>> {
     return this.#pieces(format, filter, await this.#read(filter, ENTRIES_AT_ONCE))
   }
 
-  /** Goes along the chains of seals and says what was tampered with. `E_TENANT_NOT_FOUND` as in `list`. */
+  /** Verifies the chains of seals and reports tampering. @throws E_TENANT_NOT_FOUND as `list` */
   async verify(options: VerifyOptions = {}): Promise<Verification> {
     if (options.tenantId !== undefined) await this.#assertKnown(options.tenantId)
     return this.#verifier.verify(options)
   }
 
-  /** What has waited for its seal for so long, and whether the key of the seals can be used. */
+  /** Entries that have waited longer than `minutes` for their seals, and the state of the seal key. */
   async sealing(minutes: number) {
     const { database } = this.#kernel
     const { rows } = await database.sql(
@@ -152,8 +134,11 @@ export class AuditLogs {
     }
   }
 
-  async #read(filter: AuditFilterOfAll, limit: number, after?: Position): Promise<SealedEntryRow[]> {
-    const { tenantId, from, to, action, actor } = filter
+  #read(filter: AuditFilterOfAll, limit: number, after?: SealedEntryRow): Promise<SealedEntryRow[]> {
+    return keysetQuery(this.#query(filter), NEWEST_FIRST, after, limit).execute()
+  }
+
+  #query({ tenantId, from, to, action, actor }: AuditFilterOfAll) {
     let query = this.#kernel.database
       .query<AuditTables>()
       .selectFrom('auditEntries')
@@ -161,10 +146,7 @@ export class AuditLogs {
       .select(({ selectFrom }) =>
         selectFrom('auditSeals').select('hash').whereRef('entryId', '=', 'auditEntries.id').as('hash'),
       )
-      .orderBy('createdAt', 'desc')
-      .orderBy('id', 'desc')
       .where(sql.raw<boolean>(inOurTime('audit_entries')))
-      .limit(limit)
     if (tenantId !== undefined) query = query.where('tenantId', '=', tenantId)
     if (from) query = query.where('createdAt', '>=', from)
     if (to) query = query.where('createdAt', '<', to)
@@ -172,19 +154,14 @@ export class AuditLogs {
     if (actor !== undefined) {
       query = query.where(({ eb, or }) => or([eb('actorId', '=', actor), eb('actorName', '=', actor)]))
     }
-    if (after) {
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple('createdAt', 'id'), '<', tuple(after.createdAt, after.id)),
-      )
-    }
-    return query.execute()
+    return query
   }
 
-  /** A host may record a change for an id that is no tenant's; what was recorded can be read. */
+  /** A host may record a change for an id without a tenant; such entries are readable. */
   async #assertKnown(tenantId: string): Promise<void> {
     if ((await tenantStatus(this.#kernel.database, tenantId)) !== undefined) return
     const [entry] = await this.#read({ tenantId }, 1)
-    if (!entry) throw TenantNotFound(`There is no tenant "${tenantId}", and never was.`)
+    if (!entry) throw TenantNotFound(`Tenant "${tenantId}" not found, and the audit log has no entry of it.`)
   }
 }
 
@@ -207,7 +184,7 @@ const entryOf = (
   createdAt: new Date(change.occurredAt),
 })
 
-/** Nothing that a change says of itself stands in for it. */
+/** Members of the change cannot replace it. */
 const inNameOf = ({ sessionId, userId }: ActiveImpersonation, after: AuditEntryRow['after']) => ({
   ...after,
   impersonation: { sessionId, userId },

@@ -1,4 +1,4 @@
-/** A tenancy with an audit log, in a database of its own, and its admin API; nothing here is a stand-in. */
+/** A tenancy with an audit log in a separate database, and its admin API. */
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
 import { type Actor, enterContext } from '../../kernel/base/context.ts'
 import type { Role } from '../../tenancy/tenancy.ts'
@@ -9,7 +9,7 @@ import { type AuditOptions, auditLogs } from './index.ts'
 const TOKEN = 'a-token-for-the-tests'
 const READER = 'a-token-that-only-reads'
 
-/** @param role `api` runs no jobs: what stands in the log is what a test did. */
+/** @param role `api` runs no jobs, so only the test adds entries */
 export async function openAudited(postgresUrl: string, role: Role = 'api', options: AuditOptions = {}) {
   const clock = fakeClock()
   const { tenancy, url, end } = await testTenancy(postgresUrl, { satellites: [auditLogs(options)], role, clock })

@@ -1,11 +1,11 @@
-/** What a superuser does to stop the sealing, or to have ours vouch for what he did. */
+/** Attempts of a superuser to stop the sealing, or to get valid seals for false entries. */
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { recordChange } from '../../kernel/events/changes.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
 import { bypassTriggers } from './bypass-triggers.fixture.ts'
 
-/** What PostgreSQL takes for a time, and JavaScript does not, or hardly. */
+/** Valid times of PostgreSQL that are no dates of JavaScript. */
 const TIMES = ['infinity', '-infinity', '294276-12-31', '4713-01-01 BC']
 const ALL = { tenantId: null, entryId: null }
 
@@ -21,7 +21,7 @@ beforeEach(async () => {
 })
 afterEach(() => audited.close())
 
-test('entries inserted at impossible times are named, and stop neither sealing nor reading', async () => {
+test('entries with impossible times are reported, and stop neither sealing nor reading', async () => {
   await record('before')
   const inserted = TIMES.map((at) => ({ at, id: randomUUID() }))
   for (const { at, id } of inserted) {
@@ -35,14 +35,14 @@ test('entries inserted at impossible times are named, and stop neither sealing n
   expect(await log().sealer.seal()).toBe(2)
   const { ok, checked, broken } = await log().verify()
   expect({ ok, checked }).toEqual({ ok: false, checked: 2 })
-  const reason = 'inserted: it has no seal and waits for none'
+  const reason = 'inserted: no seal, and not waiting for one'
   expect(broken).toHaveLength(TIMES.length)
   for (const { id } of inserted) expect(broken).toContainEqual({ tenantId: 'acme', entryId: id, reason })
   expect((await log().list('acme')).data.map(({ target }) => target)).toEqual(['after', 'before'])
   expect(await log().sealing(0)).toMatchObject({ waiting: 0, since: null })
 })
 
-test('what is kept is not dropped for a date that its seals were given', async () => {
+test('entries within their retention are not dropped for a date that was changed in their seals', async () => {
   audited.clock.set(new Date('2031-01-31T23:00:00Z'))
   await log().months.keep()
   await record('january')
@@ -63,7 +63,7 @@ test('what is kept is not dropped for a date that its seals were given', async (
   expect(broken.map(({ entryId }) => entryId)).toEqual(expect.arrayContaining(ids))
 })
 
-test('nor for a checkpoint that somebody has made', async () => {
+test('entries within their retention are not dropped for a forged checkpoint', async () => {
   audited.clock.set(new Date('2031-01-31T23:00:00Z'))
   await log().months.keep()
   for (const target of ['january 1', 'january 2', 'january 3']) await record(target)
@@ -82,11 +82,11 @@ test('nor for a checkpoint that somebody has made', async () => {
   expect((await log().verify()).broken).toContainEqual({
     tenantId: 'acme',
     entryId: null,
-    reason: 'changed: where the chain begins',
+    reason: 'changed: start of the chain',
   })
 })
 
-test('an entry moved to an impossible time with its seal is named', async () => {
+test('a sealed entry that was moved to an impossible time is reported', async () => {
   for (const [n, at] of TIMES.entries()) {
     const tenantId = `tenant-${n}`
     for (const target of ['one', 'two', 'three']) await record(target, tenantId)
@@ -106,19 +106,19 @@ test('an entry moved to an impossible time with its seal is named', async () => 
   }
 })
 
-test('without the key of the seals nothing can be verified, and that is what is said', async () => {
+test('a verification without the seal key reports the missing key', async () => {
   await record('before')
   await log().sealer.seal()
   await query('delete from multitenancy.audit_state')
   const { ok, broken } = await log().verify()
   expect({ ok, broken }).toMatchObject({
     ok: false,
-    broken: expect.arrayContaining([{ ...ALL, reason: 'removed: the key of the seals' }]),
+    broken: expect.arrayContaining([{ ...ALL, reason: 'removed: the seal key' }]),
   })
   expect(await log().sealing(0)).toMatchObject({ canDecrypt: false })
 })
 
-test('half an emoji is recorded as PostgreSQL has it, and is nobody’s change', async () => {
+test('an entry with an unpaired surrogate is sealed as PostgreSQL stores it', async () => {
   await record(`file:${'report 😀'.slice(0, 8)}`)
   expect(await log().sealer.seal()).toBe(1)
   expect(await log().verify()).toEqual({ ok: true, checked: 1, broken: [] })

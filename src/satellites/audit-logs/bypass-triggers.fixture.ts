@@ -1,4 +1,4 @@
-/** Changes what stands in the log, as somebody may who can switch the triggers off. */
+/** Changes the log as a superuser who can disable the triggers. */
 import type { Audited } from './audited.fixture.ts'
 
 const TABLES = ['audit_entries', 'audit_entries_others']

@@ -1,4 +1,4 @@
-/** What an entry says, member by member. In this order it is inserted, read, and sealed: another order would be another seal. */
+/** Columns of an entry, in the order of inserts, reads and seals. Another order would give another seal. */
 import type { AuditEntryRow } from './tables.ts'
 
 type Member = keyof AuditEntryRow
@@ -28,19 +28,19 @@ export const membersOf = (entry: string): string =>
   MEMBERS.map((member) => `${entry}.${COLUMN_OF[member]} as "${member}"`).join(', ')
 
 /**
- * Values for these columns, as texts: what is inserted is what its HMAC is over. They are the same when the entry comes back from the
- * database, which keeps no order of keys.
+ * Values of these columns as texts: the input of the HMAC. They are equal after a round trip through the database, which keeps no order
+ * of keys.
  */
 export const valuesOf = (entry: AuditEntryRow): (string | null)[] =>
   MEMBERS.map((member) => {
     const value = entry[member]
-    // What PostgreSQL has of half a pair of UTF-16.
+    // PostgreSQL's form of an unpaired surrogate.
     if (typeof value === 'string') return value.toWellFormed()
     if (typeof value !== 'object' || value === null) return value
     return value instanceof Date ? value.toISOString() : (inOrder(value) ?? null)
   })
 
-/** JSON with the keys of each object in order; undefined of what JSON leaves out. */
+/** JSON with sorted keys; undefined for values that JSON omits. */
 function inOrder(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   if ('toJSON' in value && typeof value.toJSON === 'function') return inOrder(value.toJSON())

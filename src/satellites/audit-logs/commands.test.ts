@@ -1,4 +1,4 @@
-/** The command of this satellite, as the program has it: in use, and where the satellite is switched off. */
+/** The command of this satellite in the program: enabled and disabled. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { useProgram } from '../../cli/program-database.fixture.ts'
 
 const tenantry = useProgram(inProcess)
 
-test('writes who did what at the terminal', async () => {
+test('exports entries with the actor of the terminal', async () => {
   await tenantry.run('tenant:create', 'Acme', '--id', 'acme')
   const { code, stdout } = await tenantry.run('tenant:audit:export', 'acme', '--format', 'ndjson')
   expect(code).toBe(0)
@@ -18,10 +18,10 @@ test('writes who did what at the terminal', async () => {
   expect(entries).toMatchObject([{ action: 'tenants.install' }, { action: 'tenants.create', actor: { type: 'cli' } }])
 })
 
-test('is not there where the satellite is switched off, and says so', async () => {
+test('reports a disabled satellite', async () => {
   const config = join(tenantry.directory, 'without-audit.json')
   await writeFile(config, JSON.stringify({ satellites: { auditLogs: false } }))
   const { code, stderr } = await tenantry.run('tenant:audit:export', '--config', config)
   expect(code).toBe(3)
-  expect(stderr).toContain('The satellite "auditLogs" is switched off.')
+  expect(stderr).toContain('Satellite "auditLogs" is disabled.')
 })

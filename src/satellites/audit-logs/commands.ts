@@ -1,4 +1,3 @@
-import { command } from '../../kernel/api/commands.ts'
 import { EXPORT_FORMATS, exportFormat } from '../../kernel/api/export-format.ts'
 import { Moment } from '../../kernel/api/page.ts'
 import { invalid } from '../../kernel/base/errors.ts'
@@ -6,10 +5,13 @@ import { number, size } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { FindingsStand } from '../../kernel/doctor/doctor.ts'
+import { part } from '../../kernel/part.ts'
 import type { AuditFilter, AuditLogs } from './audit-logs.ts'
 
+const { command } = part<AuditLogs>()
+
 export const commands = [
-  command<AuditLogs>({
+  command({
     name: 'tenant:audit:export',
     summary: 'Write the audit log of one tenant, or of all, to standard output',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
@@ -36,7 +38,7 @@ export const commands = [
       }
     },
   }),
-  command<AuditLogs>({
+  command({
     name: 'tenant:audit:verify',
     summary: 'Say whether the audit log of one tenant, or of all, was tampered with',
     arguments: [{ name: 'id', summary: 'only this tenant' }],

@@ -1,22 +1,22 @@
-/** What the doctor says of the audit log. Whether it was tampered with takes longer to find out: tenant:audit:verify. */
+/** Diagnoses of the audit log: sealing and partitions. `tenant:audit:verify` detects tampering, which takes longer. */
 import type { Diagnosis, Finding } from '../../kernel/doctor/doctor.ts'
 import type { AuditLogs } from './audit-logs.ts'
 
 /** Entries are sealed every minute. */
 const LATE_MINUTES = 10
-/** Somebody may hold a lock at first. */
+/** A concurrent transaction may hold a lock for a moment. */
 const TRIES = 3
 
 export const diagnoses: readonly Diagnosis<AuditLogs>[] = [
-  { name: 'auditLogs.seals', summary: 'Whether entries are sealed, and by whose key', examine: examineSeals },
+  { name: 'auditLogs.seals', summary: 'Sealing of entries, and encryption of the seal key', examine: examineSeals },
   {
     name: 'auditLogs.months',
-    summary: 'Whether there is a place for entries to come',
+    summary: 'Partitions for future entries',
     examine: examineMonths,
     fix: async ({ months }) =>
       (await months.keep({ maxAttempts: TRIES })).isComplete
-        ? 'the months to come have their place'
-        : 'somebody has locked the audit log, or detached a month of it: ask again, and see the log of the process',
+        ? 'all partitions exist'
+        : 'the audit log is locked, or one of its months is detached: try again, and see the log of the process',
   },
 ]
 
@@ -28,22 +28,22 @@ async function* examineSeals(auditLogs: AuditLogs): AsyncIterable<Finding> {
       code: 'auditLogs.unsealed',
       message: `${waiting} ${waiting === 1 ? 'entry waits' : 'entries wait'} for a seal since ${since?.toISOString()}`,
       remedy:
-        'See whether a process with the role all or worker runs; what is gone meanwhile tenantry tenant:audit:verify names.',
+        'Check that a process with the role all or worker runs. To find entries that were removed before, run tenantry tenant:audit:verify.',
     }
   }
   if (!canDecrypt) {
     yield {
       severity: 'error',
       code: 'auditLogs.no-key',
-      message: 'the key of the seals cannot be opened: nothing can be sealed or verified',
+      message: 'the seal key cannot be decrypted: entries cannot be sealed or verified',
       remedy:
-        'Add the application key that it was sealed under to TENANTRY_OLD_APP_KEYS. If none opens it, somebody has altered it.',
+        'Add the former application key to TENANTRY_OLD_APP_KEYS. If no key decrypts it, the stored seal key was altered.',
     }
   } else if (!isCurrent) {
     yield {
       severity: 'info',
       code: 'auditLogs.old-key',
-      message: 'the key of the seals is sealed under a former application key',
+      message: 'the seal key is encrypted under a former application key',
       remedy: 'tenantry tenant:secrets:reencrypt',
     }
   }
@@ -57,7 +57,7 @@ async function* examineMonths({ months }: AuditLogs): AsyncIterable<Finding> {
     code: 'auditLogs.months',
     message: `entries of ${missing.map((month) => month.toISOString().slice(0, 7)).join(', ')} have no partition`,
     remedy:
-      'The hourly job TrimAuditLog makes it: see whether a process with the role all or worker runs, or use --fix.',
+      'The hourly job TrimAuditLog creates it. Check that a process with the role all or worker runs, or use --fix.',
     fixable: true,
   }
 }

@@ -1,4 +1,4 @@
-/** One line of the audit log, as the API and the exports show it. */
+/** An entry of the audit log in the API and in exports. */
 import { z } from 'zod'
 import type { SealedEntryRow } from './tables.ts'
 
@@ -7,7 +7,7 @@ const image = z.record(z.string(), z.unknown()).nullable()
 export const AuditEntry = z
   .object({
     id: z.uuid(),
-    tenantId: z.string().nullable().meta({ description: 'Null for what concerns no single tenant' }),
+    tenantId: z.string().nullable().meta({ description: 'Null for changes without a single tenant' }),
     action: z.string().meta({ description: 'Name of the operation', example: 'tenants.suspend' }),
     actor: z.object({
       type: z.string().meta({
@@ -17,11 +17,11 @@ export const AuditEntry = z
       id: z.string(),
       name: z.string(),
     }),
-    target: z.string().meta({ description: 'What was changed', example: 'tenant:acme' }),
-    before: image.meta({ description: 'What was changed, as it was; null when it is new' }),
+    target: z.string().meta({ description: 'The changed object', example: 'tenant:acme' }),
+    before: image.meta({ description: 'Changed members before the change; null for a new object' }),
     after: image.meta({
       description:
-        'The same, as it is since; with the member `impersonation` (`sessionId`, `userId`) where it was done in the name of a user',
+        'Changed members after the change. An impersonated change has the member `impersonation` (`sessionId`, `userId`)',
     }),
     requestId: z.string().nullable(),
     ip: z.string().nullable(),
@@ -30,7 +30,7 @@ export const AuditEntry = z
     hash: z
       .string()
       .nullable()
-      .meta({ description: 'Its seal in the chain of the tenant; null until it is sealed, within a minute or so' }),
+      .meta({ description: "Seal in the tenant's chain; null until it is sealed, about a minute later" }),
   })
   .meta({ id: 'AuditEntry' })
 export type AuditEntry = z.output<typeof AuditEntry>

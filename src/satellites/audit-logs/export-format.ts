@@ -1,4 +1,4 @@
-/** The audit log as a file. */
+/** Export formats of the audit log. */
 import { formatsOf } from '../../kernel/api/export-format.ts'
 import type { AuditEntry } from './entry.ts'
 

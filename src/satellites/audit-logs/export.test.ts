@@ -13,7 +13,7 @@ const HEADER = 'id,tenantId,action,actorType,actorId,actorName,target,before,aft
 let audited: Audited
 beforeAll(async () => {
   audited = await openAudited(inject('postgresUrl'))
-  // Ten to each moment, so that pieces begin in the middle of one.
+  // Ten entries with the same time, so parts start between them.
   await audited.tenancy.kernel.database.sql(
     `insert into multitenancy.audit_entries
      select gen_random_uuid(), 'big', 'tenants.update', 'cli', 'ann', 'Ann', 'tenant:big', null, jsonb_build_object('n', n),
@@ -37,8 +37,8 @@ const countAll = async (): Promise<number> =>
   (await audited.tenancy.kernel.database.sql('select count(*) as n from multitenancy.audit_entries')).rows[0].n
 const get = (path: string, accept: string) => audited.call('GET', path, { headers: { accept } })
 
-describe('as NDJSON', () => {
-  test('it has an object on each line, the same as the list has', async () => {
+describe('an NDJSON export', () => {
+  test('has one object on each line, equal to the list', async () => {
     const response = await get('/tenants/acme/audit-logs', 'application/x-ndjson')
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toBe('application/x-ndjson')
@@ -49,7 +49,7 @@ describe('as NDJSON', () => {
     expect(entries).toEqual((await audited.tenancy.auditLogs.list('acme')).data)
   })
 
-  test('it has everything, once, in order, whatever limit and cursor say', async () => {
+  test('has all entries once and in order, and ignores limit and cursor', async () => {
     const response = await get('/tenants/big/audit-logs?limit=1&cursor=anything', 'application/x-ndjson')
     const entries: AuditEntry[] = linesOf(await response.text()).map((line) => JSON.parse(line))
     expect(new Set(entries.map(({ id }) => id)).size).toBe(MANY)
@@ -57,7 +57,7 @@ describe('as NDJSON', () => {
     expect(keys).toEqual(keys.toSorted().reverse())
   })
 
-  test('it has what the filters let through', async () => {
+  test('has the entries that the filters select', async () => {
     const query = 'from=2020-01-01T00:00:01Z&to=2020-01-01T00:00:02Z&action=tenants.update&actor=Ann'
     for (const path of [`/tenants/big/audit-logs?${query}`, `/audit-logs?tenantId=big&${query}`]) {
       const numbers = linesOf(await (await get(path, 'application/x-ndjson')).text()).map(
@@ -69,7 +69,7 @@ describe('as NDJSON', () => {
     expect([none.status, await none.text()]).toEqual([200, ''])
   })
 
-  test('of all tenants it has all, and is refused a filter that cannot be read', async () => {
+  test('of all tenants has all entries, and an invalid filter is rejected', async () => {
     const response = await get('/audit-logs', 'application/x-ndjson')
     expect(response.headers.get('content-disposition')).toBe('attachment; filename="audit-logs.ndjson"')
     expect(linesOf(await response.text())).toHaveLength(await countAll())
@@ -77,8 +77,8 @@ describe('as NDJSON', () => {
   })
 })
 
-describe('as CSV', () => {
-  test('it has a row of names and then one for each entry, quoted and disarmed', async () => {
+describe('a CSV export', () => {
+  test('has a header and one row for each entry, quoted and without formulas', async () => {
     const change = { action: 'notes.add', tenantId: null, target: '@note:7', after: { text: 'a "b",\nc', list: [1] } }
     await audited.as({ type: 'cli', id: '=1+1', name: 'O"Hara, "Bob"' }, () =>
       recordChange(audited.tenancy.kernel.events, change),
@@ -95,18 +95,18 @@ describe('as CSV', () => {
     ])
   })
 
-  test('without entries it is the names alone', async () => {
+  test('without entries is the header only', async () => {
     expect(await (await get('/audit-logs?actor=nobody', 'text/csv')).text()).toBe(`${HEADER}\r\n`)
   })
 })
 
-describe('in pieces', () => {
-  test('of a few entries at most', async () => {
+describe('an export in parts', () => {
+  test('has a limited number of entries in each part', async () => {
     const pieces = await collected(await audited.tenancy.auditLogs.export('big', 'ndjson'))
     expect(pieces.map((piece) => linesOf(piece).length)).toEqual(Array(5).fill(ENTRIES_AT_ONCE))
   })
 
-  test('that are read when they are asked for, and no longer when nobody asks', async () => {
+  test('reads parts on demand, and stops when its reader stops', async () => {
     const { body } = await get('/tenants/big/audit-logs', 'text/csv')
     const reader = body?.getReader()
     const { value } = (await reader?.read()) ?? {}
@@ -115,7 +115,7 @@ describe('in pieces', () => {
     expect((await reader?.read())?.done).toBe(true)
   })
 
-  test('none of which shows what is added meanwhile, or twice what is there', async () => {
+  test('has no entries that were added during the export, and no repeats', async () => {
     const seen: string[] = []
     const expected = await countAll()
     for await (const piece of await audited.tenancy.auditLogs.exportAll('ndjson')) {
@@ -163,7 +163,7 @@ describe('tenant:audit:export', () => {
     return written.join('')
   }
 
-  test('writes what the API streams', async () => {
+  test('the command exports the same text as the API', async () => {
     expect(await run({ id: 'acme' }, {})).toBe(
       await (await get('/tenants/acme/audit-logs', 'application/x-ndjson')).text(),
     )
@@ -179,19 +179,19 @@ describe('tenant:audit:export', () => {
     })
   })
 
-  test('from a moment on, to another', async () => {
+  test('the command exports entries between two times', async () => {
     const range = { from: '2020-01-01T00:00:01Z', to: '2020-01-01T00:00:02Z' }
     expect(linesOf(await run({ id: 'big' }, range))).toHaveLength(10)
     expect(linesOf(await run({ id: 'big' }, { to: '2020-01-01' }))).toHaveLength(0)
   })
 
-  test('refuses what it cannot read, and a tenant that never was', async () => {
+  test('the command rejects invalid options and an unknown tenant', async () => {
     await expect(run({}, { format: 'xml' })).rejects.toThrow(expect.objectContaining({ code: 'E_INVALID_REQUEST' }))
     await expect(run({}, { from: 'yesterday' })).rejects.toThrow(expect.objectContaining({ code: 'E_INVALID_REQUEST' }))
     await expect(run({ id: 'nobody' }, {})).rejects.toThrow(expect.objectContaining({ code: 'E_TENANT_NOT_FOUND' }))
   })
 
-  test('ends when it is interrupted', async () => {
+  test('the command ends when it is interrupted', async () => {
     await expect(run({ id: 'big' }, {}, AbortSignal.abort())).rejects.toThrow(/abort/)
   })
 })

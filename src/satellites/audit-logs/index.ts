@@ -20,7 +20,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
   const { retentionDays } = parsed(Options, options, 'audit')
   return defineSatellite({
     name: 'auditLogs',
-    summary: 'Who changed what, when, and in which request; append-only, with exports',
+    summary: 'Append-only log of changes with actor, time and request; tamper-evident, with exports',
     tables,
     encryptedColumns: [{ table: 'audit_state', key: 'is_only', column: 'secret', binding: () => BINDING }],
     service: (kernel) => new AuditLogs(kernel, retentionDays),

@@ -1,4 +1,4 @@
-/** The HMAC of seals. The key is made into an object once: `createHmac` takes six times as long with its bytes. */
+/** HMAC of seals. The key is a key object: `createHmac` takes six times as long with bytes. */
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 
 export type MacKey = KeyObject

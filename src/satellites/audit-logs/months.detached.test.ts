@@ -1,4 +1,4 @@
-/** Months of the audit log that are detached, by retention or by hand: which are dropped, and which are kept. */
+/** Detached months of the audit log: dropped after their retention, kept if an operator detached them. */
 import { describe, expect, test } from 'vitest'
 import { AuditLogs } from './audit-logs.ts'
 import { openMonths, RETENTION_DAYS } from './months.fixture.ts'
@@ -6,7 +6,7 @@ import { VERIFY_LOCK } from './verification.ts'
 
 const { query, kernel, log, setTime, record, months, connect } = openMonths()
 
-describe('a month that is detached', () => {
+describe('a detached month', () => {
   const sealsBefore = async (month: string) =>
     (await query('select from multitenancy.audit_seals where created_at < $1', [month])).length
   const tableOf = async (month: string) =>
@@ -15,7 +15,7 @@ describe('a month that is detached', () => {
     query(`alter table multitenancy.audit_entries attach partition multitenancy.audit_entries_${month}
       for values from ('${from}') to ('${to}')`)
 
-  /** Then June and July, which has an entry, are past their retention. */
+  /** After it, June and July (with an entry) are past their retention. */
   async function keepUntilSeptember(): Promise<void> {
     setTime('2031-06-20T00:00:00Z')
     await log().months.keep()
@@ -26,7 +26,7 @@ describe('a month that is detached', () => {
     setTime('2031-09-15T00:00:00Z')
   }
 
-  test('is dropped with its seals once no verification reads it', async () => {
+  test('past its retention is dropped with its seals after running verifications', async () => {
     await keepUntilSeptember()
     const client = await connect()
     await client.query('begin; lock table multitenancy.audit_checkpoints')
@@ -47,7 +47,7 @@ describe('a month that is detached', () => {
     expect(await log().verify()).toMatchObject({ ok: true })
   })
 
-  test('by hand, before its time is over, is kept, whatever is said of how long entries are kept', async () => {
+  test('that an operator has detached early is kept, under any retention setting', async () => {
     await keepUntilSeptember()
     expect(await log().months.keep()).toMatchObject({ dropped: 2, isComplete: true })
     await record('hooli', 'september')
@@ -67,7 +67,7 @@ describe('a month that is detached', () => {
     expect(await log().verify()).toMatchObject({ ok: true })
   })
 
-  test('by hand, where nothing was ever dropped, is kept', async () => {
+  test('that an operator has detached is kept if retention never dropped a month', async () => {
     const withoutRetention = new AuditLogs(kernel())
     setTime('2031-03-31T00:00:00Z')
     await withoutRetention.months.keep()
@@ -83,7 +83,7 @@ describe('a month that is detached', () => {
     }
   })
 
-  test('is dropped once, however many processes look', async () => {
+  test('is dropped once by concurrent processes', async () => {
     setTime('2031-09-15T00:00:00Z')
     await log().months.keep()
     setTime('2031-11-20T00:00:00Z')

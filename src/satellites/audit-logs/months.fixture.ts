@@ -1,4 +1,4 @@
-/** The months of an audit log that keeps entries for 40 days. Each test has its own tenancy. */
+/** Months of an audit log with a retention of 40 days. Each test has a separate tenancy. */
 import pg from 'pg'
 import { afterEach, beforeEach, inject } from 'vitest'
 import { recordChange } from '../../kernel/events/changes.ts'
@@ -32,7 +32,7 @@ export function openMonths() {
         where inhparent = 'multitenancy.audit_entries'::regclass order by 1`)
       return rows.map(({ relname }) => relname.replace('audit_entries_', ''))
     },
-    /** A connection that takes locks. It ends with the test. */
+    /** A connection that takes locks. It is closed with the test. */
     async connect(): Promise<pg.Client> {
       const client = new pg.Client({ connectionString: audited.url })
       await client.connect()

@@ -1,4 +1,4 @@
-/** Months of the audit log past their retention: when they are dropped, and where the chains begin afterwards. */
+/** Months past their retention: when they are dropped, and where the chains start afterwards. */
 import { describe, expect, test } from 'vitest'
 import { openMonths } from './months.fixture.ts'
 import { VERIFY_LOCK } from './verification.ts'
@@ -6,12 +6,12 @@ import { VERIFY_LOCK } from './verification.ts'
 const { query, log, setTime, record, months, connect } = openMonths()
 
 describe('a month past its retention', () => {
-  test('goes by whole months, and the chains that are left begin at checkpoints that cannot be forged', async () => {
+  test('is dropped whole, and the chains start at checkpoints that cannot be forged', async () => {
     setTime('2031-02-27T00:00:00Z')
     await log().months.keep()
     for (const target of ['a', 'b', 'c']) await record('acme', target)
     await record('globex', 'only in february')
-    await record(null, 'of nobody')
+    await record(null, 'without a tenant')
     await log().sealer.seal()
     setTime('2031-03-05T00:00:00Z')
     await record('acme', 'in march')
@@ -36,19 +36,17 @@ describe('a month past its retention', () => {
     await query(`update multitenancy.audit_checkpoints set seq = 2, hash = s.hash from multitenancy.audit_seals s
       where s.tenant_id = 'globex' and audit_checkpoints.tenant_id = 'globex'`)
     expect((await log().verify({ tenantId: 'globex' })).broken[0]).toMatchObject({
-      reason: 'changed: where the chain begins',
+      reason: 'changed: start of the chain',
     })
     await query(`update multitenancy.audit_checkpoints set seq = $1, hash = $2 where tenant_id = 'globex'`, [seq, hash])
     expect(await log().verify({ tenantId: 'globex' })).toMatchObject({ ok: true })
     const [{ kept_from: keptFrom }] = (await query('select kept_from from multitenancy.audit_state')) as [any]
     await query(`update multitenancy.audit_state set kept_from = now() + interval '50 years'`)
-    expect((await log().verify()).broken).toContainEqual(
-      expect.objectContaining({ reason: 'changed: from when on entries are kept' }),
-    )
+    expect((await log().verify()).broken).toContainEqual(expect.objectContaining({ reason: 'changed: retention time' }))
     await query('update multitenancy.audit_state set kept_from = $1', [keptFrom])
     expect(await log().verify()).toMatchObject({ ok: true })
 
-    // Nor does it excuse a younger entry.
+    // It does not hide a missing entry within its retention.
     const [{ entry_id: id, created_at: at }] = (await query(
       `select entry_id, created_at from multitenancy.audit_seals where tenant_id = 'globex'`,
     )) as [any]
@@ -58,7 +56,7 @@ describe('a month past its retention', () => {
     expect(await log().verify()).toMatchObject({ ok: true })
   })
 
-  test('stays while it is not sealed, and while a verification reads it', async () => {
+  test('is kept until it is sealed and no verification reads it', async () => {
     setTime('2031-03-20T00:00:00Z')
     await log().months.keep()
     await record('acme', 'late in march')
@@ -73,7 +71,7 @@ describe('a month past its retention', () => {
     expect(await log().verify()).toMatchObject({ ok: true })
   })
 
-  test('and was sealed among younger ones keeps the chain whole', async () => {
+  test('keeps the chain whole if its seals are among seals of later months', async () => {
     setTime('2031-04-30T00:00:00Z')
     await log().months.keep()
     await record('initech', 'april')
@@ -81,7 +79,7 @@ describe('a month past its retention', () => {
     await record('initech', 'may')
     await log().sealer.seal()
     setTime('2031-04-29T00:00:00Z')
-    await record('initech', 'april, told late')
+    await record('initech', 'april, recorded late')
     await log().sealer.seal()
     setTime('2031-06-20T00:00:00Z')
     expect(await log().months.keep()).toMatchObject({ isComplete: true })

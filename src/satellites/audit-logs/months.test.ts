@@ -1,4 +1,4 @@
-/** The months of the audit log: when they are made, and what they hold. */
+/** Months of the audit log: their creation and their content. */
 import { randomUUID } from 'node:crypto'
 import { expect, inject, test } from 'vitest'
 import { createLogger } from '../../kernel/base/logger.ts'
@@ -20,7 +20,7 @@ const keptIn = async (): Promise<Record<string, number>> =>
     ).map(({ name, n }) => [name.replace('multitenancy.audit_entries_', ''), n]),
   )
 
-test('months are made ahead and append-only, and take over the entries of the default one unchanged', async () => {
+test('months are created in advance and append-only, and take over entries of the default partition unchanged', async () => {
   setTime('2031-01-31T23:59:59.999Z')
   await record('acme', 'january')
   setTime('2031-02-01T00:00:00Z')
@@ -33,7 +33,7 @@ test('months are made ahead and append-only, and take over the entries of the de
   expect((await log().list('acme')).data).toEqual(before)
   expect(await log().months.keep()).toEqual({ made: 0, dropped: 0, isComplete: true })
   expect(await log().months.missing()).toEqual([])
-  // The months made later refuse changes as the first ones do.
+  // Months that are created later reject changes, too.
   for (const table of ['audit_entries_203102', 'audit_entries_others']) {
     for (const attempt of [`delete from multitenancy.${table}`, `truncate multitenancy.${table}`]) {
       await expect(query(attempt)).rejects.toThrow(/append-only/)
@@ -41,7 +41,7 @@ test('months are made ahead and append-only, and take over the entries of the de
   }
 })
 
-test('a table that somebody has locked is left to the next run', async () => {
+test('a locked table is left to the next run', async () => {
   setTime('2032-02-01T00:00:00Z')
   const client = await connect()
   await client.query('begin; lock table multitenancy.audit_entries in access share mode')
@@ -50,7 +50,7 @@ test('a table that somebody has locked is left to the next run', async () => {
   await expect.poll(() => log().months.keep(), { timeout: 20_000 }).toMatchObject({ isComplete: true })
 })
 
-test('an installation from before there were months keeps all it has, and seals it', async () => {
+test('an installation without monthly partitions keeps and seals all its entries', async () => {
   const created = await createTestDatabase(inject('postgresUrl'))
   const database = new Database({ url: created.url }, createLogger({ level: 'silent' }))
   try {
@@ -75,12 +75,12 @@ test('an installation from before there were months keeps all it has, and seals 
     const { rows: months } = await database.sql(
       `select count(*)::int as n from pg_inherits where inhparent = 'multitenancy.audit_entries'::regclass`,
     )
-    expect(months).toEqual([{ n: 4 }]) // the present one, two to come, and the default one
+    expect(months).toEqual([{ n: 4 }]) // the present month, two future ones, and the default partition
 
     const before = new AuditLogs({ ...kernel(), database })
     const insert = `insert into multitenancy.audit_entries (id, tenant_id, action, actor_type, actor_id, actor_name, target, outcome, created_at)
       values ($1, 'acme', 'a.b', 'admin', 'a', 'a', 't', 'success', now())`
-    // By a process of the version before, which still runs.
+    // By a process of the previous version, which still runs.
     await database.sql(insert, [randomUUID()])
     expect(await before.verify()).toEqual({ ok: true, checked: 0, broken: [] })
     expect(await before.sealer.seal()).toBe(4)
@@ -89,7 +89,7 @@ test('an installation from before there were months keeps all it has, and seals 
     await database.sql(insert, [late])
     expect(await before.sealer.seal()).toBe(0)
     expect((await before.verify()).broken).toEqual([
-      { tenantId: 'acme', entryId: late, reason: 'inserted: it has no seal and waits for none' },
+      { tenantId: 'acme', entryId: late, reason: 'inserted: no seal, and not waiting for one' },
     ])
   } finally {
     await database.close()

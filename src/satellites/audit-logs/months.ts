@@ -1,10 +1,10 @@
 /**
- * Entries are kept in partitions of a month, by the time of the change. Those of the months to come are made ahead; what came when there
- * was none is in the default one, and goes over when its month is made. What is older than the retention goes a whole month at a time,
- * once all of it is sealed: it is detached, checkpoints say where the chains begin from then on, and it is dropped.
+ * Keeps the monthly partitions of entries: creates future ones, and drops whole months past their retention.
  *
- * Each step is a transaction of its own, decided anew from what there is, and retried on locks: it locks tables that others use. Nothing
- * is dropped while somebody verifies, and nothing that somebody else detached before its time was over.
+ * - Partitions are by the time of the change. Entries without a partition are in the default one, and move when their month is created.
+ * - A month is dropped when all its entries are sealed: it is detached, checkpoints record the new starts of the chains, then it is dropped.
+ * - Each step is one transaction that reads the present state, with retries on locks. Nothing is dropped during a verification, nor a
+ *   month that an operator has detached.
  */
 import { sqlState } from '../../kernel/database/database.ts'
 import { LOCK_TIMEOUT_MS, type RetryOptions, retryOnLock } from '../../kernel/database/lock-retry.ts'
@@ -17,16 +17,16 @@ import { SEAL_LOCK } from './sealer.ts'
 import { VERIFY_LOCK } from './verification.ts'
 
 const DAY_MS = 86_400_000
-/** Months beyond the present one. */
+/** Months after the present one. */
 const AHEAD = 2
 const SEALS_AT_ONCE = 10_000
-/** What it says when the default partition has rows of the new one. */
+/** SQLSTATE if the default partition has rows of the new one. */
 const IN_THE_DEFAULT = '23514'
 
 export interface KeptMonths {
   readonly made: number
   readonly dropped: number
-  /** False when somebody held a lock for too long, or verifies, or something is not sealed yet; the next run does the rest. */
+  /** False if a lock, a verification or an unsealed entry delays a step; the next run continues. */
   readonly isComplete: boolean
 }
 
@@ -35,14 +35,14 @@ export class Months {
   readonly #keyStore: SealKeyStore
   readonly #retentionDays: number | undefined
 
-  /** @param retentionDays undefined: entries are kept for ever */
+  /** @param retentionDays undefined: entries are kept without a limit */
   constructor(kernel: Kernel, keyStore: SealKeyStore, retentionDays: number | undefined) {
     this.#kernel = kernel
     this.#keyStore = keyStore
     this.#retentionDays = retentionDays
   }
 
-  /** Makes the months to come, and drops those whose time is over. */
+  /** Creates future months, and drops months past their retention. */
   async keep(retry?: RetryOptions): Promise<KeptMonths> {
     const key = await this.#keyStore.key()
     const done = { made: 0, dropped: 0 }
@@ -62,12 +62,12 @@ export class Months {
       return areMade
     }, retry)
     if (isComplete === undefined) {
-      this.#kernel.log.info('somebody has locked the audit log; its months are kept later')
+      this.#kernel.log.info('the audit log was locked; its months are kept at the next run')
     }
     return { ...done, isComplete: isComplete ?? false }
   }
 
-  /** The present month and those after it that have no partition. */
+  /** The present month and future ones without a partition. */
   async missing(): Promise<Date[]> {
     const known = new Set((await this.#known()).map((month) => month.getTime()))
     const now = this.#kernel.clock.now()
@@ -76,7 +76,7 @@ export class Months {
     )
   }
 
-  /** The first days of those there are, the oldest first. */
+  /** First days of the existing months, the oldest first. */
   async #known(): Promise<Date[]> {
     const { rows } = await this.#kernel.database.sql(
       `select relname from pg_inherits join pg_class on pg_class.oid = inhrelid
@@ -92,7 +92,7 @@ export class Months {
     return oldest && monthsAfter(oldest, 1).getTime() <= keptFrom ? oldest : undefined
   }
 
-  /** Under the lock of whoever seals; it waits for one that seals just now. */
+  /** Runs under the lock of the sealer; waits for a running pass. */
   #alone<T>(work: () => Promise<T>): Promise<T> {
     const { database } = this.#kernel
     return database.transaction(async () => {
@@ -102,13 +102,13 @@ export class Months {
     })
   }
 
-  /** False when its name is that of a table which somebody has detached. */
+  /** False if a detached table has the name of the month. */
   async #make(month: Date): Promise<boolean> {
     const { database, log } = this.#kernel
     if ((await this.#known()).some((known) => known.getTime() === month.getTime())) return true
     const table = nameOf(month)
     if ((await this.#apart()).includes(table)) {
-      log.warn({ table }, 'somebody has detached a month of the audit log: attach it, or give the table another name')
+      log.warn({ table }, 'a month of the audit log is detached: attach it, or rename its table')
       return false
     }
     const make = () =>
@@ -125,7 +125,7 @@ export class Months {
     return true
   }
 
-  /** Nothing is deleted from a table, ever: the default one is made anew, without what belongs elsewhere or is past its time. */
+  /** Replaces the default partition, without entries that belong to a month or are past retention. Tables reject DELETE. */
   async #remakeDefault(meanwhile: () => Promise<void>, keptFrom?: Date): Promise<void> {
     const { database } = this.#kernel
     await database.sql('lock table multitenancy.audit_entries in access exclusive mode')
@@ -145,7 +145,7 @@ export class Months {
     await this.#kernel.database.sql('select multitenancy.create_audit_partition($1, $2)', [name, bounds])
   }
 
-  /** In a moment: what is in the oldest is gone for all who ask, and that it went by its age is said. False when it has to wait. */
+  /** Detaches the oldest month and records the retention time. False if it has to wait. */
   async #detach(key: MacKey): Promise<boolean> {
     const { database, log } = this.#kernel
     const month = await this.#oldest()
@@ -158,7 +158,7 @@ export class Months {
       [keptFrom],
     )
     const [{ isFree, isUnsealed }] = rows as [{ isFree: boolean; isUnsealed: boolean }]
-    if (isUnsealed) log.warn({ keptFrom }, 'a month of the audit log is kept on: not all of it is sealed')
+    if (isUnsealed) log.warn({ keptFrom }, 'a month of the audit log is kept: some of its entries are not sealed')
     if (!isFree || isUnsealed) return false
     await database.sql(`alter table multitenancy.audit_entries detach partition multitenancy.${nameOf(month)}`)
     await database.sql('update multitenancy.audit_state set kept_from = $1, kept_from_mac = $2', [
@@ -173,7 +173,7 @@ export class Months {
     return true
   }
 
-  /** Tables of months that are no part of the log. */
+  /** Tables of months that are not attached. */
   async #apart(): Promise<string[]> {
     const { rows } = await this.#kernel.database.sql(
       `select relname from pg_class where relnamespace = 'multitenancy'::regnamespace and relkind = 'r' and not relispartition
@@ -182,13 +182,13 @@ export class Months {
     return rows.map(({ relname }) => relname)
   }
 
-  /** Those of them that were detached because their time was over. */
+  /** Tables that were detached by retention. */
   async #detached(key: MacKey): Promise<string[]> {
     const keptFrom = await this.#keptFrom(key)
     return (await this.#apart()).filter((table) => keptFrom && monthsAfter(monthOf(table), 1) <= keptFrom)
   }
 
-  /** Undefined when nothing was dropped yet, or when somebody has altered it. */
+  /** Undefined if no month was dropped, or if the stored time was altered. */
   async #keptFrom(key: MacKey): Promise<Date | undefined> {
     const { rows } = await this.#kernel.database.sql(
       'select kept_from as "keptFrom", kept_from_mac as mac from multitenancy.audit_state',
@@ -197,7 +197,7 @@ export class Months {
     return keptFrom && isMac(mac, keptFromMac(key, keptFrom)) ? keptFrom : undefined
   }
 
-  /** False when it has to wait: who verifies must not find checkpoints and seals of two moments. */
+  /** False if it has to wait: a verification must not read checkpoints and seals of different times. */
   async #drop(key: MacKey): Promise<boolean> {
     const { database, log } = this.#kernel
     const { rows } = await database.sql(`select pg_try_advisory_xact_lock(${VERIFY_LOCK}) as "isFree"`)
@@ -207,11 +207,11 @@ export class Months {
     if (!keptFrom || !table) return true
     await this.#checkpoint(keptFrom, key)
     await database.sql(`drop table multitenancy.${table}`)
-    log.info({ table }, 'a month of the audit log is past its retention and was dropped')
+    log.info({ table }, 'a month of the audit log past its retention was dropped')
     return true
   }
 
-  /** Whether what goes is as it was sealed: from then on a checkpoint vouches for it. */
+  /** Whether the dropped entries match their seals; afterwards a checkpoint replaces them. */
   async #isWhole(tenantId: string, until: number, keptFrom: Date, key: MacKey): Promise<boolean> {
     const { database } = this.#kernel
     const { rows: checkpoints } = await database.sql(
@@ -237,7 +237,7 @@ export class Months {
     return true
   }
 
-  /** A chain begins where everything before is dropped, if that is as it was sealed; a seal among younger ones stays, without its entry. */
+  /** Starts each intact chain after its dropped entries. A seal among later ones stays, without its entry. */
   async #checkpoint(keptFrom: Date, key: MacKey): Promise<void> {
     const { database, log } = this.#kernel
     for (let after = ''; ; ) {
@@ -256,7 +256,7 @@ export class Months {
         else
           log.error(
             { tenantId: chain.tenantId },
-            'a chain of the audit log is not as it was sealed; its seals are kept',
+            'a chain of the audit log does not match its seals; its seals are kept',
           )
       }
       await database.sql(

@@ -1,12 +1,14 @@
 import { z } from 'zod'
 import { EXPORT_TYPES, exported, wantedFormat } from '../../kernel/api/export-format.ts'
-import { operation } from '../../kernel/api/operation.ts'
 import { Moment, Page, pageOf } from '../../kernel/api/page.ts'
+import { part } from '../../kernel/part.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import type { AuditLogs } from './audit-logs.ts'
 import { AuditEntry } from './entry.ts'
 import { Verification } from './verification.ts'
+
+const { operation } = part<AuditLogs>()
 
 const EXPORTS =
   'With `Accept: application/x-ndjson` or `text/csv` it is an export instead: everything the filters let through, streamed, ' +
@@ -37,7 +39,7 @@ export const operations = [
     reply: pageOf(AuditEntry),
     streams: EXPORT_TYPES,
     errors: [TenantNotFound],
-    handle: async (auditLogs: AuditLogs, { params: { id }, query, headers }) => {
+    handle: async (auditLogs, { params: { id }, query, headers }) => {
       const format = wantedFormat(headers)
       return format
         ? exported(format, `audit-logs-${id}`, await auditLogs.export(id, format, query))
@@ -53,7 +55,7 @@ export const operations = [
     query: z.strictObject({ tenantId: TenantId.optional(), ...filters, ...Page.shape }),
     reply: pageOf(AuditEntry),
     streams: EXPORT_TYPES,
-    handle: async (auditLogs: AuditLogs, { query, headers }) => {
+    handle: async (auditLogs, { query, headers }) => {
       const format = wantedFormat(headers)
       return format
         ? exported(format, 'audit-logs', await auditLogs.exportAll(format, query))
@@ -78,6 +80,6 @@ export const operations = [
     }),
     reply: Verification,
     errors: [TenantNotFound],
-    handle: (auditLogs: AuditLogs, { query, signal }) => auditLogs.verify({ ...query, signal }),
+    handle: (auditLogs, { query, signal }) => auditLogs.verify({ ...query, signal }),
   }),
 ]

@@ -1,4 +1,4 @@
-/** A superuser takes a chain back, with a head that was once its own and that he has kept, and has the sealer go on from there. */
+/** A superuser rolls a chain back to a former valid end, and the sealer continues from there. */
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { type Audited, openAudited } from './audited.fixture.ts'
 import { bypassTriggers } from './bypass-triggers.fixture.ts'
@@ -6,7 +6,7 @@ import { bypassTriggers } from './bypass-triggers.fixture.ts'
 let audited: Audited
 /** The oldest first. */
 let entries: string[]
-/** As they were after each of them. */
+/** State of the ends after each entry. */
 let heads: Record<string, unknown>[]
 
 const query = async (text: string, values: unknown[] = []) =>
@@ -17,7 +17,7 @@ const seal = () => audited.tenancy.auditLogs.sealer.seal()
 const lost = (seals: number, of: number) => ({
   tenantId: null,
   entryId: null,
-  reason: `removed: ${seals} of ${of} seals, with all that chains know of them`,
+  reason: `removed: ${seals} of ${of} seals, with their traces in the chains`,
 })
 
 beforeEach(async () => {
@@ -43,7 +43,7 @@ async function sealedHead(): Promise<Record<string, unknown>> {
   return head?.kept
 }
 
-/** As if nothing had been sealed from that entry on. */
+/** Removes all traces of seals from that entry on. */
 async function takeBackTo(seq: number): Promise<void> {
   await query(`delete from multitenancy.audit_seals where tenant_id = 'acme' and seq >= $1`, [seq])
   await query(`delete from multitenancy.audit_heads where tenant_id = 'acme'`)
@@ -53,7 +53,7 @@ async function takeBackTo(seq: number): Promise<void> {
   )
 }
 
-test('the newest entry of a chain is gone with its head: who counts all seals knows, and who kept a hash', async () => {
+test('the number of seals, and a kept hash, reveal a removed newest entry with its end', async () => {
   const hash = (await audited.tenancy.auditLogs.list('acme')).data[0]?.hash ?? expect.fail()
   expect(await verify({ expect: hash })).toMatchObject({ ok: true })
   await takeBackTo(5)
@@ -66,10 +66,10 @@ test('the newest entry of a chain is gone with its head: who counts all seals kn
 })
 
 test.each([
-  ['the bound was taken back', `update multitenancy.audit_state set sealed_to = '0'`],
-  ['the bound is gone', 'update multitenancy.audit_state set sealed_to = null'],
-  ['they were moved to a new transaction', 'update multitenancy.audit_entries set xact = pg_current_xact_id()'],
-])('the others are sealed anew without one, as %s: who counts all seals knows', async (_, how) => {
+  ['a rolled-back watermark', `update multitenancy.audit_state set sealed_to = '0'`],
+  ['a missing watermark', 'update multitenancy.audit_state set sealed_to = null'],
+  ['entries that were moved to a new transaction', 'update multitenancy.audit_entries set xact = pg_current_xact_id()'],
+])('the number of seals reveals a chain that was sealed again without an entry, with %s', async (_, how) => {
   await takeBackTo(2)
   await bypassTriggers(audited, 'delete from multitenancy.audit_entries where id = $1', [entries[2]])
   await bypassTriggers(audited, how)
@@ -81,34 +81,34 @@ test.each([
   expect((await verifyAll()).broken).toEqual([lost(4, 10)])
 })
 
-test('a whole chain is gone with its head: who counts all seals knows', async () => {
+test('the number of seals reveals a removed chain', async () => {
   await takeBackTo(1)
   await bypassTriggers(audited, `delete from multitenancy.audit_entries where tenant_id = 'acme'`)
   expect((await verifyAll()).broken).toEqual([lost(5, 6)])
 })
 
-test('heads that make up for it are named', async () => {
+test('forged ends that compensate for removed seals are reported', async () => {
   await takeBackTo(4)
   await query(`insert into multitenancy.audit_heads values ('initech', 2, gen_random_uuid(), 'x', 'x')`)
   await bypassTriggers(audited, 'delete from multitenancy.audit_entries where id = any($1)', [[entries[3], entries[4]]])
-  expect((await verifyAll()).broken).toMatchObject([{ tenantId: 'initech', reason: 'changed: where the chain ends' }])
+  expect((await verifyAll()).broken).toMatchObject([{ tenantId: 'initech', reason: 'changed: end of the chain' }])
   await query(`update multitenancy.audit_heads set seq = seq + 2 where tenant_id = 'globex'`)
   await query(`delete from multitenancy.audit_heads where tenant_id = 'initech'`)
-  expect((await verifyAll()).broken).toMatchObject([{ tenantId: 'globex', reason: 'changed: where the chain ends' }])
+  expect((await verifyAll()).broken).toMatchObject([{ tenantId: 'globex', reason: 'changed: end of the chain' }])
 })
 
-test('a count that was altered is named, is never counted on, and keeps nothing from being sealed', async () => {
+test('an altered number of seals is reported, stays unchanged, and does not stop the sealing', async () => {
   await takeBackTo(5)
   await bypassTriggers(audited, 'delete from multitenancy.audit_entries where id = $1', [entries[4]])
   await query('update multitenancy.audit_state set seals = seals - 1')
-  const changed = { tenantId: null, entryId: null, reason: 'changed: how many seals were made' }
+  const changed = { tenantId: null, entryId: null, reason: 'changed: number of all seals' }
   expect((await verifyAll()).broken).toEqual([changed])
   await audited.tenancy.tenants.update('acme', { name: 'five' })
   expect(await seal()).toBe(1)
   expect((await verifyAll()).broken).toEqual([changed])
 })
 
-test('nobody has a chain sealed anew that was changed, nor an entry of their own', async () => {
+test('changed and inserted entries are not sealed again', async () => {
   await bypassTriggers(audited, `update multitenancy.audit_entries set actor_id = 'mallory' where id = any($1)`, [
     entries,
   ])
@@ -119,7 +119,7 @@ test('nobody has a chain sealed anew that was changed, nor an entry of their own
   expect(await seal()).toBe(0)
   expect(await named()).toEqual(Array(5).fill('changed before it was sealed, or inserted'))
   for (const [mac, reason] of [
-    [null, 'inserted: it has no seal and waits for none'],
+    [null, 'inserted: no seal, and not waiting for one'],
     ['0'.repeat(64), 'changed before it was sealed, or inserted'],
   ] as const) {
     await bypassTriggers(audited, 'update multitenancy.audit_entries set xact = pg_current_xact_id(), mac = $1', [mac])

@@ -1,4 +1,4 @@
-/** The key of the seals, while its secret is sealed under another application key. */
+/** The seal key while it is re-encrypted under another application key. */
 import pg from 'pg'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { createSecrets } from '../../kernel/crypto/crypto.ts'
@@ -10,7 +10,7 @@ const FORMER = createSecrets(keyOf(1))
 const PRESENT = createSecrets(keyOf(2), [keyOf(1)])
 
 let audited: Audited
-/** Somebody who seals secrets under the present key, and has not committed that yet. */
+/** A session that re-encrypts secrets, and has not committed. */
 let other: pg.Client
 
 beforeEach(async () => {
@@ -35,7 +35,7 @@ async function resealed(): Promise<void> {
   ])
 }
 
-/** Once somebody waits for `other` to commit. */
+/** Resolves when a session waits for the commit of `other`. */
 async function committed(): Promise<void> {
   const { database } = audited.tenancy.kernel
   const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
@@ -43,7 +43,7 @@ async function committed(): Promise<void> {
   await other.query('commit')
 }
 
-test('that all is adopted is kept under the key that it is sealed under meanwhile', async () => {
+test('the end of the backfill is stored under the key of a concurrent re-encryption', async () => {
   await keyStoreWith(FORMER).key()
   const { key } = JSON.parse(FORMER.decrypt(await secret(), BINDING))
   await resealed()
@@ -53,7 +53,7 @@ test('that all is adopted is kept under the key that it is sealed under meanwhil
   expect(await kept()).toEqual({ key, isAdopted: true })
 })
 
-test('a process that knows the former key alone does not write over it', async () => {
+test('a process with only the former key does not overwrite the secret', async () => {
   const keyStore = keyStoreWith(FORMER)
   await keyStore.key()
   await resealed()

@@ -1,9 +1,9 @@
 /**
- * The key of all seals. It is made once, and kept under the application key: an application key that changes leaves the seals as they are.
- * It has a connection of its own: the first change of a process asks for it, in the middle of a transaction.
+ * Stores the key of all seals, encrypted under the application key. A rotation of the application key keeps the seals.
  *
- * What was recorded before there were seals has no HMAC. It is taken as it is found, until all of it is sealed; that this is over is
- * kept with the key, so that nobody can begin it anew.
+ * - It uses a separate connection, because the first change of a process needs the key inside a transaction.
+ * - Entries from before the first key have no HMAC. They are sealed as they are found until the backfill is complete. The encrypted secret
+ *   records its completion, so it cannot be repeated.
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
@@ -13,7 +13,7 @@ import { sealsMac } from './chain.ts'
 import { type MacKey, macKey } from './mac.ts'
 
 const KEY_BYTES = 32
-/** What the key is bound to where it is kept. */
+/** Context that the encrypted key is bound to. */
 export const BINDING = 'audit_state:secret'
 
 const Kept = z.strictObject({ key: z.base64(), isAdopted: z.boolean() })
@@ -28,7 +28,7 @@ export class SealKeyStore {
     this.#own = kernel.database.apart(1)
   }
 
-  /** Makes it if there is none. Throws when its application key is not configured, or when somebody has altered it. */
+  /** Generates the key if there is none. Throws if its application key is not configured, or if the stored key was altered. */
   key(): Promise<MacKey> {
     this.#key ??= this.#made().catch((error) => {
       this.#key = undefined
@@ -37,12 +37,12 @@ export class SealKeyStore {
     return this.#key
   }
 
-  /** Whether what has no HMAC was never recorded by us. */
+  /** Whether entries without an HMAC are false entries. */
   async isBackfillDone(): Promise<boolean> {
     return (await this.#secret()) === undefined || (await this.#read()).isAdopted
   }
 
-  /** From now on nothing is sealed without. Where somebody seals the secret under another application key meanwhile, that is read anew. */
+  /** From now on, entries without an HMAC are not sealed. Retries after a concurrent re-encryption. */
   async completeBackfill(): Promise<void> {
     for (let isKept = false; !isKept; ) {
       const { secret, ...kept } = await this.#read()
@@ -54,11 +54,11 @@ export class SealKeyStore {
     }
   }
 
-  /** What the doctor asks of it. */
+  /** For the doctor. */
   async state(): Promise<{ isCurrent: boolean; canDecrypt: boolean }> {
     const { secrets } = this.#kernel
     const secret = await this.#secret()
-    if (secret === undefined) return { isCurrent: true, canDecrypt: this.#key === undefined } // else it was there
+    if (secret === undefined) return { isCurrent: true, canDecrypt: this.#key === undefined } // the key is missing although it was loaded before
     try {
       secrets.decrypt(secret, BINDING)
       return { isCurrent: secrets.isCurrent(secret), canDecrypt: true }
@@ -76,14 +76,14 @@ export class SealKeyStore {
     )
     if (rows[0]?.isBehind)
       this.#kernel.log.warn(
-        'the key of the audit log is made, and what there is will be sealed as it is found; that is so once, after an upgrade from 0.1.0',
+        'the key of the audit log was generated; existing entries are sealed as they are found, once, after an upgrade from 0.1.0',
       )
     return keyOf((await this.#read()).key)
   }
 
   async #read(): Promise<z.output<typeof Kept> & { secret: string }> {
     const secret = await this.#secret()
-    if (secret === undefined) throw new Error('the key of the seals is gone')
+    if (secret === undefined) throw new Error('the seal key is missing')
     return { secret, ...Kept.parse(JSON.parse(this.#kernel.secrets.decrypt(secret, BINDING))) }
   }
 

@@ -1,12 +1,11 @@
 /**
- * From which transaction on the sealer looks for entries that have no seal. The watermark keeps what it reads small, and that is all: an
- * entry has the number of its transaction, and when everything without a seal was looked at, the watermark becomes the horizon that was
- * seen before that began. Transactions before the horizon had all ended by then; what one that was running commits later is numbered
- * from the horizon on. A transaction that runs for long, of whichever database, holds the watermark back, and no entry.
+ * Limits the transactions in which the sealer looks for entries without a seal.
  *
- * The numbers are those of one cluster. Where the watermark is of another, as in a dump that was restored, or of a number that is still to
- * come, it says nothing, and everything is looked at. One that somebody put too far hides entries from the sealer, and none from the
- * verification.
+ * - An entry has the number of its transaction. After a pass has read all entries without a seal, the watermark becomes the horizon that
+ *   was read before the pass: earlier transactions had ended, later ones have higher numbers. A long transaction of any database of the
+ *   server delays the watermark, and no entry.
+ * - Numbers belong to one cluster. A watermark of another cluster (a restored dump) or of the future is ignored: everything is read.
+ * - A watermark that was moved too far hides entries from the sealer, and none from the verification.
  */
 import type { Database } from '../../kernel/database/database.ts'
 
@@ -17,18 +16,18 @@ const HOLDS = `sealed_in = ${CLUSTER} and sealed_to <= ${END}`
 const LAST = '18446744073709551615'
 
 /**
- * Whether the sealer would look at an entry if it has no seal.
+ * SQL: whether the sealer would read an entry without a seal.
  * @param entry alias of `audit_entries`
  */
 export const isAhead = (entry: string): string =>
   `(${entry}.xact >= coalesce((select sealed_to from multitenancy.audit_state where ${HOLDS}), '0')
     and ${entry}.xact < coalesce((select ${END} from multitenancy.audit_state where ${HOLDS}), '${LAST}'))`
 
-/** What one pass of a sealer goes through. */
+/** One pass of the sealer. */
 export interface Pass {
   /** Undefined: everything. */
   readonly range: { readonly from: string; readonly to: string } | undefined
-  /** What the watermark is, and what it becomes. */
+  /** The present watermark and the next one. */
   readonly watermark: Watermark | undefined
   readonly next: Watermark
 }
@@ -38,7 +37,7 @@ interface Watermark {
   readonly in: string
 }
 
-/** To be asked before anything is read. */
+/** Must run before any read of the pass. */
 export async function startPass(database: Database): Promise<Pass> {
   const { rows } = await database.sql(
     `select sealed_to as "to", sealed_in as "in", (${HOLDS}) is true as "holds", ${CLUSTER} as cluster, ${HORIZON} as horizon, ${END} as "end"
@@ -52,7 +51,7 @@ export async function startPass(database: Database): Promise<Pass> {
   }
 }
 
-/** In the transaction of the last seals of a pass. Where another pass was quicker, it stays as that one left it. */
+/** Runs in the transaction of the last seals of a pass. The watermark of a faster concurrent pass stays. */
 export async function advanceWatermark(database: Database, { watermark, next }: Pass): Promise<void> {
   await database.sql(
     `update multitenancy.audit_state set sealed_to = $1, sealed_in = $2

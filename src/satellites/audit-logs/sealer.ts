@@ -1,10 +1,9 @@
 /**
- * Seals what was recorded: off the way of changes, many entries at once. One process seals at a time, the others leave it to that one.
- * An entry is sealed once: seals, the heads of the chains and the count of all seals change in one transaction, and what has a seal is
- * found no more.
+ * Seals recorded entries in batches, outside of their transactions. One process seals at a time.
  *
- * What is not what was recorded (somebody has changed it, or put it there) is never sealed: the verification names it. And where somebody
- * has altered the end of a chain, sealing goes on and never makes it good: its next end has no HMAC either.
+ * - Seals, ends of chains and the number of seals change in one transaction, so an entry is sealed once.
+ * - Changed or inserted entries are never sealed; the verification reports them. The altered end of a chain stays altered: sealing
+ *   continues without a valid HMAC.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
 import { digestOf, headMac, isMac, NO_HASH, sealOf, sealsMac } from './chain.ts'
@@ -14,18 +13,18 @@ import { advanceWatermark, type Pass, startPass } from './seal-watermark.ts'
 import { NOBODY } from './tables.ts'
 import { FIRST, isGenuine, type Position, READ_AT_ONCE, type Unsealed, unsealedAfter } from './unsealed.ts'
 
-/** Any constant will do; it is ours in every database. Whoever seals or drops entries holds it. */
+/** Arbitrary constant. Sealers and retention hold this lock. */
 export const SEAL_LOCK = 7_367_228_008
 
 interface Head {
   seq: number
   entryId: string
   hash: string
-  /** False: somebody has altered where the chain ends. */
+  /** False: the end of the chain was altered. */
   isOurs: boolean
 }
 
-/** Of the end of a chain that somebody has altered. */
+/** HMAC of an altered end. */
 const NO_MAC = ''
 
 export class Sealer {
@@ -39,7 +38,7 @@ export class Sealer {
     this.#readAtOnce = readAtOnce
   }
 
-  /** Seals all that was there when it began, unless somebody else does it; returns how many entries that were. */
+  /** Seals all entries that exist at its start, unless another process seals. Returns their number. */
   async seal(signal?: AbortSignal): Promise<number> {
     const key = await this.#keyStore.key()
     const isBackfillDone = await this.#keyStore.isBackfillDone()
@@ -57,7 +56,7 @@ export class Sealer {
     return sealed
   }
 
-  /** Undefined when another process is at it; no `next` after the last. */
+  /** Undefined if another process seals; no `next` after the last batch. */
   async #sealSome(
     key: MacKey,
     isBackfillDone: boolean,
@@ -122,21 +121,19 @@ export class Sealer {
     await this.#count(key, seals.length)
   }
 
-  /** A count that somebody has altered stays as it is: sealing goes on, and the verification says so. */
+  /** An altered number of seals stays unchanged: sealing continues, and the verification reports it. */
   async #count(key: MacKey, more: number): Promise<void> {
     const { database, log } = this.#kernel
     const { rows } = await database.sql('select seals, seals_mac as mac from multitenancy.audit_state')
     const { seals, mac } = rows[0]
     if (!isMac(mac, sealsMac(key, seals))) {
-      return log.error(
-        'somebody has altered how many seals of the audit log there are: see tenantry tenant:audit:verify',
-      )
+      return log.error('the number of seals of the audit log was altered: run tenantry tenant:audit:verify')
     }
     const sum = seals + more
     await database.sql('update multitenancy.audit_state set seals = $1, seals_mac = $2', [sum, sealsMac(key, sum)])
   }
 
-  /** Where a head is gone, the last seal there is, or the checkpoint: sealing goes on, and the verification says what is missing. */
+  /** Without an end, a chain continues after its last seal or its checkpoint, and the verification reports the missing end. */
   async #heads(key: MacKey, tenantIds: readonly string[]): Promise<Map<string, Head>> {
     const { database, log } = this.#kernel
     const { rows } = await database.sql(
@@ -157,10 +154,7 @@ export class Sealer {
     }
     for (const [tenantId, { isOurs }] of heads) {
       if (!isOurs)
-        log.error(
-          { tenantId },
-          'somebody has altered where a chain of the audit log ends: see tenantry tenant:audit:verify',
-        )
+        log.error({ tenantId }, 'the end of a chain of the audit log was altered: run tenantry tenant:audit:verify')
     }
     return heads
   }

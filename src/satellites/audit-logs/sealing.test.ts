@@ -1,4 +1,4 @@
-/** What is sealed when, and that nothing is left out: whatever runs meanwhile, and wherever the bound stands. */
+/** Sealing is complete with concurrent transactions and any watermark. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest'
@@ -13,7 +13,7 @@ import { Sealer } from './sealer.ts'
 let audited: Audited
 /** Of the test. */
 let tenant: string
-/** Entries that were sealed before the test. */
+/** Number of entries that were sealed before the test. */
 let sealedBefore: number
 const ends: (() => Promise<unknown>)[] = []
 
@@ -35,14 +35,14 @@ const query = async (text: string, values: unknown[] = []) =>
 const record = (target: string, tenantId = tenant) =>
   recordChange(audited.tenancy.kernel.events, { action: 'crm.sync', tenantId, target })
 const seal = () => audited.tenancy.auditLogs.sealer.seal()
-/** Reads ten entries at once. */
+/** Reads ten entries at a time. */
 const sealerOfTen = () => new Sealer(audited.tenancy.kernel, new SealKeyStore(audited.tenancy.kernel), 10)
-/** Of all entries; those that were sealed before the test are not counted. */
+/** Verifies all entries, without those that were sealed before the test. */
 const verify = async () => {
   const { checked, ...found } = await audited.tenancy.auditLogs.verify()
   return { ...found, checked: checked - sealedBefore }
 }
-/** Sealed entries of the tenant, in the order of the chain. */
+/** Sealed entries of the tenant in the order of the chain. */
 const chain = async (): Promise<string[]> =>
   (
     await query(
@@ -64,7 +64,7 @@ async function connected(url: string): Promise<pg.Client> {
   return client
 }
 
-/** A change whose transaction goes on until it is told to end. */
+/** A change whose transaction stays open until it is ended. */
 async function beginTransaction(target: string): Promise<(isToCommit?: boolean) => Promise<unknown>> {
   const [isRecorded, isFinished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const running = audited.tenancy.transaction(async () => {
@@ -81,7 +81,7 @@ async function beginTransaction(target: string): Promise<(isToCommit?: boolean) 
   }
 }
 
-test('what a transaction that was running commits later is sealed by the next pass', async () => {
+test('the next pass seals an entry of a transaction that commits after this pass', async () => {
   await record('before')
   const end = await beginTransaction('late')
   await record('meanwhile')
@@ -96,7 +96,7 @@ test('what a transaction that was running commits later is sealed by the next pa
   expect(await verify()).toEqual({ ok: true, checked: 5, broken: [] })
 })
 
-test('a transaction that is rolled back leaves nothing', async () => {
+test('a rolled-back transaction leaves nothing', async () => {
   const end = await beginTransaction('never')
   await record('meanwhile')
   expect(await seal()).toBe(1)
@@ -106,8 +106,8 @@ test('a transaction that is rolled back leaves nothing', async () => {
   expect(await verify()).toEqual({ ok: true, checked: 1, broken: [] })
 })
 
-test.each(['this database', 'another of the server'])(
-  'a writing transaction of %s that runs for long keeps the bound back, and no entry',
+test.each(['this database', 'another database of the server'])(
+  'a long writing transaction of %s delays the watermark, and no entry',
   async (where) => {
     const client = await connected(where === 'this database' ? audited.url : inject('postgresUrl'))
     await client.query('begin')
@@ -119,7 +119,7 @@ test.each(['this database', 'another of the server'])(
       expect(await verify()).toMatchObject({ ok: true })
     }
     await client.query('commit')
-    // Others of the server write, too.
+    // Other databases of the server write, too.
     await eventually(async () => {
       await seal()
       expect(BigInt((await watermark()).to)).toBeGreaterThan(BigInt(rows[0].xact))
@@ -128,7 +128,7 @@ test.each(['this database', 'another of the server'])(
   },
 )
 
-test('more than is read at once is sealed, also of one transaction', async () => {
+test('seals more entries than one batch, also of one transaction', async () => {
   await audited.tenancy.transaction(async () => {
     for (let n = 0; n < 21; n++) await record(`${n}`, `${tenant}-${n % 3}`)
   })
@@ -137,50 +137,50 @@ test('more than is read at once is sealed, also of one transaction', async () =>
   expect(await verify()).toEqual({ ok: true, checked: 22, broken: [] })
 })
 
-test('a pass that is interrupted leaves the bound where it was, and the rest to the next', async () => {
+test('an interrupted pass keeps the watermark, and leaves the rest to the next pass', async () => {
   for (let n = 0; n < 11; n++) await record(`${n}`)
   const before = await watermark()
   const stop = new AbortController()
-  // It is looked at before each piece: this one is gone after the first.
+  // The signal is checked before each batch: it is aborted after the first.
   let looks = 0
   Object.defineProperty(stop.signal, 'aborted', { get: () => looks++ > 0 })
   expect(await sealerOfTen().seal(stop.signal)).toBe(10)
   expect(await watermark()).toEqual(before)
   expect(await verify()).toEqual({ ok: true, checked: 10, broken: [] })
   expect(await seal()).toBe(1)
-  // Transactions of other databases of the server hold the watermark back.
+  // Transactions of other databases of the server delay the watermark.
   await eventually(async () => {
     await seal()
     expect(await watermark()).not.toEqual(before)
   })
 })
 
-test('where the bound is of another cluster, everything is sealed, and it becomes ours', async () => {
+test('a watermark of another cluster is ignored and replaced', async () => {
   const { in: cluster } = await watermark()
-  await record('from there')
-  await record('from far ahead there')
+  await record('from another cluster')
+  await record('from far ahead in another cluster')
   await query(`update multitenancy.audit_state set sealed_to = pg_current_xact_id(), sealed_in = '7000000000000000000'`)
-  await record('from here')
+  await record('from this cluster')
   expect(await verify()).toMatchObject({ ok: true })
   expect(await seal()).toBe(3)
   expect((await watermark()).in).toBe(cluster)
   expect(await verify()).toEqual({ ok: true, checked: 3, broken: [] })
 })
 
-test('entries with numbers of another cluster, higher than any here, are sealed once and not read again', async () => {
+test('entries with higher numbers of another cluster are sealed once and not read again', async () => {
   await query("alter table multitenancy.audit_entries alter column xact set default '5000000000000'::xid8")
-  await record('from there')
+  await record('from another cluster')
   await query('alter table multitenancy.audit_entries alter column xact set default pg_current_xact_id()')
   expect(await seal()).toBe(0)
   await query(`update multitenancy.audit_state set sealed_in = '7000000000000000000'`)
   expect(await seal()).toBe(1)
-  await record('from here')
+  await record('from this cluster')
   expect(await seal()).toBe(1)
-  expect(await chain()).toEqual(['from there', 'from here'])
+  expect(await chain()).toEqual(['from another cluster', 'from this cluster'])
   expect(await verify()).toEqual({ ok: true, checked: 2, broken: [] })
 })
 
-test('a role without any right of its own may ask which cluster it is', async () => {
+test('a role without rights can read the identifier of the cluster', async () => {
   const role = `nobody_${randomBytes(6).toString('hex')}`
   await query(`create role ${role}`)
   try {
@@ -194,7 +194,7 @@ test('a role without any right of its own may ask which cluster it is', async ()
   }
 })
 
-test('ten processes seal at once, while changes are recorded: each entry once, and none is left out', async () => {
+test('ten concurrent sealers seal each entry once during changes, and omit none', async () => {
   const { kernel } = audited.tenancy
   const sealers = Array.from({ length: 10 }, () => {
     const database = new Database({ url: audited.url, max: 2 }, createLogger({ level: 'silent' }))

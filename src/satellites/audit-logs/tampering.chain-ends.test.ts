@@ -1,4 +1,4 @@
-/** The end of a chain, which a superuser changes: the verification names it, whatever is sealed afterwards. */
+/** The end of a chain that a superuser changes: the verification reports it, also after later seals. */
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { WAITING_LOCKS } from '../../testing/base/database.ts'
@@ -7,8 +7,8 @@ import { openSealed } from './tampering.fixture.ts'
 const sealed = openSealed()
 const { query, bypassTriggers, verify, seal, rename } = sealed
 
-describe('where a chain ends', () => {
-  const endsWrong = { tenantId: '', entryId: null, reason: 'changed: where the chain ends' }
+describe('the end of a chain', () => {
+  const endsWrong = { tenantId: '', entryId: null, reason: 'changed: end of the chain' }
   const removeNewest = async () => {
     await bypassTriggers('delete from multitenancy.audit_entries where id = $1', [sealed.entries[4]])
     await query('delete from multitenancy.audit_seals where entry_id = $1', [sealed.entries[4]])
@@ -24,7 +24,7 @@ describe('where a chain ends', () => {
   beforeEach(() => {
     endsWrong.tenantId = sealed.id
   })
-  // For the other tests there are as many seals as are counted.
+  // Restores the number of seals for the other tests.
   afterEach(() =>
     query(
       `update multitenancy.audit_heads
@@ -33,7 +33,7 @@ describe('where a chain ends', () => {
     ),
   )
 
-  test('is known: who sets it back behind the newest entry is found out, by one tenant and by all', async () => {
+  test('that was moved behind the newest entry is reported, for one tenant and for all', async () => {
     await removeNewest()
     await setBack()
     expect(await verify()).toEqual({ ok: false, checked: 4, broken: [endsWrong] })
@@ -42,7 +42,7 @@ describe('where a chain ends', () => {
     expect(await response.json()).toMatchObject({ ok: false, broken: [endsWrong] })
   })
 
-  test('is never made good by what is sealed afterwards', async () => {
+  test('that was altered stays invalid after later seals', async () => {
     await removeNewest()
     await setBack()
     for (const name of ['five', 'six']) {
@@ -53,18 +53,18 @@ describe('where a chain ends', () => {
   })
 
   test.each([
-    ['its place', 'seq = seq + 1'],
-    ['its hash', `hash = encode(sha256('x'), 'hex')`],
-    ['its HMAC', `mac = ''`],
-    ['the HMAC of another tenant', `mac = (select mac from multitenancy.audit_heads where tenant_id <> $1 limit 1)`],
-  ])('is named when it has another value: %s', async (_, change) => {
+    ['position', 'seq = seq + 1'],
+    ['hash', `hash = encode(sha256('x'), 'hex')`],
+    ['HMAC', `mac = ''`],
+    ['HMAC of another tenant', `mac = (select mac from multitenancy.audit_heads where tenant_id <> $1 limit 1)`],
+  ])('with a changed %s is reported', async (_, change) => {
     await query(`update multitenancy.audit_heads set ${change} where tenant_id = $1`, [sealed.id])
     expect((await verify()).broken).toEqual([endsWrong])
   })
 
-  test('is missed when it is gone, also by who seals what comes then', async () => {
+  test('that is missing is reported, also after later seals', async () => {
     await query('delete from multitenancy.audit_heads where tenant_id = $1', [sealed.id])
-    const gone = { ...endsWrong, reason: 'removed: where the chain ends' }
+    const gone = { ...endsWrong, reason: 'removed: end of the chain' }
     expect((await verify()).broken).toEqual([gone])
     expect(await named()).toEqual([gone])
     await rename('five')
@@ -72,14 +72,14 @@ describe('where a chain ends', () => {
     expect((await verify()).broken).toEqual([endsWrong])
   })
 
-  test('is not missed of a chain that began while somebody verifies', async () => {
+  test('is not reported as missing if the chain starts during a verification', async () => {
     const client = new pg.Client({ connectionString: sealed.audited.url })
     await client.connect()
     const { rows } = await client.query('delete from multitenancy.audit_heads where tenant_id = $1 returning *', [
       sealed.id,
     ])
     await client.query('begin; lock table multitenancy.audit_checkpoints')
-    const verified = verify() // which has read the heads when it waits for the checkpoints
+    const verified = verify() // The verification has read the ends when it waits for the checkpoints.
     const waiting = `select from ${WAITING_LOCKS} where relation = 'multitenancy.audit_checkpoints'::regclass`
     await expect.poll(() => query(waiting), { timeout: 20_000 }).toHaveLength(1)
     await client.query(

@@ -1,4 +1,4 @@
-/** A tenant with five sealed entries for each test of a file, and statements that change them behind the triggers. */
+/** A tenant with five sealed entries for each test of a file, and statements that bypass the triggers. */
 import { afterAll, beforeAll, beforeEach, inject } from 'vitest'
 import { type Audited, openAudited } from './audited.fixture.ts'
 import { bypassTriggers } from './bypass-triggers.fixture.ts'

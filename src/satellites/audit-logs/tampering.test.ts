@@ -1,4 +1,4 @@
-/** Sealed entries that a superuser changes, removes or inserts behind the triggers: the verification names each. */
+/** Sealed entries that a superuser changes, removes or inserts: the verification reports each. */
 
 import { describe, expect, test } from 'vitest'
 import { recordChange } from '../../kernel/events/changes.ts'
@@ -7,7 +7,7 @@ import { openSealed } from './tampering.fixture.ts'
 const sealed = openSealed()
 const { query, bypassTriggers, verify, brokenOf, seal } = sealed
 
-test('a log that nobody touched is as it was sealed', async () => {
+test('an unchanged log matches its seals', async () => {
   expect(sealed.entries).toHaveLength(5)
   expect(await verify()).toEqual({ ok: true, checked: 5, broken: [] })
   const { data } = await sealed.audited.tenancy.auditLogs.list(sealed.id)
@@ -17,34 +17,34 @@ test('a log that nobody touched is as it was sealed', async () => {
 
 test.each([
   ['action', `action = 'tenants.read'`],
-  ['who did it', `actor_id = 'mallory'`],
-  ['how that was called', `actor_name = 'Mallory'`],
-  ['what kind of actor', `actor_type = 'system'`],
-  ['the target', `target = 'tenant:other'`],
-  ['what was before', `before = null`],
-  ['one value in what is after', `after = jsonb_set(after, '{name}', '"two "')`],
-  ['the request', `request_id = 'r'`],
-  ['the address', `ip = '192.0.2.1'`],
-  ['the outcome', `outcome = 'failure'`],
-])('an entry whose %s was changed is named', async (_, change) => {
+  ['actor', `actor_id = 'mallory'`],
+  ['action', `actor_name = 'Mallory'`],
+  ['actor type', `actor_type = 'system'`],
+  ['target', `target = 'tenant:other'`],
+  ['before', `before = null`],
+  ['value in after', `after = jsonb_set(after, '{name}', '"two "')`],
+  ['request', `request_id = 'r'`],
+  ['address', `ip = '192.0.2.1'`],
+  ['outcome', `outcome = 'failure'`],
+])('an entry with a changed %s is reported', async (_, change) => {
   await bypassTriggers(`update multitenancy.audit_entries set ${change} where id = $1`, [sealed.entries[2]])
   expect(await brokenOf()).toEqual([[sealed.entries[2], 'changed']])
 })
 
 test.each([
-  ['its time', `created_at = created_at + interval '1 millisecond'`],
-  ['its tenant', `tenant_id = 'another'`],
-])('one that was moved by %s is gone from its place, and sealed nowhere', async (_, change) => {
+  ['time', `created_at = created_at + interval '1 millisecond'`],
+  ['tenant', `tenant_id = 'another'`],
+])('an entry whose %s was changed is removed from its position and sealed nowhere', async (_, change) => {
   await bypassTriggers(`update multitenancy.audit_entries set ${change} where id = $1`, [sealed.entries[2]])
   const { broken } = await sealed.audited.tenancy.auditLogs.verify()
   expect(broken.filter(({ entryId }) => entryId === sealed.entries[2]).map(({ reason }) => reason)).toEqual([
     'removed',
-    'inserted: it has no seal and waits for none',
+    'inserted: no seal, and not waiting for one',
   ])
   await bypassTriggers('delete from multitenancy.audit_entries where id = $1', [sealed.entries[2]])
 })
 
-test('one that was removed is named, with its seal or without', async () => {
+test('a removed entry is reported, with its seal or without', async () => {
   await bypassTriggers('delete from multitenancy.audit_entries where id = any($1)', [
     [sealed.entries[1], sealed.entries[3]],
   ])
@@ -59,7 +59,7 @@ test('one that was removed is named, with its seal or without', async () => {
   ])
 })
 
-test('so are the oldest, and the newest', async () => {
+test('removed oldest and newest entries are reported', async () => {
   await bypassTriggers('delete from multitenancy.audit_entries where id = any($1)', [
     [sealed.entries[0], sealed.entries[3], sealed.entries[4]],
   ])
@@ -72,20 +72,20 @@ test('so are the oldest, and the newest', async () => {
   ])
 })
 
-test('and all of them', async () => {
+test('a completely removed chain is reported', async () => {
   await bypassTriggers('delete from multitenancy.audit_entries where tenant_id = $1', [sealed.id])
   await query('delete from multitenancy.audit_seals where tenant_id = $1', [sealed.id])
   expect(await brokenOf()).toEqual([[sealed.entries[4], 'removed: numbers 1 to 5 of the chain, its newest']])
 })
 
-describe('one that was inserted', () => {
+describe('an inserted entry', () => {
   const insert = `insert into multitenancy.audit_entries
     select gen_random_uuid(), tenant_id, 'tenants.read', actor_type, actor_id, actor_name, target, null, null, null, null, 'success',
       created_at from multitenancy.audit_entries where id = $1 returning id`
 
-  test('without a seal is named', async () => {
+  test('without a seal is reported', async () => {
     const [inserted] = await query(insert, [sealed.entries[2]])
-    expect(await brokenOf()).toEqual([[inserted.id, 'inserted: it has no seal and waits for none']])
+    expect(await brokenOf()).toEqual([[inserted.id, 'inserted: no seal, and not waiting for one']])
   })
 
   test('with a seal of somebody who has no key is named', async () => {
@@ -103,7 +103,7 @@ describe('one that was inserted', () => {
   })
 })
 
-test('two that were put into another order are named', async () => {
+test('two exchanged entries are reported', async () => {
   const swap = (from: number, to: number) =>
     query('update multitenancy.audit_seals set seq = $2 where tenant_id = $3 and seq = $1', [from, to, sealed.id])
   await swap(2, 99)
@@ -114,14 +114,14 @@ test('two that were put into another order are named', async () => {
   )
 })
 
-test('a seal that was changed is named with its entry, and the rest holds', async () => {
+test('a changed seal is reported with its entry, and the other entries match', async () => {
   await query(`update multitenancy.audit_seals set hash = encode(sha256('x'), 'hex') where entry_id = $1`, [
     sealed.entries[1],
   ])
   expect(await brokenOf()).toEqual([[sealed.entries[1], 'changed']])
 })
 
-test('functions in the database have no say in it', async () => {
+test('replaced functions of the database do not affect the verification', async () => {
   const same =
     'public.jsonb_build_array(uuid, text, text, text, text, text, text, jsonb, jsonb, text, text, text, bigint)'
   await query(`create function ${same} returns jsonb language sql as $$ select '[]'::jsonb $$`)
@@ -132,7 +132,7 @@ test('functions in the database have no say in it', async () => {
   }
 })
 
-test('what concerns no tenant has a chain of its own', async () => {
+test('entries without a tenant have a separate chain', async () => {
   await recordChange(sealed.audited.tenancy.kernel.events, { action: 'plans.reload', tenantId: null, target: 'plans' })
   await seal()
   await bypassTriggers(`update multitenancy.audit_entries set target = 'nothing' where tenant_id is null`)
@@ -141,7 +141,7 @@ test('what concerns no tenant has a chain of its own', async () => {
   await bypassTriggers(`update multitenancy.audit_entries set target = 'plans' where tenant_id is null`)
 })
 
-test('over HTTP it says the same', async () => {
+test('the verification over HTTP has the same result', async () => {
   await bypassTriggers(`update multitenancy.audit_entries set ip = '1' where id = $1`, [sealed.entries[0]])
   const response = await sealed.audited.call('GET', `/audit-logs/verify?tenantId=${sealed.id}`)
   expect([response.status, await response.json()]).toEqual([

@@ -7,7 +7,7 @@ import { openSealed } from './tampering.fixture.ts'
 const sealed = openSealed()
 const { query, bypassTriggers, verify, brokenOf, seal, rename } = sealed
 
-describe('before it was sealed', () => {
+describe('before its seal, an entry', () => {
   const named = async (name: string): Promise<string> =>
     (
       await query(`select id from multitenancy.audit_entries where after ->> 'name' = $1 and tenant_id = $2`, [
@@ -16,7 +16,7 @@ describe('before it was sealed', () => {
       ])
     )[0]?.id
 
-  test('what is changed is never sealed, and is named, also when the sealer has long passed it', async () => {
+  test('that was changed is never sealed, and is reported after the watermark has passed it, too', async () => {
     await rename('five')
     const five = await named('five')
     await bypassTriggers(`update multitenancy.audit_entries set actor_id = 'mallory' where id = $1`, [five])
@@ -30,15 +30,15 @@ describe('before it was sealed', () => {
     expect(await verify()).toMatchObject({ ...found, checked: 6 })
   })
 
-  test('what is robbed of its HMAC is never sealed, and is named', async () => {
+  test('without its HMAC is never sealed, and is reported', async () => {
     await rename('five')
     const five = await named('five')
     await bypassTriggers('update multitenancy.audit_entries set mac = null where id = $1', [five])
     expect(await seal()).toBe(0)
-    expect(await brokenOf()).toEqual([[five, 'inserted: it has no seal and waits for none']])
+    expect(await brokenOf()).toEqual([[five, 'inserted: no seal, and not waiting for one']])
   })
 
-  test('what is removed leaves no trace: nothing else knew of it; others are sealed all the same', async () => {
+  test('that was removed leaves no trace, and other entries are sealed', async () => {
     await rename('five')
     await rename('six')
     await bypassTriggers('delete from multitenancy.audit_entries where id = $1', [await named('five')])
@@ -46,7 +46,7 @@ describe('before it was sealed', () => {
     expect(await verify()).toEqual({ ok: true, checked: 6, broken: [] })
   })
 
-  test('what is moved to a later transaction is sealed all the same, and to one that is still to come is named', async () => {
+  test('that was moved to a later transaction is sealed, and one of a future transaction is reported', async () => {
     await rename('five')
     await bypassTriggers('update multitenancy.audit_entries set xact = pg_current_xact_id() where id = $1', [
       await named('five'),
@@ -57,14 +57,14 @@ describe('before it was sealed', () => {
       await named('six'),
     ])
     expect(await seal()).toBe(0)
-    expect(await brokenOf()).toEqual([[await named('six'), 'inserted: it has no seal and waits for none']])
+    expect(await brokenOf()).toEqual([[await named('six'), 'inserted: no seal, and not waiting for one']])
   })
 
-  test('waiting entries that a bound was put beyond are named; one that is still to come hides none', async () => {
+  test('that a moved watermark has passed is reported; a watermark of the future hides none', async () => {
     await rename('five')
     expect(await verify()).toMatchObject({ ok: true })
     await query('update multitenancy.audit_state set sealed_to = pg_current_xact_id()')
-    expect(await brokenOf()).toEqual([[await named('five'), 'inserted: it has no seal and waits for none']])
+    expect(await brokenOf()).toEqual([[await named('five'), 'inserted: no seal, and not waiting for one']])
     expect(await seal()).toBe(0)
     await query(`update multitenancy.audit_state set sealed_to = '1000000000000000'`)
     await seal()
@@ -75,7 +75,7 @@ describe('before it was sealed', () => {
 test.each([
   ['before', `'-1 hour'`],
   ['after', `'1 hour'`],
-])('two entries with one id, the second %s, keep nobody from being sealed', async (_, distance) => {
+])('with the id of another one, the second %s, does not stop the sealing', async (_, distance) => {
   await rename('five')
   await bypassTriggers(
     `insert into multitenancy.audit_entries select id, tenant_id, action, actor_type, actor_id, actor_name, target, before, after,
@@ -87,10 +87,10 @@ test.each([
   expect(await seal()).toBe(2)
   const { checked, broken } = await verify()
   expect(checked).toBe(7)
-  expect(broken.map(({ reason }) => reason)).toEqual(Array(6).fill('inserted: it has no seal and waits for none'))
+  expect(broken.map(({ reason }) => reason)).toEqual(Array(6).fill('inserted: no seal, and not waiting for one'))
 })
 
-test('more entries than are read at once are sealed once each by concurrent passes, and verified', async () => {
+test('is sealed once by concurrent passes of several batches, and verified', async () => {
   const { tenancy } = sealed.audited
   const record = (n: number) =>
     recordChange(tenancy.kernel.events, { action: 'crm.sync', tenantId: sealed.id, target: `${n}` })

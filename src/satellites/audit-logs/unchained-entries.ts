@@ -1,4 +1,4 @@
-/** Entries without a seal in their place: those that wait for one, and those with which something is wrong. */
+/** Reads entries without a seal at their position: waiting ones, and invalid ones. */
 import type { Session } from '../../kernel/database/database.ts'
 import { membersOf } from './columns.ts'
 import type { MacKey } from './mac.ts'
@@ -7,15 +7,15 @@ import { isInOurTime, NOBODY } from './tables.ts'
 import { FIRST, isGenuine, READ_AT_ONCE, type Recorded } from './unsealed.ts'
 
 export interface UnchainedEntry extends Recorded {
-  /** `createdAt` as PostgreSQL has it. */
+  /** `createdAt` in PostgreSQL's form. */
   readonly at: string
-  /** Whether the sealer has still to look at it. */
+  /** Whether the sealer has not read it yet. */
   readonly isAhead: boolean
-  /** Whether a seal of another place has its id. */
+  /** Whether a seal at another position has its id. */
   readonly isSealed: boolean
 }
 
-/** @param tenantId undefined: of all */
+/** @param tenantId undefined: of all tenants */
 export async function* unchainedEntries(client: Session, tenantId: string | undefined): AsyncGenerator<UnchainedEntry> {
   for (let after: unknown[] = [FIRST.createdAt, FIRST.id]; ; ) {
     const { rows } = await client.query<UnchainedEntry>(
@@ -37,7 +37,7 @@ export async function* unchainedEntries(client: Session, tenantId: string | unde
 
 /** Undefined: it waits for its seal. */
 export function whatIsWrongWith(entry: UnchainedEntry, key: MacKey, isBackfillDone: boolean): string | undefined {
-  const inserted = 'inserted: it has no seal and waits for none'
+  const inserted = 'inserted: no seal, and not waiting for one'
   if (!isInOurTime(entry.createdAt) || entry.isSealed || (entry.mac === null && isBackfillDone)) return inserted
   if (!isGenuine(key, isBackfillDone, entry)) return 'changed before it was sealed, or inserted'
   return entry.isAhead ? undefined : inserted

@@ -1,4 +1,4 @@
-/** Entries that have no seal yet: as the sealer finds them, and whether they are what was recorded. */
+/** Entries without a seal, as the sealer reads them, and their genuineness. */
 import type { Database } from '../../kernel/database/database.ts'
 import { isMac, textOf, waitingMac } from './chain.ts'
 import { membersOf, valuesOf } from './columns.ts'
@@ -8,14 +8,14 @@ import { type AuditEntryRow, inOurTime } from './tables.ts'
 
 export const READ_AT_ONCE = 1_000
 
-/** An entry with the HMAC that it was recorded with; null: recorded before there were seals, or by somebody else. */
+/** An entry with the HMAC of its recording. Null: recorded before the first key, or a false entry. */
 export type Recorded = AuditEntryRow & { readonly mac: string | null }
 
 export type Unsealed = Recorded & Position & { readonly text: string }
 
-/** Up to where a pass has looked. */
+/** Position of a pass. */
 export interface Position {
-  /** The number of the transaction. */
+  /** Number of the transaction. */
   readonly xact: string
   readonly createdAt: Date | '-infinity'
   readonly id: string
@@ -23,7 +23,7 @@ export interface Position {
 
 export const FIRST: Position = { xact: '0', createdAt: '-infinity', id: '00000000-0000-0000-0000-000000000000' }
 
-/** From the watermark on in the order of their transactions; of everything, in the order of their times. */
+/** From the watermark in the order of transactions; without a range in the order of times. */
 export async function unsealedAfter(
   database: Database,
   { range }: Pass,
@@ -35,7 +35,7 @@ export async function unsealedAfter(
         reading('xact >= $1 and xact < $2 and (xact, created_at, id) > ($3, $4, $5)', 'xact, created_at, id', limit),
         [range.from, range.to, xact, createdAt, id],
       )
-    : // Those from before there were seals have the same number, all of them.
+    : // Entries from before the first key share one number.
       await database.sql(reading('(created_at, id) > ($1, $2)', 'created_at, id', limit), [createdAt, id])
   return rows
 }
@@ -48,6 +48,6 @@ const reading = (where: string, order: string, limit: number): string =>
      order by ${order} limit ${limit}) e
    order by ${order}`
 
-/** Whether it is what was recorded, by us. */
+/** Whether Tenantry recorded the entry in this form. */
 export const isGenuine = (key: MacKey, isBackfillDone: boolean, entry: Recorded): boolean =>
   entry.mac === null ? !isBackfillDone : isMac(entry.mac, waitingMac(key, valuesOf(entry)))

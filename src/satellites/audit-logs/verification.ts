@@ -1,12 +1,11 @@
 /**
- * Goes along the chains and says what is not as it was sealed. Everything is read once, in pieces, in the order of the chains; while it
- * runs nothing is dropped by its age.
+ * Verifies the chains. Everything is read once, in parts, in the order of the chains; retention drops nothing during a verification.
  *
- *   changed    the entry is there and is not what was sealed in its place
- *   removed    its seal is there, and the entry is not; also what came before a gap in a chain, or after its last seal
- *   inserted   the entry is there, has no seal and waits for none
+ *   changed    the entry exists and does not match the seal at its position
+ *   removed    the seal exists without its entry; also a gap in a chain, or missing seals at its end
+ *   inserted   the entry exists without a seal, and does not wait for one
  *
- * An entry waits for its seal when it is as it was recorded, and the sealer has not looked at it yet.
+ * An entry waits for its seal if its HMAC is valid and the sealer has not read it yet.
  */
 import { z } from 'zod'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -21,23 +20,23 @@ import { READ_AT_ONCE } from './unsealed.ts'
 
 const LOCK_TIMEOUT = '5s'
 const LOCK_NOT_AVAILABLE = '55P03'
-/** Told one by one; there may be more. */
+/** Limit of reported problems. */
 const MAX_REPORTED = 1_000
-/** Shared by those who verify; who drops entries by their age takes it alone. */
+/** Verifications share this lock; retention takes it exclusively. */
 export const VERIFY_LOCK = 7_367_228_009
 
 const Broken = z.object({
   tenantId: z.string().nullable(),
-  entryId: z.string().nullable().meta({ description: 'Of a gap, the entry behind it' }),
-  reason: z.string().meta({ description: 'Begins with `changed`, `removed` or `inserted`' }),
+  entryId: z.string().nullable().meta({ description: 'The entry; for a gap, the entry after it' }),
+  reason: z.string().meta({ description: 'Starts with `changed`, `removed` or `inserted`' }),
 })
 type Broken = z.output<typeof Broken>
 
 export const Verification = z
   .object({
     ok: z.boolean(),
-    checked: z.int().meta({ description: 'Seals that were looked at' }),
-    broken: z.array(Broken).meta({ description: 'The first thousand' }),
+    checked: z.int().meta({ description: 'Number of verified seals' }),
+    broken: z.array(Broken).meta({ description: 'The first thousand problems' }),
   })
   .meta({ id: 'AuditVerification' })
 export type Verification = z.output<typeof Verification>
@@ -45,10 +44,10 @@ export type Verification = z.output<typeof Verification>
 export interface VerifyOptions {
   /** Default: all chains. */
   readonly tenantId?: string | undefined
-  /** The hash of an entry, kept elsewhere: it has to be among those that are there. */
+  /** Hash of an entry that was kept elsewhere. The entry must still exist. */
   readonly expect?: string | undefined
   readonly signal?: AbortSignal | undefined
-  /** Told how many seals have been looked at, and how many there were when it began. */
+  /** Receives the number of verified seals, and their number at the start. */
   readonly onProgress?: ((checked: number, total: number) => void) | undefined
 }
 
@@ -59,11 +58,11 @@ interface Seal {
   readonly createdAt: Date
   readonly digest: string
   readonly hash: string
-  /** Of the entry; null: it is not there. */
+  /** Of the entry; null if it is missing. */
   readonly text: string | null
 }
 
-/** Where a chain is known to be. */
+/** Known position of a chain. */
 interface ChainPosition {
   readonly seq: number
   readonly hash: string
@@ -71,13 +70,13 @@ interface ChainPosition {
 
 interface KnownPosition extends ChainPosition {
   readonly mac: string
-  /** Of a head. */
+  /** Of the end of a chain. */
   readonly entryId?: string
 }
 
 export class Verifier {
   readonly #keyStore: SealKeyStore
-  /** One verification of a process at a time: it takes long, and must not take connections from others. */
+  /** One verification of a process at a time, because it takes long and must leave connections to others. */
   readonly #own: Database
 
   constructor({ database }: Kernel, keyStore: SealKeyStore) {
@@ -92,7 +91,9 @@ export class Verifier {
       await client.query(`set lock_timeout = '${LOCK_TIMEOUT}'`)
       await client.query('select pg_advisory_lock_shared($1)', [VERIFY_LOCK]).catch((error) => {
         throw sqlState(error) === LOCK_NOT_AVAILABLE
-          ? DependencyUnavailable('A month of the audit log is being dropped; ask again in a moment.', { cause: error })
+          ? DependencyUnavailable('Retention is dropping a month of the audit log. Try again in a moment.', {
+              cause: error,
+            })
           : error
       })
       const walk = new Walk(client, key, options)
@@ -111,10 +112,10 @@ class Walk {
   #total = 0
   #isExpectedThere: boolean
   #keptFrom: Date | null = null
-  /** Of the chain in hand. */
+  /** Of the present chain. */
   #tenantId: string | undefined
   #position: ChainPosition = { seq: 0, hash: NO_HASH }
-  /** What the entry in that place comes to; another than its hash when it is broken. */
+  /** Computed hash at the present position. It differs from the stored one if the entry or its seal was changed. */
   #computed = NO_HASH
 
   constructor(client: Session, key: MacKey, options: VerifyOptions) {
@@ -126,7 +127,7 @@ class Walk {
 
   async along(isBackfillDone: boolean): Promise<void> {
     await this.#readKeptFrom()
-    // Heads that were read before anything else: what is sealed meanwhile is beyond them.
+    // Ends are read first: seals that are added during the verification are after them.
     const heads = await this.#positions('audit_heads', this.#options.tenantId, 'entry_id as "entryId"')
     const checkpoints = await this.#positions('audit_checkpoints', this.#options.tenantId)
     for (const [tenantId, { seq }] of heads) this.#total += seq - (checkpoints.get(tenantId)?.seq ?? 0)
@@ -138,7 +139,7 @@ class Walk {
       this.#look(seal)
     }
     await this.#end(heads)
-    // Those that have no seal left.
+    // Chains without seals.
     for (const tenantId of new Set([...heads.keys(), ...checkpoints.keys()])) {
       this.#begin(tenantId, checkpoints)
       await this.#end(heads)
@@ -157,11 +158,11 @@ class Walk {
     const { rows } = await this.#client.query(
       'select kept_from as "keptFrom", kept_from_mac as mac from multitenancy.audit_state',
     )
-    if (rows.length === 0) return this.#report(NOBODY, null, 'removed: the key of the seals')
+    if (rows.length === 0) return this.#report(NOBODY, null, 'removed: the seal key')
     const { keptFrom, mac } = rows[0]
     if (keptFrom === null) return
     if (isMac(mac, keptFromMac(this.#key, keptFrom))) this.#keptFrom = keptFrom
-    else this.#report(NOBODY, null, 'changed: from when on entries are kept')
+    else this.#report(NOBODY, null, 'changed: retention time')
   }
 
   async #positions(table: string, tenantId?: string, ...more: string[]): Promise<Map<string, KnownPosition>> {
@@ -197,7 +198,7 @@ class Walk {
     }
   }
 
-  /** Takes the checkpoint from among those. */
+  /** Takes the checkpoint of the chain. */
   #begin(tenantId: string, checkpoints: Map<string, KnownPosition>): void {
     this.#tenantId = tenantId
     this.#position = { seq: 0, hash: NO_HASH }
@@ -205,7 +206,7 @@ class Walk {
     checkpoints.delete(tenantId)
     if (checkpoint && isMac(checkpoint.mac, checkpointMac(this.#key, tenantId, checkpoint.seq, checkpoint.hash))) {
       this.#position = checkpoint
-    } else if (checkpoint) this.#report(tenantId, null, 'changed: where the chain begins')
+    } else if (checkpoint) this.#report(tenantId, null, 'changed: start of the chain')
     this.#computed = this.#position.hash
     this.#expect(this.#position.hash)
   }
@@ -218,9 +219,9 @@ class Walk {
       this.#report(tenantId, entryId, `removed: ${numbers(this.#position.seq + 1, seq - 1)} of the chain, before it`)
     const after = (before: string) => sealOf(this.#key, { tenantId, seq, before, entryId, createdAt, digest })
     const computed = after(this.#position.hash)
-    // What comes behind a gap has lost what it was chained to; it says itself whether its entry is as it was.
+    // The seal after a gap has no verified predecessor; its own hash confirms its entry.
     const isSealed = !isNext || computed === hash || after(this.#computed) === hash
-    // What was dropped by its age may have been sealed among younger ones.
+    // A dropped entry may have its seal among later ones.
     const isDropped = isSealed && this.#keptFrom !== null && createdAt < this.#keptFrom
     if (!isSealed) this.#report(tenantId, entryId, 'changed')
     else if (text === null && !isDropped) this.#report(tenantId, entryId, 'removed')
@@ -229,18 +230,18 @@ class Walk {
     this.#computed = computed
   }
 
-  /** Takes the head from among those. */
+  /** Takes the end of the chain. */
   async #end(heads: Map<string, KnownPosition>): Promise<void> {
     const tenantId = this.#tenantId
     if (tenantId === undefined) return
     this.#tenantId = undefined
     const known = heads.get(tenantId)
     heads.delete(tenantId)
-    // A chain that began after the heads were read has one by now.
+    // A chain that started after the ends were read has one now.
     const head = known ?? (await this.#positions('audit_heads', tenantId)).get(tenantId)
-    if (!head) return this.#report(tenantId, null, 'removed: where the chain ends')
+    if (!head) return this.#report(tenantId, null, 'removed: end of the chain')
     if (!isMac(head.mac, headMac(this.#key, tenantId, head.seq, head.hash)))
-      return this.#report(tenantId, null, 'changed: where the chain ends')
+      return this.#report(tenantId, null, 'changed: end of the chain')
     const { seq, hash } = this.#position
     if (known && known.seq > seq) {
       this.#report(tenantId, known.entryId ?? null, `removed: ${numbers(seq + 1, known.seq)} of the chain, its newest`)
@@ -249,7 +250,7 @@ class Walk {
     }
   }
 
-  /** Inserted by somebody else, changed before it was sealed, or robbed of its seal. */
+  /** Reports entries that were inserted, changed before their seal, or lost their seal. */
   async #checkUnchained(isBackfillDone: boolean): Promise<void> {
     const { tenantId, signal } = this.#options
     for await (const entry of unchainedEntries(this.#client, tenantId)) {
@@ -260,7 +261,7 @@ class Walk {
     }
   }
 
-  /** Fewer than were ever made: a chain was taken back, its head included, and may have been sealed anew without some entry. */
+  /** Reports fewer seals than were ever made: a chain was rolled back with its end, and may have been sealed again without an entry. */
   async #count(): Promise<void> {
     const { rows } = await this.#client.query(
       `select seals, seals_mac as mac, (select coalesce(sum(seq), 0)::bigint from multitenancy.audit_heads) as "inChains"
@@ -268,9 +269,9 @@ class Walk {
     )
     for (const { seals, mac, inChains } of rows) {
       if (!isMac(mac, sealsMac(this.#key, seals)) || inChains > seals) {
-        this.#report(NOBODY, null, 'changed: how many seals were made')
+        this.#report(NOBODY, null, 'changed: number of all seals')
       } else if (inChains < seals) {
-        this.#report(NOBODY, null, `removed: ${seals - inChains} of ${seals} seals, with all that chains know of them`)
+        this.#report(NOBODY, null, `removed: ${seals - inChains} of ${seals} seals, with their traces in the chains`)
       }
     }
   }

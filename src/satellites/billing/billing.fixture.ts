@@ -1,4 +1,7 @@
-/** A tenancy with billing at a provider of its own, whose clock is the tenancy's, and what a test has to look at. */
+/**
+ * A tenancy with billing and a separate fake provider that share one clock, with access to received events, jobs and
+ * log.
+ */
 
 import { type Provider, type ProviderOptions, startProvider } from '../../../test/support/provider/provider.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
@@ -22,9 +25,9 @@ export const PLANS = {
   },
 }
 const TOKEN = 'token-of-an-admin-0123456789'
-/** In the middle of a month and of a day. */
+/** Not near the boundary of a month or a day. */
 const START = new Date('2026-03-10T12:00:00Z')
-/** As docs/billing.md lists them for an endpoint. */
+/** The events that docs/billing.md lists for an endpoint. */
 const CHOSEN_EVENTS: ReadonlySet<string> = new Set([
   'checkout.session.completed',
   'customer.subscription.created',
@@ -40,7 +43,7 @@ const CHOSEN_EVENTS: ReadonlySet<string> = new Set([
   'customer.deleted',
 ])
 
-/** What a test has to say of its own. */
+/** Options that differ from the fixture's defaults. */
 export type SomeOptions = Omit<Partial<BillingOptions>, 'stripe'> & {
   readonly stripe?: Partial<BillingOptions['stripe']>
 }
@@ -52,13 +55,13 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
   readonly provider: Provider
   readonly prices: { readonly pro: string; readonly scale: string; readonly unmapped: string }
   readonly options: BillingOptions
-  /** Typed events of billing that were published, in order, as `[name, payload]`. */
+  /** Published typed events of billing, in order, as `[name, payload]`. */
   readonly receivedEvents: [string, Record<string, any>][]
-  /** What was logged, as text. */
+  /** Logged lines. */
   readonly log: string[]
-  /** A tenant that is active, installed without a worker. */
+  /** An active tenant, installed without a worker. */
   tenant(): Promise<string>
-  /** A tenant that has gone through a checkout. */
+  /** A tenant with a completed checkout. */
   subscriber(price?: 'pro' | 'scale', trialDays?: number): Promise<Subscriber>
   post(
     body: string | Uint8Array,
@@ -66,15 +69,15 @@ export interface OpenBilling extends TestTenancy<BillingSatellites> {
     ip?: string,
   ): Promise<{ status: number; json: any; headers: Headers }>
   /**
-   * Gives the receiver events of the provider, all at once; by default those that the endpoint has chosen, and that it was not given
-   * yet. Returns the statuses.
+   * Delivers events to the receiver concurrently. Default: the undelivered events that the endpoint has chosen. Returns
+   * the statuses.
    */
   deliver(events?: Provider['events']): Promise<number[]>
-  /** Events so far are not delivered by default any more. */
+  /** Excludes the events so far from the default of `deliver`. */
   skip(): void
-  /** Processes whatever waits, the oldest first. */
+  /** Processes all waiting events, oldest first. */
   process(tenancy?: BillingTenancy): Promise<void>
-  /** `deliver` and `process`. */
+  /** `deliver`, then `process`. */
   deliverAndProcess(): Promise<void>
   call(method: string, path: string, body?: unknown): Promise<{ status: number; json: any; headers: Headers }>
   inbox(): Promise<any[]>
@@ -97,7 +100,7 @@ export async function openBilling(
     options?: SomeOptions
     config?: Partial<TenancyConfig<BillingSatellites>>
     provider?: ProviderOptions
-    /** What the endpoint has chosen: the events that billing processes, or all. */
+    /** Events that the endpoint has chosen: the events that billing processes, or all. */
     events?: 'chosen' | 'all'
   } = {},
 ): Promise<OpenBilling> {

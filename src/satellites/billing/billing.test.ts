@@ -1,4 +1,4 @@
-/** A tenant subscribes, changes, pays or does not, and leaves: what comes of it, with the real client at a provider. */
+/** Tests a tenant that subscribes, changes and cancels, with Stripe's client at the fake provider. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { namesOf, type OpenBilling, openBilling } from './billing.fixture.ts'
 
@@ -16,7 +16,7 @@ beforeEach(() => void open.receivedEvents.splice(0))
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 
 test.each(['constructor', 'toString', '__proto__'])(
-  '"%s" is no price, and nobody is made a customer for it',
+  'a checkout with the price "%s" is rejected without creating a customer',
   async (priceId) => {
     const tenantId = await open.tenant()
     const customers = () =>
@@ -29,7 +29,7 @@ test.each(['constructor', 'toString', '__proto__'])(
 )
 
 describe('a subscription', () => {
-  test('is what the tenant has paid for', async () => {
+  test('determines the plan of the tenant', async () => {
     const { tenantId, customerId, subscriptionId } = await open.subscriber('pro')
     expect(await planOf(tenantId)).toBe('pro')
     expect(new Set(namesOf(open.receivedEvents))).toEqual(new Set(['SubscriptionActivated', 'PaymentSucceeded']))
@@ -43,7 +43,7 @@ describe('a subscription', () => {
     })
   })
 
-  test('changes its plan, by the product of its price too', async () => {
+  test('changes the plan with its price, also by the product of the price', async () => {
     const { tenantId, subscriptionId } = await open.subscriber('pro')
     open.receivedEvents.splice(0)
     open.provider.changePrice(subscriptionId, open.prices.scale)
@@ -54,7 +54,7 @@ describe('a subscription', () => {
     ])
   })
 
-  test('ends, and the plan with it', async () => {
+  test('that ends resets the tenant to the default plan', async () => {
     const { tenantId, subscriptionId } = await open.subscriber('pro')
     open.receivedEvents.splice(0)
     open.provider.cancel(subscriptionId)

@@ -1,7 +1,4 @@
-/**
- * Billing: the provider's subscriptions as the plans of tenants, and what follows when a payment fails. This is what hosts call; what
- * the provider says comes in by the receiver, and is done by jobs.
- */
+/** Public API of billing. Provider events arrive through the receiver and are processed by jobs. */
 import { z } from 'zod'
 import { invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
@@ -56,7 +53,7 @@ export class Billing {
   readonly dependencies: BillingDependencies
   readonly #subscriptions: Subscriptions
 
-  /** @param verify throws when billing must not be used as it is configured */
+  /** @param verify throws if the settings are not usable */
   constructor(kernel: Kernel, tenants: Tenants, settings: Settings, payments: Payments, verify: () => void) {
     verify()
     this.verify = verify
@@ -91,27 +88,34 @@ export class Billing {
     this.sync = new Sync(services)
     this.views = new Views(services, this.windows)
     if (Object.keys(settings.usage).length > 0 && !kernel.store.sums.outliveProcess) {
-      kernel.log.warn('the store ends with the process: usage that was not reported by then is lost')
+      kernel.log.warn('the store does not outlive the process: unreported usage will be lost when the process ends')
     }
   }
 
-  /** Throws when the key, the secret or the plans do not fit; it is asked at the start. */
+  /** Throws if the API key, a webhook secret or a plan is invalid. Called at start. */
   readonly verify: () => void
 
-  /** What is known of a tenant's billing. `E_TENANT_NOT_FOUND`. */
+  /** Stored billing state of a tenant. Throws `E_TENANT_NOT_FOUND`. */
   async of(tenantId: string): Promise<BillingOfTenant> {
     await assertTenantExists(this.dependencies.kernel.database, tenantId)
     return this.views.of(tenantId)
   }
 
-  /** The tenant's customer at the provider, made when there is none. */
+  /** Returns the tenant's customer id at the provider; creates the customer if there is none. */
   ensureCustomer(tenantId: string): Promise<string> {
     return this.#callProvider('billing.customer', tenantId, () => this.customers.ensure(tenantId, 'billing.customer'))
   }
 
   /**
-   * Where somebody of the tenant subscribes: send the browser to `url`. `E_PRICE_NOT_MAPPED` for a price that stands for no plan.
-   * By `resilience.provider.checkout: 'fail-open'` it is `cancelUrl`, with a null id, while the provider does not answer.
+   * Starts a checkout; send the browser to `url`. Throws `E_PRICE_NOT_MAPPED` for a price without a plan. With
+   * `resilience.provider.checkout: 'fail-open'` returns `cancelUrl` and a null id while the provider is unavailable.
+   *
+   * @example
+   * const { url } = await tenancy.billing.checkout(tenantId, {
+   *   priceId: 'price_1Abc',
+   *   successUrl: 'https://app.example/paid',
+   *   cancelUrl: 'https://app.example/plans',
+   * })
    */
   async checkout(tenantId: string, options: CheckoutRequest): Promise<CheckoutSession> {
     const { priceId, successUrl, cancelUrl, trialDays, allowPromotionCodes } = parsed(CheckoutRequest, options)
@@ -131,7 +135,7 @@ export class Billing {
     }
   }
 
-  /** Where somebody of the tenant sees invoices and changes means of payment. */
+  /** Returns the URL of the provider's portal for invoices and payment methods. */
   portal(tenantId: string, options: PortalRequest): Promise<{ url: string }> {
     const { returnUrl } = parsed(PortalRequest, options)
     return this.#callProvider('billing.portal', tenantId, async () => ({
@@ -141,7 +145,10 @@ export class Billing {
     }))
   }
 
-  /** To another price of the mapping, or the one price of a plan. `E_SUBSCRIPTION_NOT_FOUND` when the tenant has none. */
+  /**
+   * Changes to a mapped price, or to the only price of a plan. Throws `E_SUBSCRIPTION_NOT_FOUND` without a running
+   * subscription.
+   */
   async changePlan(tenantId: string, options: ChangePlanRequest): Promise<BillingOfTenant> {
     const { priceId, plan } = parsed(ChangePlanRequest, options)
     await this.#callProvider('billing.changePlan', tenantId, async () => {
@@ -156,8 +163,8 @@ export class Billing {
   }
 
   /**
-   * Ends the tenant's subscription: at the end of what is paid, or now, with a last invoice over what was used.
-   * `E_SUBSCRIPTION_NOT_FOUND` when it has none.
+   * Cancels the tenant's subscription at the end of the paid period, or immediately with a last invoice for metered
+   * usage. Throws `E_SUBSCRIPTION_NOT_FOUND` without a running subscription.
    */
   async cancel(tenantId: string, options: CancelRequest = {}): Promise<BillingOfTenant> {
     const { atPeriodEnd } = parsed(CancelRequest, options)
@@ -171,15 +178,18 @@ export class Billing {
   }
 
   /**
-   * Reports usage that the host has counted by itself. The same id counts once, however often it is reported. True when it is new.
-   * It waits where the tenant has no customer. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, or a 400.
-   * @param quantity a whole number above 0
-   * @param id 1 to 200 characters: a UUID, of which capitals count as small letters, is one of all tenants and meters; any other text one
-   * of this tenant and meter
+   * Reports usage that the host has counted. Idempotent by id: returns true for a new report, false for a repeated one.
+   * Without a customer the report waits. Throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, `E_INVALID_REQUEST`.
+   *
+   * @param quantity an integer above 0
+   * @param id 1 to 200 characters. A UUID (case-insensitive) is unique across all tenants and meters, any other text
+   * within this tenant and meter.
+   * @example
+   * await tenancy.billing.reportUsage(tenantId, 'api_calls', 12, { id: batchId })
    */
   async reportUsage(tenantId: string, meter: string, quantity: number, { id }: { id: string }): Promise<boolean> {
     if (!Number.isSafeInteger(quantity) || quantity <= 0) {
-      throw invalid([{ path: 'quantity', message: 'not a whole number above 0' }])
+      throw invalid([{ path: 'quantity', message: 'must be an integer above 0' }])
     }
     parsed(z.string().min(1).max(200), id, 'id')
     parsed(z.string().min(1).max(100), meter, 'meter')
@@ -187,12 +197,12 @@ export class Billing {
     return this.usage.report(tenantId, used, usageIdOf(tenantId, meter, id))
   }
 
-  /** For `health.register('billing', () => tenancy.billing.check())`; it calls nobody. */
+  /** Health check without a request to the provider: `health.register('billing', () => tenancy.billing.check())`. */
   check(): Promise<string | undefined> {
     return this.health.check()
   }
 
-  /** Closes windows of usage by itself, in a worker. */
+  /** Starts closing usage windows at their intervals, in a worker. */
   async work(): Promise<void> {
     const { kernel, tenants } = this.dependencies
     if (tenants.plans.isDecidedByHost) {
@@ -203,12 +213,12 @@ export class Billing {
         customerId: null,
       }
       await kernel.events.publish(BillingMisconfigured, payload)
-      kernel.log.warn('plans.getPlan decides which plan tenants have: billing writes none')
+      kernel.log.warn('plans.getPlan decides the plans of tenants, so billing writes no plan')
     }
     await this.windows.start()
   }
 
-  /** The backoffice was brought back from a dump: what was reported since is not reported again. */
+  /** After a restore of the backoffice: prevents that usage reported since the dump is reported again. */
   async restored(): Promise<void> {
     await this.windows.markAll()
     await this.usage.holdAll()
@@ -221,7 +231,7 @@ export class Billing {
   async #running(tenantId: string) {
     await assertTenantExists(this.dependencies.kernel.database, tenantId)
     const running = (await this.#subscriptions.ofTenant(tenantId)).find((one) => !hasEnded(one))
-    if (!running) throw SubscriptionNotFound(`The tenant "${tenantId}" has no subscription that runs.`)
+    if (!running) throw SubscriptionNotFound(`Tenant "${tenantId}" has no running subscription.`)
     return running
   }
 
@@ -235,7 +245,7 @@ export class Billing {
     if (Object.hasOwn(plans.products, priceId)) return
     const productId = (await payments.productOf(priceId)) ?? null
     if (planOfItems([{ priceId, productId }], plans) === undefined) {
-      throw PriceNotMapped(`Neither the price ${priceId} nor its product is in billing.products.`)
+      throw PriceNotMapped(`Neither price "${priceId}" nor its product is in billing.products.`)
     }
   }
 
@@ -247,12 +257,12 @@ export class Billing {
     if (only !== undefined && prices.length === 1) return only
     const message =
       prices.length > 1
-        ? `several prices stand for it (${prices.join(', ')}); name one with priceId`
-        : 'no price of billing.products stands for it; name one with priceId'
+        ? `must have one price, but several prices are mapped to it (${prices.join(', ')}). Use priceId instead`
+        : 'must be the plan of a price in billing.products. Use priceId instead'
     throw invalid([{ path: 'plan', message }])
   }
 
-  /** One that was deleted at the provider, of which nothing was heard yet, gives way to a new one. */
+  /** Replaces a customer that was deleted at the provider without a received event. */
   async #withCustomer<T>(tenantId: string, action: string, call: (customerId: string) => Promise<T>): Promise<T> {
     const customerId = await this.customers.ensure(tenantId, action)
     try {

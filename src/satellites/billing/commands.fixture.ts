@@ -1,4 +1,4 @@
-/** The program with billing, beside a tenancy with the same provider on the same database. */
+/** The program with billing, and a tenancy with the same database and provider. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ export interface OpenProgram {
 
 export async function openProgram(): Promise<OpenProgram> {
   const directory = await mkdtemp(join(tmpdir(), 'tenantry-billing-'))
-  // The program has the clock of the system.
+  // The program uses the system clock.
   const open = await openBilling(inject('postgresUrl'), { provider: { start: new Date() } })
   const { stripe, products } = open.options
   const file = join(directory, 'tenantry.config.json')

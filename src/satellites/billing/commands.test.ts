@@ -1,4 +1,4 @@
-/** The commands of this satellite, as the program has them. */
+/** Tests the commands of billing in the program. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { InProcess } from '../../cli/in-process.fixture.ts'
 import { namesOf, type OpenBilling } from './billing.fixture.ts'
@@ -18,7 +18,7 @@ beforeEach(() => void open.receivedEvents.splice(0))
 afterEach(() => open.provider.faults.clear())
 
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
-/** What has happened since, and is lost on the way. */
+/** Returns the events that happen from now on and are not delivered. */
 const undelivered = () => {
   const from = open.provider.events.length
   return () => open.provider.events.slice(from)
@@ -31,12 +31,12 @@ const fetched = async () => {
 }
 const failedEvents = async () => (await open.inbox()).filter(({ status }) => status === 'failed')
 
-/** Names of the events about a tenant: a backfill fetches those that other tests lost, too. */
+/** Names of published events of one tenant, because a backfill also fetches lost events of other tests. */
 const receivedNamesOf = (tenantId: string) =>
   namesOf(open.receivedEvents.filter(([, event]) => event.tenantId === tenantId))
 
 describe('billing:sync', () => {
-  test('brings one tenant, or all, up to what the provider has', async () => {
+  test('updates one tenant or all tenants from the provider', async () => {
     const [one, other] = [await open.subscriber(), await open.subscriber()]
     for (const { subscriptionId } of [one, other]) open.provider.changePrice(subscriptionId, open.prices.scale)
     expect(await json('billing:sync', one.tenantId)).toEqual({
@@ -56,7 +56,7 @@ describe('billing:sync', () => {
     })
   })
 
-  test('says who has no customer, and that the provider is away', async () => {
+  test('reports a tenant without a customer, an unavailable provider, and a rejected key', async () => {
     const tenantId = await open.tenant()
     expect(await tenantry.run('billing:sync', tenantId)).toMatchObject({
       code: 3,
@@ -72,12 +72,12 @@ describe('billing:sync', () => {
     open.provider.faults.respond(401)
     expect(await tenantry.run('billing:sync')).toMatchObject({
       code: 7,
-      stderr: expect.stringContaining('does not take the key'),
+      stderr: expect.stringContaining('rejected the API key'),
     })
   })
 })
 
-test('billing:sync lists whom the provider does not know, goes on, and ends with 6', async () => {
+test('billing:sync lists customers that the provider does not know, continues, and exits with 6', async () => {
   const [unknown, other] = [await open.subscriber(), await open.subscriber()]
   open.provider.changePrice(other.subscriptionId, open.prices.scale)
   open.provider.forget(unknown.customerId)
@@ -99,7 +99,7 @@ test('billing:sync lists whom the provider does not know, goes on, and ends with
 })
 
 describe('billing:backfill', () => {
-  test('fetches what was lost, once, and it is said once', async () => {
+  test('fetches lost events once, and publishes their typed events once', async () => {
     const { tenantId, subscriptionId } = await open.subscriber()
     const lost = undelivered()
     open.provider.changePrice(subscriptionId, open.prices.scale)
@@ -126,7 +126,7 @@ describe('billing:backfill', () => {
 })
 
 describe('billing:replay', () => {
-  test('does again what has failed, or is named, and says nothing twice', async () => {
+  test('processes failed or named events again without publishing typed events twice', async () => {
     const { tenantId, subscriptionId } = await open.subscriber()
     await tenantry.run('billing:backfill', '--since', '2000-01-01')
     await open.process()
@@ -161,7 +161,7 @@ describe('billing:replay', () => {
   })
 })
 
-test('billing:cleanup removes what is done with and past its retention', async () => {
+test('billing:cleanup deletes processed events after their retention', async () => {
   await open.subscriber()
   const { database } = open.tenancy.kernel
   const before = await open.inbox()
@@ -174,12 +174,12 @@ test('billing:cleanup removes what is done with and past its retention', async (
 })
 
 describe('billing:doctor', () => {
-  test('asks the provider now, and ends with 6 while something is wrong', async () => {
-    const asked = () => open.provider.requests.filter(({ path }) => path === '/v1/balance').length
-    const before = asked()
+  test('sends a request to the provider, and exits with 6 if it finds a problem', async () => {
+    const pings = () => open.provider.requests.filter(({ path }) => path === '/v1/balance').length
+    const before = pings()
     const fine = await json('billing:doctor')
     expect(fine).toMatchObject({ code: 0, answer: { status: 'ok', checks: [] } })
-    expect(asked()).toBe(before + 1)
+    expect(pings()).toBe(before + 1)
     expect((await tenantry.run('billing:doctor')).stderr).toContain('nothing is wrong')
     await open.provider.down()
     const { code, answer, stderr } = await json('billing:doctor')
@@ -192,14 +192,14 @@ describe('billing:doctor', () => {
   })
 })
 
-test('what cannot be done ends with what is wrong', async () => {
+test('billing commands report invalid arguments and missing objects', async () => {
   const lines: [string[], number][] = [
     [['billing:backfill'], 2],
     [['billing:backfill', '--since', 'yesterday'], 2],
     [['billing:replay'], 2],
     [['billing:replay', '--since', 'yesterday'], 2],
     [['billing:replay', 'evt_unheard_of'], 3],
-    [['billing:sync', 'nobody'], 3],
+    [['billing:sync', 'unknown'], 3],
   ]
   const ended = await Promise.all(lines.map(([line]) => tenantry.run(...line)))
   expect(ended.map(({ code }) => code)).toEqual(lines.map(([, code]) => code))

@@ -1,12 +1,11 @@
-import { command } from '../../kernel/api/commands.ts'
 import { Moment } from '../../kernel/api/page.ts'
 import { invalid, NotFound } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { Doctor, FindingsStand } from '../../kernel/doctor/doctor.ts'
-import type { Billing } from './billing.ts'
 import { diagnoses } from './doctor.ts'
+import { command } from './part.ts'
 import { probe, probeHere } from './probe.ts'
 import { callProvider } from './provider/provider-call.ts'
 import type { Synced, Unsynced } from './sync.ts'
@@ -14,7 +13,7 @@ import type { Synced, Unsynced } from './sync.ts'
 const since = (text: string): Date => parsed(Moment, text, 'since')
 
 export const commands = [
-  command<Billing>({
+  command({
     name: 'billing:sync',
     summary: 'Bring subscriptions, plans and dunning up to what the provider has now',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
@@ -39,7 +38,7 @@ export const commands = [
       if (faulty > 0) throw FindingsStand(`${faulty} of ${done.length} could not be brought up to the provider.`)
     },
   }),
-  command<Billing>({
+  command({
     name: 'billing:backfill',
     summary: 'Fetch events that were lost on the way; the provider has those of the last 30 days',
     options: [{ flags: '--since <moment>', summary: 'RFC 3339 or a date', required: true, parse: since }],
@@ -57,7 +56,7 @@ export const commands = [
       terminal.record({ events: seen, taken })
     },
   }),
-  command<Billing>({
+  command({
     name: 'billing:replay',
     summary: 'Process events again; what they have said before is not said again',
     arguments: [{ name: 'eventId', summary: 'as the provider calls it' }],
@@ -85,7 +84,7 @@ export const commands = [
       terminal.table(events, { replayed: !dryRun, events })
     },
   }),
-  command<Billing>({
+  command({
     name: 'billing:cleanup',
     summary: 'Remove events that are done with and past billing.webhook.retentionDays',
     run: async ({ inbox, usage }, { terminal }) => {
@@ -94,7 +93,7 @@ export const commands = [
       terminal.record({ removed })
     },
   }),
-  command<Billing>({
+  command({
     name: 'billing:doctor',
     summary: 'Say whether billing works: the provider is asked now',
     run: async (billing, { terminal, signal }) => {
@@ -110,7 +109,7 @@ export const commands = [
       if (report.status !== 'ok') throw FindingsStand(`${report.checks.length} of billing.`)
     },
   }),
-  command<Billing>({
+  command({
     name: 'billing:test-webhook',
     summary: 'Send a signed event to the endpoint, as the provider would, and say what came of it',
     options: [

@@ -1,4 +1,4 @@
-/** The cases of this satellite for coverage.test.ts, at a provider of its own. */
+/** Contract cases of billing for coverage.test.ts, with a separate fake provider. */
 import type { Part, Runner } from '../../../test/contract/row.ts'
 import { type Provider, startProvider } from '../../../test/support/provider/provider.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -26,7 +26,7 @@ async function subscribe(runner: Runner, tenantId: string): Promise<{ subscripti
   return { subscriptionId: id, customerId }
 }
 
-/** All that has happened at the provider since, as the receiver is given it, and processed. */
+/** Delivers and processes all events from index `from` on. */
 async function deliverSince(runner: Runner, from: number): Promise<void> {
   const { billing } = tenancyOf(runner)
   for (const event of provider.events.slice(from)) {
@@ -36,7 +36,7 @@ async function deliverSince(runner: Runner, from: number): Promise<void> {
   }
 }
 
-/** What a subscription lives through, for the events that it comes to. */
+/** Drives a subscription through all states, so that every typed event is published. */
 async function life(runner: Runner): Promise<void> {
   const { id: tenantId = '' } = await runner.prepare({})
   const from = provider.events.length
@@ -53,7 +53,7 @@ async function life(runner: Runner): Promise<void> {
   provider.advance({ days: 32 })
   provider.cancel(other.id)
   await deliverSince(runner, from)
-  const lost = provider.emit('customer.subscription.updated', { ...trial, customer: 'cus_of_nobody', metadata: {} })
+  const lost = provider.emit('customer.subscription.updated', { ...trial, customer: 'cus_unknown', metadata: {} })
   provider.forget(trial.id)
   await deliverSince(runner, provider.events.indexOf(lost))
 }
@@ -69,7 +69,7 @@ export const part: Part = {
   },
   happenings: {
     subscribed: (runner, { id = '' }) => subscribe(runner, id),
-    refused: async () => {
+    rejected: async () => {
       provider.faults.respond(400, { times: 1, method: 'POST' })
       return {}
     },
@@ -87,7 +87,7 @@ export const part: Part = {
       also: {
         E_TENANT_NOT_FOUND: { ...absent, body: checkout },
         E_TENANT_STATE: { ...deleted, body: checkout },
-        E_PAYMENT_REJECTED: { given: ['refused'], body: checkout },
+        E_PAYMENT_REJECTED: { given: ['rejected'], body: checkout },
         E_PRICE_NOT_MAPPED: { body: { ...checkout, priceId: 'price_unheard_of' } },
       },
     },
@@ -97,7 +97,7 @@ export const part: Part = {
       also: {
         E_TENANT_NOT_FOUND: { ...absent, body: portal },
         E_TENANT_STATE: { ...deleted, body: portal },
-        E_PAYMENT_REJECTED: { given: ['refused'], body: portal },
+        E_PAYMENT_REJECTED: { given: ['rejected'], body: portal },
       },
     },
     'billing.cancel': {
@@ -106,7 +106,7 @@ export const part: Part = {
       also: {
         E_TENANT_NOT_FOUND: absent,
         E_SUBSCRIPTION_NOT_FOUND: {},
-        E_PAYMENT_REJECTED: { given: ['subscribed', 'refused'], body: { atPeriodEnd: true } },
+        E_PAYMENT_REJECTED: { given: ['subscribed', 'rejected'], body: { atPeriodEnd: true } },
       },
     },
   },
@@ -126,5 +126,5 @@ export const part: Part = {
     PingProvider: { data: {} },
     CleanUpBilling: { data: {} },
   },
-  scenes: { 'the life of a subscription': life },
+  scenes: { 'the lifecycle of a subscription': life },
 }

@@ -1,19 +1,19 @@
-/** What the doctor says of billing. */
+/** Diagnoses of billing: provider health, failed events, unreported usage. */
 import type { Diagnosis, Finding } from '../../kernel/doctor/doctor.ts'
 import type { Billing } from './billing.ts'
 import type { HealthAssessment } from './provider/provider-health.ts'
 import { REPORTABLE_DAYS } from './usage/usage.ts'
 
-/** Usage that is older was not reported when it could have been. */
+/** Age from which unreported usage is a finding. */
 const LATE_MINUTES = 15
 
 export const diagnoses: readonly Diagnosis<Billing>[] = [
-  { name: 'billing', summary: 'Whether the payment provider answers, and its events arrive', examine: examineHealth },
-  { name: 'billing.events', summary: 'Events of the payment provider that came to nothing', examine: examineEvents },
-  { name: 'billing.usage', summary: 'Usage that is not reported', examine: examineUsage },
+  { name: 'billing', summary: 'Whether the payment provider responds, and its events arrive', examine: examineHealth },
+  { name: 'billing.events', summary: 'Failed events of the payment provider', examine: examineEvents },
+  { name: 'billing.usage', summary: 'Unreported usage', examine: examineUsage },
 ]
 
-/** By the code of the assessment. */
+/** Findings by code of the health assessment. */
 const FINDINGS: Readonly<Record<string, Pick<Finding, 'code' | 'remedy'>>> = {
   'no-secret': {
     code: 'billing.no-secret',
@@ -21,24 +21,25 @@ const FINDINGS: Readonly<Record<string, Pick<Finding, 'code' | 'remedy'>>> = {
   },
   'not-measured': {
     code: 'billing.not-measured',
-    remedy: 'See whether a process with the role all or worker runs, and what its log says of PingProvider.',
+    remedy: 'Check that a process with the role all or worker runs, and check its log for PingProvider.',
   },
   unreachable: {
     code: 'billing.unreachable',
-    remedy: 'See the key and the way out of this network, and the status page of the provider.',
+    remedy: 'Check the API key, the outgoing network connection, and the status page of the provider.',
   },
   slow: {
     code: 'billing.slow',
-    remedy: 'Nothing is lost; checkouts take longer. See the status page of the provider.',
+    remedy: 'No data is lost, but checkouts take longer. Check the status page of the provider.',
   },
   silent: {
     code: 'billing.silent',
     remedy:
-      'See at the provider what its deliveries to the endpoint are answered; tenantry billing:test-webhook tries it, and billing:backfill fetches what was lost.',
+      'Check the responses to deliveries in the dashboard of the provider. Test the endpoint with tenantry billing:test-webhook, then fetch lost events with tenantry billing:backfill.',
   },
   quiet: {
     code: 'billing.quiet',
-    remedy: 'If nothing was to be expected, nothing has to be done; tenantry billing:test-webhook tries the endpoint.',
+    remedy:
+      'If no events are expected, no action is needed. Otherwise test the endpoint with tenantry billing:test-webhook.',
   },
 }
 
@@ -48,7 +49,7 @@ async function* examineHealth({ health }: Billing): AsyncIterable<Finding> {
 
 function findingOf({ status, code, message }: Exclude<HealthAssessment, { status: 'good' }>): Finding {
   const template = FINDINGS[code]
-  if (!template) throw new Error(`nothing is told of "${code}"`)
+  if (!template) throw new Error(`no finding for the code "${code}"`)
   return { severity: status === 'fail' ? 'error' : 'warn', message, ...template }
 }
 
@@ -62,7 +63,7 @@ async function* examineEvents({ dependencies }: Billing): AsyncIterable<Finding>
       severity: 'error',
       code: 'billing.dead-letters',
       message: `${count} ${count === 1 ? 'event' : 'events'} of the payment provider failed with ${code}, the last of ${last.toISOString()}`,
-      remedy: 'Mend what the code says (docs/billing.md), then: tenantry billing:replay --failed',
+      remedy: 'Fix the cause of the code (docs/billing.md), then run: tenantry billing:replay --failed',
     }
   }
 }
@@ -89,29 +90,29 @@ interface Usage {
 }
 
 function usageFinding({ tenantId, meter, quantity, since, state, code }: Usage, keptDays: number): Finding {
-  const used = `${quantity} of "${meter}" that "${tenantId}" has used since ${since.toISOString()}`
+  const used = `${quantity} of "${meter}" that tenant "${tenantId}" has used since ${since.toISOString()}`
   const why = code ? `: ${code}` : ''
   if (state === 'unclear') {
     return {
       severity: 'error',
       code: 'billing.usage-unclear',
-      message: `${used} was sent, and whether it counts is not known; sent again after a day it might count twice${why}`,
+      message: `${used} was sent, and it is unknown whether it counts. It is not sent again, because it could count twice${why}`,
       remedy:
-        "See at the provider what the meter's summary of the tenant's customer has, then release what is missing, and drop what is there: docs/billing.md, Usage that is unclear.",
+        "Check the meter's summary of the tenant's customer at the provider. Release the usage that is missing there, and drop the usage that is present: docs/billing.md, Unclear usage.",
     }
   }
   if (state === 'expired') {
     return {
       severity: 'error',
       code: 'billing.usage-expired',
-      message: `${used} was not reported within ${REPORTABLE_DAYS} days, and can no longer be${why}`,
-      remedy: `Charge it by other means, or let it go: it is removed ${keptDays} days later.`,
+      message: `${used} was not reported within ${REPORTABLE_DAYS} days, and the provider no longer accepts it${why}`,
+      remedy: `Charge it by other means, or ignore it. It is deleted after ${keptDays} days.`,
     }
   }
   return {
     severity: 'warn',
     code: 'billing.usage-unreported',
     message: `${used} is not reported${why}`,
-    remedy: `See whether the tenant has a customer, the meter exists, and the provider answers; it is sent again by itself for ${REPORTABLE_DAYS} days, which is how long the provider takes it.`,
+    remedy: `Check that the tenant has a customer, the meter exists, and the provider responds. The report is retried automatically for ${REPORTABLE_DAYS} days, the limit of the provider.`,
   }
 }

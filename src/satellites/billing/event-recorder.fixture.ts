@@ -1,6 +1,6 @@
 /**
- * Writes down each typed event of billing in the transaction that publishes it: what is in its table was published exactly as often as
- * it stands there, whatever became of the process afterwards.
+ * Records each typed event of billing in the transaction that publishes it, so the table contains each event as often
+ * as it was published, also after a crash.
  */
 import { onAny } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -9,11 +9,11 @@ import { events } from './model/events.ts'
 
 const NAMES: ReadonlySet<string> = new Set(events.map(({ name }) => name))
 
-/** @param onEvent after it was written down, and before that is committed */
+/** @param onEvent called after the insert, before the commit */
 export const eventRecorder = (onEvent: (name: string) => void = () => undefined) =>
   defineSatellite({
     name: 'eventRecorder',
-    summary: 'Writes down what billing has said',
+    summary: 'Records published events of billing',
     tables: [
       {
         name: '0001_recorded_events',

@@ -1,4 +1,4 @@
-/** Words of the provider and data about a payer: neither reaches callers, jobs or the log. */
+/** Tests that messages of the provider and data about payers do not reach callers, jobs or the log. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -14,7 +14,7 @@ const checkout = (id: string, of: OpenBilling) =>
 const portal = (id: string, of: OpenBilling) =>
   of.call('POST', `/tenants/${id}/billing/portal`, { returnUrl: 'https://app.example/account' })
 
-describe('nothing of the words of the provider', () => {
+describe('messages of the provider', () => {
   const WORDS = ['Ada Lovelace', 'ada@example.com', 'sk_test_1815', '4242 4242 4242 4242']
   const secretWords = WORDS.join(', ')
   let failure = { status: 500, type: 'api_error' }
@@ -47,7 +47,7 @@ describe('nothing of the words of the provider', () => {
     [429, 'invalid_request_error'],
     [500, 'api_error'],
     [503, 'unheard_of'],
-  ])('of an answer %i gets to callers, jobs or the log', async (status, type) => {
+  ])('of a response with the status %i do not reach callers, jobs or the log', async (status, type) => {
     failure = { status, type }
     open.log.splice(0)
     const { tenancy, provider } = open
@@ -59,7 +59,7 @@ describe('nothing of the words of the provider', () => {
     await open.deliverAndProcess()
     await tenancy.billing.health.measure()
     const failed: unknown = await tenancy.billing.tenantDeletion.cancelAll(customer.id).catch((thrown) => thrown)
-    tenancy.kernel.log.warn({ err: failed }, 'as the runner of jobs says it')
+    tenancy.kernel.log.warn({ err: failed }, 'as reported by the job queue')
     await tenancy.billing.customers.map(id, customer.id)
     const usage = uuidv7()
     await tenancy.billing.reportUsage(id, 'calls', 1, { id: usage })
@@ -76,7 +76,7 @@ describe('nothing of the words of the provider', () => {
   })
 })
 
-test('nothing about a person who pays is in the log', async () => {
+test('the log contains no personal data of a payer', async () => {
   const open = await openBilling(inject('postgresUrl'))
   const { id } = await open.tenancy.tenants.create({ name: 'Payer' })
   const { json } = await checkout(id, open)

@@ -1,4 +1,7 @@
-/** What hosts call, at a provider that answers: customers, checkouts, the portal, other plans and ends; in code and over HTTP. */
+/**
+ * Tests the public API of billing with an available provider: customers, checkouts, portal, plan changes,
+ * cancellations; also over HTTP.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { type OpenBilling, openBilling } from './billing.fixture.ts'
@@ -8,7 +11,7 @@ const urls = { successUrl: 'https://app.example/paid', cancelUrl: 'https://app.e
 const returnUrl = 'https://app.example/account'
 
 let open: OpenBilling
-/** Stands for the plan `scale`, by its product. */
+/** A price that is mapped to the plan `scale` by its product. */
 let ofProduct: string
 
 beforeAll(async () => {
@@ -31,8 +34,8 @@ beforeEach(() => open.provider.faults.clear())
 
 const billing = () => open.tenancy.billing
 const tenant = async () => (await open.tenancy.tenants.create({ name: 'Payer' })).id
-const refusedWith = (code: string, words = '') => ({ code, message: expect.stringContaining(words) })
-const asked = (path: string) => open.provider.requests.filter((request) => request.path === path)
+const errorWith = (code: string, words = '') => ({ code, message: expect.stringContaining(words) })
+const requestsTo = (path: string) => open.provider.requests.filter((request) => request.path === path)
 const madeFor = (tenantId: string) =>
   open.provider.events.filter(({ type, data }) => {
     const { metadata } = data.object as { metadata?: Record<string, string> }
@@ -48,18 +51,18 @@ const subscriber = async (price = PRO_MONTHLY) => {
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 
 describe('a customer', () => {
-  test('is made once, however many ask for it at the same time, in however many processes', async () => {
+  test('is created once by concurrent calls in several processes', async () => {
     const tenantId = await tenant()
     const others = await Promise.all([open.open(), open.open()])
-    const posts = asked('/v1/customers').length
+    const posts = requestsTo('/v1/customers').length
     const held = open.provider.faults.hold({ path: '/v1/customers', times: 1 })
     const all = Promise.all(
       Array.from({ length: 12 }, (_, n) =>
         ([open.tenancy, ...others][n % 3] ?? open.tenancy).billing.ensureCustomer(tenantId),
       ),
     )
-    // Each process has sent one, and only the first is carried out before any answer.
-    await eventually(() => expect(asked('/v1/customers').length).toBeGreaterThanOrEqual(posts + 3))
+    // Each process has sent a request, and only the first has been executed before any response.
+    await eventually(() => expect(requestsTo('/v1/customers').length).toBeGreaterThanOrEqual(posts + 3))
     held.release()
     const ids = await all
     expect(new Set(ids).size).toBe(1)
@@ -69,13 +72,13 @@ describe('a customer', () => {
     await Promise.all(others.map((other) => other.stop()))
   })
 
-  test('carries the id of its tenant, and nothing else', async () => {
+  test('has only the tenant id as metadata', async () => {
     const tenantId = await tenant()
     await billing().ensureCustomer(tenantId)
-    expect(asked('/v1/customers').at(-1)?.params).toEqual({ metadata: { tenantId } })
+    expect(requestsTo('/v1/customers').at(-1)?.params).toEqual({ metadata: { tenantId } })
   })
 
-  test('whose answer was lost is found again', async () => {
+  test('whose response was lost is found by the next call', async () => {
     const tenantId = await tenant()
     open.provider.faults.lose({ path: '/v1/customers' })
     await expect(billing().ensureCustomer(tenantId)).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
@@ -83,7 +86,7 @@ describe('a customer', () => {
     expect(madeFor(tenantId).map(({ data }) => data.object)).toMatchObject([{ id: customerId }])
   })
 
-  test('that was deleted gives way to a new one, whether that was heard or not', async () => {
+  test('that was deleted is replaced, with and without a received event', async () => {
     const tenantId = await tenant()
     const first = await billing().ensureCustomer(tenantId)
     open.provider.deleteCustomer(first)
@@ -104,7 +107,7 @@ describe('a customer', () => {
     expect(await planOf(tenantId)).toBe('scale')
   })
 
-  test('second of a tenant is refused, and told', async () => {
+  test('that is the second of a tenant is rejected and published', async () => {
     const { tenantId, subscriptionId } = await subscriber()
     const { customerId } = await billing().of(tenantId)
     open.receivedEvents.splice(0)
@@ -120,13 +123,13 @@ describe('a customer', () => {
       'BillingMisconfigured',
       expect.objectContaining({ tenantId, reason: 'second_customer', customerId: other.id }),
     ])
-    expect(open.log.join('\n')).toContain('a second customer for a tenant was refused')
+    expect(open.log.join('\n')).toContain('a second customer for a tenant was rejected')
     expect((await open.inbox()).filter(({ status }) => status === 'failed')).toEqual([])
   })
 })
 
 describe('a checkout', () => {
-  test('asks for what was requested, and nothing more', async () => {
+  test('sends the requested options, and no others', async () => {
     const tenantId = await tenant()
     const session = await billing().checkout(tenantId, { priceId: PRO_MONTHLY, ...urls })
     const { customerId } = await billing().of(tenantId)
@@ -141,9 +144,9 @@ describe('a checkout', () => {
       metadata: { tenantId },
       subscription_data: { metadata: { tenantId } },
     }
-    expect(asked('/v1/checkout/sessions').at(-1)?.params).toEqual(plain)
+    expect(requestsTo('/v1/checkout/sessions').at(-1)?.params).toEqual(plain)
     await billing().checkout(tenantId, { priceId: PRO_YEARLY, ...urls, trialDays: 14, allowPromotionCodes: true })
-    expect(asked('/v1/checkout/sessions').at(-1)?.params).toEqual({
+    expect(requestsTo('/v1/checkout/sessions').at(-1)?.params).toEqual({
       ...plain,
       line_items: [{ price: PRO_YEARLY, quantity: '1' }],
       subscription_data: { metadata: { tenantId }, trial_period_days: '14' },
@@ -151,16 +154,16 @@ describe('a checkout', () => {
     })
   })
 
-  test('takes a price of the mapping, or one of a product that is in it', async () => {
+  test('accepts a mapped price or a price of a mapped product', async () => {
     const tenantId = await tenant()
     await billing().checkout(tenantId, { priceId: ofProduct, ...urls })
-    const sessions = asked('/v1/checkout/sessions').length
+    const sessions = requestsTo('/v1/checkout/sessions').length
     const unmapped = await tenant()
     for (const priceId of [open.prices.unmapped, 'price_unheard_of']) {
       const checkout = billing().checkout(unmapped, { priceId, ...urls })
-      await expect(checkout).rejects.toMatchObject(refusedWith('E_PRICE_NOT_MAPPED', 'billing.products'))
+      await expect(checkout).rejects.toMatchObject(errorWith('E_PRICE_NOT_MAPPED', 'billing.products'))
     }
-    expect(asked('/v1/checkout/sessions')).toHaveLength(sessions)
+    expect(requestsTo('/v1/checkout/sessions')).toHaveLength(sessions)
     expect(madeFor(unmapped)).toEqual([])
   })
 
@@ -170,20 +173,20 @@ describe('a checkout', () => {
     [{ cancelUrl: 'javascript:alert(1)' }, 'cancelUrl'],
     [{ trialDays: 0 }, 'trialDays'],
     [{ coupon: 'FREE' }, 'coupon'],
-  ])('is refused with %j', async (wrong, path) => {
+  ])('is rejected with %j', async (wrong, path) => {
     const request = { priceId: PRO_MONTHLY, ...urls, ...wrong }
-    await expect(billing().checkout('nobody', request)).rejects.toMatchObject(refusedWith('E_INVALID_REQUEST', path))
+    await expect(billing().checkout('unknown', request)).rejects.toMatchObject(errorWith('E_INVALID_REQUEST', path))
   })
 })
 
-describe('another plan', () => {
+describe('a plan change', () => {
   let payer: string
 
   beforeAll(async () => {
     payer = (await subscriber()).tenantId
   })
 
-  test('by its price, or by its name where one price stands for it', async () => {
+  test('accepts a price, or a plan with one price', async () => {
     const { tenantId, subscriptionId } = await subscriber()
     expect(await billing().changePlan(tenantId, { priceId: PRO_YEARLY })).toMatchObject({
       plan: 'pro',
@@ -203,21 +206,21 @@ describe('another plan', () => {
     [
       { plan: 'pro' },
       'E_INVALID_REQUEST',
-      `several prices stand for it (${PRO_MONTHLY}, ${PRO_YEARLY}); name one with priceId`,
+      `several prices are mapped to it (${PRO_MONTHLY}, ${PRO_YEARLY}). Use priceId instead`,
     ],
-    [{ plan: 'free' }, 'E_INVALID_REQUEST', 'no price of billing.products stands for it'],
-    [{ plan: 'gold' }, 'E_INVALID_REQUEST', 'no price of billing.products stands for it'],
+    [{ plan: 'free' }, 'E_INVALID_REQUEST', 'must be the plan of a price in billing.products'],
+    [{ plan: 'gold' }, 'E_INVALID_REQUEST', 'must be the plan of a price in billing.products'],
     [{}, 'E_INVALID_REQUEST', 'either priceId or plan'],
     [{ plan: 'pro', priceId: PRO_MONTHLY }, 'E_INVALID_REQUEST', 'either priceId or plan'],
     [{ priceId: 'price_unheard_of' }, 'E_PRICE_NOT_MAPPED', 'price_unheard_of'],
-  ])('%j is refused with %s', async (request, code, words) => {
-    await expect(billing().changePlan(payer, request)).rejects.toMatchObject(refusedWith(code, words))
+  ])('with %j is rejected with %s', async (request, code, words) => {
+    await expect(billing().changePlan(payer, request)).rejects.toMatchObject(errorWith(code, words))
     expect(await planOf(payer)).toBe('pro')
   })
 })
 
-describe('an end', () => {
-  test('at the end of what is paid, and then at once', async () => {
+describe('a cancellation', () => {
+  test('ends the subscription with its period, and then immediately', async () => {
     const { tenantId } = await subscriber()
     expect(await billing().cancel(tenantId)).toMatchObject({
       plan: 'pro',
@@ -227,12 +230,12 @@ describe('an end', () => {
       plan: 'free',
       subscription: { status: 'canceled', endedAt: expect.any(String) },
     })
-    await expect(billing().cancel(tenantId)).rejects.toMatchObject(refusedWith('E_SUBSCRIPTION_NOT_FOUND', tenantId))
+    await expect(billing().cancel(tenantId)).rejects.toMatchObject(errorWith('E_SUBSCRIPTION_NOT_FOUND', tenantId))
     await open.deliverAndProcess()
     expect(await planOf(tenantId)).toBe('free')
   })
 
-  test('that was already made elsewhere is none to be made again', async () => {
+  test('of a subscription that was canceled at the provider returns its state', async () => {
     const { tenantId, subscriptionId } = await subscriber()
     open.provider.cancel(subscriptionId)
     expect(await billing().cancel(tenantId, { atPeriodEnd: false })).toMatchObject({
@@ -241,7 +244,7 @@ describe('an end', () => {
   })
 })
 
-test('all of it over HTTP', async () => {
+test('all operations of billing work over HTTP', async () => {
   const id = await tenant()
   const at = `/tenants/${id}/billing`
   expect(await open.call('GET', at)).toMatchObject({
@@ -257,7 +260,7 @@ test('all of it over HTTP', async () => {
     status: 201,
     json: { url: expect.stringContaining('http') },
   })
-  expect(asked('/v1/billing_portal/sessions').at(-1)?.params).toMatchObject({ return_url: returnUrl })
+  expect(requestsTo('/v1/billing_portal/sessions').at(-1)?.params).toMatchObject({ return_url: returnUrl })
   expect(await open.call('POST', `${at}/cancel`)).toMatchObject({
     status: 200,
     json: { subscription: { cancelAtPeriodEnd: true } },
@@ -269,7 +272,7 @@ test('all of it over HTTP', async () => {
   })
 })
 
-test('usage that sums up to more than a number holds exactly is told', async () => {
+test('a sum of usage above the safe integer range is returned rounded', async () => {
   const { id } = await open.tenancy.tenants.create({ name: 'Payer' })
   for (const one of ['first', 'second']) {
     await open.tenancy.billing.reportUsage(id, 'calls', Number.MAX_SAFE_INTEGER, { id: one })

@@ -1,4 +1,4 @@
-/** Where the host decides which plan tenants have, billing keeps what it hears, writes no plan, and says so at the start. */
+/** Tests a host with plans.getPlan: billing stores subscriptions, writes no plan, and reports this at start. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling, PLANS } from './billing.fixture.ts'
 import { eventRecorder } from './event-recorder.fixture.ts'
@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => open.end())
 
-test('a subscription is known, and no plan is written for it, whatever becomes of it', async () => {
+test('a subscription is stored, and its changes write no plan', async () => {
   const { tenantId, customerId, subscriptionId } = await open.subscriber()
   const { billing, tenants } = open.tenancy
   const known = async () => [(await tenants.get(tenantId)).metadata, (await billing.of(tenantId)).plan]
@@ -36,7 +36,7 @@ test('a subscription is known, and no plan is written for it, whatever becomes o
   expect(await known()).toEqual([{}, 'scale'])
 })
 
-test('whoever works on jobs says at the start that the host decides', async () => {
+test('a worker reports at start that the host decides plans', async () => {
   const received: string[] = []
   const satellites = [billing(open.options), eventRecorder((name) => received.push(name))] as never
   const api = await open.open({ role: 'api', satellites })
@@ -45,6 +45,6 @@ test('whoever works on jobs says at the start that the host decides', async () =
   expect(received).toEqual(['BillingMisconfigured'])
   const { rows } = await open.tenancy.kernel.database.sql('select payload from multitenancy.recorded_events')
   expect(rows).toMatchObject([{ payload: { reason: 'plan_resolved_by_host', tenantId: null } }])
-  expect(open.log.join()).toContain('plans.getPlan decides which plan tenants have: billing writes none')
+  expect(open.log.join()).toContain('plans.getPlan decides the plans of tenants, so billing writes no plan')
   await Promise.all([api.stop(), worker.stop()])
 })

@@ -1,5 +1,4 @@
 import { parsed } from '../../kernel/base/validate.ts'
-import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { BackofficeRestored } from '../../tenants/backoffice-recovery.ts'
 import {
@@ -18,6 +17,7 @@ import { events } from './model/events.ts'
 import { type BillingOptions, DEFAULT_PATH, Options, verifySettings } from './model/settings.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { on } from './part.ts'
 import { StripePayments } from './stripe/provider.ts'
 
 export type { Billing } from './billing.ts'
@@ -34,12 +34,19 @@ export type {
   PortalRequest,
 } from './resource.ts'
 
-/** Without options it can be described, and not be started. */
+/**
+ * Defines the billing satellite. Without options it can only be described (reference, OpenAPI), not started.
+ *
+ * @example
+ * const tenancy = await createTenancy({
+ *   satellites: [billing({ stripe: { apiKey, webhookSecret }, products: { price_1Abc: 'pro' } })],
+ * })
+ */
 export const billing = (options?: BillingOptions) => {
   const settings = options && parsed(Options, options, 'billing')
   return defineSatellite({
     name: 'billing',
-    summary: 'Subscriptions at Stripe as the plans of tenants: checkout, dunning, metered usage',
+    summary: 'Stripe subscriptions as plans of tenants: checkout, dunning, metered usage',
     tables,
     tenantTables: [
       'billing_dunning',
@@ -50,8 +57,7 @@ export const billing = (options?: BillingOptions) => {
     ],
     events,
     service: (kernel, tenants) => {
-      if (!settings)
-        throw new Error('billing is not configured: it needs stripe.apiKey, stripe.webhookSecret and products')
+      if (!settings) throw new Error('billing is not configured. Set stripe.apiKey, stripe.webhookSecret and products')
       return new Billing(kernel, tenants, settings, new StripePayments(settings.stripe, kernel.log), () =>
         verifySettings(settings, { env: process.env, isPlan: (name) => tenants.plans.isDefined(name) }),
       )
@@ -60,22 +66,20 @@ export const billing = (options?: BillingOptions) => {
     receivers: [
       {
         path: settings?.webhook.path ?? DEFAULT_PATH,
-        receive: ({ receiver }: Billing, request) => receiver.receive(request),
+        receive: ({ receiver }, request) => receiver.receive(request),
       },
     ],
     errors: [AddressNotAllowed, PaymentRejected, PriceNotMapped, SubscriptionNotFound],
     commands,
     listeners: [
-      on(TenantDeleted, 'within', ({ tenantDeletion }: Billing, { tenantId }) => tenantDeletion.begin(tenantId)),
-      on(TenantRestored, 'within', async ({ tenantDeletion }: Billing, { tenantId, from }) => {
-        if (from === 'deletion') await tenantDeletion.takeBack(tenantId)
+      on(TenantDeleted, 'within', ({ tenantDeletion }, { tenantId }) => tenantDeletion.begin(tenantId)),
+      on(TenantRestored, 'within', async ({ tenantDeletion }, { tenantId, from }) => {
+        if (from === 'deletion') await tenantDeletion.restore(tenantId)
       }),
-      on(TenantSuspensionRepeated, 'within', ({ dunning }: Billing, { tenantId }) =>
-        dunning.suspensions.yield(tenantId),
-      ),
-      on(TenantActivated, 'within', ({ dunning }: Billing, { tenantId }) => dunning.suspensions.yield(tenantId)),
-      on(BackofficeRestored, 'within', (billing: Billing) => billing.restored()),
-      on(TenantPurged, 'within', ({ tenantDeletion }: Billing, { tenantId }) => tenantDeletion.forget(tenantId)),
+      on(TenantSuspensionRepeated, 'within', ({ dunning }, { tenantId }) => dunning.suspensions.yield(tenantId)),
+      on(TenantActivated, 'within', ({ dunning }, { tenantId }) => dunning.suspensions.yield(tenantId)),
+      on(BackofficeRestored, 'within', (billing) => billing.restored()),
+      on(TenantPurged, 'within', ({ tenantDeletion }, { tenantId }) => tenantDeletion.forget(tenantId)),
     ],
     jobs,
     schedule,

@@ -1,5 +1,4 @@
-import { handles, type Job, type Recurring } from '../../kernel/jobs/jobs.ts'
-import type { Billing } from './billing.ts'
+import type { Recurring } from '../../kernel/jobs/jobs.ts'
 import {
   CancelSubscriptions,
   CleanUpBilling,
@@ -8,19 +7,20 @@ import {
   ReportUsageBatch,
   SweepBilling,
 } from './model/job-types.ts'
+import { job } from './part.ts'
 
-export const jobs: readonly Job<Billing>[] = [
-  handles(ProcessProviderEvent, ({ processing }, { eventId }, { isLast }) => processing.process(eventId, isLast)),
-  handles(ReportUsageBatch, ({ usage }, { id }) => usage.send(id)),
-  handles(CancelSubscriptions, ({ tenantDeletion }, { customerId }) => tenantDeletion.cancelAll(customerId)),
-  handles(SweepBilling, async ({ dunning, inbox, usage }, _, { signal }) => {
-    // None of them keeps the others from their turn.
+export const jobs = [
+  job(ProcessProviderEvent, ({ processing }, { eventId }, { isLast }) => processing.process(eventId, isLast)),
+  job(ReportUsageBatch, ({ usage }, { id }) => usage.send(id)),
+  job(CancelSubscriptions, ({ tenantDeletion }, { customerId }) => tenantDeletion.cancelAll(customerId)),
+  job(SweepBilling, async ({ dunning, inbox, usage }, _, { signal }) => {
+    // A failed sweep does not prevent the others.
     const swept = await Promise.allSettled([dunning.sweep(signal), inbox.resend(), usage.resend(signal)])
     const failures = swept.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
-    if (failures.length > 0) throw new AggregateError(failures, 'not everything could be swept')
+    if (failures.length > 0) throw new AggregateError(failures, 'some sweeps of billing failed')
   }),
-  handles(PingProvider, ({ health }) => health.measure()),
-  handles(CleanUpBilling, async ({ inbox, usage }) => {
+  job(PingProvider, ({ health }) => health.measure()),
+  job(CleanUpBilling, async ({ inbox, usage }) => {
     await inbox.cleanUp()
     await usage.cleanUp()
   }),

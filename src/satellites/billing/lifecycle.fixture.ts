@@ -1,4 +1,6 @@
-/** The life of a customer at the provider, by chance: whatever can happen to a subscription, in any order, also in one second. */
+/**
+ * Random history of one customer at the provider: all changes of a subscription in any order, also within one second.
+ */
 import type Stripe from 'stripe'
 import type { Provider } from '../../../test/support/provider/provider.ts'
 import type { Random } from '../../testing/base/seeded-random.ts'
@@ -8,8 +10,7 @@ export interface Surroundings {
   readonly stripe: Stripe
   readonly random: Random
   readonly prices: readonly string[]
-  /** Begins a checkout for the tenant, with a customer that is made for it. */
-  /** @param trialDays 0: none */
+  /** Starts a checkout of the tenant with a new customer. @param trialDays 0: no trial */
   readonly checkout: (tenantId: string, priceId: string, trialDays: number) => Promise<string>
 }
 
@@ -23,7 +24,7 @@ interface Happening {
 
 export class CustomerLifecycle {
   readonly tenantId: string
-  /** What has happened, for when a life is to be understood. */
+  /** Steps so far, for error messages. */
   readonly history: string[] = []
   #customerId = ''
   #isDeleted = false
@@ -56,7 +57,7 @@ export class CustomerLifecycle {
     await run()
   }
 
-  /** The provider has nothing of it any more. */
+  /** Removes the customer's objects from the provider. */
   forgotten(): void {
     const { provider } = this.#around
     for (const { id } of [...this.#latest('subscription'), ...this.#latest('invoice')]) provider.forget(id)
@@ -116,11 +117,11 @@ export class CustomerLifecycle {
       const run = () => stripe.subscriptions.resume(id, { payment_behavior: 'resume_on_payment_success' } as never)
       possible['resumed when it is paid'] = { weight: 2, run }
     }
-    if (status === 'trialing') possible['the trial is over'] = { weight: 1, run: update({ trial_end: 'now' }) }
+    if (status === 'trialing') possible['the trial has ended'] = { weight: 1, run: update({ trial_end: 'now' }) }
     return possible
   }
 
-  /** Of each of the customer's, as the last event tells it. */
+  /** Latest state of each object of the customer, from its last event. */
   #latest<T extends { id: string }>(kind: 'subscription' | 'invoice'): T[] {
     const found = new Map<string, T>()
     for (const { data } of this.#around.provider.events) {
@@ -134,7 +135,7 @@ export class CustomerLifecycle {
     return this.#around.random.pick(this.#around.prices)
   }
 
-  /** From a page of the provider's own: nobody has made a customer before, and only the session tells whose it is. */
+  /** Checkout from a page of the provider, without a customer; only the session contains the tenant. */
   async #link(priceId: string, trialDays: number): Promise<string> {
     const { id } = await this.#around.stripe.checkout.sessions.create({
       mode: 'subscription',

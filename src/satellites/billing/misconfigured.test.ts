@@ -1,6 +1,6 @@
 /**
- * What does not fit at the provider is said: a price that stands for no plan, and another customer for a tenant that has one. Where the
- * host decides which plan tenants have, see host-plans.test.ts.
+ * Tests BillingMisconfigured: unmapped prices and second customers. Hosts with plans.getPlan are tested in
+ * host-plans.test.ts.
  */
 import type Stripe from 'stripe'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
@@ -26,21 +26,21 @@ const unmapped = ({ tenantId, subscriptionId, customerId }: Subscriber) => ({
 const planOf = async (tenantId: string) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 const lastOf = (type: Stripe.Event.Type) => {
   const event = open.provider.events.findLast((one) => one.type === type)
-  if (!event) throw new Error(`there is no ${type}`)
+  if (!event) throw new Error(`the provider has no event ${type}`)
   return event
 }
 
-/** At the provider, by hand, to a price that is in no mapping. */
-async function astray(): Promise<Subscriber> {
+/** A subscriber whose price is changed at the provider to an unmapped one. */
+async function withUnmappedPrice(): Promise<Subscriber> {
   const subscriber = await open.subscriber('scale')
   open.provider.changePrice(subscriber.subscriptionId, open.prices.unmapped)
   open.receivedEvents.splice(0)
   return subscriber
 }
 
-describe('a price in no mapping', () => {
-  test('is said of with its event, once, and the default plan is served', async () => {
-    const one = await astray()
+describe('an unmapped price', () => {
+  test('is published once with its event, and results in the default plan', async () => {
+    const one = await withUnmappedPrice()
     await open.deliverAndProcess()
     expect(misconfigurations()).toEqual([unmapped(one)])
     expect(await planOf(one.tenantId)).toBe('free')
@@ -49,8 +49,8 @@ describe('a price in no mapping', () => {
     expect(misconfigurations()).toHaveLength(1)
   })
 
-  test('is said of by each event that tells of it, and not by its end', async () => {
-    const one = await astray()
+  test('is published with each event of the running subscription, and not with its end', async () => {
+    const one = await withUnmappedPrice()
     open.provider.cancel(one.subscriptionId, { atPeriodEnd: true })
     await open.deliverAndProcess()
     expect(misconfigurations()).toEqual([unmapped(one), unmapped(one)])
@@ -60,8 +60,8 @@ describe('a price in no mapping', () => {
     expect(misconfigurations()).toEqual([])
   })
 
-  test('is said of by a sync, once by each', async () => {
-    const one = await astray()
+  test('is published by each sync, once per subscription', async () => {
+    const one = await withUnmappedPrice()
     const second = open.provider.subscribe(one.customerId, open.prices.unmapped)
     for (const _ of [1, 2]) {
       open.receivedEvents.splice(0)
@@ -75,8 +75,8 @@ describe('a price in no mapping', () => {
     await open.deliverAndProcess()
   })
 
-  test('is not said of by a sync once it has ended, nor of what is mapped', async () => {
-    const [gone, fine] = [await astray(), await open.subscriber('pro')]
+  test('of an ended subscription and a mapped price are not published by a sync', async () => {
+    const [gone, fine] = [await withUnmappedPrice(), await open.subscriber('pro')]
     open.provider.cancel(gone.subscriptionId)
     open.receivedEvents.splice(0)
     await Array.fromAsync(open.tenancy.billing.sync.run(gone.tenantId))
@@ -85,13 +85,20 @@ describe('a price in no mapping', () => {
     await open.deliverAndProcess()
   })
 
-  test('is not said of beside one that is mapped', async () => {
+  test('is not published if another item of the subscription is mapped', async () => {
     const one = await open.subscriber('pro')
     open.receivedEvents.splice(0)
     const { object } = lastOf('customer.subscription.created').data
     const { items, ...rest } = object as Stripe.Subscription
-    const beside = { ...items.data[0], id: 'si_beside', price: { id: open.prices.unmapped, product: 'prod_other' } }
-    open.provider.emit('customer.subscription.updated', { ...rest, items: { ...items, data: [beside, ...items.data] } })
+    const unmappedItem = {
+      ...items.data[0],
+      id: 'si_unmapped',
+      price: { id: open.prices.unmapped, product: 'prod_other' },
+    }
+    open.provider.emit('customer.subscription.updated', {
+      ...rest,
+      items: { ...items, data: [unmappedItem, ...items.data] },
+    })
     await open.deliverAndProcess()
     expect(misconfigurations()).toEqual([])
     expect(await planOf(one.tenantId)).toBe('pro')
@@ -118,7 +125,7 @@ describe('a second customer for a tenant', () => {
     customerId,
   })
 
-  test('is refused, and said of with each event that names the tenant, once', async () => {
+  test('is rejected, and published once with each event that names the tenant', async () => {
     const first = await open.subscriber('pro')
     open.receivedEvents.splice(0)
     const before = open.provider.events.length
@@ -144,21 +151,21 @@ describe('a second customer for a tenant', () => {
       subscription: { id: first.subscriptionId },
     })
     expect(await planOf(first.tenantId)).toBe('pro')
-    expect(open.log.join()).toContain('a second customer for a tenant was refused')
+    expect(open.log.join()).toContain('a second customer for a tenant was rejected')
   })
 
-  test('has its turn when the first was deleted, however long that takes', async () => {
+  test('is mapped when the first is deleted, regardless of the time between', async () => {
     const first = await open.subscriber('pro')
     const customerId = checkedOut(first.tenantId)
     await open.deliverAndProcess()
-    const { rows: refused } = await open.tenancy.kernel.database.sql(
+    const { rows: rejected } = await open.tenancy.kernel.database.sql(
       'select event_id as "eventId" from multitenancy.billing_inbox where rejected_for = $1',
       [first.tenantId],
     )
-    expect(refused.length).toBeGreaterThan(1)
+    expect(rejected.length).toBeGreaterThan(1)
     const kept = async () => {
       const ids = new Set((await open.inbox()).map(({ eventId }) => eventId))
-      return refused.filter(({ eventId }) => ids.has(eventId)).length
+      return rejected.filter(({ eventId }) => ids.has(eventId)).length
     }
     const { inbox } = open.tenancy.billing
     const age = () =>
@@ -167,7 +174,7 @@ describe('a second customer for a tenant', () => {
       )
     await age()
     expect(await inbox.cleanUp()).toBeGreaterThan(0)
-    expect(await kept()).toBe(refused.length)
+    expect(await kept()).toBe(rejected.length)
     open.provider.deleteCustomer(first.customerId)
     await open.deliverAndProcess()
     expect(await open.tenancy.billing.of(first.tenantId)).toMatchObject({ customerId })
@@ -177,7 +184,7 @@ describe('a second customer for a tenant', () => {
     expect(await kept()).toBe(0)
   })
 
-  test('is none once the first was deleted', async () => {
+  test('is mapped immediately if the first was deleted before', async () => {
     const first = await open.subscriber('pro')
     open.provider.deleteCustomer(first.customerId)
     await open.deliverAndProcess()

@@ -1,10 +1,9 @@
 import { z } from 'zod'
-import { operation } from '../../kernel/api/operation.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
-import type { Billing } from './billing.ts'
 import { PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
+import { operation } from './part.ts'
 import {
   BillingOfTenant,
   CancelRequest,
@@ -27,7 +26,7 @@ export const operations = [
     params,
     reply: BillingOfTenant,
     errors: [TenantNotFound],
-    handle: (billing: Billing, { params }) => billing.of(params.id),
+    handle: (billing, { params }) => billing.of(params.id),
   }),
   operation({
     name: 'billing.checkout',
@@ -40,7 +39,7 @@ export const operations = [
     reply: CheckoutSession,
     status: 201,
     errors: [...rejections, TenantState, PriceNotMapped],
-    handle: (billing: Billing, { params, body }) => billing.checkout(params.id, body),
+    handle: (billing, { params, body }) => billing.checkout(params.id, body),
   }),
   operation({
     name: 'billing.portal',
@@ -52,7 +51,7 @@ export const operations = [
     reply: PortalSession,
     status: 201,
     errors: [...rejections, TenantState],
-    handle: (billing: Billing, { params, body }) => billing.portal(params.id, body),
+    handle: (billing, { params, body }) => billing.portal(params.id, body),
   }),
   operation({
     name: 'billing.cancel',
@@ -64,6 +63,6 @@ export const operations = [
     bodyOptional: true,
     reply: BillingOfTenant,
     errors: [...rejections, SubscriptionNotFound],
-    handle: (billing: Billing, { params, body }) => billing.cancel(params.id, body),
+    handle: (billing, { params, body }) => billing.cancel(params.id, body),
   }),
 ]

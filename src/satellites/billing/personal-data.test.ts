@@ -1,4 +1,7 @@
-/** A whole life at the provider, full of names, addresses and cards: nothing of them is in any table of ours, nor in jobs, events, logs. */
+/**
+ * Tests that tables, jobs, events and log contain no personal data after a complete history with names, addresses and
+ * cards.
+ */
 import Stripe from 'stripe'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { uuidv7 } from '../../kernel/base/ids.ts'
@@ -14,7 +17,7 @@ const CARD = {
 }
 const MEMO = 'please charge 4000 0566 5566 8317, valid 09/31, not my old one'
 
-/** Parts of what was planted, none of which is in an id or a time by chance. */
+/** Patterns of the planted data that do not occur by chance in ids and times. */
 const PLANTED = [
   /quixote/i,
   /7946 0958/,
@@ -38,7 +41,7 @@ beforeAll(async () => {
 })
 afterAll(() => open.end())
 
-/** All rows of all tables, as text, by table. */
+/** All rows of all tables as text, by table. */
 async function everything(): Promise<Map<string, string>> {
   const { database } = open.tenancy.kernel
   const { rows: tables } = await database.sql(
@@ -75,7 +78,7 @@ async function subscribed(): Promise<{ tenantId: string; customerId: string; sub
   return { tenantId, customerId, subscriptionId: subscription as string }
 }
 
-/** Of things that are none of ours, or that somebody has filled in as they should not. */
+/** Events about objects that billing does not process, and events with personal data in the wrong members. */
 async function strange(customerId: string): Promise<void> {
   const { provider } = open
   const [customer, details] = [{ customer: customerId }, { name: PERSON.name, email: PERSON.email, address: ADDRESS }]
@@ -106,7 +109,7 @@ async function strange(customerId: string): Promise<void> {
   await open.deliverAndProcess()
 }
 
-test('nothing of a person is kept', async () => {
+test('billing stores and logs no personal data', async () => {
   const { provider, tenancy } = open
   const { tenantId, customerId, subscriptionId } = await subscribed()
 

@@ -1,4 +1,4 @@
-/** `billing:test-webhook`: what the program prints, and how it ends. What a probe finds is in probe.test.ts. */
+/** Tests output and exit code of `billing:test-webhook`. The result of a probe is tested in probe.test.ts. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -25,7 +25,7 @@ afterAll(async () => {
   server.closeAllConnections()
 })
 
-test('prints the received event, without HTTP and over HTTP, and ends with 0', async () => {
+test('billing:test-webhook prints the received event, without HTTP and over HTTP, and exits with 0', async () => {
   const [here, there] = await Promise.all([
     program.json('billing:test-webhook'),
     program.json('billing:test-webhook', '--url', url),
@@ -36,7 +36,7 @@ test('prints the received event, without HTTP and over HTTP, and ends with 0', a
   expect(ids).toEqual(expect.arrayContaining([here.answer.eventId, there.answer.eventId]))
 })
 
-test('ends with 6 where the endpoint has another secret', async () => {
+test('billing:test-webhook exits with 6 if the endpoint has another secret', async () => {
   const env = { STRIPE_WEBHOOK_SECRET: 'whsec_of_another_endpoint' }
   const child = program.tenantry.start(['billing:test-webhook', '--url', url], { env, stdin: '' })
   expect(await child.ended).toMatchObject({
@@ -46,11 +46,11 @@ test('ends with 6 where the endpoint has another secret', async () => {
   })
 })
 
-test('ends with 7 where no server listens, and with 2 for a URL of another protocol', async () => {
+test('billing:test-webhook exits with 7 if no server listens, and with 2 for a URL of another protocol', async () => {
   const nowhere = `http://127.0.0.1:${await freePort()}/webhooks/stripe`
   expect(await program.tenantry.run('billing:test-webhook', '--url', nowhere)).toMatchObject({
     code: 7,
-    stderr: expect.stringContaining('Nothing answers at'),
+    stderr: expect.stringContaining('No server responded at'),
   })
   expect((await program.tenantry.run('billing:test-webhook', '--url', 'ftp://somewhere')).code).toBe(2)
 })

@@ -1,4 +1,4 @@
-/** Whether an event that is sent to an endpoint arrives in the inbox, and that another response does not count as its arrival. */
+/** Tests whether a probe event arrives in the inbox, and that a response of another server does not count. */
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -39,7 +39,7 @@ afterAll(async () => {
 })
 
 describe('a probe without HTTP', () => {
-  test('is received, and processed', async () => {
+  test('is received and processed', async () => {
     const { eventId, received, status } = await probeHere(open.tenancy.billing)
     expect({ received, status }).toEqual({ received: true, status: null })
     expect(await arrived(eventId)).toMatchObject([{ type: 'tenantry.test', status: 'waiting' }])
@@ -47,7 +47,7 @@ describe('a probe without HTTP', () => {
     expect(await arrived(eventId)).toMatchObject([{ status: 'completed' }])
   })
 
-  test('comes from an allowed address', async () => {
+  test('is sent from an allowed address', async () => {
     const webhook = { allowedIps: ['10.1.0.0/16'], trustProxy: 2 }
     const behind = await open.open({ satellites: [billing({ ...open.options, webhook })] })
     expect(await probeHere(behind.billing)).toMatchObject({ received: true })
@@ -56,7 +56,7 @@ describe('a probe without HTTP', () => {
 })
 
 describe('a probe over the network', () => {
-  test('is received where the receiver is served', async () => {
+  test('is received by the endpoint', async () => {
     const { eventId, ...probed } = await probe(open.tenancy.billing, `${served}/webhooks/stripe`)
     expect(probed).toMatchObject({ received: true, status: 200 })
     expect(await arrived(eventId)).toHaveLength(1)
@@ -64,7 +64,7 @@ describe('a probe over the network', () => {
 
   test.each([
     ['another path', () => `${served}/webhooks`, 404],
-    ['another server that answers the same', () => `${other}/webhooks/stripe`, 200],
+    ['another server with the same response', () => `${other}/webhooks/stripe`, 200],
   ])('is not received at %s', async (_, url, status) => {
     const { eventId, ...probed } = await probe(open.tenancy.billing, url())
     expect(probed).toMatchObject({ received: false, status })
@@ -78,11 +78,11 @@ describe('a probe over the network', () => {
     await stranger.stop()
   })
 
-  test('fails where no server listens, and for a URL of another protocol', async () => {
+  test('fails if no server listens, and for a URL of another protocol', async () => {
     const nowhere = `http://127.0.0.1:${await freePort()}/webhooks/stripe`
     await expect(probe(open.tenancy.billing, nowhere)).rejects.toMatchObject({
       code: 'E_DEPENDENCY_UNAVAILABLE',
-      message: expect.stringContaining('Nothing answers at'),
+      message: expect.stringContaining('No server responded at'),
     })
     await expect(probe(open.tenancy.billing, 'ftp://somewhere')).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
   })

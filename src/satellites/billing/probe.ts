@@ -1,6 +1,6 @@
 /**
- * Tries whether events arrive: one of a type that nobody handles is signed as the provider would do it, and sent. It is looked for in
- * the inbox, so that the answer of something else that listens there is not taken for ours.
+ * Sends a signed test event to an endpoint and looks for it in the inbox, so that the response of another server does
+ * not count as success.
  */
 import { randomUUID } from 'node:crypto'
 import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
@@ -10,7 +10,7 @@ import { TEST_TYPE } from './model/provider.ts'
 
 export interface Probed {
   readonly eventId: string
-  /** What was answered; null: it was given to the receiver without HTTP. */
+  /** Status of the response; null if the event was passed to the receiver without HTTP. */
   readonly status: number | null
   readonly received: boolean
   readonly durationMs: number
@@ -21,10 +21,10 @@ const TIMEOUT_MS = 10_000
 export async function probe(billing: Billing, url: string): Promise<Probed> {
   const target = URL.parse(url)
   if (!target || !/^https?:$/.test(target.protocol))
-    throw invalid([{ path: 'url', message: 'not an http or https URL' }])
+    throw invalid([{ path: 'url', message: 'must be an http or https URL' }])
   const { eventId, body, signature } = await event(billing)
   const started = performance.now()
-  // To where the operator says, which may well be this machine: no request of a tenant's.
+  // The operator chose the URL, which may be local, so the egress rules for tenants do not apply.
   const response = await fetch(target, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'stripe-signature': signature },
@@ -32,13 +32,13 @@ export async function probe(billing: Billing, url: string): Promise<Probed> {
     redirect: 'manual',
     signal: AbortSignal.timeout(TIMEOUT_MS),
   }).catch((cause) => {
-    throw DependencyUnavailable(`Nothing answers at ${target.origin}${target.pathname}.`, { cause })
+    throw DependencyUnavailable(`No server responded at ${target.origin}${target.pathname}. Check the URL.`, { cause })
   })
   await response.body?.cancel()
   return { eventId, status: response.status, ...(await outcome(billing, eventId, started)) }
 }
 
-/** As from an address that may send, through as many proxies as there are said to be. */
+/** Passes the event to the receiver with an allowed address, behind the configured number of proxies. */
 export async function probeHere(billing: Billing): Promise<Probed> {
   const { allowedIps, trustProxy } = billing.dependencies.settings.webhook
   const { eventId, body, signature } = await event(billing)

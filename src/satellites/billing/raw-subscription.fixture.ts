@@ -1,4 +1,4 @@
-/** Subscriptions as the provider sends them, and what is made of their events: as they are received, kept, and read again. */
+/** Subscriptions as the provider sends them, and their events after redaction and conversion. */
 import type { Subject } from './model/provider.ts'
 import { toSubject } from './stripe/objects.ts'
 import { redact } from './stripe/redaction.ts'
@@ -10,7 +10,7 @@ export const CREATED = Date.UTC(2026, 0, 1) / 1000
 export const DAY = 86_400
 const MONTH = 31 * DAY
 
-/** @param periods how many have gone by */
+/** @param periods number of elapsed periods */
 export const rawItems = (priceId = 'price_pro', quantity = 1, periods = 0) => ({
   object: 'list',
   data: [

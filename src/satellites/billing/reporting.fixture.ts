@@ -1,4 +1,4 @@
-/** Stories of a world that are told to its other side in disorder, and whether they were understood all the same. */
+/** Delivers a simulation's events in disorder to its second tenancy, and compares both tenancies. */
 import { expect } from 'vitest'
 import type { Random } from '../../testing/base/seeded-random.ts'
 import type { ProviderEvents, Simulation, Simulations } from './simulation.fixture.ts'
@@ -14,8 +14,8 @@ export interface Story {
 const LONG_AGO = new Date(0)
 
 /**
- * Late, twice, in any order, several events in one second, by several at once, while the provider refuses now and then, and until it
- * has forgotten what it told of. Then all of it is replayed.
+ * Delivers events late, twice, in any order and concurrently, with failing responses of the provider, and after the
+ * provider has forgotten its objects. Then replays all events.
  */
 export async function reportInDisorder(simulations: Simulations, story: Story): Promise<void> {
   const simulation = await simulations.open(story.seed, story.lifecycles)
@@ -37,7 +37,7 @@ export async function reportInDisorder(simulations: Simulations, story: Story): 
   await simulation.end()
 }
 
-/** Nothing arrives: after each round events are fetched as the provider lists them, the newest first. */
+/** Delivers nothing; fetches the events after each round in the provider's order, newest first. */
 export async function fetchNewestFirst(simulations: Simulations, story: Story): Promise<void> {
   const simulation = await simulations.open(story.seed, story.lifecycles)
   for (const lifecycle of simulation.lifecycles) await lifecycle.begin()
@@ -52,7 +52,7 @@ export async function fetchNewestFirst(simulations: Simulations, story: Story): 
   await simulation.end()
 }
 
-/** Takes some of them, some twice, in whatever order. */
+/** Removes and returns a random selection in random order, with some events twice. */
 export function some(random: Random, unreported: Event[]): Event[] {
   const all = unreported.splice(0)
   const reported = all.filter((event) => random.below(3) > 0 || !unreported.push(event))
@@ -62,7 +62,7 @@ export function some(random: Random, unreported: Event[]): Event[] {
   )
 }
 
-/** On failure it tells all that has happened. */
+/** The failure message contains all histories. */
 export async function compare({ seed, lifecycles, options, reference, other }: Simulation): Promise<void> {
   const histories = lifecycles.map((lifecycle) => `${lifecycle.tenantId}\n  ${lifecycle.history.join('\n  ')}`)
   const story = [`seed ${seed}, ${JSON.stringify(options.dunning)}`, ...histories].join('\n')
@@ -77,7 +77,7 @@ function shuffled<T>(random: Random, all: readonly T[]): T[] {
   return all.flatMap(() => left.splice(random.below(left.length), 1))
 }
 
-/** All since then, each processed as soon as it is taken; then those that waited for another. */
+/** Processes each event as soon as it is taken, then the waiting ones. */
 async function backfill({ other }: Simulation, since: Date): Promise<void> {
   const { inbox, dependencies, processing } = other.tenancy.billing
   for await (const event of dependencies.payments.events(since)) {
@@ -101,7 +101,7 @@ async function report(simulation: Simulation, events: readonly Event[]): Promise
   if (random.below(3) === 0) await other.tenancy.billing.dunning.sweep()
 }
 
-/** Several at once, as workers would. What fails is found among those that wait, or have failed. */
+/** Processes several events concurrently, as workers do. Failed events stay waiting or failed in the inbox. */
 async function work({ random, other }: Simulation, eventIds: readonly string[]): Promise<void> {
   const left = [...eventIds]
   while (left.length > 0) {

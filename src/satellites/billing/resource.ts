@@ -7,9 +7,12 @@ const HttpUrl = z.url({ protocol: /^https?$/ }).max(2_000)
 const PriceId = Id
 
 export const CheckoutRequest = z.strictObject({
-  priceId: PriceId.meta({ description: 'Of `billing.products`, or of a product there', example: 'price_1Abc' }),
-  successUrl: HttpUrl.meta({ description: 'Where the browser goes once it is paid' }),
-  cancelUrl: HttpUrl.meta({ description: 'Where it goes when nobody has paid' }),
+  priceId: PriceId.meta({
+    description: 'Price in `billing.products`, or a price of a product in it',
+    example: 'price_1Abc',
+  }),
+  successUrl: HttpUrl.meta({ description: 'URL for the browser after the payment' }),
+  cancelUrl: HttpUrl.meta({ description: 'URL for the browser after a canceled checkout' }),
   trialDays: z.int().min(1).max(730).optional(),
   allowPromotionCodes: z.boolean().optional(),
 })
@@ -17,17 +20,17 @@ export type CheckoutRequest = z.input<typeof CheckoutRequest>
 
 export const CheckoutSession = z
   .object({
-    url: z.string().meta({ description: 'Send the browser there' }),
+    url: z.string().meta({ description: 'URL of the checkout for the browser' }),
     id: z
       .string()
       .nullable()
-      .meta({ description: 'Of the session; null while the provider does not answer and the policy is to go on' }),
+      .meta({ description: 'Id of the session. Null if the provider is unavailable and the policy is fail-open' }),
   })
   .meta({ id: 'BillingCheckout' })
 export type CheckoutSession = z.output<typeof CheckoutSession>
 
 export const PortalRequest = z.strictObject({
-  returnUrl: HttpUrl.meta({ description: 'Where the browser comes back to' }),
+  returnUrl: HttpUrl.meta({ description: 'URL for the browser after the portal' }),
 })
 export type PortalRequest = z.input<typeof PortalRequest>
 export const PortalSession = z.object({ url: z.string() }).meta({ id: 'BillingPortal' })
@@ -36,25 +39,31 @@ export const CancelRequest = z.strictObject({
   atPeriodEnd: z
     .boolean()
     .default(true)
-    .meta({ description: 'Default: it goes on until the end of what is paid; `false` ends it now' }),
+    .meta({ description: 'Whether the subscription ends with the paid period. `false` ends it immediately' }),
 })
 export type CancelRequest = z.input<typeof CancelRequest>
 
 export const ChangePlanRequest = z
   .strictObject({ priceId: PriceId.optional(), plan: z.string().min(1).max(128).optional() })
-  .refine(({ priceId, plan }) => (priceId === undefined) !== (plan === undefined), 'name either priceId or plan')
+  .refine(
+    ({ priceId, plan }) => (priceId === undefined) !== (plan === undefined),
+    'must contain either priceId or plan',
+  )
 export type ChangePlanRequest = z.input<typeof ChangePlanRequest>
 
 export const BillingOfTenant = z
   .object({
     tenantId: z.string(),
-    customerId: z.string().nullable().meta({ description: 'At the provider' }),
-    plan: z.string().meta({ description: 'What the tenant has, whoever has given it' }),
+    customerId: z.string().nullable().meta({ description: 'Id of the customer at the provider' }),
+    plan: z.string().meta({ description: 'Current plan of the tenant, from any source' }),
     subscription: z
       .object({
         id: z.string(),
         status: z.enum(SUBSCRIPTION_STATUSES),
-        plan: z.string().nullable().meta({ description: 'What its price stands for; null: nothing' }),
+        plan: z
+          .string()
+          .nullable()
+          .meta({ description: 'Plan of the subscribed price. Null if the price is not mapped' }),
         items: z.array(z.object({ priceId: z.string(), productId: z.string().nullable(), quantity: z.number().int() })),
         isCollectionPaused: z.boolean(),
         periodStart: moment.nullable(),
@@ -65,26 +74,26 @@ export const BillingOfTenant = z
         endedAt: moment.nullable(),
       })
       .nullable()
-      .meta({ description: 'The one that runs, else the last one' }),
+      .meta({ description: 'Running subscription, or the last one' }),
     dunning: z
       .object({
         subscriptionId: z.string(),
         state: z.enum(['retrying', 'grace', 'downgraded', 'suspended']),
-        attempt: z.number().int().meta({ description: 'Payments that have failed' }),
+        attempt: z.number().int().meta({ description: 'Number of failed payments' }),
         graceUntil: moment.nullable(),
         since: moment,
       })
       .nullable()
-      .meta({ description: 'Null while nothing is owed' }),
+      .meta({ description: 'Open dunning case. Null without a debt' }),
     unreportedUsage: z
       .array(
         z.object({
           meter: z.string(),
-          quantity: z.number().meta({ description: 'A sum; rounded beyond 2^53' }),
+          quantity: z.number().meta({ description: 'Sum of the usage, rounded above 2^53' }),
           since: moment,
         }),
       )
-      .meta({ description: 'Counted, and not confirmed by the provider' }),
+      .meta({ description: 'Usage that the provider has not confirmed' }),
   })
   .meta({ id: 'TenantBilling' })
 export type BillingOfTenant = z.output<typeof BillingOfTenant>

@@ -1,8 +1,8 @@
 /**
- * A provider, and two tenancies that hear of it, with the same tenants: one hears everything at once and in order, the other one as a
- * test pleases. In the end both must know the same, and have said the same.
+ * A provider and two tenancies with the same tenants. The reference receives all events immediately and in order, the
+ * other one as the test decides. At the end, both must have the same state and have published the same events.
  *
- * The same seed makes the same simulation. Databases are made once for all simulations, and are empty when one begins.
+ * Equal seeds result in equal simulations. The databases are created once and emptied for each simulation.
  */
 import Stripe from 'stripe'
 import { type Provider, type ProviderOptions, startProvider } from '../../../test/support/provider/provider.ts'
@@ -19,17 +19,16 @@ const PAUSES = [{}, { seconds: 1 }, { hours: 2 }, { days: 1 }, { days: 3 }, { da
 
 export type ProviderEvents = Provider['events']
 
-/** One of the two. */
 export interface SimulatedTenancy {
   readonly url: string
   readonly tenancy: BillingTenancy
   receive(events: ProviderEvents): Promise<void>
-  /** Those that are not done with, the oldest first. */
+  /** Unprocessed events, oldest first. */
   waiting(): Promise<string[]>
   failed(): Promise<string[]>
-  /** What it knows, in the end. */
+  /** Stored state of all tenants. */
   known(): Promise<Record<string, unknown>>
-  /** What it has said: as often as it was said, in an order that tells nothing. */
+  /** Published events including repetitions, sorted. */
   publishedEvents(): Promise<string[]>
 }
 
@@ -42,8 +41,9 @@ export interface Simulation {
   readonly reference: SimulatedTenancy
   readonly other: SimulatedTenancy
   /**
-   * Something happens in each life, or not, and time goes by. The reference hears of it: that of each customer in order.
-   * @returns what has happened since the last time
+   * Applies a random step to each history, advances the clock, and delivers the events to the reference, in order per
+   * customer.
+   * @returns the new events
    */
   goOn(): Promise<ProviderEvents>
   end(): Promise<void>
@@ -55,7 +55,7 @@ export interface Simulations {
 }
 
 export async function openSimulations(postgresUrl: string): Promise<Simulations> {
-  // They install tenants, and know nothing of billing.
+  // These tenancies install the tenants, without billing.
   const bases = await Promise.all([1, 2].map(() => testTenancy(postgresUrl, { role: 'api' })))
   return {
     open: (seed, lifecycles) => openSimulation(bases, seed, lifecycles),
@@ -199,7 +199,7 @@ async function openSimulatedTenancy(
           headers: { ...headers },
         })
         const { status } = await receivers.fetch(request)
-        if (status !== 200) throw new Error(`the receiver answers ${status}`)
+        if (status !== 200) throw new Error(`the receiver responded ${status}`)
       }
       await Promise.all(events.map(post))
     },

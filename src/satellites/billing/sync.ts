@@ -1,6 +1,6 @@
 /**
- * Asks the provider for everything it knows of a tenant, and brings what is kept up to it: for when events were lost, or a tenant had
- * subscriptions before there was billing here.
+ * Applies the provider's current state of customers to the stored state: after lost events, or for subscriptions older
+ * than billing in this installation.
  */
 
 import { lockCustomer } from './model/dependencies.ts'
@@ -17,7 +17,7 @@ export interface Synced {
   readonly plan: string
 }
 
-/** What the provider has refused of one tenant; it says nothing of the others. */
+/** Error of the provider that concerns only one tenant. */
 export interface Unsynced {
   readonly tenantId: string
   readonly customerId: string
@@ -37,12 +37,12 @@ export class Sync {
     this.#services = services
   }
 
-  /** How many customers are looked at. */
+  /** Number of customers that `all` processes. */
   async count(): Promise<number> {
     return (await this.#services.customers.all()).length
   }
 
-  /** All tenants that have a customer. Throws what concerns them all. */
+  /** All tenants with a customer. Throws errors that concern all of them. */
   async *all(): AsyncIterable<Synced | Unsynced> {
     for (const one of await this.#services.customers.all()) {
       try {
@@ -55,7 +55,7 @@ export class Sync {
     }
   }
 
-  /** One of them; nothing where it has no customer. */
+  /** One tenant; yields nothing without a customer. */
   async *run(tenantId: string): AsyncIterable<Synced> {
     for (const one of await this.#services.customers.all()) {
       const synced = one.tenantId === tenantId ? await this.#tenant(one) : undefined
@@ -63,13 +63,13 @@ export class Sync {
     }
   }
 
-  /** What the provider has just answered. */
+  /** Stores a subscription that the provider has just returned. */
   async apply(subscription: ProviderSubscription): Promise<void> {
     const { dependencies, customers } = this.#services
     const reads = new ProviderReads(dependencies)
     const lock = () => lockCustomer(dependencies, subscription.customerId)
     await reads.transaction(lock, async () => {
-      // By the time of the answer somebody may have changed it again: what the provider has now is what counts.
+      // The subscription may have changed since the response, so the current state is read.
       const current = reads.subscription(subscription.id) ?? subscription
       const tenantId = await customers.tenantOf(subscription.customerId)
       if (tenantId === undefined) throw new PaymentError('customer_not_found')
@@ -78,7 +78,7 @@ export class Sync {
     })
   }
 
-  /** Undefined when it was purged meanwhile. */
+  /** Undefined if the tenant was purged during the requests. */
   async #tenant({ tenantId, customerId }: { tenantId: string; customerId: string }): Promise<Synced | undefined> {
     const { dependencies, customers, tenantDeletion } = this.#services
     const isThere = await dependencies.payments.hasCustomer(customerId)
@@ -93,7 +93,7 @@ export class Sync {
       if (!isThere) await customers.close(customerId)
       await this.#settle(tenantId, reads)
       for (const subscription of found) await publishUnmapped(dependencies, tenantId, subscription)
-      if (found.some((one) => !hasEnded(one))) await tenantDeletion.followed(tenantId)
+      if (found.some((one) => !hasEnded(one))) await tenantDeletion.beginIfDeleted(tenantId)
       const { plan } = await dependencies.tenants.plans.resolve(await dependencies.tenants.get(tenantId))
       return { tenantId, customerId, subscriptions: found.length, plan }
     })
@@ -103,13 +103,13 @@ export class Sync {
     return Array.fromAsync(this.#services.dependencies.payments.subscriptions(customerId), ({ id }) => id)
   }
 
-  /** What is known of a customer that was deleted: the provider lists none of it, and answers for each. */
+  /** Stored subscriptions of a deleted customer: the provider does not list them, but returns each one. */
   async #leftOf(tenantId: string, customerId: string): Promise<string[]> {
     const known = await this.#services.subscriptions.ofTenant(tenantId)
     return known.filter((row) => row.customerId === customerId).map(({ id }) => id)
   }
 
-  /** The plan comes of all of them together. */
+  /** Writes all subscriptions before the plan, which depends on all of them. */
   async #write(tenantId: string, found: readonly ProviderSubscription[]): Promise<void> {
     const { dependencies, subscriptions, dunning } = this.#services
     const seen = { asOf: dependencies.kernel.clock.now(), isCurrent: true }

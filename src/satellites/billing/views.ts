@@ -1,4 +1,4 @@
-/** What is told of a tenant's billing, and of billing as a whole. */
+/** Read models: billing of one tenant, and billing as a whole. */
 import { planOfItems } from './model/entitlement.ts'
 import type { DunningRow, SubscriptionRow } from './model/tables.ts'
 import type { BillingServices } from './processing/services.ts'

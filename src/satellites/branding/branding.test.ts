@@ -66,7 +66,7 @@ async function call(method: string, id: string, body?: unknown, token = TOKEN): 
   return [response.status, await response.json()]
 }
 
-/** In the order in which they were made; that of the commits' answers may be another. */
+/** In the order of the changes; responses may arrive in another order. */
 const changesOf = (id: string) =>
   changes
     .filter(({ action, tenantId }) => action === 'branding.update' && tenantId === id)
@@ -79,19 +79,19 @@ async function rowsOf(id: string): Promise<number> {
 }
 
 describe('branding', () => {
-  test('is all null while nothing is set', async () => {
+  test('branding without settings has only null members', async () => {
     const id = await newTenant()
     expect(await call('GET', id)).toEqual([200, NOTHING])
     expect(await tenancy.branding.get(id)).toEqual(NOTHING)
   })
 
-  test('is what was put, in full', async () => {
+  test('an update stores the complete state', async () => {
     const id = await newTenant()
     expect(await call('PUT', id, EVERYTHING)).toEqual([200, EVERYTHING])
     expect(await call('GET', id)).toEqual([200, EVERYTHING])
   })
 
-  test('loses what is left out or null', async () => {
+  test('an update removes members that are absent or null', async () => {
     const id = await newTenant()
     await call('PUT', id, EVERYTHING)
     expect(await call('PUT', id, { displayName: 'Acme', logoUrl: null })).toEqual([
@@ -102,13 +102,13 @@ describe('branding', () => {
     expect(await call('GET', id)).toEqual([200, NOTHING])
   })
 
-  test("is each tenant's own", async () => {
+  test('each tenant has separate branding', async () => {
     const [one, other] = [await newTenant(), await newTenant()]
     await call('PUT', one, EVERYTHING)
     expect(await call('GET', other)).toEqual([200, NOTHING])
   })
 
-  test('is recorded when it changed, with what changed', async () => {
+  test('an update records a change event with the changed members', async () => {
     const id = await newTenant()
     await call('PUT', id, { displayName: 'Acme', primaryColor: '#000000' })
     await call('PUT', id, { displayName: 'Acme', primaryColor: '#000000' })
@@ -124,7 +124,7 @@ describe('branding', () => {
     ])
   })
 
-  test('is not written when nothing is put where nothing was', async () => {
+  test('an empty update without earlier settings writes nothing', async () => {
     const id = await newTenant()
     expect(await call('PUT', id, {})).toEqual([200, NOTHING])
     expect(changesOf(id)).toEqual([])
@@ -132,7 +132,7 @@ describe('branding', () => {
   })
 })
 
-describe('a request is refused', () => {
+describe('rejects an invalid request', () => {
   test('with a member that is not valid, naming it', async () => {
     const problem = { code: 'E_INVALID_REQUEST', errors: [{ path: 'fromName', message: expect.any(String) }] }
     const id = await newTenant()
@@ -151,7 +151,7 @@ describe('a request is refused', () => {
     expect(await call('GET', id)).toEqual([200, NOTHING])
   })
 
-  test('without a token', async () => {
+  test('rejects a request without a token', async () => {
     const id = await newTenant()
     expect((await call('GET', id, undefined, 'wrong'))[0]).toBe(401)
     expect((await call('PUT', id, EVERYTHING, 'wrong'))[0]).toBe(401)
@@ -159,13 +159,13 @@ describe('a request is refused', () => {
 })
 
 describe('a tenant', () => {
-  test('that never was has none', async () => {
+  test('an unknown tenant has no branding', async () => {
     for (const response of [await call('GET', 'nobody'), await call('PUT', 'nobody', EVERYTHING)]) {
       expect(response).toEqual([404, expect.objectContaining({ code: 'E_TENANT_NOT_FOUND' })])
     }
   })
 
-  test('that is deleted keeps its own, unchanged, and has it when it is back', async () => {
+  test('a deleted tenant keeps its branding, unchanged, and has it after a restore', async () => {
     const id = await newTenant()
     await call('PUT', id, EVERYTHING)
     await tenancy.tenants.delete(id)
@@ -178,7 +178,7 @@ describe('a tenant', () => {
     expect(await call('PUT', id, {})).toEqual([200, NOTHING])
   })
 
-  test('that is purged leaves nothing behind, and a purge that fails takes nothing', async () => {
+  test('a purge removes the branding, and a failed purge keeps it', async () => {
     const id = await newTenant()
     await call('PUT', id, EVERYTHING)
     await tenancy.tenants.delete(id)
@@ -186,9 +186,9 @@ describe('a tenant', () => {
     const failing = tenancy.transaction(async () => {
       await tenancy.tenants.installation.purge(id)
       expect(await rowsOf(id)).toBe(0)
-      throw new Error('the server went away')
+      throw new Error('the server is unavailable')
     })
-    await expect(failing).rejects.toThrow('the server went away')
+    await expect(failing).rejects.toThrow('the server is unavailable')
     expect(await rowsOf(id)).toBe(1)
     await tenancy.tenants.installation.purge(id)
     expect(await rowsOf(id)).toBe(0)
@@ -197,8 +197,8 @@ describe('a tenant', () => {
   })
 })
 
-describe('at the same time', () => {
-  test('of twenty writes each is recorded with what it replaced', async () => {
+describe('concurrent changes', () => {
+  test('each of twenty concurrent updates records the state that it replaced', async () => {
     const id = await newTenant()
     await Promise.all(Array.from({ length: 20 }, (_, n) => tenancy.branding.update(id, { displayName: `Acme ${n}` })))
     const chain = changesOf(id)
@@ -209,11 +209,11 @@ describe('at the same time', () => {
     expect(await tenancy.branding.get(id)).toMatchObject(chain.at(-1)?.after ?? {})
   })
 
-  test('nobody locks a tenant for no longer than a statement', async () => {
+  test('without a transaction, no lock on the tenant outlives its statement', async () => {
     await expect(lockTenant(tenancy.kernel.database, await newTenant())).rejects.toThrow('without a transaction')
   })
 
-  test('a deletion waits for a write that came first', async () => {
+  test('a deletion waits for an earlier update', async () => {
     const id = await newTenant()
     const held = holding(() => tenancy.branding.update(id, EVERYTHING))
     await held.reached
@@ -225,7 +225,7 @@ describe('at the same time', () => {
     expect((await tenancy.tenants.get(id)).status).toBe('deleted')
   })
 
-  test('a write waits for a deletion that came first, and is refused', async () => {
+  test('an update waits for an earlier deletion, and is rejected', async () => {
     const id = await newTenant()
     const held = holding(() => tenancy.tenants.delete(id))
     await held.reached
@@ -237,7 +237,7 @@ describe('at the same time', () => {
     expect(await call('GET', id)).toEqual([200, NOTHING])
   })
 
-  test('a write goes through when the deletion that came first is rolled back', async () => {
+  test('an update succeeds after an earlier deletion is rolled back', async () => {
     const id = await newTenant()
     const held = holding(async () => tenancy.tenants.delete(id))
     await held.reached
@@ -248,7 +248,7 @@ describe('at the same time', () => {
     expect(await write).toEqual([200, EVERYTHING])
   })
 
-  /** Does `work` in a transaction that stays open until it is let go, with an error or without. */
+  /** Runs `work` in a transaction that stays open until it is released, with or without an error. */
   function holding(work: () => Promise<unknown>) {
     const reached = Promise.withResolvers<void>()
     const ending = Promise.withResolvers<void>()

@@ -1,8 +1,7 @@
 /**
- * How a tenant presents itself: name, logo, colours, where its mail comes from. One row per tenant, made by the first write.
+ * Branding of a tenant: name, logo, colours, sender of mail, style sheet. One row for each tenant.
  *
- * A write locks the tenant first: it cannot be deleted meanwhile, and of two writes one comes after the other, so that each
- * change is recorded with what really was there before.
+ * An update locks the tenant first. So no deletion runs concurrently, and each change is recorded with the state that it replaced.
  */
 import type { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
@@ -19,19 +18,24 @@ export class Branding {
     this.#kernel = kernel
   }
 
-  /** All null while nothing is set. `E_TENANT_NOT_FOUND`; a deleted tenant still has its brand. */
+  /** All members are null without settings. Works for deleted tenants. @throws E_TENANT_NOT_FOUND */
   async get(tenantId: string): Promise<BrandingSettings> {
     await assertTenantExists(this.#kernel.database, tenantId)
     return this.#read(tenantId)
   }
 
-  /** As `get`; it stays so until the transaction in progress ends. */
+  /** As `get`, and locks the state until the present transaction ends. */
   async lock(tenantId: string): Promise<BrandingSettings> {
     await lockExistingTenant(this.#kernel.database, tenantId)
     return this.#read(tenantId)
   }
 
-  /** Full state: what is left out becomes null. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when deleted, or a 400. */
+  /**
+   * Replaces the complete state: an absent member becomes null.
+   *
+   * @throws E_TENANT_NOT_FOUND, E_TENANT_STATE for a deleted tenant, E_INVALID_REQUEST
+   * @example await tenancy.branding.update('acme', { displayName: 'Acme Ltd', primaryColor: '#1a2b3c' })
+   */
   async update(tenantId: string, request: z.input<typeof BrandingRequest>): Promise<BrandingSettings> {
     const after = parsed(BrandingRequest, request)
     const { database, events } = this.#kernel
@@ -52,13 +56,12 @@ export class Branding {
     })
   }
 
-  /** Gives a clone what the tenant has that it was made from; in the transaction that makes it active. */
+  /** Copies the branding of the source to a clone, in the transaction that activates the clone. */
   async copy(sourceId: string, tenantId: string): Promise<void> {
     const settings = await this.#read(sourceId)
     if (MEMBERS.some((member) => settings[member] !== null)) await this.#write(tenantId, settings)
   }
 
-  /** Removes what a purged tenant had. */
   async #read(tenantId: string): Promise<BrandingSettings> {
     const row = await this.#kernel.database
       .query<BrandingTables>()

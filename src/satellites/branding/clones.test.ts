@@ -1,4 +1,4 @@
-/** A clone has the brand of the tenant that it was made from, as a brand of its own. */
+/** A clone has a copy of its source's branding. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import branding from './index.ts'
@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => environment?.end())
 
-test('a clone has the brand of its origin, and keeps it whatever becomes of that', async () => {
+test("a clone has its source's branding, and keeps it when the source changes", async () => {
   const { tenancy, transfers } = environment
   await environment.tenant('acme')
   await tenancy.branding.update('acme', { displayName: 'Acme', primaryColor: '#ff0000' })
@@ -19,7 +19,7 @@ test('a clone has the brand of its origin, and keeps it whatever becomes of that
   expect(await tenancy.branding.get('copy')).toMatchObject({ displayName: 'Acme', primaryColor: '#ff0000' })
 })
 
-test('a clone of a tenant without a brand has none', async () => {
+test('a clone of a tenant without branding has no branding', async () => {
   await environment.tenant('plain')
   await environment.done(await environment.transfers.clone('plain', { id: 'plain-copy', name: 'A copy' }))
   const { rows } = await environment.tenancy.kernel.database.sql(

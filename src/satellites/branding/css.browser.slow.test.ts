@@ -1,6 +1,6 @@
 /**
- * What the check of style sheets lets through, seen by a browser: pieces that mean something to a tokenizer, thrown together.
- * None of the sheets that pass leaves its `<style>` or asks another host for anything.
+ * Accepted style sheets in a real browser: random combinations of tokens that matter to a tokenizer.
+ * No accepted sheet leaves its `<style>` element or sends a request to another host.
  */
 import fc from 'fast-check'
 import type { Browser } from 'playwright-core'
@@ -73,7 +73,7 @@ beforeAll(async () => {
 })
 afterAll(() => browser.close())
 
-test('loads nothing from elsewhere and stays in its element', async () => {
+test('an accepted style sheet loads nothing from other hosts and stays in its element', async () => {
   const page = await browser.newPage()
   const asked = new Set<string>()
   let html = ''
@@ -91,7 +91,7 @@ test('loads nothing from elsewhere and stays in its element', async () => {
     )
   }
 
-  // What it would look like: both are found when they are there.
+  // Counter-proof: the check of this test finds both violations.
   expect(await show([`${RULE} url(//evil.localhost/) }`, '</style><img src=x><style>'])).toContain('STYLE IMG STYLE B')
   expect([...asked]).toContain('http://evil.localhost')
 

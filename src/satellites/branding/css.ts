@@ -1,66 +1,59 @@
 /**
- * Whether a style sheet may be put into a `<style>` element of a host's page.
+ * Checks whether a style sheet is safe inside a `<style>` element of a host's page.
  *
- * Refused is
- *   - what could end the element, or be read as markup where `<style>` is not raw text (inside SVG, in XHTML): `<` before a
- *     letter, `/`, `!` or `?`, and `]]>`. In a string, `\3c ` writes the same character.
- *   - what loads from anywhere but the page's own origin: `@import`, a `url()` to another host, and the functions that take an
- *     address without `url()`. A path of the own host, `data:` and `#fragment` are let through.
- *   - what ran code in old browsers: `expression()`, `behavior`, `-moz-binding`, `progid:`.
+ * Rejected:
+ *   - text that could end the element, or be markup where `<style>` is not raw text (SVG, XHTML): `<` before a letter, `/`, `!`
+ *     or `?`, and `]]>`. In a string, `\3c ` writes the same character.
+ *   - loads from other origins: `@import`, a `url()` to another host, and functions that take an address without `url()`.
+ *     Paths of the own host, `data:` and `#fragment` are accepted.
+ *   - code of old browsers: `expression()`, `behavior`, `-moz-binding`, `progid:`.
  *
- * It is refused wherever it stands, in comments and strings too: finding out where those end, in the same way as every
- * browser, is how such checks are passed by. And it is refused in either spelling, as it is written and with CSS escapes
- * (`u\72l(`) undone; a `url()` has to be plain to be understood here.
- *
- * Not promised: that the page stays readable or honest. A style sheet decides all of how a page looks, what is covered and
- * what words stand in it; only those who may change the page may write one.
+ * The check ignores comments and strings, because browsers differ on where those end. It also runs with CSS escapes (`u\72l(`)
+ * resolved. Not covered: the appearance of the page. A style sheet can hide and replace all of it.
  */
 
-/** How an address of the own origin is told from others, whichever of the two the page came by. */
+/** Two bases: an address that resolves below each of them belongs to the own origin. */
 const PAGES = ['https://page.invalid/path/', 'http://page.invalid/path/']
 
 const MARKUP = /<[a-z/!?]|\]\]>/i
 const ESCAPE = /\\(?:([0-9a-f]{1,6})(?:\r\n|[ \t\r\n\f])?|(\r\n|[\s\S]))/gi
 const URL_CALL = /url\(/gi
-/** What follows `url(`: one address, quoted or bare, without escapes, and nothing after it. */
+/** The rest of `url(`: one address, quoted or bare, without escapes, and the closing parenthesis. */
 const ADDRESS = /[ \t\r\n\f]*(?:"([^"\\\r\n\f]*)"|'([^'\\\r\n\f]*)'|([^"'()\\\s]*))[ \t\r\n\f]*\)/y
 
 const FORBIDDEN: readonly (readonly [RegExp, string])[] = [
-  [/@import/i, '@import loads another style sheet; put its rules here'],
+  [/@import/i, 'must not use @import, which loads another style sheet; include its rules'],
   [
     /image-set\(|(?<![\w-])(?:image|src)\(/i,
-    'image-set(), image() and src() take addresses that are not checked; use url()',
+    'must not use image-set(), image() or src(), whose addresses are not checked; use url()',
   ],
   [
     /expression\(|(?<![\w-])(?:-ms-)?behavior\s*:|-moz-binding|progid:/i,
-    'expression(), behavior, -moz-binding and progid: run code',
+    'must not use expression(), behavior, -moz-binding or progid:, which run code',
   ],
 ]
 
-/** What is wrong with a style sheet, in words for its author; undefined when nothing is. */
+/** Message about the first dangerous part of a style sheet; undefined if it is safe. */
 export function dangerIn(css: string): string | undefined {
   if (MARKUP.test(css)) {
-    return '"<" before a letter, "/", "!" or "?", and "]]>", could end the <style> element it is put into; in a string, write \\3c for "<"'
+    return 'must not contain "<" before a letter, "/", "!" or "?", nor "]]>", which could end the <style> element; in a string, write \\3c for "<"'
   }
   const unescaped = withoutEscapes(css)
   for (const [pattern, message] of FORBIDDEN) if (pattern.test(css) || pattern.test(unescaped)) return message
   const calls = [...css.matchAll(URL_CALL)]
-  if ([...unescaped.matchAll(URL_CALL)].length > calls.length) return 'url( must be written without escapes'
+  if ([...unescaped.matchAll(URL_CALL)].length > calls.length) return 'must write url( without escapes'
   const stranger = calls.find(({ index }) => !staysHere(addressAt(css, index + 'url('.length)))
-  return (
-    stranger &&
-    'url() takes one plain address: a path of this host, "data:…" or "#…"; never another host, never escapes'
-  )
+  return stranger && 'url() must have one plain address: a path of this host, "data:…" or "#…", without escapes'
 }
 
-/** Undefined when it is not a single plain address. */
+/** Undefined unless it is a single plain address. */
 function addressAt(css: string, at: number): string | undefined {
   ADDRESS.lastIndex = at
   const match = ADDRESS.exec(css)
   return match ? (match[1] ?? match[2] ?? match[3]) : undefined
 }
 
-/** Resolved as a browser resolves it: `//host`, `\\host`, `https:host` and a tab inside are all seen for what they are. */
+/** Resolves the address as a browser does, which covers `//host`, `\\host`, `https:host` and a tab inside. */
 function staysHere(address: string | undefined): boolean {
   if (address === undefined) return false
   return PAGES.every((page) => {

@@ -1,8 +1,8 @@
-import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantCloned } from '../../tenants/tenant/events.ts'
 import { Branding } from './branding.ts'
 import { operations } from './operations.ts'
+import { on } from './part.ts'
 import { tables } from './tables.ts'
 
 export type { BrandingSettings } from './settings.ts'
@@ -10,14 +10,12 @@ export type { BrandingSettings } from './settings.ts'
 export const branding = () =>
   defineSatellite({
     name: 'branding',
-    summary: 'How a tenant presents itself: name, logo, colours, sender of mail, style sheet',
+    summary: 'Branding of tenants: name, logo, colours, sender of mail, style sheet',
     tables,
     tenantTables: ['branding'],
     service: (kernel) => new Branding(kernel),
     operations,
-    listeners: [
-      on(TenantCloned, 'within', (branding: Branding, { sourceId, tenantId }) => branding.copy(sourceId, tenantId)),
-    ],
+    listeners: [on(TenantCloned, 'within', (branding, { sourceId, tenantId }) => branding.copy(sourceId, tenantId))],
   })
 
 export default branding

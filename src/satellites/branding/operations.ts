@@ -1,14 +1,13 @@
 import { z } from 'zod'
-import { operation, resource } from '../../kernel/api/operation.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
-import type { Branding } from './branding.ts'
+import { operation, resource } from './part.ts'
 import { BrandingRequest, BrandingSettings } from './settings.ts'
 
 const byId = z.object({ id: TenantId })
 const brandingResource = resource({
   state: BrandingSettings,
-  lock: (branding: Branding, { id }: z.output<typeof byId>) => branding.lock(id),
+  lock: (branding, { id }: z.output<typeof byId>) => branding.lock(id),
 })
 
 export const operations = [
@@ -21,7 +20,7 @@ export const operations = [
     reply: BrandingSettings,
     resource: brandingResource,
     errors: [TenantNotFound],
-    handle: (branding: Branding, { params }) => branding.get(params.id),
+    handle: (branding, { params }) => branding.get(params.id),
   }),
   operation({
     name: 'branding.update',
@@ -36,6 +35,6 @@ export const operations = [
     reply: BrandingSettings,
     resource: brandingResource,
     errors: [TenantNotFound, TenantState],
-    handle: (branding: Branding, { params, body }) => branding.update(params.id, body),
+    handle: (branding, { params, body }) => branding.update(params.id, body),
   }),
 ]

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { BrandingRequest, NO_BRANDING } from './settings.ts'
 
-describe('refused is', () => {
+describe('rejects', () => {
   const longHost = `https://${'a'.repeat(60)}.example/`
   test.each([
     ['displayName', ''],
@@ -53,7 +53,7 @@ describe('refused is', () => {
   })
 })
 
-test('what is as long as it may be is taken, as it is', () => {
+test('accepts values of the maximum length unchanged', () => {
   const longest = {
     ...NO_BRANDING,
     displayName: 'ä'.repeat(200),
@@ -63,7 +63,7 @@ test('what is as long as it may be is taken, as it is', () => {
   expect(BrandingRequest.parse(longest)).toEqual(longest)
 })
 
-test('names lose the space around them, and keep what is in them', () => {
+test('removes blanks around names, and keeps characters inside', () => {
   const names = ['O’Hara & “Söhne” 🏳️‍🌈', 'شركة أكمي', '株式会社アクメ', 'Acme, Inc. <"x">']
   for (const name of names) expect(BrandingRequest.parse({ fromName: ` ${name} ` }).fromName).toBe(name)
 })

@@ -1,6 +1,5 @@
 /**
- * What a tenant's brand consists of, and what is let in. Everything here ends up in places that read characters as commands:
- * names in mail headers, addresses in HTML attributes, colours and style sheets in CSS.
+ * Members of branding and their rules. The values reach places where characters are commands: mail headers, HTML attributes, CSS.
  */
 import { z } from 'zod'
 import { dangerIn } from './css.ts'
@@ -9,31 +8,31 @@ const CSS_BYTES = 64 * 1024
 const URL_LENGTH = 2_048
 const EMAIL_LENGTH = 254
 
-/** Control characters (CR and LF among them), line and paragraph separators, and what turns the direction of writing. */
+/** Control characters (with CR and LF), line and paragraph separators, and characters that change the writing direction. */
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
 const CONTROL_IN_CSS = /[^\P{Cc}\t\n\r\f]/u
-/** What stands in no address unescaped, and would end an HTML attribute that a host forgot to escape. */
+/** Characters that must be escaped in an address. They would end an HTML attribute that a host forgot to escape. */
 const NOT_IN_URL = /[\s"'<>\\^`{|}]/
 
 const Name = z
   .string()
-  .refine((name) => name.isWellFormed() && !CONTROL.test(name), 'holds control characters')
+  .refine((name) => name.isWellFormed() && !CONTROL.test(name), 'must not contain control characters')
   .trim()
   .min(1)
   .max(200)
-  .meta({ description: 'One line; it may become a mail header' })
+  .meta({ description: 'One line, safe as a mail header' })
 
 const HttpsUrl = z
   .string()
   .max(URL_LENGTH)
-  .refine(isHttpsUrl, 'not an https:// address, without a password, with special characters percent-encoded')
+  .refine(isHttpsUrl, 'must be an https:// address without a password, with special characters percent-encoded')
   .meta({ description: 'https only', format: 'uri', example: 'https://acme.example/logo.svg' })
 
-const Email = z.email('not a mail address').max(EMAIL_LENGTH)
+const Email = z.email('must be a mail address').max(EMAIL_LENGTH)
 
 const Colour = z
   .string()
-  .regex(/^#[0-9a-fA-F]{6}$/, 'not a colour like #1a2b3c')
+  .regex(/^#[0-9a-fA-F]{6}$/, 'must be a colour such as #1a2b3c')
   .meta({ description: '#rrggbb', example: '#1a2b3c' })
 
 const Css = z
@@ -44,13 +43,13 @@ const Css = z
   })
   .meta({
     description:
-      'A style sheet for a `<style>` element, at most 64 KiB. Refused: `<` before a letter, `/`, `!` or `?` (in a string, ' +
-      'write `\\3c`), `@import`, `image-set()`, and any `url()` but paths of the same host, `data:` and `#`.',
+      'Style sheet for a `<style>` element, at most 64 KiB. Rejected: `<` before a letter, `/`, `!` or `?` (in a string, ' +
+      'write `\\3c`), `@import`, `image-set()`, and any `url()` except paths of the same host, `data:` and `#`.',
   })
 
 const orNull = <Member extends z.ZodType>(member: Member) => member.nullable().prefault(null)
 
-/** Full state: a member that is left out is null. */
+/** Complete state: an absent member is null. */
 export const BrandingRequest = z.strictObject({
   displayName: orNull(Name),
   logoUrl: orNull(HttpsUrl),
@@ -66,7 +65,7 @@ export const BrandingRequest = z.strictObject({
 
 const shown = z.string().nullable()
 
-/** What is answered: not checked against the rules again, so that a rule that becomes stricter hides no brand. */
+/** Response. The rules are not checked again, so a stricter rule does not hide stored branding. */
 export const BrandingSettings = z
   .object({
     displayName: shown,
@@ -78,7 +77,7 @@ export const BrandingSettings = z
     supportUrl: shown,
     fromName: shown.meta({ description: 'Name of the sender of mail' }),
     fromEmail: shown.meta({ description: 'Address of the sender of mail' }),
-    customCss: shown.meta({ description: 'Safe inside a `<style>` element; loads from nowhere but the own host' }),
+    customCss: shown.meta({ description: 'Safe inside a `<style>` element; loads from the own host only' }),
   })
   .meta({ id: 'Branding' })
 export type BrandingSettings = z.output<typeof BrandingSettings>
@@ -95,7 +94,7 @@ function isHttpsUrl(address: string): boolean {
 }
 
 function errorIn(css: string): string | undefined {
-  if (Buffer.byteLength(css) > CSS_BYTES) return 'at most 64 KiB'
-  if (!css.isWellFormed() || CONTROL_IN_CSS.test(css)) return 'holds control characters'
+  if (Buffer.byteLength(css) > CSS_BYTES) return 'must have at most 64 KiB'
+  if (!css.isWellFormed() || CONTROL_IN_CSS.test(css)) return 'must not contain control characters'
   return dangerIn(css)
 }

@@ -1,4 +1,4 @@
-/** A clone has the flags of the tenant that it was made from, as flags of its own. */
+/** A clone has copies of its source's flags. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import featureFlags from './index.ts'
@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => environment?.end())
 
-test('a clone has the flags of its origin, and keeps them whatever becomes of those', async () => {
+test("a clone has its source's flags, and keeps them when those change", async () => {
   const { featureFlags: flags } = environment.tenancy
   await environment.tenant('acme')
   await flags.set('acme', 'on', { enabled: true })
@@ -31,7 +31,7 @@ test('a clone has the flags of its origin, and keeps them whatever becomes of th
   expect(await flags.isEnabled('on', { tenantId: 'copy' })).toBe(true)
 })
 
-test('a clone of a tenant without flags has none', async () => {
+test('a clone of a tenant without flags has no flags', async () => {
   await environment.tenant('plain')
   await environment.done(await environment.transfers.clone('plain', { id: 'plain-copy', name: 'A copy' }))
   expect((await environment.tenancy.featureFlags.list('plain-copy')).data).toEqual([])

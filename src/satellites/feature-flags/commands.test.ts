@@ -1,4 +1,4 @@
-/** The commands of this satellite, as the program has them. */
+/** Commands of this satellite in the program. */
 import { beforeAll, expect, test } from 'vitest'
 import { inProcess } from '../../cli/in-process.fixture.ts'
 import { useProgram } from '../../cli/program-database.fixture.ts'
@@ -15,7 +15,7 @@ async function json(...line: string[]): Promise<any> {
 }
 const set = (...options: string[]) => json('tenant:flags:set', 'acme', 'new-checkout', ...options)
 
-test('a flag is set part by part, explained, listed and deleted', async () => {
+test('sets a flag in parts, explains it, lists it and deletes it', async () => {
   expect(await set('--rollout', '25')).toMatchObject({ enabled: false, rolloutPercent: 25, bucketKey: null })
   expect(await set('--enabled', '--bucket-key', 'userId')).toMatchObject({
     enabled: true,
@@ -52,6 +52,6 @@ test.each([
   [['tenant:flags:set', 'nobody', 'one', '--enabled'], 3],
   [['tenant:flags:list', 'nobody'], 3],
   [['tenant:flags:delete', 'acme', 'none', '--yes'], 3],
-])('%j ends with %i', async (line, code) => {
+])('%j ends with exit code %i', async (line, code) => {
   expect((await tenantry.run(...line)).code).toBe(code)
 })

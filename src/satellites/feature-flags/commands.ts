@@ -1,34 +1,16 @@
-import { command } from '../../kernel/api/commands.ts'
+import { commandsOf } from '../../kernel/api/projection.ts'
 import { invalid } from '../../kernel/base/errors.ts'
-import type { Explanation, FeatureFlags } from './feature-flags.ts'
+import type { Explanation } from './feature-flags.ts'
 import type { FlagSettings } from './model/flag.ts'
-
-const PAGE = 200
+import { operations } from './operations.ts'
+import { command } from './part.ts'
 
 const id = { name: 'id', summary: 'of the tenant', required: true }
 const key = { name: 'key', summary: 'of the flag', required: true }
 
 export const commands = [
-  command<FeatureFlags>({
-    name: 'tenant:flags:list',
-    summary: "List a tenant's flags",
-    arguments: [id],
-    run: async (flags, { args, terminal, signal }) => {
-      const all: Record<string, unknown>[] = []
-      let cursor: string | undefined
-      do {
-        signal.throwIfAborted()
-        const page = await flags.list(args.id ?? '', { limit: PAGE, cursor })
-        all.push(...page.data)
-        cursor = page.nextCursor ?? undefined
-      } while (cursor)
-      const shown = all.map(({ key, enabled, rolloutPercent, bucketKey, updatedAt }) => {
-        return { key, enabled, rolloutPercent, bucketKey, updatedAt }
-      })
-      terminal.table(shown, all)
-    },
-  }),
-  command<FeatureFlags>({
+  ...commandsOf(operations, 'tenant:flags:list'),
+  command({
     name: 'tenant:flags:set',
     summary: 'Create or change a flag; what is not given stays as it is',
     arguments: [id, key],
@@ -56,17 +38,8 @@ export const commands = [
       terminal.record((await flags.edit(args.id ?? '', args.key ?? '', edits)).flag)
     },
   }),
-  command<FeatureFlags>({
-    name: 'tenant:flags:delete',
-    summary: 'Delete a flag; whoever asks for it is told that it is off',
-    arguments: [id, key],
-    run: async (flags, { args: { id = '', key = '' }, terminal }) => {
-      if (!(await terminal.confirm(`Delete the flag ${key} of ${id}?`))) return
-      await flags.delete(id, key)
-      terminal.record({ key, deleted: true })
-    },
-  }),
-  command<FeatureFlags>({
+  ...commandsOf(operations, 'tenant:flags:delete'),
+  command({
     name: 'tenant:flags:explain',
     summary: 'Say whether a flag is on for somebody, and why',
     arguments: [id, key],

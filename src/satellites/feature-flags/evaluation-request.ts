@@ -1,31 +1,31 @@
-/** What an evaluation over HTTP is asked with. The tenant is never a part of the native body: it is that of the path. */
+/** Body of an evaluation over HTTP. The tenant comes from the path, never from the native body. */
 import { z } from 'zod'
 import { isStorableJson } from '../../kernel/base/postgres-text.ts'
 import { REASONS } from './model/rollout.ts'
 
-/** Not z.record: that drops a member named `__proto__`. */
+/** Not z.record, which drops a member named `__proto__`. */
 export const JsonObject = z
   .unknown()
   .refine((value) => typeof value === 'object' && value !== null && !Array.isArray(value), {
-    error: 'not a JSON object',
+    error: 'must be a JSON object',
     abort: true,
   })
-  .refine(isStorableJson, { error: 'holds NUL or half a character', abort: true })
+  .refine(isStorableJson, { error: 'must not contain NUL or an unpaired surrogate', abort: true })
   .meta({ type: 'object', additionalProperties: true }) as z.ZodType<Record<string, unknown>, Record<string, unknown>>
 
 export const EvaluationRequest = z.strictObject({
   bucketKey: z
     .union([z.string(), z.number()])
     .optional()
-    .meta({ description: 'Who or what stays on one side of a rollout; absent: the tenant', example: 'user-42' }),
-  attributes: JsonObject.optional().meta({ description: "Where a flag's `bucketKey` finds its field" }),
+    .meta({ description: 'Value that decides a rollout; absent: the tenant', example: 'user-42' }),
+  attributes: JsonObject.optional().meta({ description: "Fields for a flag's `bucketKey`" }),
 })
 
 export const EvaluationReply = z
   .object({
     enabled: z.boolean(),
     reason: z.enum(REASONS),
-    bucket: z.number().int().nullable().meta({ description: '0 to 9999; null when no percentage decided' }),
+    bucket: z.number().int().nullable().meta({ description: '0 to 9999; null if no percentage decided' }),
     rolloutPercent: z.number().int().nullable(),
   })
   .meta({ id: 'FlagEvaluation' })

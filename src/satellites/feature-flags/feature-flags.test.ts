@@ -1,4 +1,4 @@
-/** What an admin does to flags, and what is said of it. */
+/** Changes of flags by an administrator, and their records. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
@@ -45,7 +45,7 @@ const rowsOf = async (id: string) =>
   (await tenancy.kernel.database.sql('select key from multitenancy.feature_flags where tenant_id = $1', [id])).rows
 
 describe('a flag', () => {
-  test('is created by the first write, and set by the next', async () => {
+  test('a flag is created by the first write and replaced by the next', async () => {
     const id = await newTenant()
     const first = await api.send('PUT', pathOf(id), { enabled: true, rolloutPercent: 25, bucketKey: 'userId' })
     expect(first.status).toBe(201)
@@ -69,7 +69,7 @@ describe('a flag', () => {
     expect(changed).toEqual({ ...flag, rolloutPercent: null, bucketKey: null, updatedAt })
   })
 
-  test('takes either spelling, and both when they agree', async () => {
+  test('a flag accepts either spelling of its members, and both if they are equal', async () => {
     const id = await newTenant()
     const settings = { enabled: true, rolloutPercent: 10, bucketKey: 'userId' }
     const snake = { enabled: true, rollout_percent: 10, bucket_key: 'userId' }
@@ -98,7 +98,7 @@ describe('a flag', () => {
     [{ enabled: true, tenantId: 'another' }],
     [[]],
     [null],
-  ])('is refused as %j', async (body) => {
+  ])('a flag is rejected as %j', async (body) => {
     const id = await newTenant()
     expect(await put(id, body)).toMatchObject([400, { code: 'E_INVALID_REQUEST' }])
     await expect(tenancy.featureFlags.set(id, 'new-checkout', body as never)).rejects.toMatchObject({
@@ -107,7 +107,7 @@ describe('a flag', () => {
     expect(await rowsOf(id)).toEqual([])
   })
 
-  test('has a key of letters, digits and a few signs', async () => {
+  test('a key has letters, digits and a few punctuation marks', async () => {
     const id = await newTenant()
     for (const key of ['a%2Fb', '.a', '-a', '_a', 'a%20b', 'a:b', 'ä', 'x'.repeat(129), '__proto__']) {
       for (const [method, body] of [
@@ -123,7 +123,7 @@ describe('a flag', () => {
     }
   })
 
-  test('is recorded and told when it changed, with what it was', async () => {
+  test('a change is recorded and published with the former state', async () => {
     const id = await newTenant()
     await put(id, { enabled: false })
     await put(id, { enabled: false })
@@ -142,7 +142,7 @@ describe('a flag', () => {
     expect(eventsOf(id)).toEqual(steps.map((step) => ({ key: 'new-checkout', ...step })))
   })
 
-  test('is gone when it is deleted, and cannot be deleted again', async () => {
+  test('a deleted flag is gone, and cannot be deleted again', async () => {
     const id = await newTenant()
     await put(id, { enabled: true })
     expect(await tenancy.featureFlags.isEnabled('new-checkout', { tenantId: id })).toBe(true)
@@ -151,7 +151,7 @@ describe('a flag', () => {
     expect(await api.call('DELETE', pathOf(id))).toMatchObject([404, { code: 'E_FLAG_NOT_FOUND' }])
   })
 
-  test('is changed in part where that is asked for', async () => {
+  test('an edit changes only the named members', async () => {
     const id = await newTenant()
     const { featureFlags: flags } = tenancy
     expect(await flags.edit(id, 'new-checkout', { rolloutPercent: 5 })).toMatchObject({
@@ -166,7 +166,7 @@ describe('a flag', () => {
 })
 
 describe('flags', () => {
-  test('are listed by key, page by page', async () => {
+  test('flags are listed by key in pages', async () => {
     const id = await newTenant()
     const keys = ['B', 'a', 'a.b', 'a-b', 'a0', 'zz', 'Z_9']
     for (const key of keys) await put(id, { enabled: true }, key)
@@ -188,7 +188,7 @@ describe('flags', () => {
     ])
   })
 
-  test("are each tenant's own", async () => {
+  test('each tenant has separate flags', async () => {
     const [one, other] = [await newTenant(), await newTenant()]
     await put(one, { enabled: true })
     const isOn = (tenantId: string) => tenancy.featureFlags.isEnabled('new-checkout', { tenantId })
@@ -197,7 +197,7 @@ describe('flags', () => {
 })
 
 describe('a tenant', () => {
-  test('that never was has none, and none can be made', async () => {
+  test('an unknown tenant has no flags, and none can be created', async () => {
     for (const [method, path] of [
       ['GET', '/tenants/nobody/feature-flags'],
       ['PUT', pathOf('nobody')],
@@ -209,7 +209,7 @@ describe('a tenant', () => {
     expect(await api.call('POST', `${pathOf('nobody')}/evaluate`)).toMatchObject([200, { reason: 'FLAG_NOT_FOUND' }])
   })
 
-  test('that is deleted keeps its own, unchanged', async () => {
+  test('a deleted tenant keeps its flags unchanged', async () => {
     const id = await newTenant()
     await put(id, { enabled: true })
     await tenancy.tenants.delete(id)
@@ -219,7 +219,7 @@ describe('a tenant', () => {
     expect(await api.call('GET', `/tenants/${id}/feature-flags`)).toMatchObject([200, { data: [{ enabled: true }] }])
   })
 
-  test('that is purged leaves nothing behind', async () => {
+  test('a purge removes all flags of the tenant', async () => {
     const id = await newTenant()
     await put(id, { enabled: true })
     expect(await tenancy.featureFlags.isEnabled('new-checkout', { tenantId: id })).toBe(true)
@@ -233,8 +233,8 @@ describe('a tenant', () => {
   })
 })
 
-describe('at the same time', () => {
-  test('of many writes of a new flag one creates it, and none fails', async () => {
+describe('concurrent writes', () => {
+  test('of a new flag create it once, and none fails', async () => {
     const id = await newTenant()
     const statuses = await Promise.all(
       Array.from({ length: 20 }, async (_, n) => (await put(id, { enabled: true, rolloutPercent: n }))[0]),
@@ -244,27 +244,27 @@ describe('at the same time', () => {
     expect(chain).toHaveLength(20)
     const percents = (images: readonly any[]) => images.map((image) => image?.rolloutPercent).toSorted()
     const [{ data }] = [(await api.call('GET', `/tenants/${id}/feature-flags`))[1]]
-    // Each was recorded with what another one had left; the last one's is what stands.
+    // Each write recorded the state of its predecessor; the last state is stored.
     expect(percents(chain.slice(1).map(({ before }) => before))).toEqual(
       percents(chain.map(({ after }) => after).filter((after) => after?.rolloutPercent !== data[0].rolloutPercent)),
     )
   })
 
-  test('a write that is rolled back was none', async () => {
+  test('a rolled-back write changes nothing', async () => {
     const id = await newTenant()
     const failing = tenancy.transaction(async () => {
       await tenancy.featureFlags.set(id, 'new-checkout', { enabled: true })
       expect(await tenancy.featureFlags.isEnabled('new-checkout', { tenantId: id })).toBe(true)
-      throw new Error('the host thought better of it')
+      throw new Error('the host rolls back')
     })
-    await expect(failing).rejects.toThrow('thought better')
+    await expect(failing).rejects.toThrow('rolls back')
     expect(await tenancy.featureFlags.isEnabled('new-checkout', { tenantId: id })).toBe(false)
     expect([recordedOf(id), eventsOf(id)]).toEqual([[], []])
   })
 })
 
 describe('an evaluation', () => {
-  test('says why, by the path alone', async () => {
+  test('has a reason, and takes the tenant from the path only', async () => {
     const [id, other] = [await newTenant(), await newTenant()]
     await put(id, { enabled: true, rolloutPercent: 50, bucketKey: 'plan' })
     const evaluated = (body?: unknown) => api.call('POST', `${pathOf(id)}/evaluate`, body)
@@ -282,7 +282,7 @@ describe('an evaluation', () => {
     expect((await evaluated())[1]).toEqual(disabled)
   })
 
-  test('of __proto__ and constructor is of own members only', async () => {
+  test('of __proto__ and constructor reads own members only', async () => {
     const id = await newTenant()
     const evaluated = async (text: string) => (await api.call('POST', `${pathOf(id)}/evaluate`, text))[1]
     for (const name of ['__proto__', 'constructor']) {
@@ -314,7 +314,7 @@ describe('an evaluation', () => {
     expect(risen).toEqual({ STATIC: 2, SPLIT: 2, DISABLED: 2, FLAG_NOT_FOUND: 1, STALE: 0, ERROR: 0 })
   })
 
-  test('of what can be no flag, or no tenant, is off', async () => {
+  test('of an invalid flag or tenant is off', async () => {
     const id = await newTenant()
     for (const [key, tenantId] of [
       ['a/b', id],
@@ -330,7 +330,7 @@ describe('an evaluation', () => {
   })
 })
 
-test('a time to live that cannot be is refused', () => {
+test('an invalid time to live is rejected', () => {
   expect(() => featureFlags({ cacheTtl: 0 })).toThrow('featureFlags.cacheTtl')
   expect(() => featureFlags({ cachettl: 60 } as never)).toThrow('featureFlags')
 })

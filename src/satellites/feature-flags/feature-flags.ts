@@ -1,11 +1,11 @@
 /**
- * Flags of tenants: asked by the host on every request, set by an admin.
+ * Feature flags of tenants: evaluated by the host on every request, set by an administrator.
  *
- * What is known is answered without a promise of its own, a query or anything that has to be collected later. Asked in a
- * transaction, a flag is what that transaction sees, and nothing of it is kept.
+ * A cached flag is evaluated without a query and almost without allocations. In a transaction, an evaluation sees the transaction's
+ * changes, and caches nothing.
  */
 
-import type { PageOf } from '../../kernel/api/page.ts'
+import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import type { TenancyError } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Sample, Series } from '../../kernel/metrics/metrics.ts'
@@ -15,7 +15,7 @@ import { type ChangeListener, FlagChanges } from './cache/changes.ts'
 import type { Found, Whole } from './cache/known-flags.ts'
 import { FlagReads, unreadable } from './cache/reads.ts'
 import { SharedFlags } from './cache/shared.ts'
-import { FlagRecords, type FlagWritten, type PageOptions } from './flag-records.ts'
+import { FlagRecords, type FlagWritten } from './flag-records.ts'
 import { type FeatureFlag, type FlagRequest, type FlagSettings, isFlagKey } from './model/flag.ts'
 import {
   type Evaluation,
@@ -31,12 +31,12 @@ const ON = Promise.resolve(true)
 const OFF = Promise.resolve(false)
 const NO_SUCH_FLAG: Found = { rule: undefined, isKnown: true }
 
-/** An evaluation with what it was made of. */
+/** An evaluation with its inputs. */
 export interface Explanation extends Evaluation {
   readonly key: string
-  /** What was hashed; null when nothing was. */
+  /** The hashed value; null without a hash. */
   readonly value: string | null
-  /** Where that is from: `bucketKey`, `tenantId`, or the name of an attribute. */
+  /** Source of the value: `bucketKey`, `tenantId`, or the name of an attribute. */
   readonly valueFrom: string | null
 }
 
@@ -63,8 +63,11 @@ export class FeatureFlags {
   }
 
   /**
-   * Whether a flag is on. It does not throw for a flag: one that is not there is off, and while the database is away the last
-   * known value holds. When a policy is `fail-closed`, `E_DEPENDENCY_UNAVAILABLE`.
+   * Whether a flag is on. An unknown flag is off, and during an outage of the database the last known value applies.
+   *
+   * @throws E_DEPENDENCY_UNAVAILABLE only if a policy is `fail-closed`
+   * @example
+   * if (await tenancy.featureFlags.isEnabled('new-editor', { tenantId: 'acme', bucketKey: user.id })) showEditor()
    */
   isEnabled(flagKey: string, context: EvaluationContext): Promise<boolean> {
     if (!this.#kernel.database.inTransaction) {
@@ -74,7 +77,7 @@ export class FeatureFlags {
     return this.#find(flagKey, context).then((found) => this.#evaluated(found, context).enabled)
   }
 
-  /** The same with the reason, and what it was decided by. */
+  /** As `isEnabled`, with the reason and the inputs. */
   async explain(flagKey: string, context: EvaluationContext): Promise<Explanation> {
     const isPeeking = !this.#kernel.database.inTransaction
     const known = isPeeking ? this.#cache.peek(context.tenantId, flagKey) : undefined
@@ -82,8 +85,9 @@ export class FeatureFlags {
   }
 
   /**
-   * Every flag that a tenant has, by key, as `explain` answers it; `E_DEPENDENCY_UNAVAILABLE` where not all are known while the
-   * database is away, whatever the policy: some would pass for all.
+   * Evaluates all flags of a tenant, by key, as `explain`.
+   *
+   * @throws E_DEPENDENCY_UNAVAILABLE under any policy if not all flags are known during an outage of the database
    */
   async explainAll(context: EvaluationContext): Promise<Explanation[]> {
     const { tenantId } = context
@@ -95,47 +99,47 @@ export class FeatureFlags {
       .toSorted((one, other) => (one.key < other.key ? -1 : 1))
   }
 
-  /** A page of a tenant's flags, by key. `E_TENANT_NOT_FOUND`; a deleted tenant still has its flags. */
+  /** A page of a tenant's flags by key. Works for deleted tenants. @throws E_TENANT_NOT_FOUND */
   list(tenantId: string, options: PageOptions = {}): Promise<PageOf<FeatureFlag>> {
     return this.#records.list(tenantId, options)
   }
 
-  /** `E_FLAG_NOT_FOUND`, else as `list`. */
+  /** @throws E_FLAG_NOT_FOUND, and as `list` */
   get(tenantId: string, key: string): Promise<FeatureFlag> {
     return this.#records.get(tenantId, key)
   }
 
-  /** The flag if it exists, which stays as it is until the transaction in progress ends. `E_TENANT_NOT_FOUND` */
+  /** The flag if it exists, locked until the present transaction ends. @throws E_TENANT_NOT_FOUND */
   lock(tenantId: string, key: string): Promise<FeatureFlag | undefined> {
     return this.#records.lock(tenantId, key)
   }
 
-  /** Full state: what is left out is null. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when deleted, or a 400. */
+  /** Replaces the complete state: an absent member is null. @throws E_TENANT_NOT_FOUND, E_TENANT_STATE for a deleted tenant, E_INVALID_REQUEST */
   set(tenantId: string, key: string, request: FlagRequest): Promise<FlagWritten> {
     return this.#records.set(tenantId, key, request)
   }
 
-  /** As `set`, but what is left out stays; a flag that is not there begins as off. */
+  /** As `set`, and absent members stay. A new flag starts disabled. */
   edit(tenantId: string, key: string, edits: Partial<FlagSettings>): Promise<FlagWritten> {
     return this.#records.edit(tenantId, key, edits)
   }
 
-  /** `E_FLAG_NOT_FOUND`, else as `set`. */
+  /** @throws E_FLAG_NOT_FOUND, and as `set` */
   delete(tenantId: string, key: string): Promise<void> {
     return this.#records.delete(tenantId, key)
   }
 
-  /** Gives a clone the flags of the tenant that it was made from; in the transaction that makes it active. */
+  /** Copies the flags of the source to a clone, in the transaction that activates the clone. */
   copy(sourceId: string, tenantId: string): Promise<void> {
     return this.#records.copy(sourceId, tenantId)
   }
 
-  /** Removes what a purged tenant had. */
+  /** Clears the caches of a purged tenant. */
   forget(tenantId: string): Promise<void> {
     return this.#records.forget(tenantId)
   }
 
-  /** Hears of every change of flags, made by whichever process. Returns a function that ends it. */
+  /** Receives every change of flags by any process. Returns a function that unsubscribes. */
   onChange(listener: ChangeListener): () => void {
     return this.#changes.subscribe(listener)
   }
@@ -145,7 +149,7 @@ export class FeatureFlags {
     return [
       {
         name: 'multitenancy_flag_evaluations_total',
-        help: 'How often a flag was evaluated, by the reason of the answer',
+        help: 'Evaluations of flags, by reason',
         type: 'counter',
         collect: samples,
       },
@@ -156,7 +160,7 @@ export class FeatureFlags {
     return this.#changes.stop()
   }
 
-  /** `evaluate` of what is known for sure, without an object. */
+  /** `evaluate` of a known flag, without an object. */
   #isOn({ rule }: Found, context: EvaluationContext): boolean {
     if (rule === undefined) {
       this.#counts.FLAG_NOT_FOUND++
@@ -208,7 +212,7 @@ export class FeatureFlags {
     return found
   }
 
-  /** Returns when the evaluation is to go on with the last known value. */
+  /** Returns if the evaluation continues with the last known value. */
   #degrade(tenantId: string, failure: TenancyError): void {
     this.#kernel.resilience.degrade('database.flags', 'flags.evaluate', tenantId, failure)
   }

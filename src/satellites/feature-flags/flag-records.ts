@@ -1,9 +1,9 @@
 /**
- * Flags as rows. A write locks its tenant, so that of two one comes after the other, and commits together with its record, its
- * event and the notification that tells every process. One that changes nothing says nothing.
+ * Stores flags. A write locks its tenant, so writes follow one another, and commits with its record, its event and its notification to
+ * all processes. A write without a change has none of these.
  */
 import { randomUUID } from 'node:crypto'
-import { DEFAULT_LIMIT, type PageOf } from '../../kernel/api/page.ts'
+import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -29,11 +29,6 @@ export interface FlagWritten {
   readonly isCreated: boolean
 }
 
-export interface PageOptions {
-  readonly limit?: number
-  readonly cursor?: string | undefined
-}
-
 export class FlagRecords {
   readonly #kernel: Kernel
   readonly #changes: FlagChanges
@@ -45,17 +40,12 @@ export class FlagRecords {
     this.#shared = shared
   }
 
-  async list(tenantId: string, { limit = DEFAULT_LIMIT, cursor }: PageOptions): Promise<PageOf<FeatureFlag>> {
+  async list(tenantId: string, page: PageOptions): Promise<PageOf<FeatureFlag>> {
     const { database, cursors } = this.#kernel
     await assertTenantExists(database, tenantId)
-    const list = `featureFlags ${tenantId}`
-    const [after = ''] = cursors.decode(list, cursor) ?? []
-    const rows = await this.#rows(tenantId)
-      .where('key', '>', after)
-      .orderBy('key')
-      .limit(limit + 1)
-      .execute()
-    return cursors.page(list, rows, limit, toFlag, ({ key }) => [key])
+    const order = { columns: ['key'], direction: 'asc' } as const
+    const keyset = { name: 'featureFlags', filters: [tenantId], order, item: toFlag }
+    return cursors.keysetPage(this.#rows(tenantId), keyset, page)
   }
 
   async get(tenantId: string, key: string): Promise<FeatureFlag> {
@@ -176,4 +166,4 @@ export class FlagRecords {
   }
 }
 
-const notFound = (tenantId: string) => FlagNotFound(`The tenant "${tenantId}" has no such flag.`)
+const notFound = (tenantId: string) => FlagNotFound(`Flag of tenant "${tenantId}" not found.`)

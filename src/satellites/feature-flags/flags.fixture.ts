@@ -13,7 +13,7 @@ export interface Api {
   /** @param path below the prefix. Returns status and body. */
   call(method: string, path: string, body?: unknown): Promise<[status: number, body: any]>
   send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
-  /** What is there at a path of the host. */
+  /** Content of a path of the host. */
   text(path: string): Promise<string>
 }
 
@@ -27,7 +27,7 @@ export const openFlags = (
     ...options,
   })
 
-/** How many statements about flags a tenancy sent while `work` ran; other parts of it send theirs at any time. */
+/** Number of statements about flags that a tenancy sent while `work` ran. Other parts send theirs at any time. */
 export async function queriesOf({ kernel }: FlagsTenancy, work: () => Promise<unknown>): Promise<number> {
   const queries = vi.spyOn(kernel.database, 'sql') // an earlier spy, if there is one
   const before = queries.mock.calls.length

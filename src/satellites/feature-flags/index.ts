@@ -1,6 +1,5 @@
 import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
-import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantCloned, TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
@@ -9,6 +8,7 @@ import { FeatureFlagChanged } from './model/events.ts'
 import { tables } from './model/tables.ts'
 import { ofrepOperations } from './ofrep.ts'
 import { operations } from './operations.ts'
+import { on } from './part.ts'
 
 export type { Explanation, FeatureFlags } from './feature-flags.ts'
 export { FeatureFlagChanged } from './model/events.ts'
@@ -16,7 +16,7 @@ export type { FeatureFlag, FlagRequest, FlagSettings } from './model/flag.ts'
 export type { Evaluation, EvaluationContext, Reason } from './model/rollout.ts'
 
 const Options = z.strictObject({
-  /** Seconds after which a flag is read again, although no change was heard. */
+  /** Seconds after which an unchanged flag is read again. */
   cacheTtl: z.number().min(1).max(86_400).default(60),
 })
 export type FeatureFlagsOptions = z.input<typeof Options>
@@ -25,7 +25,7 @@ export const featureFlags = (options: FeatureFlagsOptions = {}) => {
   const { cacheTtl } = parsed(Options, options, 'featureFlags')
   return defineSatellite({
     name: 'featureFlags',
-    summary: 'Flags per tenant: on, off, or on for a percentage that stays the same people; OpenFeature and OFREP',
+    summary: 'Flags for each tenant: on, off, or on for a stable percentage; OpenFeature and OFREP',
     tables,
     tenantTables: ['feature_flags'],
     events: [FeatureFlagChanged],
@@ -33,8 +33,8 @@ export const featureFlags = (options: FeatureFlagsOptions = {}) => {
     operations: [...operations, ...ofrepOperations],
     commands,
     listeners: [
-      on(TenantCloned, 'within', (flags: FeatureFlags, { sourceId, tenantId }) => flags.copy(sourceId, tenantId)),
-      on(TenantPurged, 'within', (flags: FeatureFlags, { tenantId }) => flags.forget(tenantId)),
+      on(TenantCloned, 'within', (flags, { sourceId, tenantId }) => flags.copy(sourceId, tenantId)),
+      on(TenantPurged, 'within', (flags, { tenantId }) => flags.forget(tenantId)),
     ],
     metrics: (flags) => flags.series(),
     stop: (flags) => flags.stop(),

@@ -8,12 +8,12 @@ import type { featureFlags } from './index.ts'
 import { type OfrepClient, openOfrepClient } from './ofrep.fixture.ts'
 import { tenantryProvider } from './openfeature.ts'
 
-/** By the clock that the attempts move on themselves. */
+/** On the clock that the attempts advance. */
 const WAIT_TIMEOUT_MS = 3_600_000
 
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
 let proxy: Awaited<ReturnType<typeof startProxy>>
-/** Reaches the database by way of the proxy. */
+/** Reaches the database through the proxy. */
 let tenancy: FlagsTenancy
 let ofrep: OfrepClient
 
@@ -31,7 +31,7 @@ afterAll(async () => {
   await proxy.close()
 })
 
-/** Repeats `attempt` while the fake clock goes on: after an outage the database is asked again once a second. */
+/** Repeats `attempt` while the fake clock advances: after an outage, the database is tried once a second. */
 const whileTimePasses = (attempt: () => Promise<void>) =>
   eventually(async () => {
     vi.advanceTimersByTime(1_001)
@@ -58,7 +58,7 @@ test.each([true, false])(
   },
 )
 
-test('the OpenFeature provider returns cached flags as stale, and else the default, while the database is unavailable', async () => {
+test('the OpenFeature provider returns cached flags as stale, otherwise the default, while the database is unavailable', async () => {
   const id = 'tenant-openfeature'
   await opened.tenancy.tenants.create({ id, name: 'Acme' })
   await opened.tenancy.featureFlags.set(id, 'on', { enabled: true })

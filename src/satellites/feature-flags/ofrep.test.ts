@@ -1,4 +1,4 @@
-/** OFREP as it is on the wire, and as its own provider has it through the OpenFeature SDK. */
+/** OFREP on the wire, and through its provider in the OpenFeature SDK. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import type { TestTenancy } from '../../testing/base/tenancy.ts'
 import { type Api, apiOf, openFlags } from './flags.fixture.ts'
@@ -25,8 +25,8 @@ const set = (key: string, request: FlagRequest) => opened.tenancy.featureFlags.s
 const path = (key?: string) => `/ofrep/v1/evaluate/flags${key === undefined ? '' : `/${key}`}`
 const evaluate = (key: string | undefined, body: unknown) => api.call('POST', path(key), body)
 
-describe('one flag', () => {
-  test('is answered with its value, reason and variant', async () => {
+describe('an evaluation of one flag', () => {
+  test('responds with value, reason and variant', async () => {
     await set('half', { enabled: true, rolloutPercent: 50, bucketKey: 'plan' })
     const bucket = bucketOf('half', 'pro')
     expect(await evaluate('half', { context: { tenantId: id, targetingKey: 'ann', plan: 'pro' } })).toEqual([
@@ -63,13 +63,13 @@ describe('one flag', () => {
     ['none', '{"context":{"__proto__":{"tenantId":"ID"}}}', 400, 'E_INVALID_REQUEST', 'INVALID_CONTEXT'],
     ['none', '{"context":{"tenantId":"ID","targetingKey":7}}', 400, 'E_INVALID_REQUEST', 'INVALID_CONTEXT'],
     ['a%2Fb', '{"context":{"tenantId":"ID"}}', 400, 'E_INVALID_REQUEST', 'PARSE_ERROR'],
-  ])('%s with %s is %i, %s, as OFREP says it', async (key, body, status, code, errorCode) => {
+  ])('%s with %s is %i, %s, as OFREP specifies', async (key, body, status, code, errorCode) => {
     const response = await evaluate(key, body.replace('ID', id))
     expect(response).toMatchObject([status, { key: decodeURIComponent(key), code, errorCode }])
     expect(response[1].errorDetails).toBe(response[1].detail)
   })
 
-  test('says so in the same way when it is told again', async () => {
+  test('repeats its response to a repeated request', async () => {
     const headers = { 'idempotency-key': `${id}-1` }
     const send = async () => (await api.send('POST', path('none'), { context: { tenantId: id } }, headers)).json()
     const { requestId, ...first } = (await send()) as Record<string, unknown>
@@ -78,11 +78,11 @@ describe('one flag', () => {
   })
 })
 
-describe('all flags', () => {
+describe('an evaluation of all flags', () => {
   const all = (headers: Record<string, string> = {}) =>
     api.send('POST', path(), { context: { tenantId: id, targetingKey: 'ann' } }, headers)
 
-  test('are answered at once, those of the tenant alone', async () => {
+  test('has all flags of the tenant only', async () => {
     expect(await (await all()).json()).toEqual({ flags: [] })
     await set('off', { enabled: false })
     await set('Half', { enabled: true, rolloutPercent: 50 })
@@ -97,7 +97,7 @@ describe('all flags', () => {
     expect(await evaluate(undefined, {})).toMatchObject([400, { errorCode: 'INVALID_CONTEXT' }])
   })
 
-  test('are sent again only when they have changed', async () => {
+  test('is sent again only after a change', async () => {
     await set('one', { enabled: true })
     const first = await all()
     const etag = first.headers.get('etag') ?? ''
@@ -141,7 +141,7 @@ describe("OFREP's own provider", () => {
     })
   })
 
-  test('understands what is wrong, and answers the default', async () => {
+  test('understands errors, and returns the default', async () => {
     const context = { tenantId: id }
     expect(await client.getBooleanDetails('none', true, context)).toMatchObject({
       value: true,

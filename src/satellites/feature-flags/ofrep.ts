@@ -1,14 +1,14 @@
 /**
- * The OpenFeature Remote Evaluation Protocol, 0.3: what the OFREP providers of any language speak. The tenant is `tenantId` of the
- * context, `targetingKey` is what else is called `bucketKey`, and the other members are attributes.
+ * The OpenFeature Remote Evaluation Protocol 0.3, which OFREP providers of any language use. The tenant is `tenantId` of the context,
+ * `targetingKey` is the `bucketKey`, and other members are attributes.
  *
- * Errors are problems as everywhere, with the protocol's own members (`key`, `errorCode`, `errorDetails`) beside the others. A
- * targeting key is never missing: without one, the tenant is who a rollout chooses by. What is not known is an error, so that the
- * client's own default counts, and never a value or a list that would pass for the truth.
+ * - Errors are problems with additional members of the protocol (`key`, `errorCode`, `errorDetails`).
+ * - Without a targeting key, the tenant decides a rollout.
+ * - An unknown value is an error, so that the client's default applies; never a guess.
  */
 import { z } from 'zod'
 import { entityTag, matchesNone } from '../../kernel/api/entity-tags.ts'
-import { operation, Reply } from '../../kernel/api/operation.ts'
+import { Reply } from '../../kernel/api/operation.ts'
 import {
   DependencyUnavailable,
   type ErrorExtras,
@@ -18,10 +18,11 @@ import {
 } from '../../kernel/base/errors.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import { JsonObject } from './evaluation-request.ts'
-import type { Explanation, FeatureFlags } from './feature-flags.ts'
+import type { Explanation } from './feature-flags.ts'
 import { FlagNotFound } from './model/errors.ts'
 import { FlagKey } from './model/flag.ts'
 import { type EvaluationContext, REASONS } from './model/rollout.ts'
+import { operation } from './part.ts'
 
 const Context = JsonObject.check(({ value, issues }) => {
   const { tenantId, targetingKey } = ownOf(value)
@@ -31,7 +32,7 @@ const Context = JsonObject.check(({ value, issues }) => {
 }).meta({
   type: 'object',
   additionalProperties: true,
-  description: '`tenantId` is required; `targetingKey` is the bucket key; whatever else is there are attributes',
+  description: '`tenantId` is required; `targetingKey` is the bucket key; other members are attributes',
   example: { tenantId: 'acme', targetingKey: 'user-42', plan: 'pro' },
 })
 
@@ -52,17 +53,17 @@ export const ofrepOperations = [
     name: 'ofrep.evaluate',
     method: 'POST',
     path: '/ofrep/v1/evaluate/flags/{key}',
-    summary: 'Evaluate a flag, as OFREP has it',
+    summary: 'Evaluate a flag by OFREP',
     params: z.object({ key: FlagKey }),
     body: OfrepRequest,
     reply: OfrepEvaluation,
     errors: [FlagNotFound],
     scope: 'runtime',
     problemMembers,
-    handle: async (flags: FeatureFlags, { params, body }) => {
+    handle: async (flags, { params, body }) => {
       const explanation = await flags.explain(params.key, contextOf(body.context))
       if (explanation.reason === 'FLAG_NOT_FOUND') throw FlagNotFound('This tenant has no such flag.')
-      if (explanation.reason === 'ERROR') throw DependencyUnavailable('Flags cannot be read at the moment.')
+      if (explanation.reason === 'ERROR') throw DependencyUnavailable('Flags cannot be read at present.')
       return evaluationOf(explanation)
     },
   }),
@@ -70,15 +71,15 @@ export const ofrepOperations = [
     name: 'ofrep.evaluateAll',
     method: 'POST',
     path: '/ofrep/v1/evaluate/flags',
-    summary: "Evaluate all of a tenant's flags, as OFREP has it",
-    description: 'The answer has an `ETag`; with `If-None-Match`, an answer that would be the same is a 304.',
+    summary: 'Evaluate all flags of a tenant by OFREP',
+    description: 'The response has an `ETag`; with `If-None-Match`, an unchanged response is a 304.',
     body: OfrepRequest,
     reply: z.object({ flags: z.array(OfrepEvaluation) }),
     alsoStatus: [304],
-    replyHeaders: { ETag: 'Of the answer; strong' },
+    replyHeaders: { ETag: 'Of the response; strong' },
     scope: 'runtime',
     problemMembers,
-    handle: async (flags: FeatureFlags, { body, headers }) => {
+    handle: async (flags, { body, headers }) => {
       const reply = { flags: (await flags.explainAll(contextOf(body.context))).map(evaluationOf) }
       const etag = entityTag(JSON.stringify(reply))
       return matchesNone(headers.get('if-none-match'), etag)
@@ -93,7 +94,7 @@ function contextOf(context: Record<string, unknown>): EvaluationContext {
   return { tenantId: tenantId as string, bucketKey: targetingKey as string | undefined, attributes: context }
 }
 
-/** What is not an own member is nobody's. */
+/** Own members only. */
 const ownOf = (context: object): { tenantId?: unknown; targetingKey?: unknown } =>
   Object.fromEntries(Object.entries(context).filter(([name]) => name === 'tenantId' || name === 'targetingKey'))
 

@@ -1,4 +1,4 @@
-/** The provider through the real SDK. */
+/** The provider in the real SDK. */
 import { type Client, type EvaluationContext, OpenFeature, ProviderEvents } from '@openfeature/server-sdk'
 import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
 import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
@@ -30,7 +30,7 @@ beforeEach(async () => {
 
 const set = (key: string, request: FlagRequest) => tenancy.featureFlags.set(id, key, request)
 
-test('a flag is what it is, with its reason', async () => {
+test('returns the value of a flag with its reason', async () => {
   await set('on', { enabled: true })
   await set('off', { enabled: false })
   await set('half', { enabled: true, rolloutPercent: 50, bucketKey: 'plan' })
@@ -63,7 +63,7 @@ test('a flag is what it is, with its reason', async () => {
   }
 })
 
-test.each([true, false])('where nothing is known, the default is the answer: %s', async (value) => {
+test.each([true, false])('returns the default for an unknown value: %s', async (value) => {
   const details = (key: string, context: Record<string, any>) => client.getBooleanDetails(key, value, context)
   const error = { value, reason: 'ERROR' }
   expect(await details('none', { tenantId: id })).toMatchObject({ ...error, errorCode: 'FLAG_NOT_FOUND' })
@@ -73,7 +73,7 @@ test.each([true, false])('where nothing is known, the default is the answer: %s'
   }
 })
 
-test('a flag is a boolean, and nothing else', async () => {
+test('accepts only boolean flags', async () => {
   await set('on', { enabled: true })
   const error = { reason: 'ERROR', errorCode: 'TYPE_MISMATCH' }
   const context = { tenantId: id }
@@ -82,7 +82,7 @@ test('a flag is a boolean, and nothing else', async () => {
   expect(await client.getObjectDetails('on', { a: 1 }, context)).toMatchObject({ ...error, value: { a: 1 } })
 })
 
-test('a change made by any process is told as one of the configuration', async () => {
+test('publishes a change by any process as a change of the configuration', async () => {
   const changes: unknown[] = []
   const hear = (details: any) => void changes.push([details?.metadata?.tenantId, details?.flagsChanged])
   client.addHandler(ProviderEvents.ConfigurationChanged, hear)
@@ -92,7 +92,7 @@ test('a change made by any process is told as one of the configuration', async (
   client.removeHandler(ProviderEvents.ConfigurationChanged, hear)
 })
 
-test('a provider that is closed hears no more', async () => {
+test('a closed provider receives no more changes', async () => {
   const provider = tenantryProvider(tenancy.featureFlags)
   const emitted = vi.spyOn(provider.events as { emit: (...given: any[]) => void }, 'emit')
   await set('one', { enabled: true })

@@ -1,11 +1,11 @@
 /**
- * Flags through the OpenFeature server SDK.
+ * Provider of the OpenFeature server SDK.
  *
  *   await OpenFeature.setProviderAndWait(tenantryProvider(tenancy.featureFlags))
  *   await OpenFeature.getClient().getBooleanValue('new-checkout', false, { tenantId: 'acme', targetingKey: 'user-42' })
  *
  * The tenant is `tenantId` of the evaluation context, `targetingKey` is the bucket key, and all members are attributes. Flags are
- * booleans; asked for anything else, and where nothing is known, the caller's default is the answer.
+ * booleans; other types and unknown values resolve to the caller's default.
  */
 import {
   ErrorCode,
@@ -20,7 +20,7 @@ import {
 import type { Explanation, FeatureFlags } from './feature-flags.ts'
 import type { Reason } from './model/rollout.ts'
 
-/** Those that stand for an error are told as one. */
+/** Reasons without those that are errors. */
 const REASON_OF: Readonly<Record<Exclude<Reason, 'FLAG_NOT_FOUND' | 'ERROR'>, string>> = {
   STATIC: StandardResolutionReasons.STATIC,
   SPLIT: StandardResolutionReasons.SPLIT,
@@ -66,7 +66,7 @@ function resolved(
   defaultValue: boolean,
 ): ResolutionDetails<boolean> {
   if (reason === 'FLAG_NOT_FOUND') return failed(defaultValue, ErrorCode.FLAG_NOT_FOUND, 'the tenant has no such flag')
-  if (reason === 'ERROR') return failed(defaultValue, ErrorCode.GENERAL, 'flags cannot be read at the moment')
+  if (reason === 'ERROR') return failed(defaultValue, ErrorCode.GENERAL, 'flags cannot be read at present')
   return {
     value: enabled,
     variant: enabled ? 'on' : 'off',
@@ -75,7 +75,8 @@ function resolved(
   }
 }
 
-const mismatched = <T>(value: T): ResolutionDetails<T> => failed(value, ErrorCode.TYPE_MISMATCH, 'a flag is a boolean')
+const mismatched = <T>(value: T): ResolutionDetails<T> =>
+  failed(value, ErrorCode.TYPE_MISMATCH, 'a flag must be a boolean')
 
 const failed = <T>(value: T, errorCode: ErrorCode, errorMessage: string): ResolutionDetails<T> => ({
   value,

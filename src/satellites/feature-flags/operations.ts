@@ -1,18 +1,19 @@
 import { z } from 'zod'
-import { operation, Reply, resource } from '../../kernel/api/operation.ts'
+import { Reply } from '../../kernel/api/operation.ts'
 import { Page, pageOf } from '../../kernel/api/page.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { EvaluationReply, EvaluationRequest } from './evaluation-request.ts'
-import type { FeatureFlags } from './feature-flags.ts'
 import { FlagNotFound } from './model/errors.ts'
 import { FeatureFlag, FlagBody, FlagKey } from './model/flag.ts'
+import { operation, resource } from './part.ts'
 
 const ofTenant = z.object({ id: TenantId })
 const byKey = z.object({ id: TenantId, key: FlagKey })
+const tenant = { id: 'of the tenant' }
 const flagResource = resource({
   state: FeatureFlag,
-  lock: (flags: FeatureFlags, { id, key }: z.output<typeof byKey>) => flags.lock(id, key),
+  lock: (flags, { id, key }: z.output<typeof byKey>) => flags.lock(id, key),
 })
 
 export const operations = [
@@ -25,7 +26,17 @@ export const operations = [
     query: z.strictObject({ ...Page.shape }),
     reply: pageOf(FeatureFlag),
     errors: [TenantNotFound],
-    handle: (flags: FeatureFlags, { params, query }) => flags.list(params.id, query),
+    command: {
+      name: 'tenant:flags:list',
+      summary: "List a tenant's flags",
+      arguments: tenant,
+      readsAllPages: true,
+      rows: ({ data }) =>
+        data.map(({ key, enabled, rolloutPercent, bucketKey, updatedAt }) => {
+          return { key, enabled, rolloutPercent, bucketKey, updatedAt }
+        }),
+    },
+    handle: (flags, { params, query }) => flags.list(params.id, query),
   }),
   operation({
     name: 'featureFlags.get',
@@ -36,7 +47,7 @@ export const operations = [
     reply: FeatureFlag,
     resource: flagResource,
     errors: [TenantNotFound, FlagNotFound],
-    handle: (flags: FeatureFlags, { params }) => flags.get(params.id, params.key),
+    handle: (flags, { params }) => flags.get(params.id, params.key),
   }),
   operation({
     name: 'featureFlags.set',
@@ -52,7 +63,7 @@ export const operations = [
     resource: flagResource,
     alsoStatus: [201],
     errors: [TenantNotFound, TenantState],
-    handle: async (flags: FeatureFlags, { params: { id, key }, body }) => {
+    handle: async (flags, { params: { id, key }, body }) => {
       const { flag, isCreated } = await flags.set(id, key, body)
       return isCreated ? new Reply(201, flag, { location: `/tenants/${id}/feature-flags/${key}` }) : flag
     },
@@ -66,7 +77,14 @@ export const operations = [
     reply: z.void(),
     resource: flagResource,
     errors: [TenantNotFound, TenantState, FlagNotFound],
-    handle: (flags: FeatureFlags, { params }) => flags.delete(params.id, params.key),
+    command: {
+      name: 'tenant:flags:delete',
+      summary: 'Delete a flag; whoever asks for it is told that it is off',
+      arguments: { ...tenant, key: 'of the flag' },
+      question: ({ params: { id, key } }) => `Delete the flag ${key} of ${id}?`,
+      record: (_, { params: { key } }) => ({ key, deleted: true }),
+    },
+    handle: (flags, { params }) => flags.delete(params.id, params.key),
   }),
   operation({
     name: 'featureFlags.evaluate',
@@ -81,6 +99,6 @@ export const operations = [
     bodyOptional: true,
     reply: EvaluationReply,
     scope: 'runtime',
-    handle: (flags: FeatureFlags, { params: { id, key }, body }) => flags.explain(key, { ...body, tenantId: id }),
+    handle: (flags, { params: { id, key }, body }) => flags.explain(key, { ...body, tenantId: id }),
   }),
 ]

@@ -1,4 +1,4 @@
-/** What flags answer while the database is away, by each policy, and that they come back by themselves. */
+/** Evaluations while the database is unavailable, under each policy, and after its recovery. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { startProxy } from '../../../test/support/proxy.ts'
@@ -10,14 +10,14 @@ import type { featureFlags } from './index.ts'
 
 const DEAF_TTL_MS = 5_001
 const CACHE_TTL_MS = 60_000
-/** By the clock that the attempts move on themselves. */
+/** On the clock that the attempts advance. */
 const WAIT_TIMEOUT_MS = 3_600_000
 const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
 
 let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
 let here: FlagsTenancy
 let proxy: Awaited<ReturnType<typeof startProxy>>
-/** They reach the database by a way that can be closed. */
+/** They reach the database through a connection that a test can close. */
 let open: FlagsTenancy
 let closed: FlagsTenancy
 let openApi: Api
@@ -46,13 +46,13 @@ const both = () => [open, closed]
 const explain = (tenancy: FlagsTenancy, key: string) =>
   tenancy.featureFlags.explain(key, { tenantId: id, bucketKey: 'ann' })
 const explainAll = (tenancy: FlagsTenancy) => tenancy.featureFlags.explainAll({ tenantId: id })
-/** In the outage that follows, all flags are known. */
+/** All flags are known in the following outage. */
 const knowAll = (...keys: string[]) =>
   eventually(async () => {
     for (const tenancy of both()) expect((await explainAll(tenancy)).map(({ key }) => key)).toEqual(keys)
   })
 
-/** Notifications come in the order of their commits: none of what was done until now is on its way any more. */
+/** Notifications arrive in the order of commits: none of earlier changes is in flight. */
 async function notificationsDelivered(): Promise<void> {
   for (const { kernel } of both()) {
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -82,7 +82,7 @@ beforeEach(async () => {
 })
 
 let outage: 'cut' | 'silent' | undefined
-/** The listener has noticed, too, and what was known is no longer believed. */
+/** Resolves when the listener has noticed the outage, and cached flags are doubtful. */
 async function disconnect(how: 'cut' | 'silent'): Promise<void> {
   outage = how
   if (how === 'cut') await proxy.close()
@@ -100,8 +100,8 @@ async function bringBack(): Promise<void> {
 }
 afterEach(bringBack)
 
-describe.each(['cut', 'silent'] as const)('while the way to the database is %s', (how) => {
-  test('what is known holds, what is not is off, and it is over when it is over', async () => {
+describe.each(['cut', 'silent'] as const)('while the connection to the database is %s', (how) => {
+  test('cached flags apply, unknown ones are off, and after the outage flags are read again', async () => {
     await knowAll('half', 'on')
     const { enabled, bucket } = await explain(open, 'half')
     await disconnect(how)
@@ -118,7 +118,7 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
         { key: 'half', reason: 'STALE' },
         { key: 'on', reason: 'STALE' },
       ])
-      vi.advanceTimersByTime(3_600_000) // however long it lasts
+      vi.advanceTimersByTime(3_600_000) // regardless of its length
     }
     await here.featureFlags.set(id, 'on', { enabled: false })
     await bringBack()
@@ -128,7 +128,7 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
     expect(await explain(open, 'never-asked')).toMatchObject({ reason: 'FLAG_NOT_FOUND' })
   })
 
-  test('whoever closes on failure is told so, known or not, until it is over', async () => {
+  test('a fail-closed policy rejects cached and unknown flags until the outage ends', async () => {
     await disconnect(how)
     for (const key of ['on', 'never-asked', 'on']) {
       await expect(closed.featureFlags.isEnabled(key, { tenantId: id })).rejects.toMatchObject({
@@ -141,7 +141,7 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
     await eventually(async () => expect(await explain(closed, 'on')).toMatchObject({ reason: 'STATIC' }))
   })
 
-  test('a transaction that has lost it is answered by what is known outside of it', async () => {
+  test('a transaction that has lost its connection uses cached flags', async () => {
     await knowAll('half', 'on')
     const reasons: string[] = []
     const transaction = open.transaction(async () => {
@@ -157,8 +157,8 @@ describe.each(['cut', 'silent'] as const)('while the way to the database is %s',
   })
 })
 
-describe('while the database is away', () => {
-  test('one asks it again each second, and nobody else waits for it', async () => {
+describe('while the database is unavailable', () => {
+  test('one caller tries the database each second, and other callers do not wait', async () => {
     await disconnect('cut')
     await explain(open, 'on')
     const reads = vi.spyOn(open.kernel.database, 'sql')
@@ -190,7 +190,7 @@ describe('while the database is away', () => {
     await eventually(() => expect(degraded).toMatchObject([1, 2, 3].map(() => degradation('fail-closed'))))
   })
 
-  test('evaluations are answered over HTTP, unless a policy refuses them; what an admin does is not', async () => {
+  test('evaluations over HTTP respond unless a policy rejects them; changes by an administrator are 503', async () => {
     await knowAll('half', 'on')
     await disconnect('cut')
     const context = { context: { tenantId: id, targetingKey: 'ann' } }
@@ -218,7 +218,7 @@ describe('while the database is away', () => {
     }
   })
 
-  test('a flag that was seen to be gone stays so', async () => {
+  test('a flag that is known not to exist stays off', async () => {
     await here.featureFlags.set(id, 'gone', { enabled: true })
     await knowAll('gone', 'half', 'on')
     await here.featureFlags.delete(id, 'gone')
@@ -231,7 +231,7 @@ describe('while the database is away', () => {
     ])
   })
 
-  test('all flags are not what happens to be known of them', async () => {
+  test('the evaluation of all flags is an error unless all are known', async () => {
     await disconnect('cut')
     expect(await explain(open, 'on')).toMatchObject({ reason: 'STALE' })
     for (const tenancy of both()) await expect(explainAll(tenancy)).rejects.toMatchObject(UNAVAILABLE)
@@ -241,8 +241,8 @@ describe('while the database is away', () => {
   })
 })
 
-describe('while it cannot be read, although changes are heard', () => {
-  test('what is known is stale once its time is over, or refused, until it can be read', async () => {
+describe('while flags cannot be read, although changes are received', () => {
+  test('cached flags are stale after their TTL, or rejected, until they can be read', async () => {
     await notificationsDelivered()
     await knowAll('half', 'on')
     for (const tenancy of both()) expect((await explain(tenancy, 'on')).reason).toBe('STATIC')

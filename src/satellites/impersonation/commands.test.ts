@@ -1,4 +1,4 @@
-/** The commands of this satellite, as the program has them. */
+/** Commands of this satellite in the program. */
 import { mkdtemp, rm } from 'node:fs/promises'
 
 import { tmpdir, userInfo } from 'node:os'
@@ -38,7 +38,7 @@ afterAll(async () => {
 const begin = (...options: string[]) => tenantry.run('tenant:impersonate', id, 'user-42', ...options)
 
 describe('tenant:impersonate', () => {
-  test('prints the token, this once, of a session that whoever is at the terminal has', async () => {
+  test('prints the token of a new session once, with the terminal user as its actor', async () => {
     const { code, stdout, stderr } = await begin('--reason', 'Ticket 4711', '--duration', '60', '--json')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     const { token, sessionId, actor, ...session } = JSON.parse(stdout)
@@ -55,7 +55,7 @@ describe('tenant:impersonate', () => {
     expect((await tenantry.run('tenant:impersonate:end', sessionId)).code).toBe(0)
   })
 
-  test('says as words what it says as JSON', async () => {
+  test('prints the same facts as text and as JSON', async () => {
     const { code, stdout } = await begin('--reason', 'Ticket 4711')
     expect(code).toBe(0)
     const [, token = ''] = /^token +(imp_\S+)$/m.exec(stdout) ?? []
@@ -76,6 +76,6 @@ test.each([
   [['tenant:impersonate', 'nobody', 'user-42', '--reason', 'Ticket'], 3],
   [['tenant:impersonate:list', 'nobody'], 3],
   [['tenant:impersonate:end', 'newest'], 3],
-])('%j ends with %i', async (line, code) => {
+])('%j ends with exit code %i', async (line, code) => {
   expect((await tenantry.run(...line.map((word) => (word === 'acme' ? id : word)))).code).toBe(code)
 })

@@ -1,4 +1,4 @@
-/** The cases of this satellite for coverage.test.ts. */
+/** Cases of this satellite for coverage.test.ts. */
 import type { Part } from '../../../test/contract/row.ts'
 
 const absent = { tenant: 'none' } as const

@@ -1,7 +1,7 @@
 import { defineError } from '../../kernel/base/errors.ts'
 
-/** One for all: a token that never was, of another tenant, expired or ended is not told apart. */
-export const ImpersonationInvalid = defineError('E_IMPERSONATION_INVALID', 401, 'The impersonation is not valid')
+/** One error for an unknown token, a token of another tenant, and an expired or ended session: they cannot be distinguished. */
+export const ImpersonationInvalid = defineError('E_IMPERSONATION_INVALID', 401, 'Invalid impersonation')
 
-/** Who acts in the name of a user begins nothing of the kind. */
+/** Rejects privileged actions of an impersonated user. */
 export const Forbidden = defineError('E_FORBIDDEN', 403, 'Not allowed')

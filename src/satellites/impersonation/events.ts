@@ -3,10 +3,10 @@ import { event } from '../../kernel/events/events.ts'
 
 const ofSession = { tenantId: z.string(), sessionId: z.uuid(), userId: z.string() }
 
-/** Both are sent to the tenant's own webhooks: who of the host's people acts is not said. */
+/** The tenant's webhooks receive both events, so neither names the actor. */
 export const ImpersonationStarted = event(
   'ImpersonationStarted',
-  "Somebody may act in the name of a tenant's user, until expiresAt at most",
+  "An administrator may act in the name of a tenant's user, until expiresAt at most",
   z.object({
     ...ofSession,
     reason: z.string(),
@@ -16,9 +16,9 @@ export const ImpersonationStarted = event(
 
 export const ImpersonationEnded = event(
   'ImpersonationEnded',
-  'An impersonation was ended before its time; of one that expires nothing is said',
+  'An impersonation was ended before its expiry. No event follows an expiry',
   z.object({
     ...ofSession,
-    cause: z.enum(['ended', 'tenant-deleted']).describe('`ended`: somebody did it'),
+    cause: z.enum(['ended', 'tenant-deleted']).describe('`ended`: by a caller'),
   }),
 )

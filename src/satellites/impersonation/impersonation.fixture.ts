@@ -1,4 +1,4 @@
-/** A tenancy with impersonation, and a host's own record of changes, which hears them in their transactions. */
+/** A tenancy with impersonation, and a record of changes that listens within their transactions. */
 
 import { type Actor, currentContext } from '../../kernel/base/context.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
@@ -20,11 +20,11 @@ export interface Recorded {
 }
 
 export class Recording {
-  /** In the order in which they were written. */
+  /** In the order of their writes. */
   readonly entries: Recorded[] = []
-  /** What it throws in place of writing, when it is set. */
+  /** Error that a write throws, if set. */
   failure: Error | undefined
-  /** What it does before it writes the entry of a request, whose session is held then. */
+  /** Runs before the entry of a request is written, while its session is held. */
   onRequest: (() => void) | undefined
 
   of(...actions: string[]): Recorded[] {
@@ -35,7 +35,7 @@ export class Recording {
 const recorder = (record: Recording) =>
   defineSatellite({
     name: 'recorder',
-    summary: 'What was changed, for a test to look at',
+    summary: 'Records changes for a test',
     service: () => record,
     listeners: [
       on(ChangeRecorded, 'within', (_, { action, tenantId, target, before, after }) => {
@@ -75,7 +75,7 @@ export async function openImpersonation(
 
 let count = 0
 
-/** An active tenant, installed by this process: it has no workers. */
+/** An active tenant, installed by this process, which has no workers. */
 export async function anyTenant({ tenants }: Pick<Tenancy, 'tenants'>): Promise<string> {
   count += 1
   const { id } = await tenants.create({ id: `tenant-${count}`, name: `Tenant ${count}` })
@@ -83,7 +83,7 @@ export async function anyTenant({ tenants }: Pick<Tenancy, 'tenants'>): Promise<
   return id
 }
 
-/** Holds a session as a request does, for as long as `work` runs or until it releases it. */
+/** Holds a session as a request does, while `work` runs or until it releases the session. */
 export const holding = (
   tenancy: ImpersonationTenancy,
   sessionId: string,

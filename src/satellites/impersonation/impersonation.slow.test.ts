@@ -1,4 +1,4 @@
-/** The end of a session while a request holds it: the waits have a limit, whatever the request does. */
+/** The end of a session that a request holds: each wait has a limit. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { startProxy } from '../../../test/support/proxy.ts'
 import type { TestTenancy } from '../../testing/base/tenancy.ts'

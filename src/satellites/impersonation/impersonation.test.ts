@@ -1,4 +1,4 @@
-/** Sessions: who begins them, when they are over, and what is recorded of them. */
+/** Sessions: their start, their end, and their entries. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { currentContext, enterContext, HOST, impersonated } from '../../kernel/base/context.ts'
@@ -54,7 +54,7 @@ const rowsOf = async (tenantId = id) =>
 const secondsOf = ({ createdAt, expiresAt }: { createdAt: string; expiresAt: string }) =>
   (Date.parse(expiresAt) - Date.parse(createdAt)) / 1_000
 
-/** The kinds of advisory locks that are waited for in this database. */
+/** Kinds of advisory locks that statements of this database wait for. */
 const waiting = async (): Promise<string[]> => {
   const { rows } = await tenancy.kernel.database.sql(
     `select mode from ${WAITING_LOCKS} where locktype = 'advisory' order by mode`,
@@ -63,7 +63,7 @@ const waiting = async (): Promise<string[]> => {
 }
 
 describe('beginning', () => {
-  test('answers a session and its token, for a quarter of an hour, records who, and tells in whose name and why', async () => {
+  test('returns a session of 15 minutes with its token, records the actor, and publishes user and reason', async () => {
     const { token, ...session } = await asAlice(() => start())
     expect(session).toEqual({
       sessionId: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -99,7 +99,7 @@ describe('beginning', () => {
     expect(JSON.stringify(receivedEvents)).not.toMatch(/alice/i)
   })
 
-  test('a host says whom it has signed in', async () => {
+  test('a host names the signed-in actor', async () => {
     const { actor } = await start(id, { actor: { id: 'staff-7', name: 'Bob' } })
     expect(actor).toEqual({ type: 'host', id: 'staff-7', name: 'Bob' })
     expect((await start(id, { actor: { id: 'staff-7' } })).actor).toEqual({
@@ -109,7 +109,7 @@ describe('beginning', () => {
     expect(record.entries.map(({ actor }) => actor.name)).toEqual(['Bob', 'staff-7', 'host'])
   })
 
-  test('of the token only a hash is kept, and nobody is told it again', async () => {
+  test('stores only a hash of the token, and never returns the token again', async () => {
     const { token } = await start()
     const rows = JSON.stringify(await rowsOf())
     const bytes = Buffer.from(token.slice(4), 'base64url')
@@ -126,37 +126,37 @@ describe('beginning', () => {
     ['a blank reason', { reason: ' \u00a0\u2003' }],
     ['an invisible reason', { reason: '\u200b\u2060' }],
     ['a reason of two lines', { reason: 'Ticket\n4711' }],
-    ['a reason that turns the writing', { reason: 'Ticket \u202e4711' }],
-    ['a reason beyond measure', { reason: 'x'.repeat(501) }],
+    ['a reason that changes the writing direction', { reason: 'Ticket \u202e4711' }],
+    ['a too long reason', { reason: 'x'.repeat(501) }],
     ['no user', { userId: undefined }],
     ['an empty user', { userId: '' }],
     ['a blank user', { userId: '  ' }],
     ['a user with a NUL', { userId: 'a\0b' }],
-    ['a user of half a character', { userId: 'a\ud800' }],
-    ['a user beyond measure', { userId: 'x'.repeat(201) }],
+    ['a user with an unpaired surrogate', { userId: 'a\ud800' }],
+    ['a too long user', { userId: 'x'.repeat(201) }],
     ['no time', { durationSeconds: 0 }],
     ['less', { durationSeconds: -1 }],
-    ['a part of a second', { durationSeconds: 1.5 }],
+    ['a fraction of a second', { durationSeconds: 1.5 }],
     ['more than an hour', { durationSeconds: 3_601 }],
     ['no number', { durationSeconds: Number.NaN }],
-    ['a token of the caller’s', { token: 'imp_mine' }],
-  ])('%s is refused, and nothing is begun', async (_, more) => {
+    ['a token of the caller', { token: 'imp_mine' }],
+  ])('rejects %s, and starts no session', async (_, more) => {
     await expect(start(id, more)).rejects.toThrow(inCode('E_INVALID_REQUEST'))
     expect(await rowsOf()).toEqual([])
     expect(record.entries).toEqual([])
   })
 
-  test.each([1, 60, 3_600])('%i seconds are possible', async (durationSeconds) => {
+  test.each([1, 60, 3_600])('accepts %i seconds', async (durationSeconds) => {
     expect(secondsOf(await start(id, { durationSeconds }))).toBe(durationSeconds)
   })
 
-  test('the configuration may allow less, and decides where nothing is said', async () => {
+  test('the configuration sets the maximum and the default duration', async () => {
     const at = async (options: object) =>
       (await opened.open({ satellites: [impersonation(options)] as never })).impersonation
     const short = await at({ maxSeconds: 600 })
     expect(secondsOf(await short.start(id, START_OPTIONS))).toBe(600)
     await expect(short.start(id, { ...START_OPTIONS, durationSeconds: 601 })).rejects.toThrow(
-      'durationSeconds: at most 600',
+      'durationSeconds: must be at most 600',
     )
     expect(secondsOf(await (await at({ defaultSeconds: 1_800 })).start(id, START_OPTIONS))).toBe(1_800)
     for (const wrong of [
@@ -169,7 +169,7 @@ describe('beginning', () => {
     }
   })
 
-  test('is possible for a tenant that is suspended or in maintenance, and for none that is deleted or never was', async () => {
+  test('starts for a suspended tenant or one in maintenance, and not for a deleted or unknown tenant', async () => {
     await tenancy.tenants.suspend(id)
     await start()
     await tenancy.tenants.activate(id)
@@ -181,7 +181,7 @@ describe('beginning', () => {
     await expect(start('nobody')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
   })
 
-  test('is not possible in the name of a user: time would have no limit', async () => {
+  test('a session cannot be started in the name of a user, so time limits cannot be extended', async () => {
     const { token } = await start()
     const active = await authenticate(token)
     await expect(enterContext(impersonated(currentContext(), active), () => start())).rejects.toThrow(
@@ -192,7 +192,7 @@ describe('beginning', () => {
 })
 
 describe('a token', () => {
-  test('is of its tenant and its user, until its time is over', async () => {
+  test('a session is valid for its tenant and its user until it expires', async () => {
     const { token, sessionId, expiresAt } = await asAlice(() => start())
     const active = { sessionId, userId: 'user-42', actor: ALICE, reason: START_OPTIONS.reason, expiresAt }
     expect(await tenancy.impersonation.verify(id, token)).toEqual(active)
@@ -203,7 +203,7 @@ describe('a token', () => {
     await expect(authenticate(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
   })
 
-  test('that does not fit is answered the same, whatever is wrong with it', async () => {
+  test('an invalid token gets the same response for every reason', async () => {
     const other = await anyTenant(tenancy)
     const expired = await start(id, { durationSeconds: 1 })
     clock.advance(2_000)
@@ -232,7 +232,7 @@ describe('a token', () => {
       ]) {
         refusals.push(
           await attempt().then(
-            () => expect.fail(`${token} was let in`),
+            () => expect.fail(`token ${token} was accepted`),
             (error) => error,
           ),
         )
@@ -246,7 +246,7 @@ describe('a token', () => {
 })
 
 describe('ending', () => {
-  test('is at once, in every process, and done once however often', async () => {
+  test('an end applies immediately in every process, and is idempotent', async () => {
     const elsewhere = await opened.open()
     const { token, sessionId } = await start()
     await elsewhere.impersonation.verify(id, token)
@@ -274,7 +274,7 @@ describe('ending', () => {
     expect(receivedEvents[1]?.event).toMatchObject({ tenantId: id, sessionId, userId: 'user-42', cause: 'ended' })
   })
 
-  test('comes before the requests that come while it waits for those before it', async () => {
+  test('an end takes precedence over requests that arrive while it waits for earlier ones', async () => {
     const { token, sessionId } = await start()
     await holding(tenancy, sessionId, async (release) => {
       const ending = tenancy.impersonation.end(sessionId)
@@ -287,13 +287,13 @@ describe('ending', () => {
     expect(record.of('impersonations.request')).toEqual([])
   })
 
-  test('leaves the others of the user and of the tenant alone', async () => {
+  test('an end does not affect other sessions of the user or the tenant', async () => {
     const [one, two] = [await start(), await start()]
     await tenancy.impersonation.end(one.sessionId)
     expect((await tenancy.impersonation.verify(id, two.token)).sessionId).toBe(two.sessionId)
   })
 
-  test('what has expired stays as it is, and what never was is not there', async () => {
+  test('an expired session stays unchanged, and an unknown one is not found', async () => {
     const { sessionId } = await start(id, { durationSeconds: 1 })
     clock.advance(2_000)
     expect(await tenancy.impersonation.end(sessionId)).toMatchObject({ sessionId, endedAt: null })
@@ -303,7 +303,7 @@ describe('ending', () => {
     }
   })
 
-  test('happens to all of a tenant that is deleted, and restoring it brings none back', async () => {
+  test('the deletion of a tenant ends all its sessions, and a restore starts none again', async () => {
     const sessions = [await start(), await start()]
     const expired = await start(id, { durationSeconds: 1 })
     clock.advance(2_000)
@@ -324,7 +324,7 @@ describe('ending', () => {
     expect(data.find(({ sessionId }) => sessionId === expired.sessionId)?.endedAt).toBeNull()
   })
 
-  test('comes also to what is begun while the tenant is being deleted', async () => {
+  test('the deletion of a tenant ends a session that starts at the same time', async () => {
     for (let round = 0; round < 5; round++) {
       const tenantId = await anyTenant(tenancy)
       const [started] = await Promise.allSettled([start(tenantId), tenancy.tenants.delete(tenantId)])
@@ -338,7 +338,7 @@ describe('ending', () => {
     }
   })
 
-  test('of a purged tenant nothing is left', async () => {
+  test('a purge removes all sessions of a tenant', async () => {
     await start()
     await tenancy.tenants.delete(id)
     expect((await tenancy.impersonation.list(id)).data).toHaveLength(1)
@@ -349,8 +349,8 @@ describe('ending', () => {
   })
 })
 
-describe('the list', () => {
-  test('has the newest first, in pages, of this tenant alone', async () => {
+describe('the list of sessions', () => {
+  test('the list has only sessions of the tenant, the newest first, in pages', async () => {
     await start(await anyTenant(tenancy))
     const ids: string[] = []
     for (let n = 0; n < 5; n++) {
@@ -372,7 +372,7 @@ describe('the list', () => {
     await expect(of(id, true)).rejects.toThrow(inCode('E_INVALID_REQUEST'))
   })
 
-  test('of those that are on, and of those that are over', async () => {
+  test('the list filters active and ended sessions', async () => {
     const expired = await start(id, { durationSeconds: 1 })
     clock.advance(2_000)
     const [on, ended] = [await start(), await start()]
@@ -386,7 +386,7 @@ describe('the list', () => {
 })
 
 describe('a request', () => {
-  test('is recorded with both, before it is let in', async () => {
+  test('a request is recorded with both actors before it is accepted', async () => {
     const { token, sessionId } = await asAlice(() => start())
     const active = await asAlice(() => authenticate(token))
     expect(active).toMatchObject({ sessionId, userId: 'user-42', actor: ALICE })
@@ -402,7 +402,7 @@ describe('a request', () => {
     ])
   })
 
-  test('names neither a token nor more of a path than is reasonable', async () => {
+  test('an entry contains no token, and a limited part of the path', async () => {
     const { token } = await start()
     await authenticate(token, id, { method: 'GET', path: `/x/${token}/${token}` })
     await authenticate(token, id, { method: 'GET', path: `/${'x'.repeat(9_000)}` })
@@ -411,7 +411,7 @@ describe('a request', () => {
     expect(second).toHaveLength(2_000)
   })
 
-  test('is recorded each, however many come at once', async () => {
+  test('each of many concurrent requests is recorded', async () => {
     const { token } = await start()
     const paths = Array.from({ length: 30 }, (_, n) => `/orders/${n}`)
     await Promise.all(paths.map((path) => authenticate(token, id, { method: 'GET', path })))
@@ -419,7 +419,7 @@ describe('a request', () => {
     expect(recorded.toSorted()).toEqual(paths.toSorted())
   })
 
-  test('has no entry after that of the end of its session', async () => {
+  test('no request is recorded after the end of its session', async () => {
     for (let round = 0; round < 5; round++) {
       const { token, sessionId } = await start()
       record.entries.splice(0)
@@ -432,7 +432,7 @@ describe('a request', () => {
     }
   })
 
-  test('that cannot be recorded is refused', async () => {
+  test('a request that cannot be recorded is rejected', async () => {
     const { token } = await start()
     record.failure = new Error('the disk is full')
     await expect(authenticate(token)).rejects.toSatisfy(
@@ -443,7 +443,7 @@ describe('a request', () => {
     await authenticate(token)
   })
 
-  test('stays recorded whatever becomes of the transaction around it', async () => {
+  test('the entry of a request survives the rollback of the surrounding transaction', async () => {
     const { token } = await start()
     const failed = tenancy.transaction(async () => {
       await authenticate(token)
@@ -453,9 +453,9 @@ describe('a request', () => {
     expect(record.of('impersonations.request')).toHaveLength(1)
   })
 
-  test('is let in nowhere where nothing would record it', async () => {
+  test('the middleware needs a listener that records requests', async () => {
     const unrecorded = await opened.open({ satellites: [impersonation()] as never })
-    const refused = 'the tenancy needs the satellite auditLogs'
+    const refused = 'requires the satellite auditLogs'
     expect(() => unrecorded.impersonation.authenticator()).toThrow(refused)
     unrecorded.on(ChangeRecorded, () => undefined)
     expect(() => unrecorded.impersonation.authenticator()).toThrow(refused)

@@ -1,12 +1,11 @@
 /**
- * Impersonation: an admin acts in the name of a tenant's user, for a reason, for an hour at most. Whoever has the session's token
- * does so at the host's routes, by its middleware.
+ * Sessions in which an administrator acts for a tenant's user: with a reason, for an hour at most, at the host's routes.
  *
- * 1. A token is of one tenant and one user, and is answered once; its hash alone is kept.
- * 2. Each request is recorded, committed, before it is carried out, with both actors; what cannot be recorded is refused.
- * 3. What is ended is over at once: the entry of a request is written while its session is held, so none follows the entry of its end.
- *    Nobody holds one for long: the server ends a transaction that has gone silent, and who ends a session does not wait for ever.
- * 4. Deleting a tenant ends its sessions, in the same transaction; restoring it brings none back.
+ * 1. A token belongs to one tenant and one user. It is returned once; only its hash is stored.
+ * 2. Each request commits an entry with both actors before it runs. A request that cannot be recorded is rejected.
+ * 3. An ended session is invalid immediately: a request holds the session while its entry is written, so no entry follows the end.
+ *    The server ends a transaction that holds a session for too long, and the end of a session waits for a limited time.
+ * 4. The deletion of a tenant ends its sessions in the same transaction. A restore starts none again.
  */
 
 import type { PageOf } from '../../kernel/api/page.ts'
@@ -34,11 +33,11 @@ import { type Durations, NewImpersonationBy } from './settings.ts'
 import type { ImpersonationRow } from './tables.ts'
 import { hashOf, newToken } from './token.ts'
 
-/** Then the request is refused, whatever becomes of its entry. */
+/** Time limit of an entry. After it, the request is rejected. */
 const RECORD_TIMEOUT_MS = 5_000
 const PATH_LENGTH = 2_000
 
-/** As whom a request was let in. */
+/** Session and actor of an accepted request. */
 interface Authenticated {
   readonly tenantId: string
   readonly token: string
@@ -58,8 +57,11 @@ export class Impersonations {
   }
 
   /**
-   * Begins a session; its token is answered this once. `actor` says who acts, where it is not who the context names.
-   * `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when deleted, `E_FORBIDDEN` in the name of a user, or a 400.
+   * Starts a session and returns its token, once. `actor` names the administrator, by default the actor of the context.
+   *
+   * @throws E_TENANT_NOT_FOUND, E_TENANT_STATE for a deleted tenant, E_FORBIDDEN in the name of a user, E_INVALID_REQUEST
+   * @example
+   * const { token } = await tenancy.impersonation.start('acme', { userId: 'u-1', reason: 'Ticket 4711' })
    */
   async start(tenantId: string, request: NewImpersonationBy): Promise<ImpersonationWithToken> {
     const {
@@ -69,9 +71,10 @@ export class Impersonations {
       durationSeconds = this.#durations.defaultSeconds,
     } = parsed(NewImpersonationBy, request)
     const { maxSeconds } = this.#durations
-    if (durationSeconds > maxSeconds) throw invalid([{ path: 'durationSeconds', message: `at most ${maxSeconds}` }])
+    if (durationSeconds > maxSeconds)
+      throw invalid([{ path: 'durationSeconds', message: `must be at most ${maxSeconds}` }])
     const context = currentContext()
-    if (context.impersonation) throw Forbidden('An impersonation cannot be begun in the name of a user.')
+    if (context.impersonation) throw Forbidden('An impersonated user cannot start an impersonation.')
     const actor: Actor = named ? { type: 'host', id: named.id, name: named.name ?? named.id } : context.actor
     const token = newToken()
     const { database, events } = this.#kernel
@@ -89,7 +92,7 @@ export class Impersonations {
     return { ...toImpersonation(row), token }
   }
 
-  /** Ends a session for whatever comes after; one that is over stays as it is. `E_NOT_FOUND` */
+  /** Ends a session. An expired or ended session stays unchanged. @throws E_NOT_FOUND */
   async end(sessionId: string): Promise<Impersonation> {
     const { database } = this.#kernel
     const isOurs = !database.inTransaction
@@ -98,17 +101,17 @@ export class Impersonations {
       return this.#end(sessionId)
     }
     const row = isUuid(sessionId) ? await database.transaction(end) : undefined
-    if (!row) throw NotFound('There is no such impersonation.')
+    if (!row) throw NotFound('Impersonation not found.')
     return toImpersonation(row)
   }
 
-  /** A tenant's, the newest first; those of a deleted tenant until it is purged. `E_TENANT_NOT_FOUND` */
+  /** Sessions of a tenant, the newest first; of a deleted tenant until its purge. @throws E_TENANT_NOT_FOUND */
   async list(tenantId: string, { limit = 50, ...options }: Partial<ListOptions> = {}): Promise<PageOf<Impersonation>> {
     await assertTenantExists(this.#kernel.database, tenantId)
     return this.#sessions.list(tenantId, { ...options, limit })
   }
 
-  /** The session of a token, while it is on; records nothing. `E_IMPERSONATION_INVALID`, `E_DEPENDENCY_UNAVAILABLE` */
+  /** The active session of a token; records nothing. @throws E_IMPERSONATION_INVALID, E_DEPENDENCY_UNAVAILABLE */
   async verify(tenantId: string, token: string): Promise<ActiveImpersonation> {
     const tokenHash = hashOf(token)
     try {
@@ -119,21 +122,20 @@ export class Impersonations {
     }
   }
 
-  /** For a route, once and not per request. Throws when nobody listens to changes, as when the audit log is off. */
+  /** Prepares the check of a route, once for all requests. Throws if no listener records changes: the audit log is disabled. */
   authenticator(): ImpersonationAuthenticator {
     if (!this.#kernel.events.hasHandlersWithin(ChangeRecorded)) {
-      throw new Error('impersonation: nothing would record its requests; the tenancy needs the satellite auditLogs')
+      throw new Error('impersonation: requests could not be recorded; the tenancy requires the satellite auditLogs')
     }
     return { authenticate: (tenantId, token, request) => this.#authenticateOnce(tenantId, token, request) }
   }
 
-  /** In the transaction that deletes the tenant, whose entry in the audit log is that of their end, too. */
+  /** Runs in the transaction that deletes the tenant; the audit entry of the deletion covers the ended sessions. */
   async endAll(tenantId: string): Promise<void> {
     for (const row of await this.#sessions.end({ tenantId })) await this.#say(row, 'tenant-deleted')
   }
 
-  /** Removes what a purged tenant had; the audit log keeps what happened. */
-  /** The guard's `authorize` and the middleware may both ask: of one request there is one entry. */
+  /** The guard's `authorize` and the middleware may both call this; one request has one entry. */
   async #authenticateOnce(tenantId: string, token: string, request: ImpersonatedRequest): Promise<ActiveImpersonation> {
     const { raw } = request
     const known = raw && this.#authenticated.get(raw)
@@ -157,10 +159,14 @@ export class Impersonations {
       }),
     )
     try {
-      return await withTimeout(authenticated, RECORD_TIMEOUT_MS, () => new Error('the entry was not written in time'))
+      return await withTimeout(
+        authenticated,
+        RECORD_TIMEOUT_MS,
+        () => new Error('the entry was not written before the time limit'),
+      )
     } catch (error) {
       if (error instanceof TenancyError) throw error
-      this.#kernel.log.warn({ err: error }, 'a request in the name of a user could not be recorded, and was refused')
+      this.#kernel.log.warn({ err: error }, 'a request in the name of a user could not be recorded, and was rejected')
       throw this.#kernel.resilience.rejection('database', error)
     }
   }
@@ -196,7 +202,7 @@ const changeOf = (verb: 'start' | 'end', { tenantId, id }: ImpersonationRow): Ch
   target: `impersonation:${id}`,
 })
 
-const notValid = () => ImpersonationInvalid('The token is of no impersonation of this tenant that is on.')
+const notValid = () => ImpersonationInvalid('The token belongs to no active impersonation of this tenant.')
 
 function active(row: ImpersonationRow | undefined): ActiveImpersonation {
   if (!row) throw notValid()

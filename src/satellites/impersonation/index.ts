@@ -1,5 +1,4 @@
 import { parsed } from '../../kernel/base/validate.ts'
-import { on } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantDeleted } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
@@ -7,6 +6,7 @@ import { Forbidden, ImpersonationInvalid } from './errors.ts'
 import { ImpersonationEnded, ImpersonationStarted } from './events.ts'
 import { Impersonations } from './impersonation.ts'
 import { operations } from './operations.ts'
+import { on } from './part.ts'
 import { type ImpersonationOptions, Options, withDefaults } from './settings.ts'
 import { tables } from './tables.ts'
 
@@ -21,7 +21,7 @@ export const impersonation = (options: ImpersonationOptions = {}) => {
   const durations = withDefaults(parsed(Options, options, 'impersonation'))
   return defineSatellite({
     name: 'impersonation',
-    summary: "Acting in the name of a tenant's user: with a reason, for a while, every request in the audit log",
+    summary: "Impersonation of a tenant's user: with a reason and a time limit, every request in the audit log",
     tables,
     tenantTables: ['impersonations'],
     events: [ImpersonationStarted, ImpersonationEnded],
@@ -29,7 +29,7 @@ export const impersonation = (options: ImpersonationOptions = {}) => {
     operations,
     errors: [ImpersonationInvalid, Forbidden],
     commands,
-    listeners: [on(TenantDeleted, 'within', (all: Impersonations, { tenantId }) => all.endAll(tenantId))],
+    listeners: [on(TenantDeleted, 'within', (all, { tenantId }) => all.endAll(tenantId))],
   })
 }
 

@@ -1,14 +1,14 @@
 import { z } from 'zod'
-import { operation } from '../../kernel/api/operation.ts'
 import { Page, pageOf } from '../../kernel/api/page.ts'
 import { NotFound } from '../../kernel/base/errors.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
-import type { Impersonations } from './impersonation.ts'
+import { operation } from './part.ts'
 import { Impersonation, ImpersonationWithToken } from './resource.ts'
 import { NewImpersonation } from './settings.ts'
 
 const ofTenant = z.object({ id: TenantId })
+const tenant = { id: 'of the tenant' }
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
 
 export const operations = [
@@ -24,7 +24,17 @@ export const operations = [
     }),
     reply: pageOf(Impersonation),
     errors: [TenantNotFound],
-    handle: (impersonations: Impersonations, { params, query }) => impersonations.list(params.id, query),
+    command: {
+      name: 'tenant:impersonate:list',
+      arguments: tenant,
+      options: { active: 'only those that are on' },
+      readsAllPages: true,
+      rows: ({ data }) =>
+        data.map(({ sessionId, userId, actor, reason, createdAt, expiresAt, endedAt }) => {
+          return { sessionId, userId, actor: actor.name, reason, createdAt, expiresAt, endedAt }
+        }),
+    },
+    handle: (impersonations, { params, query }) => impersonations.list(params.id, query),
   }),
   operation({
     name: 'impersonations.start',
@@ -40,7 +50,16 @@ export const operations = [
     shownOnce: ['token'],
     status: 201,
     errors: [TenantNotFound, TenantState],
-    handle: (impersonations: Impersonations, { params, body }) => impersonations.start(params.id, body),
+    command: {
+      name: 'tenant:impersonate',
+      summary: "Begin to act in the name of a tenant's user; prints the token, this once",
+      arguments: { ...tenant, userId: 'as the host calls the user' },
+      options: {
+        reason: { flags: '--reason <text>' },
+        durationSeconds: { flags: '--duration <seconds>', summary: 'at most 3600; default 900' },
+      },
+    },
+    handle: (impersonations, { params, body }) => impersonations.start(params.id, body),
   }),
   operation({
     name: 'impersonations.end',
@@ -51,7 +70,7 @@ export const operations = [
     params: z.object({ sessionId: z.uuid().meta({ description: 'Identifier of an impersonation' }) }),
     reply: z.void(),
     errors: [NotFound],
-    handle: async (impersonations: Impersonations, { params }) => {
+    handle: async (impersonations, { params }) => {
       await impersonations.end(params.sessionId)
     },
   }),

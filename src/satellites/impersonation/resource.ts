@@ -1,4 +1,4 @@
-/** A session as the API shows it: never its token, which only the answer that begins it has. */
+/** A session in the API. Only the response of its start contains the token. */
 import { z } from 'zod'
 import type { ActiveImpersonation, Actor } from '../../kernel/base/context.ts'
 import type { ImpersonationRow } from './tables.ts'
@@ -9,20 +9,20 @@ export const Impersonation = z
   .object({
     sessionId: z.uuid(),
     tenantId: z.string(),
-    userId: z.string().meta({ description: 'In whose name' }),
+    userId: z.string().meta({ description: 'The impersonated user' }),
     actor: z
       .object({ type: z.string(), id: z.string(), name: z.string() })
-      .meta({ description: 'Who acts; `type` as in the audit log' }),
+      .meta({ description: 'The administrator; `type` as in the audit log' }),
     reason: z.string(),
     createdAt: moment,
-    expiresAt: moment.meta({ description: 'From then on its token is refused' }),
-    endedAt: moment.nullable().meta({ description: 'Null when nobody has ended it; it may have expired' }),
+    expiresAt: moment.meta({ description: 'End of validity of the token' }),
+    endedAt: moment.nullable().meta({ description: 'Null if the session was not ended; it may have expired' }),
   })
   .meta({ id: 'Impersonation' })
 export type Impersonation = z.output<typeof Impersonation>
 
 export const ImpersonationWithToken = Impersonation.extend({
-  token: z.string().meta({ description: 'For `x-impersonation-token`; answered this once' }),
+  token: z.string().meta({ description: 'For `x-impersonation-token`; returned once' }),
 }).meta({ id: 'ImpersonationWithToken' })
 export type ImpersonationWithToken = z.output<typeof ImpersonationWithToken>
 

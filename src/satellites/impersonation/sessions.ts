@@ -1,32 +1,29 @@
 /**
- * Sessions as rows, and what is asked of them. When one is over is decided by the database's clock, on which all processes agree. A
- * clock that was given in place of the system's (a test's) is carried there as its distance from the system's.
+ * Stores sessions. The database's clock decides on expiry, so all processes agree; a test's clock is sent as its offset.
  *
- *   on ──expires_at──► expired
- *    └──── end() ────► ended      ended_at is set once, and never on one that has expired
+ *   active ──expires_at──► expired
+ *     └────── end() ─────► ended      ended_at is set once, and never on an expired session
  *
- * Nothing is cached: each request asks one indexed statement, so what is ended is over for whatever comes after it.
- *
- * A request holds its session by a shared advisory lock, and who ends it waits for that by an exclusive one: requests that come after
- * that queue behind it, and cannot keep it waiting. The server frees what has gone silent; and who has waited long enough ends the
- * session all the same, as no lock is on its row.
+ * - Nothing is cached: each request runs one indexed statement, so an end applies to all later requests.
+ * - A request holds a shared advisory lock of its session. An end waits for an exclusive one, and later requests queue behind it.
+ * - The server ends unresponsive transactions. After its time limit, an end proceeds, because the row itself is not locked.
  */
 import { sql } from 'kysely'
-import type { PageOf } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import { sqlState } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { type Impersonation, toImpersonation } from './resource.ts'
 import type { ImpersonationRow, ImpersonationTables } from './tables.ts'
 
-/** One that has gone silent would keep its connection for minutes. */
+/** Limit of a statement. An unresponsive database would occupy the connection for minutes. */
 const TIMEOUT_MS = 5_000
 
-/** How long a transaction that holds a session may wait, work or be silent, and how long one that ends it waits for such. */
+/** Limit for waits, work and idle time of a transaction that holds a session, and for the wait of an end. */
 const HOLD_LIMIT_MS = 5_000
 const LOCK_NOT_AVAILABLE = '55P03'
 const QUERY_CANCELED = '57014'
-/** The advisory lock of a session, as an expression of its token's hash. */
+/** SQL expression of a session's advisory lock, by the hash of its token. */
 export const lockOf = (tokenHash: string) => `hashtextextended('tenantry impersonation ' || ${tokenHash}, 0)`
 const LIMIT = `select set_config(name, $1, true)
   from unnest(array['lock_timeout', 'statement_timeout', 'idle_in_transaction_session_timeout']) name`
@@ -39,7 +36,7 @@ const FIND = `select ${COLUMNS} from multitenancy.impersonations
   where token_hash = $1 and tenant_id = $2 and ended_at is null and expires_at > ${now('$3')}`
 
 export interface ListOptions {
-  /** True: those that are on; false: those that are over. */
+  /** True: active sessions. False: expired and ended ones. */
   readonly active?: boolean | undefined
   readonly limit: number
   readonly cursor?: string | undefined
@@ -70,19 +67,19 @@ export class Sessions {
     return rows[0]
   }
 
-  /** That of a token, while it is on. */
+  /** The active session of a token. */
   async find(tenantId: string, tokenHash: string): Promise<ImpersonationRow | undefined> {
     const statement = { name: 'tenantry_find_impersonation', text: FIND, timeoutMs: TIMEOUT_MS }
     const { rows } = await this.#kernel.database.sql(statement, [tokenHash, tenantId, this.#shiftMs])
     return rows[0]
   }
 
-  /** From here on the server ends the transaction in progress if it waits, works or is silent for too long. */
+  /** Makes the server end the present transaction if it waits, works or is idle for too long. */
   async limit(): Promise<void> {
     await this.#kernel.database.sql(LIMIT, [String(HOLD_LIMIT_MS)])
   }
 
-  /** As `find`; who ends it waits until the transaction is over, which has to be limited. */
+  /** As `find`, and makes an end wait until the present transaction ends. Requires `limit`. */
   async hold(tenantId: string, tokenHash: string): Promise<ImpersonationRow | undefined> {
     const { database } = this.#kernel
     await database.sql(`select pg_advisory_xact_lock_shared(${lockOf('$1')})`, [tokenHash])
@@ -94,7 +91,7 @@ export class Sessions {
     return this.#rows().where('id', '=', sessionId).executeTakeFirst()
   }
 
-  /** Ends what is on of a session, or of all of a tenant's; returns what it has ended. */
+  /** Ends the active sessions of an id or of a tenant, and returns them. */
   async end(of: { readonly sessionId: string } | { readonly tenantId: string }): Promise<ImpersonationRow[]> {
     const { database } = this.#kernel
     const [column, value] = 'sessionId' in of ? ['id', of.sessionId] : ['tenant_id', of.tenantId]
@@ -119,11 +116,11 @@ export class Sessions {
       const isOn = sql<boolean>`ended_at is null and expires_at > ${sql.raw(now(String(this.#shiftMs)))}`
       query = query.where(active ? isOn : sql<boolean>`not (${isOn})`)
     }
-    const list = `impersonations ${JSON.stringify([tenantId, active])}`
-    return this.#kernel.cursors.newestFirst(query, 'impersonations', list, page, toImpersonation)
+    const keyset = { name: 'impersonations', filters: [tenantId, active], order: NEWEST_FIRST, item: toImpersonation }
+    return this.#kernel.cursors.keysetPage(query, keyset, page)
   }
 
-  /** For those that hold one of these sessions, and not for ever. The transaction in progress may be another's: its limit is put back. */
+  /** Waits for holders of these sessions, for a limited time. Restores the limit of the present transaction, which may be the caller's. */
   async #waitForRequests(tokenHashes: readonly string[]): Promise<void> {
     const { database, log } = this.#kernel
     const { rows } = await database.sql(`select current_setting('statement_timeout') as before`)
@@ -138,7 +135,7 @@ export class Sessions {
       })
     } catch (error) {
       if (![LOCK_NOT_AVAILABLE, QUERY_CANCELED].includes(sqlState(error) ?? '')) throw error
-      log.warn({ err: error }, 'an impersonation is ended while a request of it has not come to its end')
+      log.warn({ err: error }, 'an impersonation was ended while one of its requests was still in flight')
     }
   }
 

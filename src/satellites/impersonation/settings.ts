@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** No configuration allows more. */
+/** Maximum that no configuration can exceed. */
 const MAX_SECONDS = 3_600
 const DEFAULT_SECONDS = 900
 
@@ -8,13 +8,13 @@ const Seconds = z.int().min(1).max(MAX_SECONDS)
 
 export const Options = z
   .strictObject({
-    /** The longest that somebody may ask for. */
+    /** Maximum duration of a session. */
     maxSeconds: Seconds.default(MAX_SECONDS),
-    /** Of a session that names none; default 900, or `maxSeconds` where that is less. */
+    /** Duration of a session that names none. Default: 900, or `maxSeconds` if less. */
     defaultSeconds: Seconds.optional(),
   })
   .refine(({ maxSeconds, defaultSeconds = 0 }) => defaultSeconds <= maxSeconds, {
-    error: 'more than maxSeconds',
+    error: 'must not exceed maxSeconds',
     path: ['defaultSeconds'],
   })
 export type ImpersonationOptions = z.input<typeof Options>
@@ -29,7 +29,7 @@ export const withDefaults = ({ maxSeconds, defaultSeconds }: z.output<typeof Opt
   defaultSeconds: defaultSeconds ?? Math.min(DEFAULT_SECONDS, maxSeconds),
 })
 
-/** What is shown in lists, terminals and names, on one line: no control character, and nothing that turns the direction of writing. */
+/** One line for lists, terminals and names: no control characters, and none that change the writing direction. */
 const ONE_LINE = /^[^\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]*$/u
 const isOneLine = (text: string): boolean => text.isWellFormed() && ONE_LINE.test(text)
 const SAYS_SOMETHING = /[\p{L}\p{N}\p{S}]/u
@@ -38,28 +38,31 @@ const Name = z
   .string()
   .min(1)
   .max(200)
-  .refine(isOneLine, 'holds control characters')
-  .refine((text) => text.trim() !== '', 'is blank')
+  .refine(isOneLine, 'must not contain control characters')
+  .refine((text) => text.trim() !== '', 'must not be blank')
 
 export const UserId = Name.meta({
-  description: 'As the host calls the user; not checked by Tenantry',
+  description: "The host's id of the user; Tenantry does not check it",
   example: 'user-42',
 })
 
-/** What HTTP takes. */
+/** Body of the HTTP request. */
 export const NewImpersonation = z.strictObject({
   userId: UserId,
   reason: z
     .string()
     .trim()
     .max(500)
-    .refine(isOneLine, 'holds control characters')
-    .refine((text) => SAYS_SOMETHING.test(text), 'is blank')
-    .meta({ description: 'Why; it stands in the audit log with every request', example: 'Ticket 4711: exports fail' }),
+    .refine(isOneLine, 'must not contain control characters')
+    .refine((text) => SAYS_SOMETHING.test(text), 'must not be blank')
+    .meta({
+      description: 'Reason, recorded in the audit log with every request',
+      example: 'Ticket 4711: exports fail',
+    }),
   durationSeconds: Seconds.optional().meta({ description: 'Default 900; the configuration may allow less than 3600' }),
 })
 
-/** In code also who acts: a host knows whom it has signed in. */
+/** In code also the actor: the host's signed-in user. */
 export const NewImpersonationBy = NewImpersonation.extend({
   actor: z.strictObject({ id: Name, name: Name.optional() }).optional(),
 })

@@ -1,4 +1,4 @@
-/** Tokens of sessions: 32 random bytes. Only a hash of one is kept, so whoever reads the database can use none. */
+/** Tokens of sessions: 32 random bytes. Only their hashes are stored, so database access reveals no token. */
 import { fingerprint, randomToken } from '../../kernel/crypto/crypto.ts'
 
 const PREFIX = 'imp_'
@@ -6,5 +6,5 @@ const TOKEN = /^imp_[\w-]{43}$/
 
 export const newToken = (): string => PREFIX + randomToken()
 
-/** What is kept in its place; undefined when it is none. */
+/** The stored hash; undefined for a malformed token. */
 export const hashOf = (token: string): string | undefined => (TOKEN.test(token) ? fingerprint(token) : undefined)

@@ -1,10 +1,9 @@
-import { command } from '../../kernel/api/commands.ts'
 import { number } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
-import type { TenantMetrics } from './metrics.ts'
+import { command } from './part.ts'
 
 export const commands = [
-  command<TenantMetrics>({
+  command({
     name: 'tenant:metrics:flush',
     summary: 'Write down now what was counted of tenants; beside running services, too',
     run: async (metrics, { terminal, signal }) => {

@@ -15,8 +15,7 @@ export const metrics = (options: MetricsOptions = {}) => {
   const settings = parsed(Options, options, 'metrics')
   return defineSatellite({
     name: 'metrics',
-    summary:
-      'What tenants use, by day and key: requests, errors and bytes of guarded routes, and whatever the host counts',
+    summary: 'Usage of tenants by day and key: requests, errors and bytes of guarded routes, and keys of the host',
     tables,
     tenantTables: ['metric_sums'],
     service: (kernel, tenants) => new TenantMetrics(kernel, tenants, settings),

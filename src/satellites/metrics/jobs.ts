@@ -1,16 +1,14 @@
 import { z } from 'zod'
-import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
-import type { TenantMetrics } from './metrics.ts'
+import { jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
+import { job } from './part.ts'
 
 export const FlushMetrics = jobType({
   name: 'FlushMetrics',
-  summary: 'Writes down what was counted of tenants, and removes what is past its retention',
+  summary: 'Stores the counts of tenants, and removes rows past their retention',
   data: z.object({}),
   workers: 1,
 })
 
-export const jobs: readonly Job<TenantMetrics>[] = [
-  handles(FlushMetrics, async (metrics, _, { signal }) => void (await metrics.flush(signal))),
-]
+export const jobs = [job(FlushMetrics, async (metrics, _, { signal }) => void (await metrics.flush(signal)))]
 
 export const schedule: readonly Recurring[] = [{ type: FlushMetrics, cron: '*/5 * * * *' }]

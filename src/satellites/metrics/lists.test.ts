@@ -1,4 +1,4 @@
-/** Pages, filters and exports of what was counted. */
+/** Pages, filters and exports of metrics. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { TenantMetrics } from './index.ts'
 import { type MetricsOpened, openMetrics } from './metrics.fixture.ts'
@@ -18,7 +18,7 @@ beforeAll(async () => {
   today = all.clock.now().toISOString().slice(0, 10)
   const { kernel, tenants } = all.opened.tenancy
   for (const id of ['acme', 'big', 'globex']) await tenants.create({ id, name: id })
-  // Each with two incarnations, which nobody is to see.
+  // Each sum has two incarnations, which responses must not show.
   await kernel.database.sql(
     `insert into multitenancy.metric_sums (day, tenant_id, key, incarnation, value)
      select date '2020-01-01' + n, 'big', key, gen_random_uuid(), n + half
@@ -55,7 +55,7 @@ async function everything(path: string, limit: number) {
 }
 
 describe('a page', () => {
-  test('has what was not flushed yet, of one tenant', async () => {
+  test('a list of one tenant includes counts that are not flushed', async () => {
     expect(await json('/tenants/acme/metrics')).toEqual({
       status: 200,
       body: { data: [{ key: 'exports', period: today, value: 7 }], nextCursor: null },
@@ -71,7 +71,7 @@ describe('a page', () => {
     [179, '2020-03-01', 60],
     [180, '2020-03-01', 60],
     [200, '2020-03-01', 60],
-  ])('of %d: all pages until %s have everything once, the newest first', async (limit, to, days) => {
+  ])('pages of %d items list everything until %s once, the newest first', async (limit, to, days) => {
     const { seen, pages } = await everything(`/tenants/big/metrics?from=2020-01-01&to=${to}`, limit)
     expect(seen).toHaveLength(days * KEYS.length)
     expect(pages).toBe(Math.ceil((days * KEYS.length) / limit))
@@ -83,7 +83,7 @@ describe('a page', () => {
     }
   })
 
-  test('begins with today, which is in the store alone', async () => {
+  test('a list starts with the present day, which is only in the store', async () => {
     const { body } = await json('/tenants/big/metrics?limit=2')
     expect(body.data).toMatchObject([
       { key: 'exports', period: today, value: 1 },
@@ -91,7 +91,7 @@ describe('a page', () => {
     ])
   })
 
-  test('of everybody has everything once', async () => {
+  test('the list of all tenants has each metric once', async () => {
     const { seen } = await everything('/tenant-metrics', 200)
     expect(seen).toHaveLength(DAYS * KEYS.length + 2)
     const places = seen.map(({ tenantId, period, key }) => `${period} ${tenantId} ${key}`)
@@ -115,7 +115,7 @@ describe('a page', () => {
     expect(ofAll.body.data.map(({ period }: { period: string }) => period)).toEqual(days)
   })
 
-  test('takes no cursor of another list, and no query that cannot be read', async () => {
+  test('rejects a cursor of another list and an invalid query', async () => {
     const { body } = await json('/tenants/big/metrics?limit=1')
     const cursor = encodeURIComponent(body.nextCursor)
     const asked = [
@@ -133,8 +133,8 @@ describe('a page', () => {
   })
 })
 
-describe('an export', () => {
-  test('of one tenant is what its list has, as NDJSON and as CSV', async () => {
+describe('an export of metrics', () => {
+  test('an export of one tenant equals its list, as NDJSON and as CSV', async () => {
     const ndjson = await all.get('/tenants/acme/metrics', 'application/x-ndjson')
     expect(ndjson.headers.get('content-type')).toBe('application/x-ndjson')
     expect(ndjson.headers.get('content-disposition')).toBe('attachment; filename="metrics-acme.ndjson"')
@@ -144,14 +144,14 @@ describe('an export', () => {
     expect(await csv.text()).toBe(`key,period,value\r\nexports,${today},7\r\n`)
   })
 
-  test('has everything once, whatever limit and cursor say', async () => {
+  test('an export has everything once, and ignores limit and cursor', async () => {
     const text = await (await all.get('/tenants/big/metrics?limit=1&cursor=x', 'application/x-ndjson')).text()
     const { seen } = await everything('/tenants/big/metrics', 200)
     expect(objectsOf(text)).toEqual(seen)
     expect(seen).toHaveLength(DAYS * KEYS.length + 1)
   })
 
-  test('of all tenants has all, and what the filters let through', async () => {
+  test('an export of all tenants has everything that the filters select', async () => {
     const response = await all.get('/tenant-metrics', 'text/csv')
     expect(response.headers.get('content-disposition')).toBe('attachment; filename="metrics.csv"')
     const [header, ...lines] = (await response.text()).split('\r\n').filter(Boolean)
@@ -163,7 +163,7 @@ describe('an export', () => {
     expect(await (await all.get('/tenant-metrics?key=absent', 'text/csv')).text()).toBe(`${HEADER}\r\n`)
   })
 
-  test('comes in pieces, each read when it is asked for, and no longer when nobody asks', async () => {
+  test('an export reads each part on demand, and stops when its reader stops', async () => {
     const sizes: number[] = []
     for await (const piece of await metrics.export('big', 'ndjson')) sizes.push(linesOf(piece).length)
     expect(sizes).toEqual([...Array(KEYS.length).fill(METRICS_AT_ONCE), 1])
@@ -175,13 +175,13 @@ describe('an export', () => {
     expect((await reader?.read())?.done).toBe(true)
   })
 
-  test('of a tenant that is not there, or with a filter that cannot be read, is refused', async () => {
+  test('rejects an export of an unknown tenant or with an invalid filter', async () => {
     expect((await all.get('/tenants/nobody/metrics', 'text/csv')).status).toBe(404)
     expect((await all.get('/tenant-metrics?from=yesterday', 'text/csv')).status).toBe(400)
   })
 })
 
-test('rows past their retention go with a flush, and no others', async () => {
+test('a rollup removes only rows past their retention', async () => {
   const { opened, clock } = await openMetrics('memory')
   const database = opened.tenancy.kernel.database
   const { metrics: module } = await import('./index.ts')
@@ -198,7 +198,7 @@ test('rows past their retention go with a flush, and no others', async () => {
   await opened.end()
 })
 
-test('options that are none are refused', async () => {
+test('rejects invalid options', async () => {
   const { metrics: module } = await import('./index.ts')
   expect(() => module({ retentionDays: 0 })).toThrow('metrics.retentionDays')
 })

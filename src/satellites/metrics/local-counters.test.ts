@@ -11,7 +11,7 @@ const sumsOf = (counters: LocalCounters) =>
       ),
   )
 
-test('they are empty until something is counted, and once they are taken', () => {
+test('local counters are empty before the first count and after a take', () => {
   const counters = new LocalCounters()
   expect(counters.isEmpty).toBe(true)
   counters.countResponse(0, 'acme', 200, 5)
@@ -21,7 +21,7 @@ test('they are empty until something is counted, and once they are taken', () =>
   expect(counters.take()).toEqual([])
 })
 
-test('they are the sums of what is counted, however often they are taken in between', () => {
+test('local counters have the sums of all counts, with takes in between', () => {
   const count = fc.record({
     day: fc.integer({ min: 20_000, max: 20_002 }),
     tenantId: fc.constantFrom('acme', 'globex', 'constructor'),
@@ -62,17 +62,17 @@ test('they are the sums of what is counted, however often they are taken in betw
   )
 })
 
-test('the oldest day comes first', () => {
+test('a take returns the oldest day first', () => {
   const counters = new LocalCounters()
   for (const day of [3, 1, 2]) counters.add(day, 'acme', 'exports', 1)
   expect(counters.take().map(({ day }) => day)).toEqual([1, 2, 3])
 })
 
-test('beyond their bound nothing new is counted, what is there goes on, and how much was dropped is told once', () => {
+test('at their limit, local counters add no new keys, continue existing ones, and report dropped counts once', () => {
   const counters = new LocalCounters(3)
   counters.countResponse(0, 'acme', 200, 1)
   counters.add(0, 'acme', 'exports', 1)
-  counters.add(0, 'globex', 'exports', 1) // its tenant fills the last place
+  counters.add(0, 'globex', 'exports', 1) // its tenant takes the last slot
   counters.countResponse(0, 'initech', 200, 1)
   counters.add(0, 'acme', 'mails', 1)
   counters.add(0, 'acme', 'exports', 4)

@@ -1,15 +1,14 @@
 /**
- * What this process has counted and not flushed to the store yet: a sum for each tenant, key and day. A request costs a few additions here,
- * and nothing else.
+ * Sums by tenant, key and day that this process has not flushed to the store. A request costs a few additions.
  *
- * There are bounds: of what is new beyond them nothing is counted, and how much that was can be asked. What is there already goes on.
+ * The number of sums is limited. At the limit, existing sums continue, and dropped counts are reported.
  */
 import { dateOf } from '../../kernel/store/counters.ts'
 import { type Addition, summed } from '../../kernel/store/sums.ts'
 
 const MAX_SUMS = 100_000
 
-/** The guard's are members, so that a request looks up one thing. */
+/** The guard's counters are members, so that a request needs one look-up. */
 interface TenantCounters {
   requests: number
   errors: number
@@ -37,7 +36,7 @@ export class LocalCounters {
     return this.#days.size === 0
   }
 
-  /** A request that a guard has let through. @param day as `dayOf` says */
+  /** Counts a request that a guard has accepted. @param day from `dayOf` */
   countResponse(day: number, tenantId: string, status: number, bodyBytes: number): void {
     const counters = this.#countersOf(day, tenantId)
     if (!counters) return
@@ -56,7 +55,7 @@ export class LocalCounters {
     counters.others.set(key, summed(before ?? 0, amount))
   }
 
-  /** Everything, the oldest day first; from now on it is the caller's. */
+  /** Removes and returns all counts, the oldest day first. */
   take(): DailyCounts[] {
     const days = [...this.#days].sort(([a], [b]) => a - b)
     this.#days.clear()
@@ -68,7 +67,7 @@ export class LocalCounters {
     }))
   }
 
-  /** How often something was not counted for want of room since this was asked last. */
+  /** Number of counts that were dropped at the limit since the last call. */
   dropped(): number {
     const dropped = this.#dropped
     this.#dropped = 0

@@ -1,11 +1,11 @@
-/** What a key has come to on a day, as the API and the exports show it. */
+/** The value of a key on a day, in the API and in exports. */
 import { z } from 'zod'
 import { formatsOf } from '../../kernel/api/export-format.ts'
 import { MetricKey } from './key.ts'
 
 const members = {
   key: MetricKey,
-  period: z.iso.date().meta({ description: 'The day, in UTC' }),
+  period: z.iso.date().meta({ description: 'Day in UTC' }),
   value: z.int().min(0),
 }
 

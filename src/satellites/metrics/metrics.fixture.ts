@@ -1,4 +1,4 @@
-/** A tenancy with metrics on one of the stores, whose day the test moves. */
+/** A tenancy with metrics on one of the stores, with a day that tests move. */
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, inject } from 'vitest'
 import { memoryStore } from '../../drivers/store/memory.ts'
@@ -25,7 +25,7 @@ export interface MetricsOpened {
   /** Of Redis. */
   readonly keyPrefix: string
   tenant(): Promise<string>
-  /** As when the server was replaced, or what it keeps was flushed. */
+  /** Empties the store, as a replaced server or a flush of its data does. */
   emptyStore(): Promise<void>
   get(path: string, accept?: string): Promise<Response>
 }
@@ -73,7 +73,7 @@ export async function openMetrics(
   }
 }
 
-/** A tenancy for the tests of one store, and for each test a tenant. */
+/** A tenancy for the tests of one store, and a tenant for each test. */
 export function metricsOn(store: StoreName) {
   const fixture = {} as MetricsOpened & { metrics: TenantMetrics; acme: string }
   beforeAll(async () => {

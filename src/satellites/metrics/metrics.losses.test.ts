@@ -1,10 +1,10 @@
-/** The end of a process and a store that has lost its data: nothing is lost, or counted twice. */
+/** The end of a process, and a store that has lost its data: nothing is lost or counted twice. */
 import { describe, expect, test } from 'vitest'
 import { dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { asRecord, openMetrics, STORES, type StoreName } from './metrics.fixture.ts'
 
 describe.each(STORES)('the end of a process with the store %s', (store) => {
-  test('what is left at the end is flushed to the store, and rolled up if the store ends with the process', async () => {
+  test('the end of a process flushes remaining counts to the store, and rolls them up if the store ends with the process', async () => {
     const own = await openMetrics(store)
     const tenant = await own.tenant()
     await own.opened.tenancy.metrics.increment(tenant, 'exports', 6)
@@ -21,11 +21,11 @@ describe.each(STORES)('the end of a process with the store %s', (store) => {
   })
 })
 
-/** The store memory ends with its process, which flushes it. */
+/** Without the store memory, which ends with its process. */
 const OUTLIVING = STORES.filter((store): store is Exclude<StoreName, 'memory'> => store !== 'memory')
 
-describe.each(OUTLIVING)('the store %s that has lost its data in the middle of a day', (store) => {
-  test('nothing that was flushed is lost, or counted twice', async () => {
+describe.each(OUTLIVING)('the store %s loses its data in the middle of a day', (store) => {
+  test('flushed counts are neither lost nor counted twice', async () => {
     const { opened, clock, emptyStore, tenant } = await openMetrics(store)
     const { metrics } = opened.tenancy
     const acme = await tenant()

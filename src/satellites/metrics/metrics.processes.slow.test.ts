@@ -8,7 +8,7 @@ const STOPPED = 3
 const TIMEOUT_MS = 60_000
 const CALLS = 200
 const TENANTS = 5
-/** What each process adds: 1 + 2 + .. */
+/** Total of each process: 1 + 2 + .. */
 const SUM = (CALLS * (CALLS + 1)) / 2
 const EXPECTED = { calls: SUM, requests: CALLS, errors: CALLS / 10, bytes: CALLS * 1_000 }
 
@@ -30,7 +30,7 @@ describe.each(['postgres', 'redis'] as const)('counts of five processes on the s
     await all.opened.end()
   })
 
-  /** Of a tenant, however many days that were: midnight may be in between. */
+  /** Of a tenant over all days, because midnight may be in between. */
   const sumsOf = async (tenant: string) => {
     const sums: Record<string, number> = {}
     for (const { key, value } of (await all.opened.tenancy.metrics.list(tenant)).data) {
@@ -41,11 +41,11 @@ describe.each(['postgres', 'redis'] as const)('counts of five processes on the s
   const times = (count: number) =>
     Object.fromEntries(Object.entries(EXPECTED).map(([key, value]) => [key, value * count]))
 
-  test('are each in the sums once, also after flushes, at the end of a process, and after a kill', async () => {
+  test('each count is in the sums once, after flushes, the end of a process, and a kill', async () => {
     await Promise.all(
       children.map((child, n) => child.request({ tenants, calls: CALLS, flushEvery: n % 2 ? CALLS / 4 : 0 })),
     )
-    // Each flushes what it has before it reads.
+    // Each process flushes before it reads.
     await Promise.all(children.map((child) => child.request({ list: tenants[0] })))
     for (const tenant of tenants) expect(await sumsOf(tenant)).toEqual(times(PROCESSES))
     await all.opened.tenancy.metrics.flush()
@@ -62,7 +62,7 @@ describe.each(['postgres', 'redis'] as const)('counts of five processes on the s
     )
     expect(await sumsOf(first)).toEqual(times(PROCESSES + STOPPED))
 
-    // A killed process loses the counts that it has not flushed, and no others.
+    // A killed process loses only the counts that it has not flushed.
     const [left, killed] = children.slice(STOPPED)
     await killed?.request({ tenants: [second], calls: CALLS, list: second })
     await killed?.request({ tenants: [second], calls: 1 })

@@ -12,16 +12,16 @@ describe.each(STORES)('metrics of a tenant on the store %s', (store) => {
   const { date, read, rows } = fixture
 
   test.each([
-    ['that never was', () => 'nobody'],
-    ['of an id that cannot be', () => 'No Id'],
-  ])('a tenant %s is refused, and leaves nothing', async (_, id) => {
+    ['that does not exist', () => 'nobody'],
+    ['with a malformed id', () => 'No Id'],
+  ])('rejects a tenant %s, and leaves no rows', async (_, id) => {
     await expect(fixture.metrics.increment(id(), 'exports')).rejects.toMatchObject(NOT_FOUND)
     await expect(fixture.metrics.list(id())).rejects.toMatchObject(NOT_FOUND)
     await expect(fixture.metrics.export(id(), 'csv')).rejects.toMatchObject(NOT_FOUND)
     expect(await fixture.opened.tenancy.kernel.store.sums.read(id(), [date()])).toEqual([])
   })
 
-  test('a deleted tenant counts nothing more, and what it has can be read', async () => {
+  test('a deleted tenant counts nothing more, and its metrics stay readable', async () => {
     await fixture.metrics.increment(fixture.acme, 'exports', 3)
     await fixture.opened.tenancy.tenants.delete(fixture.acme)
     await expect(fixture.metrics.increment(fixture.acme, 'exports')).rejects.toMatchObject(NOT_FOUND)
@@ -29,7 +29,7 @@ describe.each(STORES)('metrics of a tenant on the store %s', (store) => {
     expect(await read()).toEqual({ [`${date()} exports`]: 3 })
   })
 
-  test('a purge forgets everything of exactly that tenant, and a flush does not bring it back', async () => {
+  test("a purge removes exactly the tenant's metrics, and a flush does not restore them", async () => {
     const { tenancy } = fixture.opened
     const other = await fixture.tenant()
     const { id } = await tenancy.tenants.create({ id: `gone-${uuidv7().slice(-12)}`, name: 'Gone' })
@@ -44,13 +44,13 @@ describe.each(STORES)('metrics of a tenant on the store %s', (store) => {
     await fixture.metrics.flush()
     expect(await rows(id)).toEqual([])
     expect(await rows(other)).toEqual([before])
-    fixture.metrics.traffic.requestEnded(id, 200, 1) // a request that was under way
+    fixture.metrics.traffic.requestEnded(id, 200, 1) // a request in flight
     await fixture.metrics.flush()
     expect(await rows(id)).toEqual([])
     await expect(fixture.metrics.list(id)).rejects.toMatchObject(NOT_FOUND)
   })
 
-  test('a flush waits for a purge that is under way, and leaves nothing behind', async () => {
+  test('a flush waits for a concurrent purge, and leaves no rows', async () => {
     const { database } = fixture.opened.tenancy.kernel
     await fixture.metrics.increment(fixture.acme, 'exports', 3)
     await fixture.opened.tenancy.tenants.delete(fixture.acme)

@@ -1,4 +1,4 @@
-/** What is counted: read at once, flushed once, and of the right day; and which keys and amounts are refused. */
+/** Counts: readable immediately, flushed once, on the right day. Rejected keys and amounts. */
 import { describe, expect, test } from 'vitest'
 import { DAY_MS, dayOf } from '../../kernel/store/counters.ts'
 import { asRecord, metricsOn, STORES } from './metrics.fixture.ts'
@@ -9,10 +9,10 @@ describe.each(STORES)('metrics on the store %s', (store) => {
   const fixture = metricsOn(store)
   const { date, read, rows } = fixture
 
-  /** Of another process, beside which this one goes on; the memory of one is nobody else's. */
+  /** A second process on the same store. The store memory cannot be shared. */
   const another = () => (store === 'memory' ? Promise.resolve(fixture.opened.tenancy) : fixture.opened.open())
 
-  test('what is counted is read at once, by key', async () => {
+  test('counts are readable immediately by key', async () => {
     expect(await fixture.metrics.list(fixture.acme)).toEqual({ data: [], nextCursor: null })
     await fixture.metrics.increment(fixture.acme, 'exports')
     await fixture.metrics.increment(fixture.acme, 'exports', 4)
@@ -34,7 +34,7 @@ describe.each(STORES)('metrics on the store %s', (store) => {
     expect(await rows()).toEqual([])
   })
 
-  test('what is flushed is the same, however often and by however many at once', async () => {
+  test('repeated and concurrent flushes do not change the sums', async () => {
     const other = await another()
     await fixture.metrics.increment(fixture.acme, 'exports', 5)
     await other.metrics.increment(fixture.acme, 'exports', 6)
@@ -49,7 +49,7 @@ describe.each(STORES)('metrics on the store %s', (store) => {
     expect(asRecord((await other.metrics.list(fixture.acme)).data)).toEqual({ [`${date()} exports`]: 12 })
   })
 
-  test('what is counted while it is flushed is in this flush or the next', async () => {
+  test('a count during a flush belongs to this flush or the next one', async () => {
     const counting = Array.from({ length: 200 }, async (_, n) => {
       await fixture.metrics.increment(fixture.acme, 'exports')
       if (n % 20 === 0) await fixture.metrics.flush()
@@ -59,7 +59,7 @@ describe.each(STORES)('metrics on the store %s', (store) => {
     expect(await rows()).toEqual([`${date()} exports 200`])
   })
 
-  test('a day ends at midnight UTC: what was counted before is of it, whenever it is flushed and rolled up', async () => {
+  test('a day ends at midnight UTC, and earlier counts belong to it, regardless of later flushes and rollups', async () => {
     const day = dayOf(fixture.clock.now().getTime())
     fixture.clock.set(new Date((day + 1) * DAY_MS - 1))
     await fixture.metrics.increment(fixture.acme, 'exports', 3)
@@ -86,7 +86,7 @@ describe.each(STORES)('metrics on the store %s', (store) => {
     })
   })
 
-  test('a process whose clock is ahead is flushed with the others', async () => {
+  test('counts of a process with a fast clock are rolled up with the others', async () => {
     await fixture.metrics.increment(fixture.acme, 'exports', 1)
     fixture.clock.advance(DAY_MS)
     await fixture.metrics.increment(fixture.acme, 'exports', 2)
@@ -97,7 +97,7 @@ describe.each(STORES)('metrics on the store %s', (store) => {
     fixture.clock.advance(DAY_MS)
   })
 
-  test('what nobody flushed for two days is flushed then', async () => {
+  test('a rollup after two days includes all counts', async () => {
     await fixture.metrics.increment(fixture.acme, 'exports', 9)
     await fixture.metrics.list(fixture.acme)
     fixture.clock.advance(2 * DAY_MS)
@@ -109,26 +109,26 @@ describe.each(STORES)('metrics on the store %s', (store) => {
   })
 
   test.each([['no key'], [''], ['.x'], ['x'.repeat(65)], ['requests'], ['errors'], ['bytes'], ['__proto__']])(
-    'the key %j is refused',
+    'rejects the key %j',
     async (key) => {
       await expect(fixture.metrics.increment(fixture.acme, key)).rejects.toMatchObject(INVALID)
       expect(await read()).toEqual({})
     },
   )
 
-  test.each([-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53])('an amount of %d is refused', async (amount) => {
+  test.each([-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53])('rejects the amount %d', async (amount) => {
     await expect(fixture.metrics.increment(fixture.acme, 'exports', amount)).rejects.toMatchObject(INVALID)
     expect(await read()).toEqual({})
   })
 
-  test('a key may be called as a member of every object is', async () => {
+  test('accepts a key that is the name of an object member', async () => {
     await fixture.metrics.increment(fixture.acme, 'constructor', 2)
     await fixture.metrics.increment(fixture.acme, 'toString', 3)
     await fixture.metrics.flush()
     expect(await read()).toEqual({ [`${date()} constructor`]: 2, [`${date()} toString`]: 3 })
   })
 
-  test('a sum stands still where a number would not be exact any more', async () => {
+  test('a sum stops at the largest exact integer', async () => {
     await fixture.metrics.increment(fixture.acme, 'bytes.out', Number.MAX_SAFE_INTEGER)
     await fixture.metrics.increment(fixture.acme, 'bytes.out', 5)
     await fixture.metrics.flush()

@@ -1,27 +1,23 @@
 /**
- * Metrics of tenants: what each has come to on a day, by key. `requests`, `errors` and `bytes` are counted by the guards, whatever
- * else by the host.
+ * Daily metrics of tenants by key. Guards count `requests`, `errors` and `bytes`; the host counts all other keys.
  *
- *   a count ──► this process ──each second──► the store ──every five minutes──► a row for each day
+ *   count ──► this process ──every second──► store ──every five minutes──► one row per day
  *
- * What is counted goes on to the store within a second, and the store takes a batch once; so what is lost is what a process that is
- * killed had counted in its last second, and what a store that loses its data had not been rolled up.
- *
- * While the store is away `resilience.redis.metrics` decides: open, `increment` counts in the process, which flushes it later,
- * within bounds; closed, each `increment` goes to the store before it resolves, and is 503 when it cannot. What guards count has
- * happened, and nobody could be refused for it: it is kept for later by either.
+ * - The store accepts each batch once. A killed process loses its last second; a store that loses its data, the time since the rollup.
+ * - While the store is unavailable, `resilience.redis.metrics` decides. Open: `increment` counts in the process, within limits.
+ *   Closed: each `increment` reaches the store before it resolves, or is 503. Counts of guards are always kept for a later flush.
  */
 
 import type { ExportFormat, Formats } from '../../kernel/api/export-format.ts'
-import { DEFAULT_LIMIT, type PageOf } from '../../kernel/api/page.ts'
+import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
+import type { Traffic } from '../../kernel/api/traffic.ts'
 import { enterContext, SYSTEM } from '../../kernel/base/context.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { SUM_TTL_SECONDS, type SumOfDay } from '../../kernel/store/sums.ts'
-import type { Traffic } from '../../tenants/guard/traffic-listener.ts'
 import { assertTenantExists } from '../../tenants/registry/tenant-assertions.ts'
-import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { checkCount } from './key.ts'
 import { LocalCounters } from './local-counters.ts'
@@ -32,23 +28,18 @@ import { StoreFlush } from './store-flush.ts'
 import { WriteThrough } from './write-through.ts'
 
 const STORE_FLUSH_INTERVAL_MS = 1_000
-/** Of an export, in memory at a time. */
+/** Metrics of an export in memory at a time. */
 export const METRICS_AT_ONCE = 500
 
 export interface MetricsOptions {
-  /** Days that rows are kept; absent: for ever. */
+  /** Days to keep rows. Absent: unlimited. */
   readonly retentionDays?: number | undefined
-}
-
-interface PageOptions {
-  readonly limit?: number
-  readonly cursor?: string | undefined
 }
 
 type FilterOfAll = MetricFilter & { readonly tenantId?: string | undefined }
 
 export class TenantMetrics {
-  /** What guards tell. */
+  /** Receives the requests that guards have accepted. */
   readonly traffic: Traffic
   readonly #kernel: Kernel
   readonly #tenants: Pick<Tenants, 'registry'>
@@ -73,13 +64,18 @@ export class TenantMetrics {
     }
   }
 
-  /** Counts `amount` more of a key today. `E_TENANT_NOT_FOUND`, or a 400; 503 where the policy says so. */
+  /**
+   * Adds `amount` to today's value of a key.
+   *
+   * @throws E_TENANT_NOT_FOUND, E_INVALID_REQUEST, and E_DEPENDENCY_UNAVAILABLE under a closed policy
+   * @example await tenancy.metrics.increment('acme', 'pages_rendered', 3)
+   */
   async increment(tenantId: string, key: string, amount = 1): Promise<void> {
     const day = this.#today()
     checkCount(key, amount)
     const { registry } = this.#tenants
     const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
-    if (!located || located.tenant.status === 'deleted') throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (!located || located.tenant.status === 'deleted') throw tenantNotFound(tenantId)
     if (amount === 0) return
     if (this.#kernel.resilience.policyOf('redis.metrics') === 'fail-closed') {
       return this.#written(tenantId, this.#writeThrough.add({ day: dateOf(day), tenantId, name: key, amount }))
@@ -88,50 +84,33 @@ export class TenantMetrics {
     if (this.#timer === undefined) this.#flushToStoreLater()
   }
 
-  /** A page of a tenant's metrics, the newest day first, with what is not flushed yet. `E_TENANT_NOT_FOUND`. */
-  async list(
-    tenantId: string,
-    { limit = DEFAULT_LIMIT, cursor, ...filter }: MetricFilter & PageOptions = {},
-  ): Promise<PageOf<Metric>> {
+  /** A page of a tenant's metrics, the newest day first, including counts that are not flushed. @throws E_TENANT_NOT_FOUND */
+  async list(tenantId: string, { limit, cursor, ...filter }: MetricFilter & PageOptions = {}): Promise<PageOf<Metric>> {
     const { database, cursors } = this.#kernel
     const { key, from, to } = filter
-    const list = `metrics ${JSON.stringify([tenantId, key, from, to])}`
-    const [period, lastKey] = cursors.decode(list, cursor) ?? []
-    const after = period && lastKey ? { period, key: lastKey, value: 0 } : undefined
     await assertTenantExists(database, tenantId)
     const kept = await this.#kept(tenantId)
-    const found = await metricsOf(database, tenantId, filter, { limit: limit + 1, after, kept })
-    return cursors.page(
-      list,
-      found,
-      limit,
-      (metric) => metric,
-      (metric) => [metric.period, metric.key],
+    const order = { columns: ['period', 'key'], direction: 'desc' } as const
+    return cursors.keysetPage(
+      (after, most) => metricsOf(database, tenantId, filter, { limit: most, after, kept }),
+      { name: 'metrics', filters: [tenantId, key, from, to], order, item: (metric: Metric) => metric },
+      { limit, cursor },
     )
   }
 
-  /** A page of everybody's metrics, the newest day first, as they were last flushed. */
-  async listAll({
-    limit = DEFAULT_LIMIT,
-    cursor,
-    ...filter
-  }: FilterOfAll & PageOptions = {}): Promise<PageOf<MetricOfTenant>> {
+  /** A page of all tenants' metrics, the newest day first, as of the last rollup. */
+  async listAll({ limit, cursor, ...filter }: FilterOfAll & PageOptions = {}): Promise<PageOf<MetricOfTenant>> {
     const { database, cursors } = this.#kernel
     const { tenantId, key, from, to } = filter
-    const list = `metrics of all ${JSON.stringify([tenantId, key, from, to])}`
-    const [period, lastTenant, lastKey] = cursors.decode(list, cursor) ?? []
-    const after = period && lastTenant && lastKey ? { period, tenantId: lastTenant, key: lastKey, value: 0 } : undefined
-    const found = await metricsOfAll(database, filter, { limit: limit + 1, after })
-    return cursors.page(
-      list,
-      found,
-      limit,
-      (metric) => metric,
-      (metric) => [metric.period, metric.tenantId, metric.key],
+    const order = { columns: ['period', 'tenantId', 'key'], direction: 'desc' } as const
+    return cursors.keysetPage(
+      (after, most) => metricsOfAll(database, filter, { limit: most, after }),
+      { name: 'metrics of all', filters: [tenantId, key, from, to], order, item: (metric: MetricOfTenant) => metric },
+      { limit, cursor },
     )
   }
 
-  /** All of a tenant's metrics as text; what `list` has. */
+  /** All metrics of a tenant as text, as in `list`. */
   async export(tenantId: string, format: ExportFormat, filter: MetricFilter = {}): Promise<AsyncIterable<string>> {
     const { database } = this.#kernel
     await assertTenantExists(database, tenantId)
@@ -141,21 +120,20 @@ export class TenantMetrics {
     )
   }
 
-  /** Everybody's metrics as text; what `listAll` has. */
+  /** Metrics of all tenants as text, as in `listAll`. */
   exportAll(format: ExportFormat, filter: FilterOfAll = {}): Promise<AsyncIterable<string>> {
     return pieces(FORMATS_OF_ALL, format, (after: MetricOfTenant | undefined) =>
       metricsOfAll(this.#kernel.database, filter, { limit: METRICS_AT_ONCE, after }),
     )
   }
 
-  /** Writes down what the store has. Any number of times, in any number of processes at once. */
+  /** Rolls the store up in rows. Idempotent, also in concurrent processes. */
   async flush(signal?: AbortSignal, onProgress?: (sums: number) => void): Promise<Flushed> {
     await this.#storeFlush.run()
     return this.#kernel.database.outside(() => this.#rollup.run(signal, onProgress))
   }
 
-  /** Removes what a purged tenant had. */
-  /** Flushes what is left to the store; a store that ends with the process is rolled up. */
+  /** Flushes remaining counts to the store, and rolls up a store that ends with the process. */
   async stop(): Promise<void> {
     this.#isStopped = true
     clearTimeout(this.#timer)
@@ -163,7 +141,7 @@ export class TenantMetrics {
     try {
       await (store.sums.outliveProcess ? this.#storeFlush.run() : this.flush())
     } catch (error) {
-      log.error({ err: error }, 'what was counted last could not be handed over, and is lost')
+      log.error({ err: error }, 'the last counts could not be flushed, and are lost')
     }
   }
 
@@ -171,7 +149,7 @@ export class TenantMetrics {
     return dayOf(this.#kernel.clock.now().getTime())
   }
 
-  /** In nobody's name, and in nobody's transaction: whoever counts first is only the first. */
+  /** Without context and transaction: the flush serves all callers. */
   #flushToStoreLater(): void {
     if (this.#isStopped) return
     const wait = () => setTimeout(() => void this.#flushToStore(), STORE_FLUSH_INTERVAL_MS).unref()
@@ -189,16 +167,16 @@ export class TenantMetrics {
     if (!this.#storeFlush.isEmpty) this.#flushToStoreLater()
   }
 
-  /** By either policy it is kept: what has been counted cannot be refused any more. */
+  /** Keeps the counts under either policy, because counted requests cannot be rejected. */
   #reportUnsent(error: unknown): void {
     if (!DependencyUnavailable.matches(error)) {
-      this.#kernel.log.error({ err: error, ...this.#storeFlush.kept }, 'counts could not be handed over; trying again')
+      this.#kernel.log.error({ err: error, ...this.#storeFlush.kept }, 'counts could not be flushed; trying again')
       return
     }
     try {
       this.#kernel.resilience.degrade('redis.metrics', 'metrics.handOver', null, error)
     } catch {
-      // it says 503, and there is nobody to say it to
+      // a 503 has no caller here
     }
   }
 
@@ -210,7 +188,7 @@ export class TenantMetrics {
     }
   }
 
-  /** What the store has of a tenant, with what this process has counted; nothing while it is away, if the policy says to go on. */
+  /** The store's sums of a tenant after a flush. Empty if the store is unavailable and the policy is fail-open. */
   async #kept(tenantId: string): Promise<readonly SumOfDay[]> {
     const today = this.#today()
     const days = Array.from({ length: (SUM_TTL_SECONDS * 1_000) / DAY_MS + 2 }, (_, back) => dateOf(today + 1 - back))
@@ -224,7 +202,7 @@ export class TenantMetrics {
   }
 }
 
-/** The first is read before this resolves, so that a database that is away is an error and not a stream that breaks off. */
+/** Reads the first part before it resolves, so that an unavailable database is an error and not an interrupted stream. */
 async function pieces<Item>(
   formats: Formats<Item>,
   format: ExportFormat,

@@ -1,12 +1,11 @@
 import { z } from 'zod'
 import { EXPORT_TYPES, exported, wantedFormat } from '../../kernel/api/export-format.ts'
-import { operation } from '../../kernel/api/operation.ts'
 import { Moment, Page, pageOf } from '../../kernel/api/page.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { MetricKey } from './key.ts'
 import { Metric, MetricOfTenant } from './metric.ts'
-import type { TenantMetrics } from './metrics.ts'
+import { operation } from './part.ts'
 
 const EXPORTS =
   'With `Accept: application/x-ndjson` or `text/csv` it is an export instead: everything the filters let through, streamed, ' +
@@ -32,7 +31,7 @@ export const operations = [
     reply: pageOf(Metric),
     streams: EXPORT_TYPES,
     errors: [TenantNotFound],
-    handle: async (metrics: TenantMetrics, { params: { id }, query, headers }) => {
+    handle: async (metrics, { params: { id }, query, headers }) => {
       const format = wantedFormat(headers)
       return format
         ? exported(format, `metrics-${id}`, await metrics.export(id, format, query))
@@ -48,7 +47,7 @@ export const operations = [
     query: z.strictObject({ tenantId: TenantId.optional(), ...filters, ...Page.shape }),
     reply: pageOf(MetricOfTenant),
     streams: EXPORT_TYPES,
-    handle: async (metrics: TenantMetrics, { query, headers }) => {
+    handle: async (metrics, { query, headers }) => {
       const format = wantedFormat(headers)
       return format ? exported(format, 'metrics', await metrics.exportAll(format, query)) : metrics.listAll(query)
     },

@@ -1,4 +1,4 @@
 import { z } from 'zod'
 
-/** Beside them the service's settings have others of the same name, which are not for this. */
+/** Options of this satellite. The service's settings of the same name have others, too. */
 export const Options = z.object({ retentionDays: z.int().min(1).max(36_500).optional() })

@@ -1,6 +1,6 @@
 /**
- * The store goes away, goes silent, and becomes slow, behind a TCP proxy: what is counted meanwhile is neither lost nor counted twice,
- * the policy decides what callers see, and what is back is used again by itself.
+ * Outages of the store behind a TCP proxy: refused, unresponsive and slow. Counts are neither lost nor counted twice, the policy
+ * decides the responses, and the store is used again after its recovery.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
@@ -15,7 +15,7 @@ import { asRecord, type MetricsOpened, openMetrics, type Satellites } from './me
 
 const REFUSED = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 7 }
 
-describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
+describe.each(['redis', 'postgres'] as const)('metrics while the store %s', (store) => {
   let way: Way
   let all: MetricsOpened
   let open: Tenancy<Satellites>
@@ -59,7 +59,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
   const reported = () => degraded.map(({ operation, policy, tenantId }) => [operation, policy, tenantId])
 
   describe.each(Object.entries(FAULTS))('%s', (_, happen) => {
-    test('fail-open: it is counted in the process, told, and flushed exactly once when the store is back', async () => {
+    test('fail-open counts in the process with an event, and flushes exactly once after the outage', async () => {
       const { metrics } = open
       await metrics.increment(acme, 'exports', 10)
       await metrics.flush()
@@ -67,14 +67,14 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       for (let n = 0; n < 5; n++) {
         await metrics.increment(acme, 'exports')
         metrics.traffic.requestEnded(acme, 500, 100)
-        // What was flushed is there all the same. Each reading tries to flush, and has no answer.
+        // Rows of earlier rollups stay readable. Each read tries a flush, without a response.
         expect(await read(open)).toEqual({ [`${day} exports`]: 10 })
       }
       await expect(metrics.flush()).rejects.toMatchObject({ code: REFUSED.code })
       expect(reported()).toEqual(expect.arrayContaining([['metrics.read', 'fail-open', acme]]))
       await eventually(() => expect(reported()).toContainEqual(['metrics.handOver', 'fail-open', null]))
       await comeBack()
-      // With nobody asking: the process flushes by itself.
+      // The process flushes without a caller.
       await eventually(async () => {
         const sums = await open.kernel.store.sums.read(acme, [day])
         expect(sums.find(({ name }) => name === 'requests')?.sum).toBe(5)
@@ -90,7 +90,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       expect(await read(open)).toEqual(expected)
     })
 
-    test('fail-closed: 503 with Retry-After; what guards count is kept all the same', async () => {
+    test('fail-closed responds with 503 and Retry-After, and keeps counts of guards', async () => {
       const { metrics } = closed
       await metrics.increment(acme, 'exports', 10)
       expect(await closed.kernel.store.sums.read(acme, [day])).toMatchObject([{ name: 'exports', sum: 10 }])
@@ -109,12 +109,12 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       await metrics.increment(acme, 'exports', 5)
       const { [`${day} exports`]: exports, ...guarded } = await read(closed)
       expect(guarded).toEqual({ [`${day} requests`]: 1, [`${day} bytes`]: 100 })
-      // The one that had no answer may have been counted, as its caller was told.
+      // The count without a response may have happened; its caller received 503.
       expect([15, 16]).toContain(exports)
     })
   })
 
-  test('for longer than the next day: what is older is dropped, and the log says so', async () => {
+  test('an outage beyond the next day drops older counts, with a log line', async () => {
     const { metrics } = open
     await way.close()
     await metrics.increment(acme, 'exports', 3)
@@ -126,12 +126,12 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
     expect(logged.filter((line) => line.includes('counts of an old day could not be kept'))).toHaveLength(1)
   })
 
-  test('at the end of a process: what it has is lost, and the log says so', async () => {
+  test('the end of a process loses its counts, with a log line', async () => {
     const ending = await all.opened.open()
     await way.close()
     await ending.metrics.increment(acme, 'exports', 3)
     await ending.stop()
-    expect(logged.filter((line) => line.includes('could not be handed over, and is lost'))).toHaveLength(1)
+    expect(logged.filter((line) => line.includes('could not be flushed, and are lost'))).toHaveLength(1)
     await comeBack()
     expect(await read(open)).toEqual({})
   })

@@ -1,6 +1,6 @@
 /**
- * Reading what was counted, the newest day first. Of one tenant, what the store has and nobody has flushed yet counts as if it had
- * been; of all tenants there are the rows alone, since else the whole store would be read.
+ * Reads metrics, the newest day first. A read of one tenant includes sums that are only in the store. A read of all tenants uses
+ * rows only, because it would have to read the whole store.
  */
 
 import type { Database } from '../../kernel/database/database.ts'
@@ -10,13 +10,13 @@ import type { Metric, MetricOfTenant } from './metric.ts'
 
 export interface MetricFilter {
   readonly key?: string | undefined
-  /** Days from the one that this moment is in. */
+  /** Days from the one that contains this time. */
   readonly from?: Date | undefined
-  /** Exclusive: days that have begun before. */
+  /** Exclusive: days that have started before. */
   readonly to?: Date | undefined
 }
 
-/** Days, both inclusive, as dates. */
+/** Dates, both inclusive. */
 export interface Range {
   readonly first: string
   readonly last: string
@@ -24,10 +24,10 @@ export interface Range {
 
 const FIRST_DAY = '0001-01-01'
 const LAST_DAY = '9999-12-31'
-/** PostgreSQL keeps years that are no dates here. */
+/** PostgreSQL has years that are no dates here. */
 const LAST_MS = Date.parse(`${LAST_DAY}T23:59:59.999Z`)
 
-/** The days that a range touches; undefined when it is empty. */
+/** The days of a range; undefined if it is empty. */
 export function rangeOf({ from, to }: MetricFilter): Range | undefined {
   if (from && to && from >= to) return undefined
   const first = from ? dateWithin(from.getTime()) : FIRST_DAY
@@ -58,17 +58,17 @@ const OF_ALL = `
     and ($5::date is null or (day, tenant_id, key) < ($5, $6, $7))
   group by day, tenant_id, key order by day desc, tenant_id desc, key desc limit $8`
 
-/** @param after the last one of the page before @param kept what the store has of the tenant */
+/** @param after last item of the previous page @param kept the store's sums of the tenant */
 export async function metricsOf(
   database: Database,
   tenantId: string,
   { key, ...filter }: MetricFilter,
-  { limit, after, kept }: { limit: number; after?: Metric | undefined; kept: readonly SumOfDay[] },
+  { limit, after, kept }: { limit: number; after?: Partial<Metric> | undefined; kept: readonly SumOfDay[] },
 ): Promise<Metric[]> {
   const range = rangeOf(filter)
   if (!range) return []
   const { first } = range
-  const last = after && after.period < range.last ? after.period : range.last
+  const last = after?.period && after.period < range.last ? after.period : range.last
   const among = kept.filter(({ day, name }) => day >= first && day <= last && (key === undefined || name === key))
   const { rows } = await database.sql(OF_TENANT, [
     tenantId,
@@ -89,11 +89,11 @@ export async function metricsOf(
 export async function metricsOfAll(
   database: Database,
   { key, tenantId, ...filter }: MetricFilter & { readonly tenantId?: string | undefined },
-  { limit, after }: { limit: number; after?: MetricOfTenant | undefined },
+  { limit, after }: { limit: number; after?: Partial<MetricOfTenant> | undefined },
 ): Promise<MetricOfTenant[]> {
   const range = rangeOf(filter)
   if (!range) return []
-  const last = after && after.period < range.last ? after.period : range.last
+  const last = after?.period && after.period < range.last ? after.period : range.last
   const { rows } = await database.sql(OF_ALL, [
     range.first,
     last,

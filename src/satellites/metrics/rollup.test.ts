@@ -1,4 +1,4 @@
-/** Days to which nothing is added any more, as far as the clock of the process that rolls up tells. */
+/** Days that have ended, by the clock of the process that rolls up. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { DAY_MS } from '../../kernel/store/counters.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
@@ -33,7 +33,7 @@ const written = async () => {
   return (await all.opened.tenancy.kernel.database.sql(sql, [tenant])).rows.map(({ value }) => value)
 }
 
-test('a clock that was days ahead for a while leaves nothing unwritten', async () => {
+test('a clock that was temporarily days ahead leaves no sums without a row', async () => {
   await count(1)
   clock.advance(3 * DAY_MS)
   await rollup.run()
@@ -43,7 +43,7 @@ test('a clock that was days ahead for a while leaves nothing unwritten', async (
   expect(await written()).toEqual([1_000])
 })
 
-test('what is flushed in the last moment is written, though the clock is a little ahead', async () => {
+test('a flush at the end of a day is rolled up, even with a clock slightly ahead', async () => {
   const midnight = Math.ceil(all.clock.now().getTime() / DAY_MS) * DAY_MS
   clock.set(new Date(midnight + MAX_DAYS_LATE * DAY_MS + 1_000))
   await count(1)

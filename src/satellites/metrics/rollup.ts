@@ -1,11 +1,9 @@
 /**
- * Writes the sums of the store down in daily rows.
+ * Writes the sums of the store to daily rows.
  *
- * A row has what a sum had come to, and a sum only grows; so a row only ever becomes greater, and it is the same whether a sum is
- * written once, twice, or by many processes at the same time in whatever order. A sum that begins anew has another incarnation, and
- * so another row.
- *
- * A tenant that is deleted can be purged, so it is locked against that while its rows are written: else they would be left behind.
+ * - A sum only grows, and a row takes the greater value. So repeated and concurrent rollups in any order have the same result.
+ * - A sum that starts again in an emptied store has another incarnation, and another row.
+ * - The tenant is locked against a purge while its rows are written. Otherwise rows would remain after the purge.
  */
 
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -13,15 +11,15 @@ import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { SUM_TTL_SECONDS, type Sum } from '../../kernel/store/sums.ts'
 import { MAX_DAYS_LATE } from './store-flush.ts'
 
-/** After its end: clocks differ, and what was flushed in time is written a moment later. */
+/** Time after the end of a day: clocks differ, and the last flush is written a moment later. */
 const SETTLED_AFTER_MS = 3_600_000
 const ROWS_AT_ONCE = 5_000
 const DAYS_BACK = (SUM_TTL_SECONDS * 1_000) / DAY_MS
 const ROWS_PER_TRIM = 10_000
 
 /**
- * What is no greater than its row is left out before: a conflict that changes nothing still locks the row. Rows and tenants are looked
- * up one by one: a join may be planned as a walk through all there are.
+ * Sums that are not greater than their rows are filtered first, because a conflict without a change locks the row, too. Rows and
+ * tenants are looked up one by one, because a join may be planned as a scan of all rows.
  */
 const WRITE = `
   with leaving as materialized (
@@ -54,18 +52,18 @@ const TRIM = `
   select count(*) as trimmed from trimmed`
 
 export interface Flushed {
-  /** Sums that were looked at. */
+  /** Number of sums that were read. */
   readonly sums: number
-  /** Rows that are new, or greater than they were. */
+  /** Number of rows that were inserted or increased. */
   readonly written: number
-  /** Rows that were removed because they were past their retention. */
+  /** Number of rows that were removed past their retention. */
   readonly trimmed: number
 }
 
 export class Rollup {
   readonly #kernel: Pick<Kernel, 'store' | 'database' | 'clock'>
   readonly #retentionDays: number | undefined
-  /** Days to which nothing is added any more, and whose sums this process has written down. */
+  /** Ended days whose sums this process has written. */
   readonly #settled = new Set<number>()
 
   constructor(kernel: Pick<Kernel, 'store' | 'database' | 'clock'>, retentionDays: number | undefined) {
@@ -73,7 +71,7 @@ export class Rollup {
     this.#retentionDays = retentionDays
   }
 
-  /** @param onProgress told how many sums were looked at so far. */
+  /** @param onProgress receives the number of sums that were read so far */
   async run(signal?: AbortSignal, onProgress: (sums: number) => void = () => undefined): Promise<Flushed> {
     const today = dayOf(this.#kernel.clock.now().getTime())
     const settledBefore = dayOf(this.#kernel.clock.now().getTime() - SETTLED_AFTER_MS) - MAX_DAYS_LATE
@@ -81,7 +79,7 @@ export class Rollup {
     for (const day of this.#settled) if (day >= settledBefore) this.#settled.delete(day)
     let sums = 0
     let written = 0
-    // Another process may be a little ahead, and already in the next day.
+    // The clock of another process may be ahead, already in the next day.
     for (let day = today - DAYS_BACK; day <= today + 1; day++) {
       if (this.#settled.has(day)) continue
       for await (const page of this.#kernel.store.sums.pages(dateOf(day))) {

@@ -1,4 +1,4 @@
-/** The store answers, and with an error: what was counted is kept for another time. */
+/** Errors of the store: counts are kept for a later flush. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => all.opened.end())
 
-test('an error that nobody has thought of drops nothing', async () => {
+test('an unknown error of the store drops no counts', async () => {
   const id = await all.tenant()
   await rename('store_sums', 'store_sums_elsewhere')
   await tenancy.metrics.increment(id, 'exports', 3)
@@ -27,12 +27,12 @@ test('an error that nobody has thought of drops nothing', async () => {
   expect((await tenancy.metrics.list(id)).data).toMatchObject([{ key: 'exports', value: 7 }])
 })
 
-test('what the store cannot keep at all is refused before it is counted', async () => {
+test('a count that the store cannot keep is rejected immediately', async () => {
   const id = await all.tenant()
   await expect(tenancy.metrics.increment(id, 'a\0b')).rejects.toMatchObject({ code: InvalidRequest('').code })
 })
 
-test('a flush inside of a transaction stays when that is undone', async () => {
+test('the rollback of a transaction does not undo a flush', async () => {
   const id = await all.tenant()
   await tenancy.metrics.increment(id, 'exports', 5)
   const undone = tenancy.transaction(async () => {

@@ -1,13 +1,13 @@
 /**
  * Flushes the counts of this process to the store.
  *
- *  counters ──take──► batches ──add──► the store
- *                        ▲  └──no answer──┐
- *                        └────────────────┘
+ *  counters ──take──► batches ──add──► store
+ *                        ▲  └──no response──┐
+ *                        └──────────────────┘
  *
- * A batch stays what it is until the store has taken it, and the store takes it once: so nothing is lost or counted twice while the
- * store is away, slow, or has done what it could not answer. Meanwhile tallies go on being summed up, and are taken when no batch
- * is left; so what is kept is bounded. A batch of a day that nobody writes down any more is dropped, which the log says.
+ * A batch stays unchanged until the store has accepted it, and the store accepts it once. So nothing is lost or counted twice during
+ * an outage. Local counters continue and are taken when no batch is left, so memory is limited. Batches of old days are dropped and
+ * logged.
  */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
@@ -16,7 +16,7 @@ import { dayOf } from '../../kernel/store/counters.ts'
 import type { SumBatch } from '../../kernel/store/sums.ts'
 import type { LocalCounters } from './local-counters.ts'
 
-/** Until the end of which day after its own a count may still be flushed. */
+/** Number of days after its own day until whose end a count can be flushed. */
 export const MAX_DAYS_LATE = 1
 
 interface Waiting {
@@ -42,9 +42,9 @@ export class StoreFlush {
     return this.#waiting.length === 0 && this.#localCounters.isEmpty
   }
 
-  /** Resolves when all is in the store that was counted before; rejects when it is kept for another time. */
+  /** Resolves when all earlier counts are in the store; rejects if they are kept for a later flush. */
   run(): Promise<void> {
-    // Who asks while one is under way shares the next: it takes whatever was counted by then.
+    // Concurrent callers share the next flush, which takes all counts until then.
     this.#next ??= this.#last.then(() => {
       this.#next = undefined
       const run = this.#run()
@@ -54,7 +54,7 @@ export class StoreFlush {
     return this.#next
   }
 
-  /** Of what is kept, in words for the log. */
+  /** Sizes of the kept batches, for the log. */
   get kept(): { readonly batches: number; readonly sums: number } {
     const taken = this.#waiting.reduce((sum, { batch }) => sum + batch.additions.length, 0)
     return { batches: this.#waiting.length, sums: taken }
@@ -78,10 +78,11 @@ export class StoreFlush {
     this.reportDropped()
   }
 
-  /** What there was no room for, since this was told last. */
+  /** Logs counts that were dropped at the limit since the last call. */
   reportDropped(): void {
     const dropped = this.#localCounters.dropped()
-    if (dropped > 0) this.#kernel.log.warn({ dropped, ...this.kept }, 'more was to be counted than there is room for')
+    if (dropped > 0)
+      this.#kernel.log.warn({ dropped, ...this.kept }, 'counts were dropped: the limit of distinct sums was reached')
   }
 
   async #send(): Promise<void> {
@@ -93,9 +94,9 @@ export class StoreFlush {
         try {
           await store.sums.add(next.batch)
         } catch (error) {
-          // What it cannot keep at all it never will; with anything else it may be luckier, and a batch is taken once.
+          // An invalid batch stays invalid. Other errors may be temporary, and a batch is accepted once.
           if (!InvalidRequest.matches(error)) throw error
-          log.error({ err: error, day: next.batch.day }, 'the store refuses counts; they are dropped')
+          log.error({ err: error, day: next.batch.day }, 'the store rejected counts; they are dropped')
         }
       }
       this.#waiting.shift()

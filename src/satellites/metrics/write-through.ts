@@ -1,6 +1,6 @@
 /**
- * Counts that go to the store before whoever counts goes on: those of one moment together. What fails is not tried again, and its
- * callers are told: whether it was counted is not known then.
+ * Writes counts to the store before `increment` resolves, with concurrent counts in one batch. A failure is not retried: callers
+ * receive the error, and the count may have happened.
  */
 import { randomUUID } from 'node:crypto'
 import { Batcher } from '../../kernel/base/batcher.ts'

@@ -12,7 +12,7 @@ type QuotasTenancy = Tenancy<[ReturnType<typeof quotas>]>
 
 let all: QuotasOpened
 let way: Way
-/** On the same database by way of a proxy; its quotas are in memory, so that only alerts depend on the database. */
+/** On the same database through a proxy. Its quotas are in memory, so only alerts depend on the database. */
 let apart: QuotasTenancy
 
 beforeAll(async () => {
@@ -26,7 +26,7 @@ afterAll(async () => {
   await way.close()
 })
 
-test('alerts keep one connection from others, and what was not told is told by a later call', async () => {
+test('alerts occupy one connection of an unresponsive database, and a later call publishes missing alerts', async () => {
   const tenants = await Promise.all(Array.from({ length: 12 }, () => all.tenant()))
   await notificationsReceived(apart)
   for (const id of tenants) await apart.quotas.consume(id, 'exports', 1)
@@ -36,7 +36,7 @@ test('alerts keep one connection from others, and what was not told is told by a
   way.blackhole()
   for (const id of tenants) expect(await apart.quotas.consume(id, 'exports', 7)).toBe(8)
   expect(notified.size).toBe(0)
-  // What was silent is cut, as a network is that gives up, and new connections are made.
+  // Cuts unresponsive connections, as a failing network does; new connections succeed.
   await way.close()
   await way.open()
   await eventually(() => apart.kernel.database.ping())

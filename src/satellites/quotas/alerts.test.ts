@@ -1,4 +1,4 @@
-/** What is said once a day: whatever becomes of the call that reached it, of its transaction, and of the database. */
+/** Daily alerts in a rolled-back transaction, with a failing listener, and over midnight. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { DependencyDegraded } from '../../kernel/resilience/resilience.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -31,7 +31,7 @@ const rowsOf = async (tenantId: string): Promise<string[]> => {
 }
 
 describe('an alert', () => {
-  test('is told and kept although the transaction of the call is rolled back; so is what was counted', async () => {
+  test('an alert and its count survive the rollback of the calling transaction', async () => {
     const published: string[] = []
     const ends = [
       tenancy.on(QuotaThresholdReached, ({ tenantId, threshold }) => {
@@ -51,7 +51,7 @@ describe('an alert', () => {
     for (const end of ends) end()
   })
 
-  test('has the id of the request that it is of', async () => {
+  test('an alert has the request id of its call', async () => {
     const ids: (string | null)[] = []
     const end = tenancy.on(TenantQuotaExceeded, ({ tenantId, requestId }) => {
       if (tenantId === acme) ids.push(requestId)
@@ -61,7 +61,7 @@ describe('an alert', () => {
     end()
   })
 
-  test('does not fail the call whose listener fails', async () => {
+  test('a failing listener of an alert does not fail the call', async () => {
     const { events } = tenancy.kernel
     const end = events.subscribe(QuotaTracked, 'within', ({ tenantId }) => {
       if (tenantId === acme) throw new Error('the usage report is full')
@@ -71,7 +71,7 @@ describe('an alert', () => {
     expect(await tenancy.quotas.getUsage(acme, 'exports')).toBe(3)
   })
 
-  test('is forgotten with its tenant, and two days later at the next alert', async () => {
+  test('alerts are removed with their tenant, and two days later at the next alert', async () => {
     const { database } = tenancy.kernel
     await tenancy.quotas.track(acme, 'exports', 10)
     await tenancy.quotas.alerts.settled()
@@ -87,7 +87,7 @@ describe('an alert', () => {
     expect(await rowsOf(other)).toEqual([])
   })
 
-  test("is of the store's day, of a value that stands too", async () => {
+  test("an alert of a gauge has the store's day, too", async () => {
     await tenancy.quotas.setUsage(acme, 'seats', 3)
     await tenancy.quotas.alerts.settled()
     all.toTomorrow()
@@ -101,7 +101,7 @@ describe('an alert', () => {
   })
 })
 
-test('that a dependency is degraded is told although the transaction is rolled back', async () => {
+test('the event of a degraded dependency is published although the transaction is rolled back', async () => {
   const { resilience } = tenancy.kernel
   const published: string[] = []
   const end = tenancy.on(DependencyDegraded, ({ operation }) => void published.push(operation))

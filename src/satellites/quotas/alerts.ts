@@ -1,11 +1,9 @@
 /**
- * What is said of a quota once a day: that 80 or 100 % are used, that somebody was refused. A row says that it has been said; it is
- * written in the transaction of the event, so that what hangs on the event (webhook deliveries) is there as soon as the row is, and
- * of any number of processes one says it.
+ * Publishes each alert of a quota once a day: 80 % used, 100 % used, first rejection.
  *
- * Nobody waits for it, and one is told after the other: a database that is silent keeps one connection from others, and no more.
- * Whoever finds a counter past a threshold that this process does not know to have been told of tries again: an alert that was lost
- * with a process, or while the database was away, is made up for by a later call.
+ * - The row of an alert commits with its event and the event's webhook deliveries. Over all processes, one insert wins.
+ * - No call waits for an alert. Alerts run one after the other, so an unresponsive database occupies one connection.
+ * - An alert that was lost with a process or during an outage is published by a later call above the threshold.
  */
 import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
@@ -22,7 +20,7 @@ import { type Outcome, type QuotaRequest, rejectedOf } from './outcome.ts'
 import type { QuotaTables } from './tables.ts'
 
 const REMEMBERED = 100_000
-/** Beyond this, what is to be told is left to later calls. */
+/** Limit of waiting alerts. Later calls publish the others. */
 const WAITING = 10_000
 const STOP_TIMEOUT_MS = 2_000
 const DAYS_KEPT = 2
@@ -30,7 +28,7 @@ const DAYS_KEPT = 2
 const THRESHOLDS = [80, 100] as const
 const [LOWEST_THRESHOLD] = THRESHOLDS
 
-/** Skips what others delete: two that tell at once do not wait for one another. */
+/** Skips rows that another process deletes at the same time. */
 const FORGET_OLD = `
   delete from ${SCHEMA}.quota_alerts where ctid = any (array(
     select ctid from ${SCHEMA}.quota_alerts where day < $1 limit 1000 for update skip locked))`
@@ -53,7 +51,7 @@ export class Alerts {
     this.#kernel = kernel
   }
 
-  /** @param usage what a quota has come to. A limit of 0 has no part that could be used. */
+  /** @param usage of the quota after the call. A limit of 0 has no thresholds. */
   ofUse(tenantId: string, plan: string, { quota, limit }: QuotaRequest, usage: number, nowMs: number): void {
     if (!limit || usage * 100 < limit * LOWEST_THRESHOLD) return
     for (const threshold of THRESHOLDS) {
@@ -72,16 +70,15 @@ export class Alerts {
     this.#raise({ type: TenantQuotaExceeded, kind: 'exceeded', nowMs, payload })
   }
 
-  /** Removes what a purged tenant had. */
-  /** Resolves when everything is told, or cannot be now. */
+  /** Resolves when all waiting alerts are published or have failed. */
   async settled(): Promise<void> {
     await this.#reporting
   }
 
-  /** What cannot be told in time is left to later calls of other processes. */
+  /** Alerts that miss the deadline are left to later calls of other processes. */
   async stop(): Promise<void> {
-    await withTimeout(this.settled(), STOP_TIMEOUT_MS, () => new Error('alerts are still being told')).catch((error) =>
-      this.#kernel.log.warn({ err: error }, 'what quotas have come to could not be told in time'),
+    await withTimeout(this.settled(), STOP_TIMEOUT_MS, () => new Error('alerts are still being published')).catch(
+      (error) => this.#kernel.log.warn({ err: error }, 'alerts of quotas could not be published before the stop'),
     )
   }
 
@@ -102,7 +99,7 @@ export class Alerts {
         this.#reported.set(key, true)
         this.#outage.answered()
       } catch (error) {
-        this.#kernel.log.warn({ err: error, alert: key }, 'what a quota has come to could not be told')
+        this.#kernel.log.warn({ err: error, alert: key }, 'an alert of a quota could not be published')
         if (isDatabaseUnavailable(error)) {
           this.#outage.failed()
           this.#waiting.clear()

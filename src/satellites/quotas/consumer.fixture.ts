@@ -1,4 +1,4 @@
-/** A process that consumes one quota of a tenant, many calls at once, and says how often it was allowed. */
+/** A process that consumes one quota of a tenant in many concurrent calls, and reports the number of allowed calls. */
 
 import { serveParent } from '../../../test/support/child.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'

@@ -1,10 +1,10 @@
-/** The cases of this satellite for coverage.test.ts. */
+/** Cases of this satellite for coverage.test.ts. */
 import type { Part } from '../../../test/contract/row.ts'
 
 const absent = { tenant: 'none' } as const
 const deleted = { given: ['DELETE /tenants/{id}'] }
 const one = { params: { quota: 'exports' } }
-/** All that the plan allows but one. */
+/** The limit of the plan, minus one. */
 const nearlyAll = ['POST /tenants/{id}/quotas/exports/track {"amount":9}']
 
 export const part: Part = {

@@ -13,15 +13,15 @@ test.each([
   { usage: 9, amount: 9, limit: null, expected: true },
   { usage: 1, amount: 1, limit: 1.5, expected: false },
   { usage: 1, amount: 1, limit: 2.5, expected: true },
-])('$usage used and $amount asked of $limit: $expected', ({ usage, amount, limit, expected }) => {
+])('usage $usage plus amount $amount with limit $limit is $expected', ({ usage, amount, limit, expected }) => {
   expect(fits(usage, amount, limit)).toBe(expected)
 })
 
-test('what is left is never less than nothing', () => {
+test('the remaining amount is never negative', () => {
   expect([remainingOf(3, 10), remainingOf(12, 10), remainingOf(12, null)]).toEqual([7, 0, null])
 })
 
-test('a day ends at midnight UTC, by the moment that is given', () => {
+test('a day ends at midnight UTC of the given time', () => {
   expect(resetAtOf(at('2026-03-04T23:59:59.999Z'))).toBe('2026-03-05T00:00:00.000Z')
   expect(resetAtOf(at('2026-03-05T00:00:00.000Z'))).toBe('2026-03-06T00:00:00.000Z')
   expect(midnightAfter(at('2026-12-31T12:00:00Z'))).toBe(at('2027-01-01T00:00:00Z'))
@@ -29,7 +29,7 @@ test('a day ends at midnight UTC, by the moment that is given', () => {
   expect(secondsToReset(at('2026-03-04T00:00:00Z'))).toBe(86_400)
 })
 
-test('headers say what is allowed, what is left and when there is more, in whole numbers', () => {
+test('headers have limit, remaining amount and reset time in whole numbers', () => {
   const nowMs = at('2026-03-04T23:00:00Z')
   expect(rateLimitHeaders('exports', { limit: 10, remaining: 3, degraded: false }, nowMs)).toEqual({
     'ratelimit-policy': '"exports";q=10;w=86400',

@@ -1,23 +1,23 @@
-/** What is decided of a quota, and what follows from it for whoever asked: functions of what they are given. */
+/** Pure rules of a quota decision: whether an amount fits, when the day ends, which headers the response has. */
 import { z } from 'zod'
 import { DAY_MS, dayOf } from '../../kernel/store/counters.ts'
 
 export const Decision = z
   .object({
     allowed: z.boolean(),
-    usage: z.number().meta({ description: 'After it; what was refused is not in it' }),
+    usage: z.number().meta({ description: 'Usage after the call, without a rejected amount' }),
     limit: z.number().nullable().meta({ description: '`null`: unlimited' }),
     remaining: z.number().nullable(),
     resetAt: z.iso.datetime().nullable().meta({
-      description: 'Midnight UTC by the clock of the store; `null` for a value that stands until it is set again',
+      description: 'Midnight UTC by the clock of the store; `null` for a gauge',
     }),
-    degraded: z.boolean().meta({ description: 'The store is away, and the policy has decided without it' }),
+    degraded: z.boolean().meta({ description: 'The store is unavailable, and the outage policy has decided' }),
   })
   .meta({ id: 'QuotaDecision' })
 
 export type Decision = Readonly<z.output<typeof Decision>>
 
-/** A limit that is 0 allows none; nothing at all, an amount of 0, is always allowed. */
+/** A limit of 0 allows no amount except 0. */
 export const fits = (usage: number, amount: number, limit: number | null): boolean =>
   limit === null || amount === 0 || usage + amount <= limit
 
@@ -28,7 +28,7 @@ export const midnightAfter = (nowMs: number): number => (dayOf(nowMs) + 1) * DAY
 
 let latest = { day: Number.NaN, text: '' }
 
-/** The midnight that ends the day of `nowMs`. Asked for on every request, and another one only once a day. */
+/** The midnight that ends the day of `nowMs`. Cached, because every request needs it and it changes once a day. */
 export function resetAtOf(nowMs: number): string {
   const day = dayOf(nowMs)
   if (day !== latest.day) latest = { day, text: new Date((day + 1) * DAY_MS).toISOString() }
@@ -40,8 +40,8 @@ export const secondsToReset = (nowMs: number): number => Math.max(1, Math.ceil((
 const DAY_SECONDS = DAY_MS / 1_000
 
 /**
- * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11): what is allowed in a day, what is left of it, and
- * how many seconds until there is more. None for what is unlimited, or was decided without the store.
+ * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11): daily limit, remaining amount, and seconds until the
+ * reset. Absent for unlimited quotas and for decisions without the store.
  */
 export function rateLimitHeaders(
   quota: string,

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { defineError } from '../../kernel/base/errors.ts'
 
-/** Of whatever counts, unless they are switched off. */
+/** Headers of responses that count, unless they are disabled. */
 export const RATE_LIMIT = {
-  'RateLimit-Policy': 'What the plan allows in a day, `"exports";q=1000;w=86400`; of each quota that is limited',
-  RateLimit: 'What is left of it, and the seconds until there is more, `"exports";r=993;t=40211`',
+  'RateLimit-Policy': 'Daily limit of the plan for each limited quota: `"exports";q=1000;w=86400`',
+  RateLimit: 'Remaining amount, and seconds until the reset: `"exports";r=993;t=40211`',
 }
 
-export const QuotaExceeded = defineError('E_TENANT_QUOTA_EXCEEDED', 429, 'A quota is used up', {
+export const QuotaExceeded = defineError('E_TENANT_QUOTA_EXCEEDED', 429, 'Quota exceeded', {
   members: {
     quota: z.string(),
     limit: z.number(),
@@ -18,4 +18,4 @@ export const QuotaExceeded = defineError('E_TENANT_QUOTA_EXCEEDED', 429, 'A quot
   },
   headers: { 'Retry-After': 'Seconds to midnight UTC', ...RATE_LIMIT },
 })
-export const QuotaNotFound = defineError('E_QUOTA_NOT_FOUND', 404, 'There is no such quota')
+export const QuotaNotFound = defineError('E_QUOTA_NOT_FOUND', 404, 'Quota not found')

@@ -5,8 +5,8 @@ const ofQuota = { tenantId: z.string(), quota: z.string() }
 
 export const QuotaTracked = event(
   'QuotaTracked',
-  'A tenant has used something of a quota',
-  z.object({ ...ofQuota, amount: z.int(), usage: z.int().describe('After it') }),
+  'A tenant has used an amount of a quota',
+  z.object({ ...ofQuota, amount: z.int(), usage: z.int().describe('Usage after the call') }),
   { isInternal: true },
 )
 
@@ -24,7 +24,7 @@ export const QuotaThresholdReached = event(
 
 export const TenantQuotaExceeded = event(
   'TenantQuotaExceeded',
-  'A tenant was refused because a quota is used up; once per quota and UTC day',
+  'A call of a tenant was rejected because a quota is exceeded; once per quota and UTC day',
   z.object({
     ...ofQuota,
     usage: z.number(),

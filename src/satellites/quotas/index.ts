@@ -1,5 +1,4 @@
 import { defineSatellite } from '../../tenancy/satellite.ts'
-import { commands } from './commands.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'
 import { Quotas, type QuotasOptions } from './quotas.ts'
@@ -13,13 +12,12 @@ export type { QuotaAmount, QuotaSnapshot, QuotasOptions } from './quotas.ts'
 export const quotas = (options: QuotasOptions = {}) =>
   defineSatellite({
     name: 'quotas',
-    summary: 'What tenants may use, by plan: counted exactly by the day, refused with 429',
+    summary: 'Limits of plans: exact counters of a UTC day, rejection with 429',
     tables,
     tenantTables: ['quota_alerts'],
     events: [QuotaTracked, QuotaThresholdReached, TenantQuotaExceeded],
     service: (kernel, tenants) => new Quotas(kernel, tenants, options),
     operations,
-    commands,
     metrics: (quotas) => [quotas.counts.series()],
     stop: (quotas) => quotas.alerts.stop(),
   })

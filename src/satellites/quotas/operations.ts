@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { type Input, operation, Reply } from '../../kernel/api/operation.ts'
+import { type Input, Reply } from '../../kernel/api/operation.ts'
+import { part } from '../../kernel/part.ts'
 import { COUNTER_NAME } from '../../kernel/store/counters.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
@@ -7,7 +8,9 @@ import { Decision } from './decision.ts'
 import { QuotaExceeded, QuotaNotFound, RATE_LIMIT } from './errors.ts'
 import type { Quotas } from './quotas.ts'
 
-export const QuotaName = z
+const { operation } = part<Quotas>()
+
+const QuotaName = z
   .string()
   .regex(COUNTER_NAME, `does not match ${COUNTER_NAME.source}`)
   .meta({ description: 'As in the limits of the plans' })
@@ -15,7 +18,7 @@ const Amount = z.int().min(0).meta({ description: 'Default 1; 0 counts nothing a
 
 const byId = z.object({ id: TenantId })
 const byQuota = z.object({ id: TenantId, quota: QuotaName })
-export const Usage = z.strictObject({ quota: QuotaName, value: z.number().min(0) })
+const Usage = z.strictObject({ quota: QuotaName, value: z.number().min(0) })
 const OneAmount = z.strictObject({ amount: Amount.optional() })
 
 export const QuotaSnapshot = z
@@ -29,6 +32,13 @@ export const QuotaSnapshot = z
     }),
   })
   .meta({ id: 'QuotaSnapshot' })
+
+const ofTenant = { id: 'id of the tenant' }
+const rowsOf = ({ limits, usage }: z.output<typeof QuotaSnapshot>) =>
+  Object.entries(usage).map(([quota, used]) => {
+    const limit = limits[quota]
+    return { quota, used, limit: limit ?? 'unlimited', left: limit === undefined ? '' : Math.max(0, limit - used) }
+  })
 
 const digits = z
   .string()
@@ -54,7 +64,14 @@ export const operations = [
     params: byId,
     reply: QuotaSnapshot,
     errors: [TenantNotFound],
-    handle: (quotas: Quotas, { params }) => quotas.snapshot(params.id),
+    command: {
+      name: 'tenant:quotas:show',
+      summary: 'Show what a tenant may use and has used',
+      arguments: ofTenant,
+      rows: rowsOf,
+      message: ({ plan }) => `plan: ${plan}`,
+    },
+    handle: (quotas, { params }) => quotas.snapshot(params.id),
   }),
   operation({
     name: 'quotas.setUsage',
@@ -65,7 +82,12 @@ export const operations = [
     body: Usage,
     reply: QuotaSnapshot,
     errors: [TenantNotFound, TenantState],
-    handle: async (quotas: Quotas, { params, body }) => {
+    command: {
+      name: 'tenant:quotas:set',
+      arguments: { ...ofTenant, quota: {}, value: 'a number of 0 or more' },
+      rows: rowsOf,
+    },
+    handle: async (quotas, { params, body }) => {
       await quotas.correct(params.id, body.quota, body.value)
       return quotas.snapshot(params.id)
     },
@@ -80,7 +102,15 @@ export const operations = [
     bodyOptional: true,
     reply: QuotaSnapshot,
     errors: [TenantNotFound, TenantState, QuotaNotFound],
-    handle: async (quotas: Quotas, { params, body }) => {
+    command: {
+      name: 'tenant:quotas:reset',
+      summary: 'Set what a tenant has used to nothing, of one quota or of all',
+      arguments: { ...ofTenant, quota: {} },
+      question: ({ params: { id }, body: { quota } }) =>
+        `Forget ${quota === undefined ? 'everything that' : `what of "${quota}"`} the tenant "${id}" has used?`,
+      rows: rowsOf,
+    },
+    handle: async (quotas, { params, body }) => {
       await quotas.reset(params.id, body.quota)
       return quotas.snapshot(params.id)
     },
@@ -102,7 +132,7 @@ export const operations = [
     scope: 'runtime',
     errors: [TenantNotFound, QuotaExceeded],
     replyHeaders: RATE_LIMIT,
-    handle: async (quotas: Quotas, { params, body }) => {
+    handle: async (quotas, { params, body }) => {
       const { decisions, headers } = await quotas.apply(params.id, 'consume', body.quotas)
       return new Reply(200, { data: [...decisions] }, headers)
     },
@@ -147,6 +177,6 @@ export const operations = [
     reply: Decision,
     scope: 'runtime',
     errors: [TenantNotFound],
-    handle: (quotas: Quotas, { params, query }) => quotas.check(params.id, params.quota, query.amount),
+    handle: (quotas, { params, query }) => quotas.check(params.id, params.quota, query.amount),
   }),
 ]

@@ -1,6 +1,6 @@
 /**
- * The store goes away, goes silent, and becomes slow, behind a TCP proxy: the policy decides within the time-out, says so, and what
- * is back is used again by itself.
+ * Outages of the store behind a TCP proxy: refused, unresponsive and slow. The policy decides within the time-out, publishes an
+ * event, and uses the store again after its recovery.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
@@ -12,10 +12,10 @@ import { eventually } from '../../testing/base/tenancy.ts'
 import type { quotas } from './index.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
 
-/** Longer than any answer takes; who waits longer hangs. */
+/** Longer than any response takes. */
 const WAIT_TIMEOUT_MS = 10_000
 
-describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
+describe.each(['redis', 'postgres'] as const)('quotas while the store %s', (store) => {
   let way: Way
   let all: QuotasOpened
   let closed: Tenancy<[ReturnType<typeof quotas>]>
@@ -52,13 +52,13 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
 
   const within = <T>(work: Promise<T>): Promise<T> => {
     const late = new Promise<never>((_, reject) => {
-      setTimeout(() => reject(new Error('it hangs')), WAIT_TIMEOUT_MS).unref()
+      setTimeout(() => reject(new Error('the call hangs')), WAIT_TIMEOUT_MS).unref()
     })
     return Promise.race([work, late])
   }
 
   describe.each(Object.entries(FAULTS))('%s', (_, happen) => {
-    test('fail-open: everything is allowed, each time told; afterwards what was counted before counts again', async () => {
+    test('fail-open allows every call with an event; after the outage, earlier counts apply again', async () => {
       const { quotas } = all.opened.tenancy
       await quotas.consume(acme, 'exports', 10)
       await expect(quotas.consume(acme, 'exports')).rejects.toMatchObject({ status: 429 })
@@ -86,13 +86,13 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       await expect(within(quotas.consume(acme, 'exports', -1))).rejects.toMatchObject({ status: 400 })
       await comeBack()
       await expect(quotas.consume(acme, 'exports')).rejects.toMatchObject({ status: 429 })
-      // What had no answer may have been counted: by a store that was slow, up to all of what was tracked.
+      // A slow store may have counted calls without a response: up to all tracked ones.
       const counted = await quotas.getUsage(acme, 'exports')
       expect(counted).toBeGreaterThanOrEqual(10)
       expect(counted).toBeLessThanOrEqual(11)
     })
 
-    test('it is the time-out that ends the wait', async () => {
+    test('the time-out ends the wait', async () => {
       const withLongTimeout = await all.opened.open({ store: storeBehind[store](way.url, 60_000) })
       await withLongTimeout.quotas.consume(acme, 'exports')
       await happen(way)
@@ -107,7 +107,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       await withLongTimeout.stop()
     })
 
-    test('fail-closed: 503 with Retry-After, never 429', async () => {
+    test('fail-closed responds with 503 and Retry-After, never with 429', async () => {
       await closed.quotas.consume(acme, 'exports', 10)
       await happen(way)
       const refused = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retryAfterSeconds: 7 }
@@ -124,7 +124,7 @@ describe.each(['redis', 'postgres'] as const)('while the store %s', (store) => {
       expect(decisions(closed).unavailable).toBeGreaterThanOrEqual(3)
     })
 
-    test('what writes, and what would show numbers that nobody has counted, is 503 whatever the policy', async () => {
+    test('writes and reads of exact numbers respond with 503 under any policy', async () => {
       const { quotas } = all.opened.tenancy
       await quotas.setUsage(acme, 'seats', 2)
       await happen(way)

@@ -1,4 +1,4 @@
-/** What a step over quotas has come to: for the store one answer, for callers a decision, an error, or headers. Pure. */
+/** Pure mapping of a store step over several quotas to decisions, an error, or headers. */
 
 import { InvalidRequest, type TenancyError } from '../../kernel/base/errors.ts'
 import type { Taken } from '../../kernel/store/counters.ts'
@@ -17,7 +17,7 @@ export interface Outcome {
   readonly plan: ResolvedPlan
   readonly requests: readonly QuotaRequest[]
   readonly taken: Taken
-  /** The store is away, and the policy has decided without it. */
+  /** The store is unavailable, and the outage policy has decided. */
   readonly isDegraded: boolean
 }
 
@@ -26,10 +26,10 @@ export interface Rejected {
   readonly usage: number
 }
 
-/** Of the quota at `index`. */
+/** Decision of the quota at `index`. */
 export function decisionOf({ requests, taken, isDegraded }: Outcome, index = 0): Decision {
   const request = requests[index]
-  if (!request) throw InvalidRequest('nothing is named that could be decided')
+  if (!request) throw InvalidRequest('a step needs at least one quota')
   const usage = taken.usages[index] ?? 0
   return {
     allowed: taken.isAllowed,
@@ -41,11 +41,11 @@ export function decisionOf({ requests, taken, isDegraded }: Outcome, index = 0):
   }
 }
 
-/** The first quota that was not enough. */
+/** The first quota whose limit was exceeded. */
 export function rejectedOf({ requests, taken: { usages } }: Outcome): Rejected {
   const index = requests.findIndex(({ amount, limit }, index) => !fits(usages[index] ?? 0, amount, limit))
   const request = requests[index]
-  if (!request) throw new Error('the store has refused what fits')
+  if (!request) throw new Error('the store has rejected an amount that fits')
   return { request, usage: usages[index] ?? 0 }
 }
 
@@ -53,15 +53,15 @@ export function rejectionOf(outcome: Outcome, hasHeaders: boolean): TenancyError
   const { plan, taken } = outcome
   const { request, usage } = rejectedOf(outcome)
   const { quota, limit, amount: requested } = request
-  const why = limit !== null && requested > limit ? ': it takes another plan.' : ` (used: ${usage}).`
-  return QuotaExceeded(`The plan "${plan.plan}" allows ${limit} of "${quota}" a day${why}`, {
+  const why = limit !== null && requested > limit ? ': it needs another plan.' : ` (used: ${usage}).`
+  return QuotaExceeded(`Plan "${plan.plan}" allows ${limit} of "${quota}" a day${why}`, {
     extras: { quota, limit, usage, requested, resetAt: resetAtOf(taken.nowMs), plan: plan.plan },
     retryAfterSeconds: secondsToReset(taken.nowMs),
     headers: hasHeaders ? headersOf(outcome) : {},
   })
 }
 
-/** `RateLimit` and its policy, of each quota that has a limit. */
+/** `RateLimit` and `RateLimit-Policy` of each limited quota. */
 export function headersOf({ requests, taken, isDegraded }: Outcome): Record<string, string> {
   const each = requests.map(({ quota, limit }, index) => {
     const remaining = remainingOf(taken.usages[index] ?? 0, limit)

@@ -1,4 +1,4 @@
-/** A tenancy with quotas on one of the stores, whose day the test moves. */
+/** A tenancy with quotas on one of the stores, with a clock of the store that tests move. */
 import { inject } from 'vitest'
 import { memoryStore } from '../../drivers/store/memory.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
@@ -26,24 +26,24 @@ export const PLANS = {
   },
 }
 
-/** Which moment a store of a server believes it is, as long as it is moved from `start`. */
+/** Clock offset of a server's store, relative to `start`. */
 function storeOf(name: StoreName, offsetMs: () => number): StoreDriver {
   if (name === 'memory') return memoryStore()
   if (name === 'postgres') return postgresStore({ clockOffsetMs: offsetMs })
   return redisStore({ url: inject('redisUrl'), keyPrefix: `${uuidv7()}:`, clockOffsetMs: offsetMs })
 }
 
-/** Of today: no midnight passes while a test runs, unless the test moves the clock. */
+/** Of today: no midnight passes during a test, unless the test moves the clock. */
 const noon = () => dayOf(Date.now()) * DAY_MS + DAY_MS / 2
 
 export interface QuotasOpened {
   readonly clock: FakeClock
   /** Now, by the clock of the store. */
   storeNow(): number
-  /** Moves the store's clock to the next day's noon. */
+  /** Moves the clock of the store to the next day's noon. */
   toTomorrow(): void
   readonly opened: Awaited<ReturnType<typeof testTenancy<[ReturnType<typeof quotas>]>>>
-  /** A new tenant, of the plan `free` unless another is named. */
+  /** A new tenant, with the plan `free` by default. */
   tenant(plan?: string): Promise<string>
   call(method: string, path: string, body?: unknown, token?: string): Promise<HttpResponse>
 }

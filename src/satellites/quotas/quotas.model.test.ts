@@ -1,7 +1,4 @@
-/**
- * Random lives of a tenant's quotas against a model of ten lines: whatever is tracked, consumed, set, reset, whichever plan comes in
- * between, and wherever midnight falls, the store answers what the model does.
- */
+/** Random sequences of quota calls, plan changes and midnights against a model of ten lines. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openQuotas, PLANS, type QuotasOpened, STORES } from './quotas.fixture.ts'
@@ -49,14 +46,14 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('midnight') }),
 ) as fc.Arbitrary<Step>
 
-describe.each(STORES)('a life of quotas on the store %s', (store) => {
+describe.each(STORES)('a random sequence of quota calls on the store %s', (store) => {
   let all: QuotasOpened
   beforeAll(async () => {
     all = await openQuotas(store)
   })
   afterAll(() => all.opened.end())
 
-  test('is that of the model', { timeout: 120_000 }, async () => {
+  test('a random sequence of quota calls has the results of the model', { timeout: 120_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
         const tenant = await all.tenant()
@@ -72,7 +69,7 @@ describe.each(STORES)('a life of quotas on the store %s', (store) => {
   })
 })
 
-/** What is answered: the usage after it, `refused`, or of a burst how many were admitted. */
+/** Result of a step: the usage, `rejected`, or the number of admitted calls of a burst. */
 async function really(all: QuotasOpened, tenant: string, step: Step): Promise<unknown> {
   const { quotas, tenants } = all.opened.tenancy
   const orRefused = (result: Promise<unknown>) =>
@@ -134,7 +131,7 @@ function modelled(model: Model, step: Step): unknown {
   }
 }
 
-/** No plan limits `pages`: without a count there is nothing to reset. */
+/** No plan limits `pages`: a reset without a count responds with 404. */
 async function orNotFound(reset: Promise<void>): Promise<void> {
   try {
     await reset

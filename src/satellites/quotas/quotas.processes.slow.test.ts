@@ -11,7 +11,7 @@ const LIMIT = 1_000
 const TIMEOUT_MS = 60_000
 const PLANS = { defaultPlan: 'free', definitions: { free: { limits: { calls: LIMIT } } } }
 
-describe.each(['postgres', 'redis'] as const)('from four processes at once on the store %s', (name) => {
+describe.each(['postgres', 'redis'] as const)('quotas in four concurrent processes on the store %s', (name) => {
   const keyPrefix = `${uuidv7()}:`
   const isRedis = name === 'redis'
   let all: QuotasOpened

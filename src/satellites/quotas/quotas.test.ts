@@ -26,7 +26,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
 
   const midnight = () => new Date(Math.ceil(all.storeNow() / 86_400_000) * 86_400_000).toISOString()
 
-  test('consume counts up to the limit of the plan, and what is refused is not counted', async () => {
+  test('consume counts up to the limit of the plan, and a rejected amount is not counted', async () => {
     expect(await quotas.consume(acme, 'exports')).toBe(1)
     expect(await quotas.consume(acme, 'exports', 8)).toBe(9)
     await expect(quotas.consume(acme, 'exports', 2)).rejects.toEqual(exceeded)
@@ -36,7 +36,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     expect(await quotas.consume(acme, 'exports', 0)).toBe(10)
   })
 
-  test('decide answers what consume throws', async () => {
+  test('decide returns the decision that consume throws', async () => {
     expect(await quotas.decide(acme, 'exports', 7)).toEqual({
       allowed: true,
       usage: 7,
@@ -56,7 +56,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     expect(await quotas.decide(acme, 'exports', 0)).toMatchObject({ allowed: true, usage: 18 })
   })
 
-  test('a limit of 0 allows none, a quota that the plan does not name is unlimited', async () => {
+  test('a limit of 0 allows none, and a quota without a limit is unlimited', async () => {
     await expect(quotas.consume(acme, 'none')).rejects.toEqual(exceeded)
     expect(await quotas.consume(acme, 'none', 0)).toBe(0)
     expect(await quotas.consume(acme, 'pages', 1e12)).toBe(1e12)
@@ -65,7 +65,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     expect((await quotas.snapshot(acme)).usage).toMatchObject({ constructor: 1, toString: 1 })
   })
 
-  test('several quotas: all or none', async () => {
+  test('consumeAll counts all of several quotas or none', async () => {
     expect(
       await quotas.consumeAll(acme, [
         { quota: 'exports', amount: 4 },
@@ -83,7 +83,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
   })
 
   test.each([-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, '1' as never, null as never])(
-    'an amount of %s is refused, and nothing is counted',
+    'rejects an amount of %s, and counts nothing',
     async (amount) => {
       for (const attempt of [
         () => quotas.consume(acme, 'exports', amount),
@@ -99,7 +99,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
   )
 
   test.each(['', 'a:b', 'a b', '{tag}', 'a/b', '-a', 'x'.repeat(65), 'ä', '__proto__'])(
-    'a quota is not called %j',
+    'rejects the quota name %j',
     async (quota) => {
       await expect(quotas.consume(acme, quota)).rejects.toEqual(invalid)
       await expect(quotas.track(acme, quota)).rejects.toEqual(invalid)
@@ -110,13 +110,13 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     },
   )
 
-  test('a count that could no longer be told exactly is refused', async () => {
+  test('rejects a count beyond exact integers', async () => {
     await quotas.track(acme, 'bytes', Number.MAX_SAFE_INTEGER)
     await expect(quotas.track(acme, 'bytes', 1)).rejects.toEqual(invalid)
     expect(await quotas.getUsage(acme, 'bytes')).toBe(Number.MAX_SAFE_INTEGER)
   })
 
-  test('a value that stands: set, read, checked, and not a part of what is counted', async () => {
+  test('a gauge is set, read and checked, and is not part of a counter', async () => {
     await quotas.setUsage(acme, 'seats', 2.5)
     expect(await quotas.getUsage(acme, 'seats')).toBe(2.5)
     expect(await quotas.check(acme, 'seats')).toEqual({
@@ -131,14 +131,14 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     expect(await quotas.check(acme, 'seats')).toMatchObject({ allowed: true, usage: 2 })
     expect(await quotas.check(acme, 'seats', 2)).toMatchObject({ allowed: false })
     expect(await quotas.getUsage(acme, 'seats')).toBe(2)
-    expect(await quotas.consume(acme, 'seats', 3)).toBe(3) // what is counted by the day begins at nothing
+    expect(await quotas.consume(acme, 'seats', 3)).toBe(3) // the counter of the day starts at 0
     expect(await quotas.getUsage(acme, 'seats')).toBe(3)
     for (const value of [-1, Number.NaN, Number.POSITIVE_INFINITY]) {
       await expect(quotas.setUsage(acme, 'seats', value)).rejects.toEqual(invalid)
     }
   })
 
-  test('at midnight of the store what is counted begins anew, and what stands stays', async () => {
+  test('midnight of the store resets counters, and keeps gauges', async () => {
     await quotas.consume(acme, 'exports', 10)
     await quotas.setUsage(acme, 'seats', 2)
     await quotas.consume(acme, 'both', 7)
@@ -150,7 +150,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     expect(decided).toMatchObject({ allowed: true, usage: 1, resetAt: midnight() })
   })
 
-  test('another plan counts from the next call on, and resets nothing', async () => {
+  test('a changed plan applies from the next call on, and resets nothing', async () => {
     await quotas.consume(acme, 'exports', 10)
     await expect(quotas.consume(acme, 'exports')).rejects.toEqual(exceeded)
     await all.opened.tenancy.tenants.setPlan(acme, 'pro')
@@ -180,7 +180,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     await quotas.reset(other, 'pages') // no plan limits it, and it is counted
   })
 
-  test('of many at once exactly as many are admitted as the limit allows', async () => {
+  test('concurrent calls are admitted exactly up to the limit', async () => {
     const decided = await Promise.all(Array.from({ length: 200 }, () => quotas.decide(acme, 'exports')))
     expect(decided.filter(({ allowed }) => allowed)).toHaveLength(10)
     expect(
@@ -192,7 +192,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     expect(await quotas.getUsage(acme, 'exports')).toBe(10)
   })
 
-  test('a tenant that is not there has none; a deleted one may look and no more', async () => {
+  test('an unknown tenant has no quotas; those of a deleted tenant can only be read', async () => {
     const { tenants } = all.opened.tenancy
     for (const attempt of [
       () => quotas.consume('nobody', 'exports'),
@@ -212,7 +212,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     await expect(quotas.reset(acme)).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
   })
 
-  test('a transaction that is rolled back takes nothing back that was counted', async () => {
+  test('the rollback of a transaction does not undo counts', async () => {
     const { tenancy } = all.opened
     const refused = tenancy.transaction(async () => {
       await quotas.consume(acme, 'exports', 4)
@@ -241,7 +241,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       return { events, end: () => ends.map((end) => end()) }
     }
 
-    test('tell each use, each threshold once a day, and the first refusal of a day', async () => {
+    test('publishes each use, each threshold once a day, and the first rejection of a day', async () => {
       const { events, end } = recordEvents(acme)
       await quotas.consume(acme, 'exports', 7)
       await quotas.consume(acme, 'exports', 0)
@@ -271,7 +271,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       )
     })
 
-    test('tell thresholds of what stands, and of what is only tracked', async () => {
+    test('publishes thresholds of gauges and of tracked usage', async () => {
       const { events, end } = recordEvents(acme)
       await quotas.setUsage(acme, 'seats', 2.4)
       await quotas.track(acme, 'exports', 11)
@@ -286,7 +286,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       end()
     })
 
-    test('of two processes one tells', async () => {
+    test('one of two processes publishes an alert', async () => {
       const other = await all.opened.open()
       const published: EventOf<typeof TenantQuotaExceeded>[] = []
       for (const tenancy of [all.opened.tenancy, other]) {
@@ -302,7 +302,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       await other.stop()
     })
 
-    test('what is only looked at tells nothing', async () => {
+    test('a read publishes nothing', async () => {
       const { events, end } = recordEvents(acme)
       await quotas.setUsage(acme, 'seats', 1)
       await quotas.check(acme, 'seats', 100)
@@ -314,10 +314,10 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     })
   })
 
-  describe('over HTTP', () => {
+  describe('quotas over HTTP', () => {
     const decision = { limit: 10, degraded: false }
 
-    test('consume, track and check answer the decision and what is left', async () => {
+    test('consume, track and check respond with the decision and the remaining amount', async () => {
       const path = `/tenants/${acme}/quotas/exports`
       const first = await all.call('POST', `${path}/consume`)
       expect([first.status, first.body]).toEqual([
@@ -349,7 +349,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       expect(checked.body).toMatchObject({ ...decision, allowed: false, usage: 11 })
     })
 
-    test('usage is set and reset, and who did it is recorded', async () => {
+    test('usage can be set and reset, and the audit log has the actor', async () => {
       const changes: unknown[] = []
       const end = all.opened.tenancy.on(ChangeRecorded, ({ action, tenantId, after }) => {
         if (tenantId === acme) changes.push([action, after])
@@ -371,7 +371,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       ])
     })
 
-    test('several at once', async () => {
+    test('several quotas are consumed in one request', async () => {
       const path = `/tenants/${acme}/quotas/consume`
       const taken = await all.call('POST', path, { quotas: [{ quota: 'exports', amount: 9 }, { quota: 'seats' }] })
       expect(taken.body.data).toMatchObject([
@@ -383,7 +383,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       expect((await quotas.snapshot(acme)).usage).toEqual({ exports: 9, none: 0, seats: 1 })
     })
 
-    test("a host's server counts, and may not reset", async () => {
+    test('a runtime token counts, and cannot reset', async () => {
       const token = `${TOKEN}-runtime`
       const responses = await Promise.all([
         all.call('POST', `/tenants/${acme}/quotas/exports/consume`, {}, token),
@@ -399,9 +399,9 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       ['a fraction', { amount: 0.5 }],
       ['a negative amount', { amount: -1 }],
       ['a text', { amount: '1' }],
-      ['too much', { amount: 2 ** 70 }],
-      ['what is no member', { amuont: 1 }],
-    ])('%s is refused', async (_, body) => {
+      ['an amount beyond the maximum', { amount: 2 ** 70 }],
+      ['an unknown member', { amuont: 1 }],
+    ])('rejects %s', async (_, body) => {
       const { status, body: problem } = await all.call('POST', `/tenants/${acme}/quotas/exports/consume`, body)
       expect([status, problem.code]).toEqual([400, 'E_INVALID_REQUEST'])
       expect(await quotas.getUsage(acme, 'exports')).toBe(0)

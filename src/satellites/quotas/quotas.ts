@@ -1,15 +1,14 @@
 /**
- * What tenants may use, by plan: counters of a UTC day (`track`, `consume`), and values that stand until they are set again
- * (`setUsage`). The limit is looked up in the tenant's plan on every call; the check and the count are one step of the store.
+ * Quotas of tenants by plan: counters of a UTC day, and gauges that keep their value until they are set again.
  *
- *   track     counts, and refuses nothing           answers the usage after it
- *   consume   counts what fits, else refuses: 429   answers the usage after it; what is refused is not counted
- *   decide    as consume, but a refusal is an answer
- *   check     decides over `getUsage`, and counts nothing: for values that stand
+ *   track     counts without a limit                    returns the usage after it
+ *   consume   counts below the limit, otherwise 429     returns the usage after it, without a rejected amount
+ *   decide    as consume, with the rejection as a result
+ *   check     decides over `getUsage` without counting: for gauges
  *
- * While the store is away `resilience.redis.quota` decides: open, everything is allowed and counts as 0 used, each time told by
- * `DependencyDegraded`; closed, it is 503, never 429. What writes (`setUsage`, `reset`) goes by no policy: it is 503. So is
- * `snapshot`, which would show numbers that nobody has counted.
+ * Every call looks up the limit in the tenant's plan. Check and count are one step of the store. While the store is unavailable,
+ * `resilience.redis.quota` decides: open allows everything and publishes `DependencyDegraded` each time; closed is 503, never 429.
+ * `setUsage`, `reset` and `snapshot` follow no policy: they are 503.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -17,7 +16,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { checkCounterName, checkGauge, checkTakes, type Take, type Taken } from '../../kernel/store/counters.ts'
 import type { QuotaOptions, RouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
-import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenant } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { Alerts } from './alerts.ts'
@@ -30,7 +29,7 @@ import { DecisionCounts } from './series.ts'
 
 export interface QuotaAmount {
   readonly quota: string
-  /** A whole number of 0 or more; default 1. */
+  /** A whole number of 0 or more. Default: 1. */
   readonly amount?: number | undefined
 }
 
@@ -41,7 +40,7 @@ export interface QuotaSnapshot {
 }
 
 export interface QuotasOptions {
-  /** Whether `RateLimit-Policy` and `RateLimit` are answered; default true. */
+  /** Whether responses have `RateLimit-Policy` and `RateLimit`. Default: true. */
   readonly headers?: boolean
 }
 
@@ -68,32 +67,37 @@ export class Quotas {
     this.alerts = new Alerts(kernel)
   }
 
-  /** Counts without a limit. `E_TENANT_NOT_FOUND`, `E_DEPENDENCY_UNAVAILABLE`, or a 400. */
+  /** Counts without a limit. @throws E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE, E_INVALID_REQUEST */
   async track(tenantId: string, quota: string, amount = 1): Promise<number> {
     const { taken } = await this.#apply(await this.#usable(tenantId), 'track', [{ quota, amount }])
     return taken.usages[0] ?? 0
   }
 
-  /** Counts what fits under the limit of the tenant's plan; else `E_TENANT_QUOTA_EXCEEDED`, and nothing is counted. */
+  /**
+   * Counts an amount below the limit of the tenant's plan. Returns the usage after it. A rejected amount is not counted.
+   *
+   * @throws E_TENANT_QUOTA_EXCEEDED, E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE, E_INVALID_REQUEST
+   * @example const usage = await tenancy.quotas.consume('acme', 'exports')
+   */
   async consume(tenantId: string, quota: string, amount = 1): Promise<number> {
     const outcome = await this.#apply(await this.#usable(tenantId), 'consume', [{ quota, amount }])
     this.#assertAllowed(outcome)
     return outcome.taken.usages[0] ?? 0
   }
 
-  /** All or none of several different quotas, in one step. Answers what each has come to, in their order. */
+  /** Counts all of several quotas or none, in one step. Returns the usage of each, in their order. */
   async consumeAll(tenantId: string, requests: readonly QuotaAmount[]): Promise<readonly number[]> {
     const outcome = await this.#apply(await this.#usable(tenantId), 'consume', requests)
     this.#assertAllowed(outcome)
     return outcome.taken.usages
   }
 
-  /** The same step as `consume`, with the whole decision as its answer. */
+  /** As `consume`, and returns the whole decision in place of an error. */
   async decide(tenantId: string, quota: string, amount = 1): Promise<Decision> {
     return decisionOf(await this.#apply(await this.#usable(tenantId), 'consume', [{ quota, amount }]))
   }
 
-  /** Whether `amount` more would fit, over `getUsage`. Changes nothing, so it reserves nothing. */
+  /** Whether `amount` more would fit, over `getUsage`. It reserves nothing. */
   async check(tenantId: string, quota: string, amount = 1): Promise<Decision> {
     checkTakes([{ name: quota, amount, limit: null }])
     const { limits } = await this.#tenants.plans.resolve(await this.#usable(tenantId))
@@ -112,7 +116,7 @@ export class Quotas {
     }
   }
 
-  /** Today's counter if there is one, else the value that stands, else 0. */
+  /** Today's counter if it exists, otherwise the gauge, otherwise 0. */
   async getUsage(tenantId: string, quota: string): Promise<number> {
     checkTakes([{ name: quota, amount: 0, limit: null }])
     await this.#known(tenantId)
@@ -120,7 +124,7 @@ export class Quotas {
     return reading?.today ?? reading?.gauge ?? 0
   }
 
-  /** Sets a value that stands: a number of 0 or more. Never refused for the limit: that is what `check` is for. */
+  /** Sets a gauge to a number of 0 or more, regardless of the limit. Use `check` for the limit. */
   async setUsage(tenantId: string, quota: string, value: number): Promise<void> {
     const tenant = await this.#usable(tenantId)
     const plan = await this.#tenants.plans.resolve(tenant)
@@ -129,7 +133,7 @@ export class Quotas {
     this.alerts.ofUse(tenantId, plan.plan, request, value, nowMs)
   }
 
-  /** Plan, limits, and what is used of each; what is used and not limited too. In one round trip. */
+  /** Plan, limits, and usage by quota, including unlimited ones. One round trip. */
   async snapshot(tenantId: string): Promise<QuotaSnapshot> {
     const { plan, limits } = await this.#tenants.plans.resolve(await this.#known(tenantId))
     const { today, gauges } = await this.#written(this.#kernel.store.counters.readAll(tenantId))
@@ -138,7 +142,7 @@ export class Quotas {
     return { plan, limits: Object.fromEntries(limits), usage: Object.fromEntries(usage) }
   }
 
-  /** Sets a counter and the value that stands to nothing; those of all quotas when none is named. */
+  /** Sets counter and gauge of a quota to 0; of all quotas if no quota is named. */
   async reset(tenantId: string, quota?: string): Promise<void> {
     const { counters } = this.#kernel.store
     if (quota !== undefined) await this.#assertQuota(tenantId, quota)
@@ -148,7 +152,7 @@ export class Quotas {
     )
   }
 
-  /** What an admin puts in the place of what the host has counted: `setUsage`, and it is in the audit log. */
+  /** `setUsage` by an administrator, with an entry in the audit log. */
   async correct(tenantId: string, quota: string, value: number): Promise<void> {
     checkGauge(quota, value)
     const change = { action: 'quotas.setUsage', tenantId, after: { quota, value } }
@@ -159,14 +163,14 @@ export class Quotas {
     })
   }
 
-  /** `track` and `consume` as HTTP answers them. */
+  /** `track` and `consume` with the headers of their HTTP responses. */
   async apply(tenantId: string, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<QuotaResult> {
     return this.#resultOf(await this.#apply(await this.#usable(tenantId), mode, wanted))
   }
 
   /**
-   * For a guarded route, once and not per request: what the tenant of each request has to pass. It throws what `consume` does, and
-   * answers headers; with `enforce: false` it only tracks.
+   * Prepares the quota check of a guarded route, once for all requests. The check throws the errors of `consume` and returns headers.
+   * With `enforce: false` it only tracks.
    */
   enforcement<Raw>(quota: string, { enforce = true, amount = 1 }: QuotaOptions<Raw> = {}): RouteCheck<Raw> {
     const amountOf = typeof amount === 'function' ? amount : () => amount
@@ -180,7 +184,7 @@ export class Quotas {
     }
   }
 
-  /** The step of `track` and `consume`. A refusal is an outcome. */
+  /** The step of `track` and `consume`. A rejection is an outcome. */
   async #apply(tenant: Tenant, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
     const resolved = this.#tenants.plans.resolve(tenant)
     const plan = resolved instanceof Promise ? await resolved : resolved
@@ -241,12 +245,12 @@ export class Quotas {
       try {
         await events.announce(QuotaTracked, { tenantId, quota: request.quota, amount: request.amount, usage })
       } catch (error) {
-        log.error({ err: error, tenantId, quota: request.quota }, 'what was counted could not be told') // it is counted
+        log.error({ err: error, tenantId, quota: request.quota }, 'usage events could not be published') // the amount is counted already
       }
     }
   }
 
-  /** Undefined when the store is away and the policy says to go on. */
+  /** Undefined if the store is unavailable and the policy is fail-open. */
   async #read(tenantId: string, quota: string) {
     try {
       return await this.#kernel.store.counters.read(tenantId, quota)
@@ -264,30 +268,30 @@ export class Quotas {
     }
   }
 
-  /** Refuses a name that nobody has used and no plan has, which is a slip. */
+  /** Rejects a quota without a limit in any plan and without a count: probably a typing error. */
   async #assertQuota(tenantId: string, quota: string): Promise<void> {
     checkCounterName(quota)
     await this.#known(tenantId)
     if (this.#tenants.plans.limitsAnywhere(quota)) return
     const { today, gauge } = await this.#written(this.#kernel.store.counters.read(tenantId, quota))
     if (today === null && gauge === null) {
-      throw QuotaNotFound(`No plan limits "${quota}", and nothing has been counted of it.`)
+      throw QuotaNotFound(`Quota "${quota}" not found: no plan limits it, and it has no usage.`)
     }
   }
 
-  /** A deleted one too, until it is purged. */
+  /** Deleted tenants are included until their purge. */
   async #known(tenantId: string): Promise<Tenant> {
     const { registry } = this.#tenants
     const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
-    if (!located) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (!located) throw tenantNotFound(tenantId)
     return located.tenant
   }
 
   #usable(tenantId: string): Tenant | Promise<Tenant> {
-    const located = this.#tenants.registry.peek(tenantId) // never one that is deleted
+    const located = this.#tenants.registry.peek(tenantId) // never a deleted tenant
     if (located) return located.tenant
     return this.#known(tenantId).then((tenant) => {
-      if (tenant.status === 'deleted') throw TenantNotFound(`There is no tenant "${tenantId}".`)
+      if (tenant.status === 'deleted') throw tenantNotFound(tenantId)
       return tenant
     })
   }

@@ -1,8 +1,8 @@
 /**
- * What an admin changes in the store, with its entry in the audit log.
+ * Writes an administrator's change to the store, with its entry in the audit log.
  *
- * The store is no part of a transaction, and what it does not answer it may have done. So the entry comes first: a change without
- * one would be worse than one that was not made, of which a second entry says that it failed.
+ * The entry is written first, because the store takes no part in transactions and a change without a response may have happened.
+ * If the change fails, a second entry records the failure.
  */
 
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
@@ -11,8 +11,8 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { lockTenant } from '../../tenants/registry/tenant-assertions.ts'
 
 /**
- * `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when it is deleted, `E_DEPENDENCY_UNAVAILABLE`, or what `write` throws.
- * @param look what there was before; undefined: the requested state exists already, and nothing is changed
+ * @param look reads the present state; undefined if it equals the requested one, and nothing is changed
+ * @throws E_TENANT_NOT_FOUND, E_TENANT_STATE for a deleted tenant, E_DEPENDENCY_UNAVAILABLE, and errors of `write`
  */
 export async function recorded(
   { database, events, log, resilience }: Kernel,
@@ -39,7 +39,7 @@ export async function recorded(
     await write()
   } catch (error) {
     await recordChange(events, { ...change, outcome: 'failure' }).catch((failure) =>
-      log.error({ err: failure, ...change }, 'that a change has failed could not be recorded'),
+      log.error({ err: failure, ...change }, 'the failure of a change could not be recorded'),
     )
     throw error
   }

@@ -1,4 +1,4 @@
-/** How often which decision was made; counted in this process, so a scrape only prints. */
+/** Counters of quota decisions in this process. */
 import type { Series } from '../../kernel/metrics/metrics.ts'
 
 const DECISIONS = ['allowed', 'refused', 'tracked', 'degraded', 'unavailable'] as const
@@ -20,7 +20,7 @@ export class DecisionCounts {
   series(): Series {
     return {
       name: 'multitenancy_quota_decisions_total',
-      help: 'Decisions over quotas; degraded: allowed without the store, unavailable: refused without the store',
+      help: 'Decisions over quotas; degraded: allowed without the store, unavailable: rejected without the store',
       type: 'counter',
       collect: () => DECISIONS.map((decision) => ({ labels: { decision }, value: this.#counts[decision] })),
     }

@@ -1,14 +1,14 @@
-/** What counts of the request by which a browser comes back. */
-/** Where a callback's URL is relative, as node:http and Express have it: of a callback, only the path and the query count. */
+/** Parses the request with which a browser returns from the identity provider. */
+/** Base of relative URLs, as node:http and Express have them. Only path and query of a callback matter. */
 const ANY_ORIGIN = 'http://localhost'
 
-/** The request that the provider sent the browser to: a web `Request`, or its URL (a path will do) and its `Cookie` header. */
+/** The browser's request to the callback: a web `Request`, or its URL (a path is enough) and its `Cookie` header. */
 export type SsoCallback = Request | { readonly url: string; readonly cookie?: string | null | undefined }
 
 export interface ParsedCallback {
   readonly path: string
   readonly search: string
-  /** Undefined when there is none, or more than one. */
+  /** Undefined if it is missing or repeated. */
   readonly state: string | undefined
   readonly cookies: string | null
 }

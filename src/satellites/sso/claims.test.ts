@@ -10,26 +10,26 @@ const NOBODY = { email: null, emailVerified: false, name: null }
 const MAIL = { email: 'a@acme.example', email_verified: true }
 const OTHER_MAIL = { email: 'b@acme.example', email_verified: true }
 
-describe('the address and whether it is verified', () => {
+describe('address and verification', () => {
   test.each([
-    ['are of the ID token that has both', MAIL, OTHER_MAIL, 'a@acme.example', true],
-    ['are of userinfo where the ID token has neither', {}, OTHER_MAIL, 'b@acme.example', true],
+    ['come from the ID token if it has both', MAIL, OTHER_MAIL, 'a@acme.example', true],
+    ['come from userinfo if the ID token has neither', {}, OTHER_MAIL, 'b@acme.example', true],
     [
-      'are of userinfo where the ID token has one of them',
+      'come from userinfo if the ID token has one of them',
       { email: 'a@acme.example' },
       OTHER_MAIL,
       'b@acme.example',
       true,
     ],
     [
-      'are of userinfo alone, also where that verifies nothing',
+      'come from userinfo only, also if it verifies no address',
       { email_verified: true },
       { email: 'b@acme.example' },
       'b@acme.example',
       false,
     ],
     [
-      'are of the ID token where userinfo has no address',
+      'come from the ID token if userinfo has no address',
       { email: 'a@acme.example' },
       { email_verified: true },
       'a@acme.example',
@@ -40,14 +40,14 @@ describe('the address and whether it is verified', () => {
   })
 
   test.each([[{ email: 1, email_verified: true }], [{ email: '', email_verified: true }], [{ email: null }], [{}]])(
-    'are none of %j',
+    '%j yields no address',
     (own) => {
       expect(claims(own)).toEqual(NOBODY)
     },
   )
 })
 
-test('what the ID token says stands, whatever userinfo says', () => {
+test('claims of the ID token take precedence over userinfo', () => {
   const { all, name } = claimsOf({ ...idToken, name: 'Alice' }, { sub: 'alice', name: 'Bob', groups: ['a'] })
   expect(name).toBe('Alice')
   expect(all).toEqual({ ...idToken, name: 'Alice', groups: ['a'] })
@@ -58,12 +58,12 @@ test.each([
   [{ email_verified: true }, { email: 'b@acme.example' }, { email: 'b@acme.example' }],
   [{ email: 'a@acme.example' }, { email_verified: true }, { email: 'a@acme.example' }],
   [MAIL, { email: 'b@acme.example' }, MAIL],
-])('of %j and userinfo %j, all that is said of the address is of one source', (own, userinfo, expected) => {
+])('ID token %j and userinfo %j: all claims about the address come from one source', (own, userinfo, expected) => {
   const { all } = claimsOf({ ...idToken, ...own }, { sub: 'alice', ...userinfo })
   expect(all).toEqual({ ...idToken, ...expected })
 })
 
-test('an ID token is short of what the scopes ask for and it leaves out', () => {
+test('detects claims that the scopes request and the ID token lacks', () => {
   expect(isShort(idToken, ['openid'])).toBe(false)
   expect(isShort(idToken, ['openid', 'email'])).toBe(true)
   expect(isShort({ ...idToken, email: 'a@acme.example' }, ['openid', 'email'])).toBe(true)

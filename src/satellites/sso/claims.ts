@@ -1,25 +1,25 @@
-/** Who has logged in, out of the ID token and what the provider's userinfo adds. */
+/** Combines the claims of an ID token and userinfo into the identity of a login. */
 type Claims = Readonly<Record<string, unknown>>
 
 export interface SsoClaims {
-  /** With `sub` it names a person for good; a mail address does not. */
+  /** With `sub` it identifies a person permanently; a mail address does not. */
   readonly issuer: string
   readonly sub: string
   readonly email: string | null
-  /** Whether the provider says that the address is the person's. */
+  /** Whether the provider has verified that the address belongs to the person. */
   readonly emailVerified: boolean
   readonly name: string | null
-  /** Everything the provider says, as it says it: groups, roles. Of mail addresses, the one above alone. */
+  /** All claims of the provider, such as groups and roles. Only one mail address: the one above. */
   readonly all: Claims
 }
 
-/** Whether the ID token leaves out what was asked for. */
+/** Whether the ID token lacks requested claims. */
 export function isShort(idToken: Claims, scopes: readonly string[]): boolean {
   const isMailShort = scopes.includes('email') && (idToken.email === undefined || idToken.email_verified === undefined)
   return isMailShort || (scopes.includes('profile') && idToken.name === undefined)
 }
 
-/** The address and whether it is verified are of one source: two say nothing of each other. */
+/** Address and verification come from one source, because two sources may mean different addresses. */
 export function claimsOf(idToken: Claims, userinfo: Claims | undefined): SsoClaims {
   const isWhole = idToken.email !== undefined && idToken.email_verified !== undefined
   const mail = isWhole || userinfo?.email === undefined ? idToken : userinfo

@@ -1,4 +1,4 @@
-/** What an admin is told of a connection before people log in by it. */
+/** Report of a connection test, before users log in. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
 import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
 import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
@@ -33,7 +33,7 @@ const faults = async () => {
 }
 const lies = (members: object) => provider.lies(DISCOVERY, (response) => ({ ...response, ...members }))
 
-test('all is well, enabled or not', async () => {
+test('reports a working connection, enabled or disabled', async () => {
   const { status, json } = await opened.call('POST', `/tenants/${id}/sso/test`)
   expect(status).toBe(200)
   expect(json.ok).toBe(true)
@@ -53,31 +53,31 @@ test('all is well, enabled or not', async () => {
   ])
 })
 
-test('nothing is set', async () => {
+test('reports missing settings', async () => {
   id = await opened.tenant()
   expect(await faults()).toEqual(['settings: not set: issuer, clientId, redirectUri'])
 })
 
-test('part of it is set', async () => {
+test('reports a missing setting', async () => {
   await opened.tenancy.sso.update(id, { issuer: provider.issuer, clientId: CLIENT.clientId })
   expect(await faults()).toEqual(['settings: not set: redirectUri'])
 })
 
 test.each([
   [{ issuer: 'https://words-of-the-provider.example' }, ['discovery: the document names another issuer']],
-  [{ authorization_endpoint: undefined }, ['endpoints: missing, or may not be called: authorization_endpoint']],
+  [{ authorization_endpoint: undefined }, ['endpoints: missing or not allowed: authorization_endpoint']],
   [
     { token_endpoint: 'http://169.254.169.254/', userinfo_endpoint: 'x' },
-    ['endpoints: missing, or may not be called: token_endpoint, userinfo_endpoint'],
+    ['endpoints: missing or not allowed: token_endpoint, userinfo_endpoint'],
   ],
-  [{ response_types_supported: ['id_token'] }, ['flow: the provider does not have the authorization code flow']],
-  [{ code_challenge_methods_supported: ['plain'] }, ['pkce: the provider does not have S256']],
+  [{ response_types_supported: ['id_token'] }, ['flow: the provider does not support the authorization code flow']],
+  [{ code_challenge_methods_supported: ['plain'] }, ['pkce: the provider does not support S256']],
   [{ code_challenge_methods_supported: undefined }, []],
   [
     { token_endpoint_auth_methods_supported: ['private_key_jwt'] },
-    ['client: the provider takes a secret neither as client_secret_basic nor as client_secret_post'],
+    ['client: the provider supports neither client_secret_basic nor client_secret_post'],
   ],
-])('the discovery document says %j', async (members, expected) => {
+])('reports a discovery document with %j', async (members, expected) => {
   lies(members)
   expect(await faults()).toEqual(expected)
 })
@@ -87,22 +87,22 @@ test.each([
   [['none'], ['signatures: the provider signs ID tokens with none of RS, PS, ES and EdDSA']],
   [['HS256', 'ES256'], []],
   [undefined, []],
-])('its ID tokens are signed by %j', async (id_token_signing_alg_values_supported, expected) => {
+])('reports ID tokens that are signed with %j', async (id_token_signing_alg_values_supported, expected) => {
   lies({ id_token_signing_alg_values_supported })
   expect(await faults()).toEqual(expected)
 })
 
-test('everybody has an account at the issuer, unless domains are named', async () => {
+test('reports an issuer with open registration if no domains are named', async () => {
   const settings = { issuer: 'https://accounts.google.com', redirectUri: provider.redirectUri }
   const people = async () => (await report()).checks.find(({ name }: { name: string }) => name === 'people')
   await opened.tenancy.sso.update(id, settings)
-  expect(await people()).toMatchObject({ ok: false, message: expect.stringMatching(/^everybody has an account/) })
+  expect(await people()).toMatchObject({ ok: false, message: expect.stringMatching(/^anybody can register/) })
   await opened.tenancy.sso.update(id, { ...settings, allowedDomains: ['acme.example'] })
   expect(await people()).toMatchObject({ ok: true })
 })
 
-test('the issuer differs in the slash of its path', async () => {
-  const expected = ['discovery: the document names it otherwise: they differ in the slash at the end']
+test('reports an issuer that differs in its trailing slash', async () => {
+  const expected = ['discovery: the document differs in the trailing slash of the issuer']
   provider.takesOver(`/a${DISCOVERY}`, (_, response) =>
     response
       .writeHead(200, { 'content-type': 'application/json' })
@@ -112,43 +112,47 @@ test('the issuer differs in the slash of its path', async () => {
   expect(await faults()).toEqual(expected)
 })
 
-test('the issuer differs in its slash', async () => {
+test('reports an issuer whose trailing slash differs in its settings', async () => {
   const settings = { ...CLIENT, redirectUri: provider.redirectUri, issuer: `${provider.issuer}/` }
   await opened.tenancy.sso.update(id, settings)
-  expect(await faults()).toEqual(['issuer: the document names it otherwise: they differ in the slash at the end'])
+  expect(await faults()).toEqual(['issuer: the document differs in the trailing slash of the issuer'])
 })
 
 test.each([
-  ['is silent', () => void vi.advanceTimersByTime(TIMEOUT_MS), 'discovery: the provider cannot be reached: timeout'],
-  ['is broken', (response: any) => response.writeHead(500).end(), 'discovery: the provider answered 500'],
   [
-    'leads elsewhere',
-    (response: any) => response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
-    'discovery: there is no discovery document at /.well-known/openid-configuration',
+    'does not respond',
+    () => void vi.advanceTimersByTime(TIMEOUT_MS),
+    'discovery: the provider is unreachable: timeout',
   ],
-])('the provider %s', async (_what, takeover, expected) => {
-  expect(await faults()).toEqual([]) // the timers that undici keeps are those of the machine from now on
+  ['responds with 500', (response: any) => response.writeHead(500).end(), 'discovery: the provider responded with 500'],
+  [
+    'redirects',
+    (response: any) => response.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
+    'discovery: no discovery document at /.well-known/openid-configuration',
+  ],
+])('reports a provider that %s', async (_what, takeover, expected) => {
+  expect(await faults()).toEqual([]) // Later timers of undici are those of the machine.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
   provider.takesOver(DISCOVERY, (_, response) => takeover(response))
   expect(await faults()).toEqual([expected])
 })
 
 test.each([
-  ['{"keys":[]}', 'keys: none of the keys can sign'],
-  ['{"keys":[{"kty":"oct","k":"AAAA"},null,1,{"kty":"RSA"}]}', 'keys: none of the keys can sign'],
-  ['{"keys":{}}', 'keys: there is no set of keys where the discovery document says'],
-  ['<html>', 'keys: there is no set of keys where the discovery document says'],
-])('the keys are %s', async (body, expected) => {
+  ['{"keys":[]}', 'keys: no signing key'],
+  ['{"keys":[{"kty":"oct","k":"AAAA"},null,1,{"kty":"RSA"}]}', 'keys: no signing key'],
+  ['{"keys":{}}', 'keys: no key set at the address in the discovery document'],
+  ['<html>', 'keys: no key set at the address in the discovery document'],
+])('reports keys with %s', async (body, expected) => {
   provider.takesOver('/jwks', (_, response) => response.writeHead(200).end(body))
   expect(await faults()).toEqual([expected])
 })
 
-test('a key of encryption is none that signs', async () => {
+test('an encryption key is no signing key', async () => {
   provider.lies('/jwks', ({ keys: [key] }) => ({ keys: [{ ...key, use: 'enc' }] }))
-  expect(await faults()).toEqual(['keys: none of the keys can sign'])
+  expect(await faults()).toEqual(['keys: no signing key'])
 })
 
-test('the secret is sealed under a key that is lost', async () => {
+test('reports a secret whose encryption key is missing', async () => {
   await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
   const other = await opened.open({ appKey: OTHER_APP_KEY })
   const { ok, checks } = await other.sso.test(id)
@@ -157,12 +161,12 @@ test('the secret is sealed under a key that is lost', async () => {
     {
       name: 'secret',
       ok: false,
-      message: 'it is sealed under an application key that is not configured; set it again',
+      message: 'its application key is not configured; set the secret again',
     },
   ])
 })
 
-test('of a deleted tenant, too, as it stands', async () => {
+test('tests a deleted tenant, too, with its settings', async () => {
   await opened.tenancy.tenants.delete(id)
   expect((await report()).ok).toBe(true)
 })

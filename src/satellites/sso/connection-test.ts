@@ -1,6 +1,6 @@
 /**
- * What stands in the way of a login, as far as it can be told without a person: an admin tries settings before enabling them. What
- * cannot be looked at for what failed before it is left out. Nothing of a provider's own words is answered.
+ * Tests a connection as far as possible without a user, so that an administrator can test settings before enabling them. A check that
+ * depends on a failed one is omitted. The report never quotes the provider.
  */
 import { z } from 'zod'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -12,7 +12,7 @@ import { isLoopbackHttp } from './settings.ts'
 import { isShared } from './shared-issuers.ts'
 import type { SsoRow } from './tables.ts'
 
-/** Of a key that everybody may know; those of the client's secret are refused. */
+/** Asymmetric signatures. Signatures with the client secret are rejected. */
 const SIGNATURES = /^([RPE]S(256|384|512)|EdDSA|Ed25519)$/
 
 const Check = z.object({
@@ -36,7 +36,7 @@ const Check = z.object({
 type Check = z.output<typeof Check>
 
 export const ConnectionReport = z
-  .object({ ok: z.boolean().meta({ description: 'Whether every check is' }), checks: z.array(Check) })
+  .object({ ok: z.boolean().meta({ description: 'Whether all checks passed' }), checks: z.array(Check) })
   .meta({ id: 'SsoConnectionReport' })
 export type ConnectionReport = z.output<typeof ConnectionReport>
 
@@ -67,7 +67,7 @@ async function* look(
   if (row.redirectUri !== null) {
     yield isLoopbackHttp(row.redirectUri)
       ? good('redirectUri', 'http, for development only')
-      : good('redirectUri', 'https; whether the provider has it registered shows a login alone')
+      : good('redirectUri', 'https; only a login shows whether the provider has it registered')
   }
   if (row.issuer !== null) yield peopleOf(row.issuer, row.allowedDomains)
   if (row.issuer === null || row.clientId === null) return
@@ -88,19 +88,19 @@ async function* lookAtProvider(
     yield bad('discovery', discoveryErrorOf(error, issuer))
     return
   }
-  yield good('discovery', 'the discovery document is there')
+  yield good('discovery', 'the discovery document exists')
   yield metadata.issuer === issuer
     ? good('issuer', 'the document names the same issuer')
     : bad('issuer', issuerErrorOf(String(metadata.issuer), issuer))
   const invalid = invalidEndpoints(metadata, kernel.egress)
   yield invalid.length === 0
-    ? good('endpoints', 'all are there and may be called')
-    : bad('endpoints', `missing, or may not be called: ${invalid.join(', ')}`)
+    ? good('endpoints', 'all endpoints exist and are allowed')
+    : bad('endpoints', `missing or not allowed: ${invalid.join(', ')}`)
   const { success, data: document } = ProviderDocument.safeParse(metadata)
   if (!success) return
   yield includes(document.response_types_supported, 'code')
-    ? good('flow', 'the provider has the authorization code flow')
-    : bad('flow', 'the provider does not have the authorization code flow')
+    ? good('flow', 'the provider supports the authorization code flow')
+    : bad('flow', 'the provider does not support the authorization code flow')
   yield pkceOf(document.code_challenge_methods_supported)
   if (row.clientSecret !== null) yield clientOf(document.token_endpoint_auth_methods_supported)
   yield signaturesOf(document.id_token_signing_alg_values_supported)
@@ -110,22 +110,22 @@ async function* lookAtProvider(
 function secretOf(records: SsoRecords, row: SsoRow): Check {
   try {
     return records.decryptSecret(row) === undefined
-      ? good('secret', 'none is set: a public client, by PKCE alone')
-      : good('secret', 'it is set; whether it is the right one shows a login alone')
+      ? good('secret', 'not set: a public client with PKCE')
+      : good('secret', 'set; only a login shows whether it is correct')
   } catch {
-    return bad('secret', 'it is sealed under an application key that is not configured; set it again')
+    return bad('secret', 'its application key is not configured; set the secret again')
   }
 }
 
 function peopleOf(issuer: string, allowedDomains: readonly string[]): Check {
-  if (allowedDomains.length > 0) return good('people', 'of the domains that are allowed')
+  if (allowedDomains.length > 0) return good('people', 'addresses of the allowed domains')
   return isShared(issuer)
-    ? bad('people', 'everybody has an account at this issuer: name the domains that are allowed')
-    : good('people', 'whoever has an account at the issuer')
+    ? bad('people', 'anybody can register at this issuer: set allowedDomains')
+    : good('people', 'every account of the issuer')
 }
 
 function signaturesOf(algorithms: readonly string[] | undefined): Check {
-  if (algorithms === undefined) return good('signatures', 'the document does not say; RS256 is expected')
+  if (algorithms === undefined) return good('signatures', 'the document has no list; RS256 is expected')
   const known = algorithms.filter((algorithm) => SIGNATURES.test(algorithm))
   return known.length > 0
     ? good('signatures', known.join(', '))
@@ -133,14 +133,14 @@ function signaturesOf(algorithms: readonly string[] | undefined): Check {
 }
 
 function pkceOf(methods: readonly string[] | undefined): Check {
-  if (methods === undefined) return good('pkce', 'the document does not say; S256 is sent all the same')
-  return methods.includes('S256') ? good('pkce', 'S256') : bad('pkce', 'the provider does not have S256')
+  if (methods === undefined) return good('pkce', 'the document has no list; S256 is sent')
+  return methods.includes('S256') ? good('pkce', 'S256') : bad('pkce', 'the provider does not support S256')
 }
 
 function clientOf(methods: readonly string[] | undefined): Check {
   const method = authenticationMethod(methods)
   return method === undefined
-    ? bad('client', 'the provider takes a secret neither as client_secret_basic nor as client_secret_post')
+    ? bad('client', 'the provider supports neither client_secret_basic nor client_secret_post')
     : good('client', method)
 }
 
@@ -153,11 +153,11 @@ async function keysAt(
   try {
     const count = await providers.countKeys(document)
     return count > 0
-      ? good('keys', count === 1 ? '1 key that can sign' : `${count} keys that can sign`)
-      : bad('keys', 'none of the keys can sign')
+      ? good('keys', count === 1 ? '1 signing key' : `${count} signing keys`)
+      : bad('keys', 'no signing key')
   } catch (error) {
     kernel.log.info({ tenantId, reason: wordsOf(error) }, "a provider's keys could not be read")
-    return bad('keys', error instanceof IdentityProviderError ? error.message : 'the keys cannot be read')
+    return bad('keys', error instanceof IdentityProviderError ? error.message : 'the keys could not be read')
   }
 }
 
@@ -165,13 +165,13 @@ function discoveryErrorOf(error: unknown, issuer: string): string {
   if (error instanceof IdentityProviderError) return error.message
   const statedIssuer = otherIssuer(error)
   return statedIssuer === undefined
-    ? 'there is no discovery document at /.well-known/openid-configuration'
+    ? 'no discovery document at /.well-known/openid-configuration'
     : issuerErrorOf(statedIssuer, issuer)
 }
 
 const issuerErrorOf = (statedIssuer: string, issuer: string): string =>
   statedIssuer.replace(/\/$/, '') === issuer.replace(/\/$/, '')
-    ? 'the document names it otherwise: they differ in the slash at the end'
+    ? 'the document differs in the trailing slash of the issuer'
     : 'the document names another issuer'
 
 const includes = (list: readonly string[] | undefined, name: string): boolean =>

@@ -1,10 +1,10 @@
-/** The cases of this satellite for coverage.test.ts; of logins, which are no operations, in login.test.ts. */
+/** Cases of this satellite for coverage.test.ts. Logins are no operations; login.test.ts covers them. */
 import type { Part } from '../../../test/contract/row.ts'
 
 const absent = { tenant: 'none' } as const
 const deleted = { given: ['DELETE /tenants/{id}'] } as const
 const body = { issuer: '{receiver}', clientId: 'tenantry', redirectUri: 'https://app.example/sso/callback' } as const
-/** Not even where development allows private networks. */
+/** Forbidden even where development allows private networks. */
 const FORBIDDEN_URL = 'http://169.254.169.254/latest/meta-data/'
 
 export const part: Part = {

@@ -1,4 +1,4 @@
-/** What the doctor says of single sign-on, on a real tenancy in which exactly that is wrong. */
+/** Findings of single sign-on, on a real tenancy with exactly the named problem. */
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { reencryptColumn } from '../../kernel/database/re-encrypt.ts'
 import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
@@ -26,12 +26,12 @@ afterEach(async () => {
 const checks = async ({ doctor }: Pick<SsoTenancy, 'doctor'> = opened.tenancy) =>
   (await doctor.examine()).checks.filter(({ name }) => name.startsWith('sso'))
 
-test('nothing is found where nothing is wrong', async () => {
+test('finds nothing on a working installation', async () => {
   await opened.tenant()
   expect(await checks()).toEqual([])
 })
 
-test('a provider that does not answer, once for all of its tenants', async () => {
+test('finds an unresponsive provider, once for all of its tenants', async () => {
   const [first = ''] = [id, await opened.tenantAt(provider)].toSorted()
   const off = await startProvider()
   await opened.tenantAt(off, { enabled: false, enforced: false })
@@ -41,22 +41,20 @@ test('a provider that does not answer, once for all of its tenants', async () =>
     {
       severity: 'warn',
       code: 'sso.provider-unreachable',
-      message: expect.stringMatching(
-        `the identity provider ${provider.issuer} of "${first}" and 1 more does not answer`,
-      ),
+      message: expect.stringMatching(`identity provider ${provider.issuer} of "${first}" and 1 more does not respond`),
       tenantId: first,
     },
   ])
 })
 
-test('a provider that does not answer any more, though its document is remembered', async () => {
+test('finds an unresponsive provider whose document is cached', async () => {
   await opened.logIn(id, provider)
   await provider.close()
   expect(await checks()).toMatchObject([{ severity: 'warn', code: 'sso.provider-unreachable', tenantId: id }])
   provider = await startProvider()
 })
 
-test('an issuer at which everybody has an account, where no domains are named', async () => {
+test('finds an issuer with open registration if no domains are named', async () => {
   const { sso, kernel } = opened.tenancy
   const settings = {
     issuer: 'https://accounts.google.com',
@@ -77,14 +75,14 @@ test('an issuer at which everybody has an account, where no domains are named', 
   expect(await found()).toEqual([])
 })
 
-test('a provider whose document is another’s; not that of a tenant that is deleted', async () => {
+test("finds a provider with another provider's document, and ignores a deleted tenant", async () => {
   provider.lies('/.well-known/openid-configuration', (response) => ({ ...response, issuer: 'https://evil.example' }))
   expect(await checks()).toMatchObject([{ severity: 'warn', code: 'sso.provider-unusable', tenantId: id }])
   await opened.tenancy.tenants.delete(id)
   expect(await checks()).toEqual([])
 })
 
-test('a secret under a former key; when it is sealed anew, a login under way goes on', async () => {
+test('finds a secret under a former key, and a login in progress survives its re-encryption', async () => {
   const rotated = await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
   expect(await checks(rotated)).toMatchObject([{ severity: 'info', code: 'sso.old-key', tenantId: id }])
   const back = await opened.comeBack(id, provider)
@@ -99,8 +97,8 @@ test('a secret under a former key; when it is sealed anew, a login under way goe
   expect(row && rotated.sso.records.decryptSecret(row)).toBe(CLIENT.clientSecret)
 })
 
-test('a secret under a key that is lost', async () => {
-  await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] }) // what is not of this satellite is sealed anew
+test('finds a secret whose key is missing', async () => {
+  await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] }) // other satellites' secrets are re-encrypted
   const other = await opened.open({ appKey: OTHER_APP_KEY })
   expect(await checks(other)).toMatchObject([{ severity: 'error', code: 'sso.lost-key', tenantId: id }])
 })

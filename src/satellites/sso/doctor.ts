@@ -1,6 +1,6 @@
 /**
- * What the doctor says of single sign-on. Issuers are asked a few at a time, each once for all of its tenants, and whatever is
- * remembered of them. If there are too many, each hour asks other ones.
+ * Diagnoses of single sign-on. Issuers are probed a few at a time, each once for all of its tenants and without the cache. With many
+ * issuers, each hour probes another batch.
  */
 
 import { canDecrypt } from '../../kernel/database/re-encrypt.ts'
@@ -11,9 +11,9 @@ import type { Sso } from './sso.ts'
 import type { SsoRow } from './tables.ts'
 
 const AT_ONCE = 10
-/** More are asked only for a proof. */
+/** Limit of a run without `--prove`. */
 const MAX_ISSUERS = 100
-/** When all of them are silent, they take 40 s. */
+/** 40 s in total if no issuer responds. */
 const PROBE_TIMEOUT_MS = 4_000
 const TIMEOUT_MS = 60_000
 const HOUR_MS = 3_600_000
@@ -21,12 +21,12 @@ const HOUR_MS = 3_600_000
 export const diagnoses: readonly Diagnosis<Sso>[] = [
   {
     name: 'sso',
-    summary: 'Identity providers that cannot be used',
+    summary: 'Availability of identity providers',
     timeoutMs: TIMEOUT_MS,
     examine: examineProviders,
   },
-  { name: 'sso.people', summary: 'Issuers at which everybody has an account', examine: examinePeople },
-  { name: 'sso.secrets', summary: 'Secrets of clients, and their keys', examine: examineSecrets },
+  { name: 'sso.people', summary: 'Issuers with open registration', examine: examinePeople },
+  { name: 'sso.secrets', summary: 'Encryption of client secrets', examine: examineSecrets },
 ]
 
 async function* examineProviders(
@@ -53,13 +53,13 @@ async function* examineProviders(
     yield {
       severity: 'info',
       code: 'sso.not-asked',
-      message: `${issuers.length - selected.length} identity providers of ${issuers.length} were not asked`,
-      remedy: 'Each hour others are asked; tenantry doctor --prove asks all of them.',
+      message: `${issuers.length - selected.length} of ${issuers.length} identity providers were not probed`,
+      remedy: 'Each hour probes another batch; tenantry doctor --prove probes all.',
     }
   }
 }
 
-/** So many of them; each hour those that follow. */
+/** The batch of `count` items for an hour, in rotation. */
 export function batchForHour<Item>(items: readonly Item[], count: number, hour: number): Item[] {
   const first = items.length > count ? (hour * count) % items.length : 0
   return [...items.slice(first), ...items.slice(0, first)].slice(0, count)
@@ -71,8 +71,8 @@ async function* examinePeople({ records }: Sso): AsyncIterable<Finding> {
     yield {
       severity: 'warn',
       code: 'sso.everybody',
-      message: `whoever has an account at ${issuer} can log in to "${tenantId}"`,
-      remedy: 'Name the domains of its people in allowedDomains: PUT /tenants/{id}/sso.',
+      message: `every account of ${issuer} can log in to "${tenantId}"`,
+      remedy: 'Set the domains of its users in allowedDomains: PUT /tenants/{id}/sso.',
       tenantId,
     }
   }
@@ -86,11 +86,11 @@ function unusable(issuer: string, rows: readonly SsoRow[], error: unknown): Find
     severity: 'warn',
     code: isPassing ? 'sso.provider-unreachable' : 'sso.provider-unusable',
     message:
-      `the identity provider ${issuer} of "${first?.tenantId}"${others} ` +
-      `${isPassing ? 'does not answer' : 'has no discovery document that logins can go by'}: nobody can log in there`,
+      `identity provider ${issuer} of "${first?.tenantId}"${others} ` +
+      `${isPassing ? 'does not respond' : 'has no usable discovery document'}: logins fail`,
     remedy:
-      'POST /tenants/{id}/sso/test says what is missing. While single sign-on is enforced and the provider away, ' +
-      'POST /tenants/{id}/sso/disable lets people in by another way.',
+      'POST /tenants/{id}/sso/test shows the reason. While single sign-on is enforced and the provider unavailable, ' +
+      'POST /tenants/{id}/sso/disable allows other logins.',
     ...(first ? { tenantId: first.tenantId } : {}),
   }
 }
@@ -103,7 +103,7 @@ async function* examineSecrets({ records }: Sso): AsyncIterable<Finding> {
       yield {
         severity: row.enabled ? 'error' : 'warn',
         code: 'sso.lost-key',
-        message: `the client secret of "${tenantId}" is sealed under an application key that is not configured here`,
+        message: `the client secret of "${tenantId}" is encrypted under an application key that is not configured`,
         remedy: 'Add the key to TENANTRY_OLD_APP_KEYS; if it is lost, set the secret again.',
         tenantId,
       }
@@ -111,9 +111,8 @@ async function* examineSecrets({ records }: Sso): AsyncIterable<Finding> {
       yield {
         severity: 'info',
         code: 'sso.old-key',
-        message: `the client secret of "${tenantId}" is sealed under a former application key`,
-        remedy:
-          'tenantry tenant:secrets:reencrypt seals it anew; until then keep that key among TENANTRY_OLD_APP_KEYS.',
+        message: `the client secret of "${tenantId}" is encrypted under a former application key`,
+        remedy: 'Run tenantry tenant:secrets:reencrypt; until then, keep that key in TENANTRY_OLD_APP_KEYS.',
         tenantId,
       }
     }

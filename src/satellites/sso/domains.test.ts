@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { canonicalDomain, domainOfEmail } from './domains.ts'
 import { isReturnPath } from './return-path.ts'
 
-describe('a domain in its one spelling', () => {
+describe('converts a domain to its canonical form', () => {
   test.each([
     ['acme.example', 'acme.example'],
     ['ACME.Example', 'acme.example'],
@@ -42,12 +42,12 @@ describe('a domain in its one spelling', () => {
     'ac\u200bme.example',
     `${'a'.repeat(64)}.example`,
     `${'a.'.repeat(130)}example`,
-  ])('%j is none', (written) => {
+  ])('%j is no domain', (written) => {
     expect(canonicalDomain(written)).toBeUndefined()
   })
 })
 
-test('a mail address has one domain, or none that counts', () => {
+test('a mail address has one domain, or no usable one', () => {
   expect(domainOfEmail('alice+x@Acme.Example')).toBe('acme.example')
   expect(domainOfEmail('ünï@bücher.example')).toBe('xn--bcher-kva.example')
   for (const email of ['alice', '@acme.example', 'alice@', 'a@b@acme.example', 'a b@acme.example', '"a"@acme.example'])
@@ -55,9 +55,9 @@ test('a mail address has one domain, or none that counts', () => {
   expect(domainOfEmail(`${'a'.repeat(400)}@acme.example`)).toBeUndefined()
 })
 
-describe('a path to return to', () => {
+describe('a return path', () => {
   test.each(['/', '/projects', '/projects?open=1&a=%2F%2F#new', '/a//b', '/%2F', '/ü', '/@evil.example', '/a:b'])(
-    '%j is one',
+    '%j is a return path',
     (path) => {
       expect(isReturnPath(path)).toBe(true)
     },
@@ -82,7 +82,7 @@ describe('a path to return to', () => {
     'https://evil.example',
     'https:evil.example',
     'javascript:alert(1)',
-  ])('%j is none', (path) => {
+  ])('%j is no return path', (path) => {
     expect(isReturnPath(path)).toBe(false)
   })
 })

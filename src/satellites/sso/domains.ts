@@ -1,18 +1,18 @@
 /**
- * Domains of mail addresses, for the gate of a tenant's single sign-on. Compared are whole domains in one spelling: lower case,
- * punycode. What a parser of host names would read as something else than what is written (full-width letters, a soft hyphen,
- * `acme.com/x`, `127.1`) is no domain here, so that nobody passes for somebody by a spelling.
+ * Compares domains of mail addresses with a tenant's allowed domains, as whole domains in canonical form: lower case, punycode.
+ * Text that a host name parser would change (full-width letters, a soft hyphen, `acme.com/x`, `127.1`) is rejected, because it could
+ * imitate an allowed domain.
  */
 import { domainToASCII, domainToUnicode } from 'node:url'
 import { HOST_NAME } from '../../tenants/tenant/tenant.ts'
 
 const MAX_EMAIL_LENGTH = 320
-/** Of ASCII, what no label has. */
+/** ASCII characters that no label has. */
 const NOT_IN_DOMAIN = /[\0-,/:-`{-\x7f]/
-/** White space, control characters, and what only a quoted local part may hold. */
+/** White space, control characters, and characters of quoted local parts. */
 const NOT_IN_EMAIL = /[\p{Z}\p{Cc}\p{Cf}"(),:;<>[\\\]]/u
 
-/** In its one spelling; undefined when it is no domain of the public DNS. */
+/** Canonical form; undefined for text that is no domain of the public DNS. */
 export function canonicalDomain(text: string): string | undefined {
   const written = text.toLowerCase().normalize('NFC')
   if (NOT_IN_DOMAIN.test(written)) return undefined
@@ -21,14 +21,14 @@ export function canonicalDomain(text: string): string | undefined {
   return ascii === written || domainToUnicode(ascii) === written ? ascii : undefined
 }
 
-/** The domain of a mail address; undefined where there is any doubt which one that is. */
+/** Domain of a mail address; undefined if it is ambiguous. */
 export function domainOfEmail(email: string): string | undefined {
   if (email.length > MAX_EMAIL_LENGTH || NOT_IN_EMAIL.test(email)) return undefined
   const [local, domain, ...more] = email.split('@')
   return local && domain && more.length === 0 ? canonicalDomain(domain) : undefined
 }
 
-/** @param allowed in their one spelling; none: any */
+/** @param allowed in canonical form; empty: any */
 export function isAllowedEmail(
   { email, emailVerified }: { readonly email: string | null; readonly emailVerified: boolean },
   allowed: readonly string[],

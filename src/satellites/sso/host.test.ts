@@ -1,4 +1,4 @@
-/** A login in a host of Express, as docs/sso.md has it: over HTTP, with the cookies of a browser. */
+/** A login in an Express host, as in docs/sso.md: over HTTP, with the cookies of a browser. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
@@ -46,7 +46,7 @@ afterAll(async () => {
 
 const visit = (url: string, cookie = '') => fetch(url, { redirect: 'manual', headers: { cookie } })
 
-test('a person logs in, and goes where they wanted to', async () => {
+test('a user logs in and reaches the requested page', async () => {
   const started = await visit(`${origin}/login/${id}?to=/projects`)
   expect(started.status).toBe(302)
   const [cookie = ''] = started.headers.getSetCookie()
@@ -57,14 +57,14 @@ test('a person logs in, and goes where they wanted to', async () => {
   expect(done.headers.getSetCookie()[0]).toMatch(/^tenantry-sso-[0-9a-f]{8}=; Path=\/; Max-Age=0/)
 })
 
-test('a callback that somebody else began is a problem, with nothing of it', async () => {
+test('a callback of a login that another browser started is a problem without details', async () => {
   const started = await visit(`${origin}/login/${id}`)
   const refused = await visit(await provider.logIn(started.headers.get('location') ?? ''))
   expect(refused.status).toBe(401)
   expect(await refused.json()).toMatchObject({ code: 'E_SSO_FAILED', reason: 'browser', status: 401 })
 })
 
-test('a person who declines is left without the cookie of that login', async () => {
+test('a user who declines keeps no cookie of that login', async () => {
   const started = await visit(`${origin}/login/${id}`)
   const [cookie = ''] = started.headers.getSetCookie()
   const state = new URL(started.headers.get('location') ?? '').searchParams.get('state')
@@ -78,7 +78,7 @@ test('a person who declines is left without the cookie of that login', async () 
   expect((await visit(declined)).headers.getSetCookie()).toEqual([])
 })
 
-test('what cannot be begun is a problem, too', async () => {
+test('a login that cannot start is a problem, too', async () => {
   expect(await (await visit(`${origin}/login/nobody`)).json()).toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
   expect(await (await visit(`${origin}/login/${id}?to=//evil.example`)).json()).toMatchObject({
     code: 'E_INVALID_REQUEST',

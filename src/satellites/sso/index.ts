@@ -23,7 +23,7 @@ export type { SsoSettings } from './settings.ts'
 export type { Sso, SsoFinishOptions, SsoLogin, SsoStart, SsoStartOptions } from './sso.ts'
 
 const Options = z.strictObject({
-  /** Milliseconds that one request to a provider may take. */
+  /** Time limit of one request to a provider, in ms. */
   timeoutMs: z.int().min(100).max(30_000).default(5_000),
 })
 export type SsoOptions = z.input<typeof Options>
@@ -32,7 +32,7 @@ export const sso = (options: SsoOptions = {}) => {
   const settings = parsed(Options, options, 'sso')
   return defineSatellite({
     name: 'sso',
-    summary: "Single sign-on by OpenID Connect, at each tenant's own identity provider",
+    summary: "Single sign-on by OpenID Connect with each tenant's own identity provider",
     tables,
     tenantTables: ['sso'],
     encryptedColumns: [{ table: 'sso', key: 'tenant_id', column: 'client_secret', binding: bindingOf }],

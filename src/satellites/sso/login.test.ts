@@ -1,11 +1,11 @@
-/** Logins from their beginning to their end, at a real provider. */
+/** Complete logins at a real provider. */
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { TenancyError } from '../../kernel/base/errors.ts'
 import { CLIENT, POSTING_CLIENT, PUBLIC_CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
 import { inCode, type OpenSso, openSso, rejectedFor, type SsoTenancy } from './sso.fixture.ts'
 
-/** Levels, as lines of the log have them. */
+/** Numeric levels of log lines. */
 const PINO = { debug: 20, error: 50 } as const
 
 let opened: OpenSso
@@ -23,7 +23,7 @@ afterAll(async () => {
 })
 
 describe('a login', () => {
-  test('says who has come, and where they go', async () => {
+  test('returns the identity and the return path', async () => {
     const id = await opened.tenantAt(provider)
     const login = await opened.logIn(id, provider, { returnTo: '/projects?open=1#new' })
     expect(login).toEqual({
@@ -42,7 +42,7 @@ describe('a login', () => {
     })
   })
 
-  test('asks the provider for what is needed, by PKCE', async () => {
+  test('requests the required claims with PKCE', async () => {
     const id = await opened.tenantAt(provider)
     const options = { loginHint: 'alice@acme.example', prompt: 'login' } as const
     const { url, state, setCookie } = await tenancy.sso.start(id, options)
@@ -66,7 +66,7 @@ describe('a login', () => {
     )
   })
 
-  test('is finished with a web request, or with a path and the cookies of it', async () => {
+  test('accepts a web request, or a path and its cookies', async () => {
     const id = await opened.tenantAt(provider)
     const first = await opened.comeBack(id, provider)
     const request = new Request(first.url, { headers: { cookie: `other=1; ${first.cookie}` } })
@@ -76,7 +76,7 @@ describe('a login', () => {
     expect(await tenancy.sso.finish({ url: pathname + search, cookie: second.cookie })).toMatchObject({ tenantId: id })
   })
 
-  test('may be one of several in one browser', async () => {
+  test('allows several logins in one browser', async () => {
     const id = await opened.tenantAt(provider)
     const [one, other] = [await opened.comeBack(id, provider), await opened.comeBack(id, provider)]
     const cookie = `${one.cookie}; ${other.cookie}`
@@ -87,7 +87,7 @@ describe('a login', () => {
   test.each([
     ['a public client', { clientId: PUBLIC_CLIENT, clientSecret: null }],
     ['a client that sends its secret in the body', POSTING_CLIENT],
-  ])('is one of %s', async (_who, client) => {
+  ])('works for %s', async (_who, client) => {
     const methods = 'clientSecret' in client && client.clientSecret ? ['client_secret_post'] : ['none']
     const posting = await startProvider({ clientAuthMethods: methods })
     const id = await opened.tenantAt(posting, client)
@@ -98,7 +98,7 @@ describe('a login', () => {
     }
   })
 
-  test('takes from the ID token what stands there, without asking for more', async () => {
+  test('takes claims from the ID token without a request to userinfo', async () => {
     const generous = await startProvider({ conformIdTokenClaims: false })
     try {
       const id = await opened.tenantAt(generous)
@@ -111,7 +111,7 @@ describe('a login', () => {
     }
   })
 
-  test('is finished in another process than it was begun in', async () => {
+  test('finishes in another process than it started in', async () => {
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)
     const other = await opened.open()
@@ -120,22 +120,22 @@ describe('a login', () => {
   })
 })
 
-describe('a login is refused', () => {
-  test('when its state was used', async () => {
+describe('a login is rejected', () => {
+  test('if its state was used before', async () => {
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)
     await tenancy.sso.finish(back)
     await expect(tenancy.sso.finish(back)).rejects.toMatchObject(rejectedFor('state'))
   })
 
-  test('when many finish it at once: all but one', async () => {
+  test('if several callers finish it concurrently, except one', async () => {
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)
     const all = await Promise.allSettled(Array.from({ length: 10 }, () => tenancy.sso.finish(back)))
     expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   })
 
-  test('when its state is made up, missing, or given twice', async () => {
+  test('if its state is unknown, missing, or repeated', async () => {
     const id = await opened.tenantAt(provider)
     const { url, cookie, state } = await opened.comeBack(id, provider)
     const states = [
@@ -151,7 +151,7 @@ describe('a login is refused', () => {
     expect(await tenancy.sso.finish({ url, cookie })).toMatchObject({ tenantId: id })
   })
 
-  test('when its state is given out for that of another tenant', async () => {
+  test('if its state is presented for another tenant', async () => {
     const [id, other] = [await opened.tenantAt(provider), await opened.tenantAt(provider)]
     const { url, cookie } = await opened.comeBack(id, provider)
     const turned = url.replace(`state=${id}.`, `state=${other}.`)
@@ -159,21 +159,21 @@ describe('a login is refused', () => {
     await expect(tenancy.sso.finish({ url: turned, cookie })).rejects.toMatchObject(rejectedFor('state'))
   })
 
-  test('at the callback of another tenant, and not used up by that', async () => {
+  test('at the callback of another tenant, without using its state', async () => {
     const [id, other] = [await opened.tenantAt(provider), await opened.tenantAt(provider)]
     const back = await opened.comeBack(id, provider)
     await expect(tenancy.sso.finish(back, { tenantId: other })).rejects.toMatchObject(rejectedFor('state'))
     expect(await tenancy.sso.finish(back, { tenantId: id })).toMatchObject({ tenantId: id })
   })
 
-  test('when ten minutes have passed', async () => {
+  test('after ten minutes', async () => {
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)
     opened.clock.advance(600_000)
     await expect(tenancy.sso.finish(back)).rejects.toMatchObject(rejectedFor('state'))
   })
 
-  test('in another browser than the one that began', async () => {
+  test('in another browser than the one that started it', async () => {
     const id = await opened.tenantAt(provider)
     for (const foreign of [
       async () => null,
@@ -191,7 +191,7 @@ describe('a login is refused', () => {
     )
   })
 
-  test('when somebody declines, or would have to be asked', async () => {
+  test('if the user declines, or input would be required', async () => {
     const id = await opened.tenantAt(provider)
     const silent = await opened.comeBack(id, provider, { prompt: 'none' })
     expect(silent.url).toContain('error=login_required')
@@ -212,7 +212,7 @@ describe('a login is refused', () => {
     }
   })
 
-  test('when single sign-on was switched off, or changed, meanwhile', async () => {
+  test('if single sign-on was disabled or changed during the login', async () => {
     const id = await opened.tenantAt(provider)
     const first = await opened.comeBack(id, provider)
     await tenancy.sso.disable(id)
@@ -230,7 +230,7 @@ describe('a login is refused', () => {
     await expect(tenancy.sso.finish(second)).rejects.toMatchObject(rejectedFor('changed'))
   })
 
-  test('when single sign-on is switched off while the code is exchanged', async () => {
+  test('if single sign-on is disabled during the exchange of the code', async () => {
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)
     let isOff: Promise<unknown> | undefined
@@ -246,7 +246,7 @@ describe('a login is refused', () => {
     expect(refusal).toMatchObject(inCode('E_SSO_NOT_ENABLED'))
   })
 
-  test('as a guarded route is, when the tenant may not be used', async () => {
+  test('with the error of a guarded route if the tenant is unusable', async () => {
     const id = await opened.tenantAt(provider)
     const backs = [
       await opened.comeBack(id, provider),
@@ -272,7 +272,7 @@ describe('a login is refused', () => {
     const code = new URL(theirs.url).searchParams.get('code') ?? ''
     const url = new URL(mine.url)
     url.searchParams.set('code', code)
-    // The provider checks the verifier of mine against the challenge of theirs.
+    // The provider compares the verifier of one login with the challenge of the other.
     await expect(tenancy.sso.finish({ url: url.href, cookie: mine.cookie })).rejects.toMatchObject(
       rejectedFor('provider-error'),
     )
@@ -289,7 +289,7 @@ describe('a login is refused', () => {
     ['projects'],
     [''],
     [`/${'a'.repeat(2_048)}`],
-  ])('before it begins, to return to %j', async (returnTo) => {
+  ])('before it starts, for the return path %j', async (returnTo) => {
     const id = await opened.tenantAt(provider)
     await expect(tenancy.sso.start(id, { returnTo })).rejects.toMatchObject({
       code: 'E_INVALID_REQUEST',
@@ -297,7 +297,7 @@ describe('a login is refused', () => {
     })
   })
 
-  test('of a tenant that is not there', async () => {
+  test('for an unknown tenant', async () => {
     for (const id of ['nobody', 'No Id', '../x']) {
       await expect(tenancy.sso.start(id)).rejects.toMatchObject(inCode('E_TENANT_NOT_FOUND'))
       await expect(tenancy.sso.isEnforced(id)).rejects.toMatchObject(inCode('E_TENANT_NOT_FOUND'))
@@ -305,8 +305,8 @@ describe('a login is refused', () => {
   })
 })
 
-describe('a secret that cannot be opened', () => {
-  test('is no fault of the provider: nothing of ours is said, and the log has it all', async () => {
+describe('a secret that cannot be decrypted', () => {
+  test('an undecryptable secret is no failure of the provider: the response has no detail, and the log has the cause', async () => {
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)
     await tenancy.kernel.database.sql(
@@ -328,7 +328,7 @@ describe('a secret that cannot be opened', () => {
   })
 })
 
-describe('the domain gate', () => {
+describe('allowed domains', () => {
   const person = { email: 'alice@acme.example', email_verified: true as unknown }
   const attempt = async (allowedDomains: string[], who: object) => {
     const id = await opened.tenantAt(provider, { allowedDomains })
@@ -345,7 +345,7 @@ describe('the domain gate', () => {
     [['acme.example'], { email_verified: 'true' }],
     [[], { email: undefined, email_verified: undefined }],
     [[], { email: 'alice@anywhere.example', email_verified: false }],
-  ])('%j lets in %j', async (allowed, who) => {
+  ])('%j allow %j', async (allowed, who) => {
     expect(await attempt(allowed, who)).toMatchObject({ claims: { sub: 'alice' } })
   })
 
@@ -369,12 +369,12 @@ describe('the domain gate', () => {
     { email: '@acme.example' },
     { email: 'acme.example' },
     { email: 'alice@acme.example\0' },
-  ])('acme.example keeps out %j', async (who) => {
+  ])('acme.example rejects %j', async (who) => {
     await expect(attempt(['acme.example'], who)).rejects.toMatchObject(inCode('E_SSO_DOMAIN_NOT_ALLOWED'))
   })
 })
 
-test('whether it is enforced is said at once', async () => {
+test('isEnforced returns a changed setting immediately', async () => {
   const id = await opened.tenant()
   expect(await tenancy.sso.isEnforced(id)).toBe(false)
   const settings = { issuer: provider.issuer, ...CLIENT, redirectUri: provider.redirectUri, enabled: true }
@@ -386,14 +386,14 @@ test('whether it is enforced is said at once', async () => {
   expect(await tenancy.sso.isEnforced(id)).toBe(false)
 })
 
-test('nothing secret of a login is in the log', async () => {
+test('the log contains no secret of a login', async () => {
   const id = await opened.tenantAt(provider)
   provider.bends((claims) => ({ ...claims, aud: 'somebody-else' }))
   const back = await opened.comeBack(id, provider)
   await expect(tenancy.sso.finish(back)).rejects.toMatchObject(rejectedFor('answer'))
   provider.bends(undefined)
   const lines = opened.log.join('')
-  expect(lines).toContain('single sign-on failed')
+  expect(lines).toContain('a login by single sign-on failed')
   const code = new URL(back.url).searchParams.get('code') ?? ''
   for (const secret of [back.state, back.cookie, code, CLIENT.clientSecret, 'alice@acme.example', 'eyJ']) {
     expect(lines).not.toContain(secret)

@@ -1,13 +1,13 @@
 /**
- * Logins under way: what was begun and waits for the person to come back from the provider.
+ * Stores logins in progress, which wait for the user's return from the provider.
  *
- *   begin ──► kept in the store, 10 minutes ──take──► gone
+ *   start ──► in the store, 10 minutes ──take──► removed
  *
- * 1. Of any number of callers with one state, one takes it; it is gone whatever comes of the login.
- * 2. The state names its tenant, whose key it is: that of another tenant finds nothing.
- * 3. A login is finished in the browser that began it. A cookie there has the binding; kept is its fingerprint. So nobody can bring
- *    somebody else to finish a login of theirs.
- * 4. What is kept is encrypted with the key that it is kept under.
+ * 1. One of several concurrent callers takes a state. It is removed regardless of the result of the login.
+ * 2. The state belongs to one tenant: with another tenant it finds nothing.
+ * 3. A login ends in the browser that started it. A cookie has the binding, the store its fingerprint. So an attacker cannot make a
+ *    victim finish the attacker's login.
+ * 4. The stored data is encrypted and bound to its key.
  */
 import { z } from 'zod'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -30,11 +30,11 @@ const Kept = z.object({
   startedAt: z.number(),
 })
 
-/** What a login is finished with. */
+/** Data that finishes a login. */
 export type Login = Pick<z.output<typeof Kept>, 'nonce' | 'verifier' | 'returnTo' | 'version'> & {
   readonly tenantId: string
   readonly state: string
-  /** Removes the cookie of its beginning. */
+  /** Removes the cookie of the login. */
   readonly clearCookie: string
 }
 
@@ -61,7 +61,7 @@ export class Logins {
     return { state, setCookie: cookie(state, login.isSecure, binding, LOGIN_SECONDS) }
   }
 
-  /** @param cookies the header of the request. Throws `E_SSO_FAILED` */
+  /** @param cookies header of the request @throws E_SSO_FAILED */
   async take(state: string | undefined, cookies: string | null, expectedTenant: string | undefined): Promise<Login> {
     const tenantId = STATE.exec(state ?? '')?.[1]
     if (state === undefined || tenantId === undefined || !TENANT_ID.test(tenantId)) throw failed('state')
@@ -83,7 +83,7 @@ export class Logins {
     try {
       return Kept.parse(JSON.parse(this.#kernel.secrets.decrypt(encrypted, binding)))
     } catch (error) {
-      this.#kernel.log.warn({ err: error }, 'a login under way could not be opened')
+      this.#kernel.log.warn({ err: error }, 'a stored login could not be decrypted')
       return undefined
     }
   }
@@ -97,7 +97,7 @@ export class Logins {
   }
 }
 
-/** Removes the cookie of a login, whatever became of it; undefined where the browser has none. */
+/** Removes the cookie of a login; undefined if the browser has none. */
 export function clearedCookie(state: string, cookies: string | null): string | undefined {
   const isSecure = [true, false].find((one) => valuesOf(cookies ?? '', nameOf(state, one)).length > 0)
   return isSecure === undefined ? undefined : cookie(state, isSecure, '', 0)
@@ -105,11 +105,11 @@ export function clearedCookie(state: string, cookies: string | null): string | u
 
 const keyOf = (state: string): string => `sso-login:${fingerprint(state)}`
 
-/** One for each login, so that two in one browser do not end each other. `__Host-` keeps other hosts from setting it. */
+/** One name for each login, so that logins in one browser do not interfere. `__Host-` prevents other hosts from setting it. */
 const nameOf = (state: string, isSecure: boolean): string =>
   `${isSecure ? '__Host-' : ''}tenantry-sso-${fingerprint(state).slice(0, NAME_CHARACTERS)}`
 
-/** Lax: the provider sends the person back from another site. */
+/** Lax, because the provider redirects from another site. */
 const cookie = (state: string, isSecure: boolean, value: string, maxAgeSeconds: number): string =>
   `${nameOf(state, isSecure)}=${value}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
 

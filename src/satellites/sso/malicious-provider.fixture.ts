@@ -1,4 +1,4 @@
-/** A tenant whose users log in at a provider of the test, which changes what it responds. */
+/** A tenant whose users log in at a provider of the test, which changes its responses. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, vi } from 'vitest'
 import { startProvider, type TestProvider } from './provider.fixture.ts'
 import { type CameBack, type OpenSso, openSso } from './sso.fixture.ts'
@@ -14,11 +14,11 @@ export interface Login {
   id: string
   comeBack(): Promise<CameBack>
   finish(): ReturnType<OpenSso['logIn']>
-  /** How often the provider was called at a path. */
+  /** Number of requests to a path of the provider. */
   requestCount(path: string): number
 }
 
-/** Each test has its own provider and tenant. */
+/** Each test has a separate provider and tenant. */
 export function openLogin(): Login {
   const login = {
     comeBack: () => login.opened.comeBack(login.id, login.provider),
@@ -27,14 +27,14 @@ export function openLogin(): Login {
   } as Login
   beforeAll(async () => {
     login.opened = await openSso(inject('postgresUrl'))
-    // The timers that undici keeps are those of the machine from now on, also where a test has its own.
+    // Later timers of undici are those of the machine, also in tests with fake timers.
     const first = await startProvider()
     await login.opened.logIn(await login.opened.tenantAt(first), first)
     await first.close()
   })
   afterAll(() => login.opened?.end())
   beforeEach(async () => {
-    login.opened.clock.set(new Date()) // the provider's is the machine's
+    login.opened.clock.set(new Date()) // the provider's clock is the machine's
     login.provider = await startProvider()
     login.id = await login.opened.tenantAt(login.provider)
   })

@@ -1,7 +1,7 @@
 /**
- * Mix-up: somebody has a tenant with a provider of their own, and lures a person of another tenant into a login there. Their provider
- * sends the person on to the other tenant's provider, with the state of the login that the person began; the code that comes back
- * must not be sent to the provider of whoever lured.
+ * Mix-up attack: the attacker has a tenant with a malicious provider and lures a user of another tenant into a login there. The
+ * malicious provider redirects to the other tenant's provider, with the state of the lured login. The code that returns must not
+ * reach the malicious provider.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { CLIENT, newKey, startProvider, type TestProvider } from './provider.fixture.ts'
@@ -31,7 +31,7 @@ beforeEach(async () => {
   }
 })
 
-/** What the person's browser comes back with, to the callback of the tenant they belong to. */
+/** The browser's return to the callback of the user's own tenant. */
 async function lured(victim: string, trap: string): Promise<CameBack> {
   const ofAttacker = new URL((await tenancy.sso.start(victim)).url)
   const { state, setCookie } = await tenancy.sso.start(trap)
@@ -42,8 +42,8 @@ async function lured(victim: string, trap: string): Promise<CameBack> {
 }
 const isSentToEvil = () => evil.requests.includes('/token')
 
-describe('the code of a person who was lured stays here', () => {
-  test('by the path of the callback', async () => {
+describe('the code of a lured user is not sent to the attacker', () => {
+  test('the path of the callback decides', async () => {
     const [victim, trap] = [await opened.tenantAt(honest), await opened.tenantAt(evil)]
     const { url, cookie } = await lured(victim, trap)
     await expect(tenancy.sso.finish({ url, cookie })).rejects.toMatchObject(rejectedFor('callback'))
@@ -57,14 +57,14 @@ describe('the code of a person who was lured stays here', () => {
     expect(isSentToEvil()).toBe(false)
   })
 
-  test('by the tenant that the callback is said to be of, wherever it is', async () => {
+  test('the named tenant of the callback decides, at any path', async () => {
     const [victim, trap] = [await opened.tenantAt(honest), await opened.tenantAt(evil)]
     const back = await lured(victim, trap)
     await expect(tenancy.sso.finish(back, { tenantId: victim })).rejects.toMatchObject(rejectedFor('state'))
     expect(isSentToEvil()).toBe(false)
   })
 
-  test('and would not, were the callback that of the trap: else each of these would pass for any reason', async () => {
+  test('counter-proof: the code would be sent for a callback of the attacker', async () => {
     const [victim, trap] = [await opened.tenantAt(honest), await opened.tenantAt(evil)]
     const { url, cookie } = await lured(victim, trap)
     const turned = url.replace(honest.redirectUri, evil.redirectUri)
@@ -75,10 +75,10 @@ describe('the code of a person who was lured stays here', () => {
   })
 })
 
-describe('the path of a callback is of one issuer', () => {
+describe('the path of a callback belongs to one issuer', () => {
   const at = (provider: TestProvider, redirectUri: string) => ({ issuer: provider.issuer, ...CLIENT, redirectUri })
 
-  test('also on another host, switched off, or deleted; tenants of that issuer share it', async () => {
+  test('also on another host, disabled, or of a deleted tenant; tenants of that issuer share it', async () => {
     const victim = await opened.tenantAt(honest)
     const other = await opened.tenant()
     const { pathname } = new URL(honest.redirectUri)
@@ -100,20 +100,20 @@ describe('the path of a callback is of one issuer', () => {
     expect(await tenancy.sso.get(other)).toMatchObject({ issuer: honest.issuer })
   })
 
-  test('and free again for others when nobody has it', async () => {
+  test('a path without a tenant can be taken by another issuer', async () => {
     const [one, other] = [await opened.tenantAt(honest), await opened.tenant()]
     await tenancy.sso.update(one, { ...at(honest, `${honest.redirectUri}/new`) })
     expect(await tenancy.sso.update(other, at(evil, honest.redirectUri))).toMatchObject({ issuer: evil.issuer })
   })
 
-  test('the root, too', async () => {
+  test('the root path belongs to one issuer, too', async () => {
     await tenancy.sso.update(await opened.tenant(), at(honest, 'https://root.example/'))
     await expect(tenancy.sso.update(await opened.tenant(), at(evil, 'https://other.example/'))).rejects.toMatchObject(
       TAKEN,
     )
   })
 
-  test('of many who take it at once', async () => {
+  test('one of many concurrent issuers takes a path', async () => {
     const rivals = await Promise.all(Array.from({ length: 8 }, () => opened.tenant()))
     const all = await Promise.allSettled(
       rivals.map((id, index) =>

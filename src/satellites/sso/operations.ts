@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { operation, resource } from '../../kernel/api/operation.ts'
 import { UrlNotAllowed } from '../../kernel/egress/egress.ts'
+import { part } from '../../kernel/part.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { ConnectionReport } from './connection-test.ts'
@@ -8,10 +8,12 @@ import { SsoRedirectUriTaken } from './errors.ts'
 import { SsoRequest, SsoSettings } from './settings.ts'
 import type { Sso } from './sso.ts'
 
+const { operation, resource } = part<Sso>()
+
 const byId = z.object({ id: TenantId })
 const ssoResource = resource({
   state: SsoSettings,
-  lock: (sso: Sso, { id }: z.output<typeof byId>) => sso.records.lock(id),
+  lock: (sso, { id }: z.output<typeof byId>) => sso.records.lock(id),
 })
 const Nothing = z.strictObject({})
 
@@ -25,7 +27,7 @@ export const operations = [
     reply: SsoSettings,
     resource: ssoResource,
     errors: [TenantNotFound],
-    handle: (sso: Sso, { params }) => sso.get(params.id),
+    handle: (sso, { params }) => sso.get(params.id),
   }),
   operation({
     name: 'sso.update',
@@ -40,7 +42,7 @@ export const operations = [
     reply: SsoSettings,
     resource: ssoResource,
     errors: [TenantNotFound, TenantState, SsoRedirectUriTaken, UrlNotAllowed],
-    handle: (sso: Sso, { params, body }) => sso.update(params.id, body),
+    handle: (sso, { params, body }) => sso.update(params.id, body),
   }),
   operation({
     name: 'sso.test',
@@ -55,7 +57,7 @@ export const operations = [
     bodyOptional: true,
     reply: ConnectionReport,
     errors: [TenantNotFound],
-    handle: (sso: Sso, { params }) => sso.test(params.id),
+    handle: (sso, { params }) => sso.test(params.id),
   }),
   operation({
     name: 'sso.disable',
@@ -67,6 +69,6 @@ export const operations = [
     bodyOptional: true,
     reply: SsoSettings,
     errors: [TenantNotFound, TenantState],
-    handle: (sso: Sso, { params }) => sso.disable(params.id),
+    handle: (sso, { params }) => sso.disable(params.id),
   }),
 ]

@@ -1,4 +1,4 @@
-/** What is said while the database or the store is away, or silent; never that a person may come in. */
+/** Logins while the database or the store is unavailable or unresponsive: never accepted. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { type Line, startLine } from '../../../test/outage.fixture.ts'
 import { startProxy } from '../../../test/support/proxy.ts'
@@ -32,13 +32,13 @@ describe('the database', () => {
     id = await opened.tenantAt(provider, { enforced: true })
     proxy = await startProxy(opened.url)
     far = await opened.open({ database: { url: proxy.url } })
-    await far.sso.start(id) // it knows tenant and provider
+    await far.sso.start(id) // tenant and provider are cached
   })
   afterEach(() => opened.end())
 
   const asked = () => [far.sso.isEnforced(id), far.sso.get(id), far.sso.start(id), far.sso.test(id)]
 
-  test('is away', async () => {
+  test('is unavailable: logins fail', async () => {
     const back = await opened.comeBack(id, provider)
     await proxy.close()
     await refused([...asked(), far.sso.finish(back)])
@@ -47,7 +47,7 @@ describe('the database', () => {
     await proxy.close()
   })
 
-  test('is silent: nobody waits for ever', async () => {
+  test('is unresponsive: logins fail within a limit', async () => {
     proxy.blackhole()
     await refused(asked())
     await proxy.close()
@@ -70,7 +70,7 @@ describe('the store', () => {
   })
   afterEach(() => line.bringBack())
 
-  test('is away: no login is begun or finished; what was begun goes on afterwards', async () => {
+  test('is unavailable: no login starts or finishes, and earlier ones finish afterwards', async () => {
     const { sso } = opened.tenancy
     const id = await opened.tenantAt(provider)
     const back = await opened.comeBack(id, provider)

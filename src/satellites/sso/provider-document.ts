@@ -1,11 +1,11 @@
-/** What is kept of a provider's discovery document, and when it is one that logins can go by. */
+/** Validates the discovery document of a provider. */
 import { z } from 'zod'
 import type { Egress } from '../../kernel/egress/egress.ts'
 import { IdentityProviderError } from './provider-failure.ts'
 
 const names = z.array(z.string()).optional().catch(undefined)
 
-/** Nothing else of it is kept. */
+/** All members that are kept. */
 export const ProviderDocument = z.object({
   issuer: z.string(),
   authorization_endpoint: z.string(),
@@ -22,7 +22,7 @@ export type ProviderDocument = z.output<typeof ProviderDocument>
 
 const ENDPOINTS = ['authorization_endpoint', 'token_endpoint', 'jwks_uri', 'userinfo_endpoint'] as const
 
-/** Those that are missing, or that may not be called. The one that browsers are sent to is judged in the same way. */
+/** Endpoints that are missing or not allowed. The one for browsers follows the same rules. */
 export function invalidEndpoints(metadata: Readonly<Record<string, unknown>>, egress: Egress): string[] {
   return ENDPOINTS.filter((name) => {
     const url = metadata[name]
@@ -31,16 +31,15 @@ export function invalidEndpoints(metadata: Readonly<Record<string, unknown>>, eg
   })
 }
 
-/** @param issuer as it is configured; the document has to say the same, to the letter */
+/** @param issuer as configured; the document must have exactly the same */
 export function documentOf(
   metadata: Readonly<Record<string, unknown>>,
   issuer: string,
   egress: Egress,
 ): ProviderDocument {
-  if (metadata.issuer !== issuer)
-    throw new IdentityProviderError('the discovery document is that of another issuer', false)
+  if (metadata.issuer !== issuer) throw new IdentityProviderError('the discovery document names another issuer', false)
   const [invalid] = invalidEndpoints(metadata, egress)
-  if (invalid) throw new IdentityProviderError(`the discovery document has no ${invalid} that may be called`, false)
+  if (invalid) throw new IdentityProviderError(`the discovery document has no allowed ${invalid}`, false)
   return ProviderDocument.parse(metadata)
 }
 

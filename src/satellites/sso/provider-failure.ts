@@ -1,6 +1,6 @@
 /**
- * What went wrong between us and an identity provider: as a host is told it, in words of ours, and as the log has it. openid-client
- * puts whole tokens and claims beside its errors; of those nothing but codes and sentences goes on.
+ * Classifies failures of an identity provider: for the host in fixed sentences, and for the log. openid-client attaches whole tokens
+ * and claims to its errors; only codes and messages are used.
  */
 import {
   AuthorizationResponseError,
@@ -13,12 +13,12 @@ import { failed, type Reason, SsoProviderUnavailable } from './errors.ts'
 
 const MAX_LOGGED_CHARACTERS = 500
 const RETRY_AFTER_SECONDS = 5
-/** A member of an answer is not the one that had to be there. */
+/** A member of a response has another value than required. */
 const OTHER_THAN_EXPECTED = 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED'
 
-/** An exchange without an answer that could be read. */
+/** An exchange without a readable response. */
 export class IdentityProviderError extends Error {
-  /** Whether it may be gone by the next time: nobody answers, or a server is overloaded. */
+  /** Whether it may be temporary: no response, or an overloaded server. */
   readonly isPassing: boolean
 
   constructor(message: string, isPassing: boolean) {
@@ -36,11 +36,11 @@ const REASON_OF: Readonly<Record<string, Reason>> = {
 }
 
 export const unavailable = (): TenancyError =>
-  SsoProviderUnavailable('The identity provider cannot be used at the moment. Try again.', {
+  SsoProviderUnavailable('The identity provider is unavailable. Try again.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   })
 
-/** Whether it went wrong out there; what did not is a fault of ours. */
+/** Whether the provider caused it; otherwise it is a defect or misconfiguration here. */
 export const isOfProvider = (error: unknown): boolean =>
   [
     IdentityProviderError,
@@ -50,11 +50,11 @@ export const isOfProvider = (error: unknown): boolean =>
     WWWAuthenticateChallengeError,
   ].some((kind) => error instanceof kind)
 
-/** Whether userinfo is about somebody else than the ID token. */
+/** Whether userinfo has another subject than the ID token. */
 export const isOfAnother = (error: unknown): boolean =>
   error instanceof ClientError && error.code === OTHER_THAN_EXPECTED
 
-/** The issuer that a discovery document has in place of the one it was read for. */
+/** The issuer in a discovery document of another issuer. */
 export function otherIssuer(error: unknown): string | undefined {
   if (!isOfAnother(error)) return undefined
   const causes = chainOf(error).map(({ cause }) => cause as { body?: { issuer?: unknown } } | undefined)
@@ -62,7 +62,7 @@ export function otherIssuer(error: unknown): string | undefined {
   return typeof issuer === 'string' ? issuer : ''
 }
 
-/** What a login ends with. */
+/** The error of the login. */
 export function rejectionOf(error: unknown): TenancyError {
   for (const one of chainOf(error)) {
     if (one instanceof IdentityProviderError) return one.isPassing ? unavailable() : failed('answer')
@@ -72,13 +72,13 @@ export function rejectionOf(error: unknown): TenancyError {
   return failed('answer')
 }
 
-/** For the log. Of the provider's own words, the code of an error alone: its description may name people. */
+/** Message for the log. Of the provider's message only the error code, because its description may name people. */
 export function wordsOf(error: unknown): string {
   const words = chainOf(error).map((one) => (isErrorResponse(one) ? `${one.message} (${one.error})` : one.message))
   return words.join(': ').slice(0, MAX_LOGGED_CHARACTERS)
 }
 
-/** What a provider says of an error beside its code; for whoever looks closely. */
+/** The provider's description of an error, for the debug log. */
 export const descriptionOf = (error: unknown): string | undefined =>
   chainOf(error).find(isErrorResponse)?.error_description?.slice(0, MAX_LOGGED_CHARACTERS)
 

@@ -1,4 +1,4 @@
-/** Discovery documents that are refused, and providers that fail or do not respond: only the login fails. */
+/** Rejected discovery documents, and providers that fail or do not respond: only the login fails. */
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test, vi } from 'vitest'
 import { DISCOVERY, openLogin, UNAVAILABLE } from './malicious-provider.fixture.ts'
@@ -12,14 +12,14 @@ const login = openLogin()
 describe('a discovery document', () => {
   test.each([
     ['of another issuer', { issuer: 'https://evil.example' }],
-    ['of an issuer that is written otherwise', { issuer: '{issuer}/' }],
+    ['of an issuer in another spelling', { issuer: '{issuer}/' }],
     ['whose issuer is a template', { issuer: 'https://login.example/{tenantid}/v2.0' }],
     ['without an authorization endpoint', { authorization_endpoint: undefined }],
-    ['that sends browsers to a script', { authorization_endpoint: 'javascript:alert(1)' }],
-    ['that asks us to call what is private', { token_endpoint: 'http://169.254.169.254/latest/meta-data/' }],
-    ['that has its keys in a file', { jwks_uri: 'file:///etc/passwd' }],
+    ['that redirects browsers to a script', { authorization_endpoint: 'javascript:alert(1)' }],
+    ['with a private address as an endpoint', { token_endpoint: 'http://169.254.169.254/latest/meta-data/' }],
+    ['with a file as its key set', { jwks_uri: 'file:///etc/passwd' }],
     ['whose userinfo is no address', { userinfo_endpoint: 5 }],
-  ])('%s is none to go by', async (_what, members) => {
+  ])('%s is rejected', async (_what, members) => {
     login.provider.lies(DISCOVERY, (response) =>
       JSON.parse(JSON.stringify({ ...response, ...members }).replaceAll('{issuer}', login.provider.issuer)),
     )
@@ -28,7 +28,7 @@ describe('a discovery document', () => {
     expect(await login.finish()).toMatchObject({ tenantId: login.id })
   })
 
-  test('is not looked for where a redirect leads', async () => {
+  test('is not read through a redirect', async () => {
     const other = await startProvider()
     for (const status of [301, 302, 307]) {
       login.provider.takesOver(DISCOVERY, (_, response) =>
@@ -40,7 +40,7 @@ describe('a discovery document', () => {
     await other.close()
   })
 
-  test('that changes is read again after minutes; while the provider is away the old one serves, for an hour', async () => {
+  test('is read again after minutes; during an outage, the former one is used for an hour', async () => {
     await login.opened.tenancy.sso.start(login.id)
     login.opened.clock.advance(9 * 60_000)
     await login.opened.tenancy.sso.start(login.id)
@@ -57,7 +57,7 @@ describe('a discovery document', () => {
     await expect(login.opened.tenancy.sso.start(login.id)).rejects.toMatchObject(UNAVAILABLE)
   })
 
-  test('is asked for once by many who come at once', async () => {
+  test('is requested once for concurrent logins', async () => {
     await Promise.all(Array.from({ length: 10 }, () => login.opened.tenancy.sso.start(login.id)))
     expect(login.requestCount(DISCOVERY)).toBe(1)
   })
@@ -65,26 +65,27 @@ describe('a discovery document', () => {
 
 describe('a provider that', () => {
   const takeovers = {
-    'is silent': () => void vi.advanceTimersByTime(TIMEOUT_MS),
-    'goes on for ever': (response: any) => {
+    'does not respond': () => void vi.advanceTimersByTime(TIMEOUT_MS),
+    'responds without an end': (response: any) => {
       response.writeHead(200, json)
       const more = () => response.destroyed || response.write(' '.repeat(65_536), () => setImmediate(more))
       more()
     },
-    'says more than anybody would': (response: any) => response.writeHead(200, json).end(' '.repeat(1_000_000)),
-    'is broken': (response: any) => response.writeHead(500, json).end('{"error":"server_error"}'),
+    'responds with too much': (response: any) => response.writeHead(200, json).end(' '.repeat(1_000_000)),
+    'responds with an error': (response: any) => response.writeHead(500, json).end('{"error":"server_error"}'),
     'is overloaded': (response: any) => response.writeHead(429, json).end('{}'),
-    'hangs up': (response: any) => response.destroy(),
-    'says no JSON': (response: any) => response.writeHead(200, json).end('<html>'),
-    'says another type': (response: any) => response.writeHead(200, { 'content-type': 'text/html' }).end('{}'),
-    'says nothing': (response: any) => response.writeHead(204).end(),
-    'says a list': (response: any) => response.writeHead(200, json).end('[]'),
-    'compresses unasked': (response: any) =>
+    'closes the connection': (response: any) => response.destroy(),
+    'responds with malformed JSON': (response: any) => response.writeHead(200, json).end('<html>'),
+    'responds with another media type': (response: any) =>
+      response.writeHead(200, { 'content-type': 'text/html' }).end('{}'),
+    'responds with an empty body': (response: any) => response.writeHead(204).end(),
+    'responds with an array': (response: any) => response.writeHead(200, json).end('[]'),
+    'responds with an unrequested encoding': (response: any) =>
       response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(gzipSync('{}')),
   }
-  const PASSING = ['is silent', 'is broken', 'is overloaded', 'hangs up']
+  const PASSING = ['does not respond', 'responds with an error', 'is overloaded', 'closes the connection']
 
-  test.each(Object.entries(takeovers))('%s ends no more than the login', async (what, takeover) => {
+  test.each(Object.entries(takeovers))('%s fails the login only', async (what, takeover) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'], shouldClearNativeTimers: true })
     login.provider.takesOver(DISCOVERY, (_, response) => takeover(response))
     await expect(login.opened.tenancy.sso.start(login.id)).rejects.toMatchObject(UNAVAILABLE)
@@ -98,7 +99,7 @@ describe('a provider that', () => {
       login.provider.takesOver(path, undefined)
     }
     login.provider.takesOver('/me', (_, response) => takeover(response))
-    expect(await login.finish(), 'without a gate that needs userinfo').toMatchObject({
+    expect(await login.finish(), 'without allowed domains that need userinfo').toMatchObject({
       claims: { sub: 'alice', email: null },
     })
     login.provider.takesOver('/me', undefined)
@@ -106,7 +107,7 @@ describe('a provider that', () => {
   })
 })
 
-test('where private networks are not allowed, none is called', async () => {
+test('without private networks, no local provider is called', async () => {
   const strict = await login.opened.open({ egress: { allowHttp: true } })
   await expect(strict.sso.start(login.id)).rejects.toMatchObject(UNAVAILABLE)
   await expect(strict.sso.finish(await login.comeBack())).rejects.toMatchObject(UNAVAILABLE)

@@ -1,9 +1,9 @@
-/** Of a provider's keys (JWKS), those that an ID token could be signed with. */
+/** Counts the signing keys in a provider's key set (JWKS). */
 import { createPublicKey, type JsonWebKey } from 'node:crypto'
 
 type Jwk = JsonWebKey & { readonly use?: unknown; readonly key_ops?: unknown }
 
-/** Undefined when it is no set of keys. */
+/** Undefined for text that is no key set. */
 export function countSigningKeys(text: string): number | undefined {
   const keys = keysIn(text)
   return keys?.filter((key) => canSign(key)).length

@@ -1,10 +1,9 @@
 /**
- * An identity provider of a tenant: the real oidc-provider on loopback, with a person who logs in by script, and between it and
- * whoever calls somebody who may change what it answers.
+ * An identity provider of a tenant: the real oidc-provider on loopback, with a scripted user. A test can change its responses.
  *
  *   const provider = await startProvider()
- *   const callback = await provider.logIn(url)          as a browser: the URL that it is sent back to, below `redirectUri`
- *   provider.lies('/token', (body) => ({ … }))          what is said in place of the truth
+ *   const callback = await provider.logIn(url)          as a browser: the final URL, below `redirectUri`
+ *   provider.lies('/token', (body) => ({ … }))          replaces a response
  */
 import { createPrivateKey, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -18,27 +17,27 @@ export const POSTING_CLIENT = { clientId: 'tenantry-post', clientSecret: 'anothe
 const MAX_HOPS = 12
 
 type Json = Record<string, any>
-/** What is said in place of an answer; undefined: what would be said. */
+/** Replacement of a response; undefined keeps it. */
 type Lie = (response: Json) => Json | undefined
-/** Answers in the provider's place, or never. */
+/** Responds in the provider's place, or never. */
 type Takeover = (request: IncomingMessage, response: ServerResponse) => void
 
 export interface TestProvider {
   readonly issuer: string
-  /** That its clients have registered; no two providers share one. */
+  /** Registered by its clients; separate for each provider. */
   readonly redirectUri: string
-  /** Paths that were asked for, in order. */
+  /** Requested paths, in order. */
   readonly requests: readonly string[]
-  /** Whoever logs in, as the provider knows them. */
+  /** Claims of the user. */
   readonly person: { sub: string; email?: unknown; email_verified?: unknown; name?: unknown }
-  /** @param path `/token`; undefined as a lie: the truth again */
+  /** @param path such as `/token` @param lie undefined: the true response again */
   lies(path: string, lie: Lie | undefined): void
   takesOver(path: string, takeover: Takeover | undefined): void
-  /** Changes the claims of each ID token, which is signed anew; by default with the provider's own key. */
+  /** Changes the claims of each ID token and signs it again; by default with the provider's own key. */
   bends(change: ((claims: Json) => Json) | undefined, header?: Json, key?: JWK): void
-  /** From now on it signs with another key, and no other is known. Returns the one before. */
+  /** Replaces the signing key. Returns the former one. */
   rollKeys(): JWK
-  /** @param url of the authorization request. Returns where the browser is sent at last. */
+  /** @param url of the authorization request. Returns the final redirect. */
   logIn(url: string): Promise<string>
   close(): Promise<void>
 }
@@ -52,9 +51,9 @@ let started = 0
 let sharedKey: JWK | undefined
 
 /**
- * @param options of oidc-provider beside those that are needed here
- * @param redirectUri that its clients have registered
- * @param firstKey that it signs with; by default one for all providers, as a new one takes long to make
+ * @param options of oidc-provider in addition to the required ones
+ * @param redirectUri registered by its clients
+ * @param firstKey signing key; by default one for all providers, because a new one takes long to generate
  */
 export async function startProvider(
   options: Json = {},
@@ -160,7 +159,7 @@ function providerAt(
 
 const kept = new Map<string, AdapterPayload>()
 
-/** What a provider keeps, for as long as the test runs; shared by all, as ids are. */
+/** Storage of a provider during the test; shared, because ids are unique. */
 class Kept implements Adapter {
   readonly #model: string
 
@@ -196,7 +195,7 @@ class Kept implements Adapter {
   }
 }
 
-/** Koa says an answer of JSON at its end, in one piece. */
+/** Koa ends a JSON response in one piece. */
 function rewriteJson(lie: Lie, response: ServerResponse): void {
   const end = response.end.bind(response) as (chunk?: unknown) => ServerResponse
   response.end = ((chunk?: unknown) => {
@@ -218,7 +217,7 @@ function bent(token: string, change: (claims: Json) => Json, header: Json | unde
   return `${signed}.${signature.toString('base64url')}`
 }
 
-/** As a browser: follows redirects and keeps the provider's cookies, until it is sent away from it. */
+/** As a browser: follows redirects and keeps the provider's cookies until it leaves the provider. */
 async function loggedIn(url: string, issuer: string): Promise<string> {
   const cookies = new Map<string, string>()
   let next = url
@@ -234,5 +233,5 @@ async function loggedIn(url: string, issuer: string): Promise<string> {
     next = new URL(location, next).href
     if (!next.startsWith(issuer)) return next
   }
-  throw new Error('the provider sends the browser round and round')
+  throw new Error('the provider redirects in a loop')
 }

@@ -1,11 +1,10 @@
 /**
- * What this process knows of identity providers, by issuer: discovery documents and signing keys. Both are public, so tenants of one
- * issuer share them.
+ * Caches public data of identity providers by issuer, shared by their tenants: discovery documents and signing keys.
  *
- *   document   read again after 10 minutes; while the provider is away the old one serves for an hour
- *   keys       read again after 5 minutes, and at once for a key that is not among them (a roll-over), but not twice in 30 s
+ *   document   read again after 10 minutes; during an outage of the provider, the former one is used for an hour
+ *   keys       read again after 5 minutes, and immediately for an unknown key id (rotation), but not twice in 30 s
  *
- * Of callers who need the same document there is one request. What is known is bounded; the longest unused goes first.
+ * Concurrent callers share one request for a document. The cache is an LRU with a limit.
  */
 import { LRUCache } from 'lru-cache'
 import {
@@ -34,9 +33,9 @@ const DOCUMENT_USABLE_MS = 60 * 60_000
 const RETRY_MS = 30_000
 const KEYS_FRESH_MS = 5 * 60_000
 const KEYS_COOL_DOWN_MS = 30_000
-/** openid-client reads keys again for one that it does not know when they are this old, and not before. */
+/** openid-client reads keys again for an unknown key id only if they are at least this old. */
 const AGE_OF_REREADING_SECONDS = 60
-/** Stands for a client where there is none yet: a discovery is no client's. */
+/** Client id of a discovery, which needs no client. */
 const ANYBODY = 'discovery'
 const FETCH_OPTIONS = { method: 'GET', redirect: 'manual', body: undefined } as const
 
@@ -45,7 +44,7 @@ type Keys = Pick<NonNullable<ReturnType<typeof getJwksCache>>, 'jwks'>
 interface Known {
   readonly document: ProviderDocument
   readonly at: number
-  /** Not read again before this. */
+  /** Not read again before this time. */
   readonly retryAt: number
   readonly keys?: Keys & { readonly at: number }
 }
@@ -70,7 +69,7 @@ export class Providers {
     this.#fetch = providerFetch(kernel.egress, timeoutMs)
   }
 
-  /** Throws what stands in the way: see provider-failure.ts. */
+  /** @throws errors of provider-failure.ts */
   async document(issuer: string): Promise<ProviderDocument> {
     const known = this.#known.get(issuer)
     const now = this.#now()
@@ -85,23 +84,23 @@ export class Providers {
     }
   }
 
-  /** From the provider, whatever is known. */
+  /** Reads the document from the provider, without the cache. */
   read(issuer: string): Promise<ProviderDocument> {
     const reading = this.#reading.get(issuer) ?? this.#read(issuer).finally(() => this.#reading.delete(issuer))
     this.#reading.set(issuer, reading)
     return reading
   }
 
-  /** Whether it can be used now; nothing of it is kept, and nobody waits for longer than that. Throws as `document`. */
+  /** Checks the provider now, with a time limit; nothing is cached. @throws as `document` */
   async probe(issuer: string, timeoutMs: number): Promise<void> {
     const { egress } = this.#kernel
     documentOf(await this.metadata(issuer, providerFetch(egress, Math.min(timeoutMs, this.#timeoutMs))), issuer, egress)
   }
 
-  /** As the provider has them. Tells apart what `read` throws together; nothing of it is kept. */
+  /** The unchecked document from the provider; nothing is cached. */
   async metadata(issuer: string, fetch = this.#fetch): Promise<Readonly<Record<string, unknown>>> {
     try {
-      const options = { [customFetch]: fetch, execute: [allowInsecureRequests] } // what is secure says the egress guard
+      const options = { [customFetch]: fetch, execute: [allowInsecureRequests] } // the egress guard decides on insecure requests
       const found = await discovery(new URL(issuer), ANYBODY, undefined, None(), options)
       return { ...found.serverMetadata() }
     } catch (error) {
@@ -109,17 +108,17 @@ export class Providers {
     }
   }
 
-  /** How many keys there are that an ID token could be signed with; from the provider, whatever is known. */
+  /** Number of signing keys, from the provider without the cache. */
   async countKeys({ jwks_uri }: ProviderDocument): Promise<number> {
     const response = await this.#fetch(jwks_uri, { ...FETCH_OPTIONS, headers: { accept: 'application/json' } })
     const count = response.status === 200 ? countSigningKeys(await response.text()) : undefined
     if (count === undefined)
-      throw new IdentityProviderError('there is no set of keys where the discovery document says', false)
+      throw new IdentityProviderError('no key set at the address in the discovery document', false)
     return count
   }
 
   /**
-   * Carries out an exchange of a client with its provider, and keeps what was learned of its keys.
+   * Runs an exchange of a client with its provider, and caches the keys that it read.
    *
    * @param document of the client's issuer
    */
@@ -144,15 +143,15 @@ export class Providers {
     }
   }
 
-  /** With our clock in the place of the machine's. */
+  /** With the clock of the tenancy. */
   configuration({ clientId, clientSecret }: Client, document: ProviderDocument): Configuration {
     const skewSeconds = Math.round((this.#now() - Date.now()) / 1_000)
     const authentication = authenticationOf(clientSecret, document.token_endpoint_auth_methods_supported)
     const configuration = new Configuration(document, clientId, { [clockSkew]: skewSeconds }, authentication)
     configuration[customFetch] = this.#fetch
-    configuration.timeout = undefined // every exchange has its own
+    configuration.timeout = undefined // the egress guard decides
     allowInsecureRequests(configuration)
-    enableNonRepudiationChecks(configuration) // signatures are checked, though the token comes straight from the provider
+    enableNonRepudiationChecks(configuration) // signatures are checked even though the token comes directly from the provider
     return configuration
   }
 
@@ -169,7 +168,7 @@ export class Providers {
   }
 }
 
-/** Undefined when the provider takes none of the two that we know. */
+/** Undefined if the provider supports neither of the two methods. */
 export function authenticationMethod(supported: readonly string[] = ['client_secret_basic']) {
   return (['client_secret_basic', 'client_secret_post'] as const).find((method) => supported.includes(method))
 }
@@ -179,13 +178,13 @@ function authenticationOf(secret: string | undefined, supported: readonly string
   return authenticationMethod(supported) === 'client_secret_post' ? ClientSecretPost(secret) : ClientSecretBasic(secret)
 }
 
-/** By the clock of the machine, which openid-client reckons with: young while they may not be read again, else old enough. */
+/** Adapts the age of keys to openid-client's rule: young while they must not be read again, otherwise old enough. */
 function updatedAt(ageMs: number): number {
   const seconds = Math.max(AGE_OF_REREADING_SECONDS, Math.floor(ageMs / 1_000))
   return Math.floor(Date.now() / 1_000) - (ageMs < KEYS_COOL_DOWN_MS ? 0 : seconds)
 }
 
-/** Our own, which openid-client wraps. */
+/** The error that openid-client has wrapped. */
 function unwrappedError(error: unknown): unknown {
   const isWrapped = error instanceof Error && error.cause instanceof IdentityProviderError
   return isWrapped ? error.cause : error

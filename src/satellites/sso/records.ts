@@ -1,14 +1,11 @@
 /**
- * Settings as rows, one per tenant, made by the first write. A write locks the tenant first: it cannot be deleted meanwhile, and
- * of two writes one comes after the other. The secret is encrypted with the tenant's id, and leaves only towards the provider.
+ * Stores the settings of single sign-on, one row for each tenant.
  *
- * A secret belongs to one client at one issuer. It does not stay when either changes: who may write settings and not read the
- * secret could otherwise have it sent to an issuer of their own.
- *
- * A path of callbacks is of one issuer. A provider does not always say in its answer who it is; who had a provider of their own and
- * the callback of another tenant could otherwise have that tenant's answers taken for theirs, and with them its people's codes
- * (mix-up). The path and not the whole address: `finish` sees no more of it behind a proxy. Writers of one path follow one another
- * by a lock. A deleted tenant keeps its path, because it may be restored.
+ * - A write locks the tenant first. So no deletion runs concurrently, and writes follow one another.
+ * - The secret is encrypted with the tenant's id, and is sent only to the provider. It is removed when issuer or client changes.
+ *   Otherwise an administrator without access to the secret could have it sent to another issuer.
+ * - The path of a callback belongs to one issuer, because responses do not always name their provider (mix-up). Only the path, because
+ *   `finish` may be behind a proxy. A lock serializes writers of one path. A deleted tenant keeps its path, because it may be restored.
  */
 import type { z } from 'zod'
 import { invalid } from '../../kernel/base/errors.ts'
@@ -17,16 +14,16 @@ import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { lockExistingTenant, lockTenant } from '../../tenants/registry/tenant-assertions.ts'
-import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import { SsoNotEnabled, SsoRedirectUriTaken } from './errors.ts'
 import { DEFAULT_SCOPES, isLoopbackHttp, SsoRequest, type SsoSettings } from './settings.ts'
 import type { SsoRow, SsoTables } from './tables.ts'
 
-/** One that has gone silent would keep a login, and its connection, for minutes. */
+/** An unresponsive database would delay a login and occupy its connection for minutes. */
 const TIMEOUT_MS = 5_000
 
-/** One row for a tenant that is there; without a version while it has no settings. */
+/** One row for an existing tenant, without a version if it has no settings. */
 const FIND = {
   name: 'tenantry_find_sso',
   text: `select t.id as "tenantId", s.issuer, s.client_id as "clientId", s.client_secret as "clientSecret", s.scopes,
@@ -38,7 +35,7 @@ const LOCK_PATH = `select pg_advisory_xact_lock(hashtextextended('tenantry sso c
 const TAKEN = `select tenant_id as "tenantId" from multitenancy.sso where tenant_id <> $1 and issuer <> $2
   and coalesce(nullif(regexp_replace(redirect_uri, '^[^:]*://[^/]*', ''), ''), '/') = $3 limit 1`
 
-/** Of settings that are enabled, what a login needs. */
+/** Enabled settings that a login needs. */
 export interface Enabled {
   readonly tenantId: string
   readonly issuer: string
@@ -72,11 +69,11 @@ export class SsoRecords {
 
   async get(tenantId: string): Promise<SsoSettings> {
     const found = await this.#find(tenantId)
-    if (!found) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (!found) throw tenantNotFound(tenantId)
     return shown(found.row ?? NOTHING)
   }
 
-  /** As `get`; it stays so until the transaction in progress ends. */
+  /** As `get`, and locks the state until the present transaction ends. */
   async lock(tenantId: string): Promise<SsoSettings> {
     await lockExistingTenant(this.#kernel.database, tenantId)
     return this.get(tenantId)
@@ -91,7 +88,7 @@ export class SsoRecords {
       const isSameClient = before.issuer === desired.issuer && before.clientId === desired.clientId
       const isClient = desired.issuer !== null && desired.clientId !== null
       if (before.clientSecret !== null && clientSecret === undefined && isClient && !isSameClient) {
-        throw invalid([{ path: 'clientSecret', message: 'needed (or null) with another issuer or clientId' }])
+        throw invalid([{ path: 'clientSecret', message: 'is required (or null) with another issuer or clientId' }])
       }
       await this.#assertFree(tenantId, desired)
       const kept = isSameClient ? before.clientSecret : null
@@ -102,7 +99,7 @@ export class SsoRecords {
     })
   }
 
-  /** Nothing but the switches; so it can be enabled again as it was. */
+  /** Changes only the switches, so it can be enabled again. */
   disable(tenantId: string): Promise<SsoSettings> {
     return this.#changing(tenantId, 'sso.disable', async (before) => ({ ...before, enabled: false, enforced: false }))
   }
@@ -111,7 +108,7 @@ export class SsoRecords {
     return (await this.#find(tenantId))?.row
   }
 
-  /** `E_SSO_NOT_ENABLED` */
+  /** @throws E_SSO_NOT_ENABLED */
   async enabled(tenantId: string): Promise<Enabled> {
     const row = await this.row(tenantId)
     if (!row?.enabled || row.issuer === null || row.clientId === null || row.redirectUri === null) {
@@ -121,23 +118,23 @@ export class SsoRecords {
     return { ...row, issuer, clientId, redirectUri }
   }
 
-  /** Whether it is enabled and enforced; undefined when there is no such tenant. */
+  /** Whether it is enabled and enforced; undefined for an unknown tenant. */
   async isEnforced(tenantId: string): Promise<boolean | undefined> {
     const found = await this.#find(tenantId)
     return found && found.row?.enabled === true && found.row.enforced
   }
 
-  /** Throws when it was encrypted under an application key that is not configured. */
+  /** @throws if its application key is not configured */
   decryptSecret({ tenantId, clientSecret }: Pick<SsoRow, 'tenantId' | 'clientSecret'>): string | undefined {
     return clientSecret === null ? undefined : this.#kernel.secrets.decrypt(clientSecret, bindingOf(tenantId))
   }
 
-  /** Whether there is no secret that waits to be encrypted under the current application key. */
+  /** Whether the secret, if any, is encrypted under the present application key. */
   isCurrent({ clientSecret }: Pick<SsoRow, 'clientSecret'>): boolean {
     return clientSecret === null || this.#kernel.secrets.isCurrent(clientSecret)
   }
 
-  /** Those that have a secret, or are enabled, of tenants that are not deleted. */
+  /** Rows with a secret or enabled ones, without deleted tenants. */
   async all(): Promise<readonly SsoRow[]> {
     return this.#rows()
       .where(({ or, eb }) => or([eb('enabled', '=', true), eb('clientSecret', 'is not', null)]))
@@ -154,7 +151,6 @@ export class SsoRecords {
       .execute()
   }
 
-  /** Removes what a purged tenant had. */
   async #changing(tenantId: string, action: string, next: (before: State) => Promise<State>): Promise<SsoSettings> {
     const { database, events, clock } = this.#kernel
     return database.transaction(async () => {
@@ -184,7 +180,7 @@ export class SsoRecords {
     })
   }
 
-  /** `E_DEPENDENCY_UNAVAILABLE` */
+  /** @throws E_DEPENDENCY_UNAVAILABLE */
   async #find(tenantId: string): Promise<{ readonly row: SsoRow | undefined } | undefined> {
     if (!TENANT_ID.test(tenantId)) return undefined
     try {
@@ -195,7 +191,7 @@ export class SsoRecords {
     }
   }
 
-  /** And stays so until the transaction ends. */
+  /** Locks the path of the callback until the transaction ends. */
   async #assertFree(tenantId: string, { issuer, redirectUri }: Pick<State, 'issuer' | 'redirectUri'>): Promise<void> {
     if (issuer === null || redirectUri === null) return
     const { database, log } = this.#kernel
@@ -203,13 +199,14 @@ export class SsoRecords {
     await database.sql(LOCK_PATH, [path])
     const [taken] = (await database.sql(TAKEN, [tenantId, issuer, path])).rows
     if (!taken) return
-    log.info({ tenantId, takenBy: taken.tenantId, path }, 'a callback was refused that a tenant of another issuer has')
-    throw SsoRedirectUriTaken(
-      'A tenant with another issuer has the path of this redirectUri. Give each tenant one of its own.',
+    log.info(
+      { tenantId, takenBy: taken.tenantId, path },
+      'a callback was rejected because a tenant of another issuer has its path',
     )
+    throw SsoRedirectUriTaken('A tenant with another issuer has the path of this redirectUri. Choose another path.')
   }
 
-  /** The same secret stays as it is encrypted, so that giving it again changes nothing. */
+  /** Keeps the ciphertext of an equal secret, so that setting it again changes nothing. */
   #encrypted(tenantId: string, secret: string | null, kept: string | null): string | null {
     if (secret === null) return null
     return kept !== null && this.#opens(tenantId, kept, secret)
@@ -221,7 +218,7 @@ export class SsoRecords {
     try {
       return this.decryptSecret({ tenantId, clientSecret }) === secret
     } catch {
-      return false // under a key that is lost: the one that is given takes its place
+      return false // undecryptable: the new secret replaces it
     }
   }
 
@@ -233,7 +230,7 @@ export class SsoRecords {
 /** Of a callback. */
 export const pathOf = (redirectUri: string): string => new URL(redirectUri).pathname
 
-/** What an encrypted secret is bound to. */
+/** Context that the encrypted secret is bound to. */
 export const bindingOf = (tenantId: string): string => `sso ${tenantId}`
 
 const shown = ({

@@ -1,10 +1,10 @@
 /**
- * Where a person is sent after a login: a path of the host itself, never another host, however a browser reads it. Browsers
- * take `\` for `/`, leave tabs and line breaks out, and what begins with two slashes names a host.
+ * Checks that a return path stays on the host, in every reading of browsers: they treat `\` as `/` and remove tabs and line breaks, and
+ * two slashes at the start name a host.
  */
 const MAX_LENGTH = 2_048
 const UNCLEAR = /[\p{Cc}\p{Z}\p{Cf}\\]/u
-/** No host could have this name, so that a path which leaves it is seen. */
+/** A host name that no path can contain, so that a path which leaves it is detected. */
 const BASE = 'https://host.invalid'
 
 export function isReturnPath(text: string): boolean {

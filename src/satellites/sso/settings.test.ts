@@ -1,4 +1,4 @@
-/** Settings over HTTP and in code: what is answered, recorded and refused, and where the secret is not. */
+/** Settings over HTTP and in code: responses, records, rejections, and secrecy of the client secret. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import { sso } from './index.ts'
@@ -64,18 +64,18 @@ const secretKept = async () =>
   tenancy.sso.records.decryptSecret({ tenantId: id, clientSecret: await encryptedSecret() })
 
 describe('the settings', () => {
-  test('are null and off while nothing is set', async () => {
+  test('are null and disabled by default', async () => {
     expect(await opened.call('GET', path)).toEqual({ status: 200, json: NOTHING })
     expect(await tenancy.sso.get(id)).toEqual(NOTHING)
   })
 
-  test('are what was put, without the secret', async () => {
+  test('contain the update without the secret', async () => {
     expect(await put(EVERYTHING)).toEqual({ status: 200, json: SHOWN })
     expect(await opened.call('GET', path)).toEqual({ status: 200, json: SHOWN })
     expect(await secretKept()).toBe(SECRET)
   })
 
-  test('lose what is left out, but not the secret; null removes that', async () => {
+  test('lose absent members except the secret; null removes the secret', async () => {
     await put(EVERYTHING)
     expect(await put(CLIENT)).toEqual({ status: 200, json: { ...NOTHING, ...CLIENT, clientSecretSet: true } })
     expect(await secretKept()).toBe(SECRET)
@@ -85,7 +85,7 @@ describe('the settings', () => {
     expect(await encryptedSecret()).toBeNull()
   })
 
-  test('keep no secret for another client or another issuer: it would be told to them', async () => {
+  test('lose the secret when client or issuer changes', async () => {
     await put(EVERYTHING)
     for (const other of [
       { issuer: 'https://evil.example' },
@@ -104,7 +104,7 @@ describe('the settings', () => {
     expect(await secretKept()).toBe('another')
   })
 
-  test('are recorded when they changed, and never with the secret', async () => {
+  test('are recorded when they change, without the secret', async () => {
     await put(EVERYTHING)
     await put(EVERYTHING)
     await put({ ...EVERYTHING, clientSecret: 'the-next-secret' })
@@ -127,7 +127,7 @@ describe('the settings', () => {
     for (const secret of [SECRET, 'the-next-secret', await encryptedSecret()]) expect(logged).not.toContain(secret)
   })
 
-  test('are disabled as often as one likes, also where there are none', async () => {
+  test('can be disabled repeatedly, also before the first update', async () => {
     expect(await opened.call('POST', `${path}/disable`)).toEqual({ status: 200, json: NOTHING })
     await put(EVERYTHING)
     const off = { ...SHOWN, enabled: false, enforced: false }
@@ -137,7 +137,7 @@ describe('the settings', () => {
     expect(changes().map(({ action }) => action)).toEqual(['sso.update', 'sso.disable'])
   })
 
-  test('are one row, whoever writes at once; of each change what really was there is told', async () => {
+  test('are one row for concurrent writers, and each change has the replaced state', async () => {
     await Promise.all(
       ['a', 'b', 'c', 'd'].map((clientId) => tenancy.sso.update(id, { ...CLIENT, clientId, clientSecret: clientId })),
     )
@@ -149,7 +149,7 @@ describe('the settings', () => {
     expect(await secretKept()).toBe((await tenancy.sso.get(id)).clientId)
   })
 
-  test('go with the tenant', async () => {
+  test('are removed with the tenant', async () => {
     await put(EVERYTHING)
     await tenancy.tenants.delete(id)
     expect(await opened.call('GET', path)).toEqual({ status: 200, json: SHOWN })
@@ -163,14 +163,14 @@ describe('the settings', () => {
 })
 
 describe('a secret', () => {
-  test('does not open in the row of another tenant', async () => {
+  test('cannot be decrypted in the row of another tenant', async () => {
     await put(EVERYTHING)
     const other = await opened.tenant()
     const clientSecret = await encryptedSecret()
     expect(() => tenancy.sso.records.decryptSecret({ tenantId: other, clientSecret })).toThrow()
   })
 
-  test('is sealed, and not anew when it is given again', async () => {
+  test('keep the ciphertext of a secret that is set again', async () => {
     await put(EVERYTHING)
     const before = await encryptedSecret()
     expect(before).toMatch(/^v1\./)
@@ -179,7 +179,7 @@ describe('a secret', () => {
   })
 })
 
-describe('a request is refused', () => {
+describe('rejects a request', () => {
   test.each([
     ['issuer', { issuer: 'login.acme.example' }],
     ['issuer', { issuer: 'https://login.acme.example/?tenant=1' }],
@@ -219,7 +219,7 @@ describe('a request is refused', () => {
     ['clientId', { enabled: true, clientId: null }],
     ['redirectUri', { enabled: true, redirectUri: null }],
     ['provider', { provider: 'saml' }],
-  ])('for its %s: %j', async (at, members) => {
+  ])('with an invalid %s: %j', async (at, members) => {
     expect(await put({ ...CLIENT, ...members })).toMatchObject({
       status: 400,
       json: { code: 'E_INVALID_REQUEST', errors: [{ path: at, message: expect.any(String) }] },
@@ -235,11 +235,11 @@ describe('a request is refused', () => {
     ['https://intranet'],
     ['https://alice:secret@login.acme.example'],
     ['file:///etc/passwd'],
-  ])('for an issuer that may not be called: %s', async (issuer) => {
+  ])('with a forbidden issuer: %s', async (issuer) => {
     expect(await put({ ...CLIENT, issuer })).toMatchObject({ status: 422, json: { code: 'E_URL_NOT_ALLOWED' } })
   })
 
-  test('for a callback on this machine, unless that is allowed for development', async () => {
+  test('with a loopback callback, unless development allows it', async () => {
     const redirectUri = 'http://localhost:3000/cb'
     expect(await put({ ...CLIENT, redirectUri })).toMatchObject({ status: 422, json: { code: 'E_URL_NOT_ALLOWED' } })
     const development = await opened.open({ egress: { allowHttp: true, allowPrivateNetworks: true } })
@@ -259,7 +259,7 @@ describe('clones', () => {
   })
   afterAll(() => environment?.end())
 
-  test('have none of it', async () => {
+  test('responses and records contain no secret', async () => {
     await environment.tenant('acme')
     await environment.tenancy.sso.update('acme', EVERYTHING)
     await environment.done(await environment.transfers.clone('acme', { id: 'copy', name: 'A copy' }))

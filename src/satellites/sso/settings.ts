@@ -1,7 +1,4 @@
-/**
- * The settings of a tenant's single sign-on: what is let in, and what is shown. Whether the issuer may be called says the egress guard,
- * and whether the callback is free, records.ts.
- */
+/** Schemas of the settings. The egress guard checks the issuer, and records.ts the callback. */
 import { z } from 'zod'
 import { canonicalDomain } from './domains.ts'
 
@@ -10,51 +7,51 @@ const MAX_SCOPES = 20
 const MAX_DOMAINS = 100
 export const DEFAULT_SCOPES = ['openid', 'email', 'profile']
 
-/** What some programs leave out or turn, so that two of them would read two addresses. */
+/** Characters that parsers remove or change, so that two of them could read different addresses. */
 const UNCLEAR = /[\0-\x20\x7f\\]/
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
 
-const Issuer = z.string().max(URL_LENGTH).refine(isIssuer, 'not an address without a query and a fragment').meta({
-  description: 'https, exactly as the provider writes it in its discovery document, a slash at its end included',
+const Issuer = z.string().max(URL_LENGTH).refine(isIssuer, 'must be an address without a query and a fragment').meta({
+  description: 'https, exactly as in the discovery document of the provider, including a trailing slash',
   example: 'https://login.acme.example',
 })
 
 const ClientId = z
   .string()
-  .regex(/^[\x20-\x7e]{1,255}$/, 'not 1 to 255 visible ASCII characters')
-  .meta({ description: 'As the provider has registered it', example: 'tenantry' })
+  .regex(/^[\x20-\x7e]{1,255}$/, 'must be 1 to 255 visible ASCII characters')
+  .meta({ description: 'Client id at the provider', example: 'tenantry' })
 
 const ClientSecret = z
   .string()
-  .regex(/^[\x20-\x7e]{1,1024}$/, 'not 1 to 1,024 visible ASCII characters')
-  .meta({ description: 'Never answered. Left out it stays; null removes it (a public client, by PKCE alone)' })
+  .regex(/^[\x20-\x7e]{1,1024}$/, 'must be 1 to 1,024 visible ASCII characters')
+  .meta({ description: 'Never returned. If absent, it stays; null removes it (a public client with PKCE)' })
 
 const RedirectUri = z
   .string()
   .max(URL_LENGTH)
-  .refine(isRedirectUri, 'not an https:// address without a query and a fragment')
-  // As it is sent twice, and compared as text; and two of them are one path only when they are one text.
+  .refine(isRedirectUri, 'must be an https:// address without a query and a fragment')
+  // It is sent twice and compared as text, and equal paths must have equal texts.
   .refine(
     (address) => !isRedirectUri(address) || URL.parse(address)?.href === address,
-    'not written as a browser asks for it: scheme and host in lower case and punycode, no default port, a path',
+    'must be written in the form that browsers send: scheme and host in lower case and punycode, no default port, a path',
   )
   .meta({
     description:
-      "Of your callback, as the provider has registered it; its path may not be one of another issuer's. http only for loopback, in development",
+      'Your callback, as registered at the provider. Its path must not belong to a tenant with another issuer. http only for loopback, in development',
     example: 'https://app.example/sso/callback/acme',
   })
 
-const Scope = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,100}$/, 'not a scope')
+const Scope = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,100}$/, 'must be a scope')
 
 const AllowedDomain = z
   .string()
   .max(253)
   .overwrite((text) => canonicalDomain(text) ?? text)
-  .refine((text) => canonicalDomain(text) === text, 'not a domain like acme.example')
+  .refine((text) => canonicalDomain(text) === text, 'must be a domain such as acme.example')
 
 const distinct = (texts: readonly string[]): boolean => new Set(texts).size === texts.length
 
-/** Full state, but for the secret: a member that is left out is null, empty or false. */
+/** Complete state, except the secret: an absent member is null, empty or false. */
 export const SsoRequest = z
   .strictObject({
     provider: z.literal('oidc').default('oidc'),
@@ -64,30 +61,30 @@ export const SsoRequest = z
     scopes: z
       .array(Scope)
       .max(MAX_SCOPES)
-      .refine((scopes) => scopes.includes('openid'), 'openid is not among them')
-      .refine(distinct, 'a scope is named twice')
+      .refine((scopes) => scopes.includes('openid'), 'must include openid')
+      .refine(distinct, 'must not repeat a scope')
       .default(DEFAULT_SCOPES),
     redirectUri: RedirectUri.nullable().default(null),
     allowedDomains: z
       .array(AllowedDomain)
       .max(MAX_DOMAINS)
-      .refine(distinct, 'a domain is named twice')
+      .refine(distinct, 'must not repeat a domain')
       .default([])
-      .meta({ description: 'Of verified mail addresses; exact, not those below. Empty: any' }),
+      .meta({ description: 'Domains of verified mail addresses, without subdomains. Empty: any' }),
     enabled: z.boolean().default(false),
     enforced: z
       .boolean()
       .default(false)
-      .meta({ description: 'That nobody of the tenant may come in by another way; your login asks `isEnforced`' }),
+      .meta({ description: 'Whether all users of the tenant must use single sign-on; your login checks `isEnforced`' }),
   })
   .check((context) => {
     const { value, issues } = context
     const fault = (path: string, message: string) =>
       issues.push({ code: 'custom', message, path: [path], input: value })
-    if (value.enforced && !value.enabled) fault('enforced', 'only together with enabled')
+    if (value.enforced && !value.enabled) fault('enforced', 'requires enabled')
     if (!value.enabled) return
     for (const member of ['issuer', 'clientId', 'redirectUri'] as const) {
-      if (value[member] === null) fault(member, 'needed when enabled')
+      if (value[member] === null) fault(member, 'is required when enabled')
     }
   })
 

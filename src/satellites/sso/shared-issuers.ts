@@ -1,6 +1,6 @@
 /**
- * Issuers at which everybody has, or can make, an account: a tenant that uses one lets in whoever the gate of domains does. Known are
- * those that are common; another may be one all the same.
+ * Common issuers with open registration. A tenant that uses one accepts every account, unless allowed domains restrict it. The list is
+ * not complete.
  */
 const HOSTS: ReadonlySet<string> = new Set([
   'accounts.google.com',

@@ -1,4 +1,4 @@
-/** A tenancy with single sign-on that may call this machine, its admin API, and a browser with its cookies. */
+/** A tenancy with single sign-on that may call loopback addresses, its admin API, and a browser with cookies. */
 import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
@@ -14,7 +14,7 @@ type SsoTenancy = Tenancy<SsoSatellites>
 
 export const DEVELOPMENT = { allowPrivateNetworks: true, allowHttp: true } as const
 const TOKEN = 'token-of-an-admin-0123456789'
-/** Of a request to a provider; where one is silent, tests move the timers by it. */
+/** Of a request to a provider. Tests with an unresponsive one advance the timers by it. */
 export const TIMEOUT_MS = 4_000
 
 export interface HttpResponse {
@@ -24,18 +24,18 @@ export interface HttpResponse {
 
 export interface OpenSso extends TestTenancy<SsoSatellites> {
   readonly clock: FakeClock
-  /** All that was logged, as text. */
+  /** All log lines, as text. */
   readonly log: string[]
   readonly changes: EventOf<typeof ChangeRecorded>[]
   /** @param path below the prefix */
   call(method: string, path: string, body?: unknown): Promise<HttpResponse>
-  /** A tenant that is active. */
+  /** An active tenant. */
   tenant(): Promise<string>
-  /** One whose people log in at a provider. */
+  /** A tenant whose users log in at a provider. */
   tenantAt(provider: TestProvider, settings?: Readonly<Record<string, unknown>>): Promise<string>
-  /** Begins a login and lets the person log in; returns what the browser comes back with. */
+  /** Starts a login and logs the user in; returns the browser's return to the callback. */
   comeBack(tenantId: string, provider: TestProvider, options?: SsoStartOptions): Promise<CameBack>
-  /** The whole way. */
+  /** A complete login. */
   logIn(tenantId: string, provider: TestProvider, options?: SsoStartOptions): Promise<SsoLogin>
 }
 
@@ -51,7 +51,7 @@ export async function openSso(
   postgresUrl: string,
   config: Partial<TenancyConfig<SsoSatellites>> = {},
 ): Promise<OpenSso> {
-  const clock = fakeClock(new Date()) // the provider's is the machine's
+  const clock = fakeClock(new Date()) // the provider's clock is the machine's
   const log: string[] = []
   const opened = await testTenancy<SsoSatellites>(postgresUrl, {
     satellites: [sso({ timeoutMs: TIMEOUT_MS })],

@@ -1,18 +1,18 @@
 /**
- * Single sign-on of tenants by OpenID Connect: each tenant's people log in at an identity provider of the tenant's own.
+ * Single sign-on by OpenID Connect: users of each tenant log in at the tenant's own identity provider.
  *
- *   start ──► the browser at the provider ──► your callback ──► finish
+ *   start ──► browser at the provider ──► your callback ──► finish
  *
- * The authorization code flow with PKCE, by openid-client. `finish` throws unless all of this holds, in this order:
+ * The authorization code flow with PKCE, by openid-client. `finish` throws unless all conditions hold, in this order:
  *
- *   1. the state is known and unused, and the browser is the one that began (logins.ts)
- *   2. the tenant may be used; single sign-on is enabled and unchanged since; the callback is the tenant's
- *   3. the answer is of the configured issuer; its code is taken with the PKCE verifier; the ID token's signature, issuer, audience,
- *      expiry and nonce are right
- *   4. the mail address is verified and of an allowed domain, where some are named
- *   5. what 2 says still holds
+ *   1. the state is known and unused, and the browser is the one that started (logins.ts)
+ *   2. the tenant is usable; single sign-on is enabled and unchanged since the start; the callback belongs to the tenant
+ *   3. the response is of the configured issuer; the code is exchanged with the PKCE verifier; signature, issuer, audience, expiry and
+ *      nonce of the ID token are valid
+ *   4. the mail address is verified and of an allowed domain, if domains are set
+ *   5. condition 2 still holds
  *
- * Whatever a provider says stays in the log; a host is told a reason of ours (errors.ts).
+ * Messages of a provider are only logged. Hosts get a fixed reason (errors.ts).
  */
 import {
   authorizationCodeGrant,
@@ -29,7 +29,7 @@ import type { Clock } from '../../kernel/base/clock.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { assertUsable } from '../../tenants/registry/assert-usable.ts'
-import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { parseCallback, type SsoCallback } from './callback.ts'
@@ -53,26 +53,26 @@ import { isReturnPath } from './return-path.ts'
 import type { SsoRequest, SsoSettings } from './settings.ts'
 
 const StartOptions = z.strictObject({
-  /** A path of the host, where the person goes afterwards; default `/`. */
-  returnTo: z.string().refine(isReturnPath, 'not a path of this host, like /projects?open=1').default('/'),
-  /** The mail address that the person has typed already. */
+  /** Path of the host to return to. Default: `/`. */
+  returnTo: z.string().refine(isReturnPath, 'must be a path of this host, such as /projects?open=1').default('/'),
+  /** Mail address that the user has typed already. */
   loginHint: z.string().min(1).max(320).optional(),
   prompt: z.enum(['none', 'login', 'consent', 'select_account']).optional(),
 })
 export type SsoStartOptions = z.input<typeof StartOptions>
 
 export interface SsoStart {
-  /** Where the browser is sent. */
+  /** Redirect target for the browser. */
   readonly url: string
   readonly state: string
-  /** A `Set-Cookie` header of that very answer: without it the login cannot be finished. */
+  /** `Set-Cookie` header of the same response. Without it the login cannot finish. */
   readonly setCookie: string
 }
 
 export interface SsoFinishOptions {
   /**
-   * Whose callback it is, by its path or its host: a login of another tenant is refused. Without it the path of the callback has to
-   * be that of the tenant's `redirectUri`.
+   * Tenant of the callback, by its path or host; a login of another tenant is rejected. If absent, the path of the callback must be the
+   * path of the tenant's `redirectUri`.
    */
   readonly tenantId?: string
 }
@@ -81,9 +81,9 @@ export interface SsoLogin {
   readonly tenantId: string
   readonly returnTo: string
   readonly claims: SsoClaims
-  /** As the provider has signed it; it ends a session there (`id_token_hint`). */
+  /** As signed by the provider; it ends a session there (`id_token_hint`). */
   readonly idToken: string
-  /** A `Set-Cookie` header that removes the cookie of the beginning. */
+  /** `Set-Cookie` header that removes the cookie of the login. */
   readonly clearCookie: string
 }
 
@@ -106,43 +106,49 @@ export class Sso {
     this.providers = new Providers(kernel, timeoutMs)
   }
 
-  /** Null and off while nothing is set. `E_TENANT_NOT_FOUND`, `E_DEPENDENCY_UNAVAILABLE`; a deleted tenant still has its settings. */
+  /** Null and disabled without settings. Works for deleted tenants. @throws E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE */
   get(tenantId: string): Promise<SsoSettings> {
     return this.records.get(tenantId)
   }
 
   /**
-   * Full state, but a client secret that is left out stays. Logins under way have to begin again. `E_URL_NOT_ALLOWED`,
-   * `E_SSO_REDIRECT_URI_TAKEN` when a tenant with another issuer has the path of the callback, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when deleted, or a 400.
+   * Replaces the complete state, except an absent client secret, which stays. Logins in progress fail.
+   *
+   * @throws E_URL_NOT_ALLOWED, E_SSO_REDIRECT_URI_TAKEN if a tenant with another issuer has the path of the callback,
+   * E_TENANT_NOT_FOUND, E_TENANT_STATE for a deleted tenant, E_INVALID_REQUEST
    */
   update(tenantId: string, request: z.input<typeof SsoRequest>): Promise<SsoSettings> {
     return this.records.update(tenantId, request)
   }
 
-  /** Neither enabled nor enforced any more; the rest stays. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` when deleted. */
+  /** Disables single sign-on and its enforcement; other settings stay. @throws E_TENANT_NOT_FOUND, E_TENANT_STATE for a deleted tenant */
   disable(tenantId: string): Promise<SsoSettings> {
     return this.records.disable(tenantId)
   }
 
-  /** Asks the provider for all that a login needs but a person; enabled or not. `E_TENANT_NOT_FOUND`. */
+  /** Tests the connection as far as possible without a user, enabled or not. @throws E_TENANT_NOT_FOUND */
   async test(tenantId: string): Promise<ConnectionReport> {
     await this.records.get(tenantId)
     return testConnection(this.#kernel, this.records, this.providers, await this.records.row(tenantId))
   }
 
   /**
-   * Whether people of a tenant may come in by single sign-on alone; asked at each login, from the database. `E_TENANT_NOT_FOUND`,
-   * `E_DEPENDENCY_UNAVAILABLE`.
+   * Whether users of a tenant must use single sign-on. Reads the database, so that each login sees the present setting.
+   *
+   * @throws E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE
    */
   async isEnforced(tenantId: string): Promise<boolean> {
     const isEnforced = await this.records.isEnforced(tenantId)
-    if (isEnforced === undefined) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (isEnforced === undefined) throw tenantNotFound(tenantId)
     return isEnforced
   }
 
   /**
-   * `E_SSO_NOT_ENABLED`, `E_SSO_PROVIDER_UNAVAILABLE`, `E_DEPENDENCY_UNAVAILABLE`, what a guarded route answers for the tenant, or
-   * a 400.
+   * Starts a login. Send the browser to `url` with the header `setCookie`.
+   *
+   * @throws E_SSO_NOT_ENABLED, E_SSO_PROVIDER_UNAVAILABLE, E_DEPENDENCY_UNAVAILABLE, E_INVALID_REQUEST, errors of a guarded route
+   * @example
+   * const { url, setCookie } = await tenancy.sso.start('acme', { returnTo: '/projects' })
    */
   async start(tenantId: string, options: SsoStartOptions = {}): Promise<SsoStart> {
     const { returnTo, loginHint, prompt } = parsed(StartOptions, options)
@@ -150,7 +156,7 @@ export class Sso {
     const settings = await this.records.enabled(tenantId)
     const configuration = await this.#configured(settings)
     const [nonce, verifier] = [randomNonce(), randomPKCECodeVerifier()]
-    const redirectUri = new URL(settings.redirectUri) // as it is sent again when the login ends
+    const redirectUri = new URL(settings.redirectUri) // the same attribute when the login ends
     const isSecure = redirectUri.protocol === 'https:'
     const kept = { tenantId, nonce, verifier, returnTo, version: settings.version, isSecure }
     const { state, setCookie } = await this.#logins.begin(kept)
@@ -168,8 +174,12 @@ export class Sso {
   }
 
   /**
-   * `E_SSO_FAILED` with a reason, `E_SSO_DOMAIN_NOT_ALLOWED`, `E_SSO_NOT_ENABLED`, `E_SSO_PROVIDER_UNAVAILABLE`,
-   * `E_DEPENDENCY_UNAVAILABLE`, or what a guarded route answers for the tenant. Whatever comes of it, the login has been used.
+   * Finishes a login, which is used afterwards in any case.
+   *
+   * @throws E_SSO_FAILED with a reason, E_SSO_DOMAIN_NOT_ALLOWED, E_SSO_NOT_ENABLED, E_SSO_PROVIDER_UNAVAILABLE,
+   * E_DEPENDENCY_UNAVAILABLE, errors of a guarded route
+   * @example
+   * const { claims, returnTo, clearCookie } = await tenancy.sso.finish(request)
    */
   async finish(callback: SsoCallback, { tenantId: expected }: SsoFinishOptions = {}): Promise<SsoLogin> {
     const { path, search, state, cookies } = parseCallback(callback)
@@ -179,14 +189,14 @@ export class Sso {
     if (expected === undefined) this.#assertCallback(settings, path)
     const { claims, idToken } = await this.#exchanged(login, settings, search)
     if (!isAllowedEmail(claims, settings.allowedDomains)) {
-      this.#kernel.log.warn({ tenantId }, 'a login of a mail address that is not allowed was refused')
-      throw SsoDomainNotAllowed('The mail address is not verified, or not of a domain that is allowed.')
+      this.#kernel.log.warn({ tenantId }, 'a login with a mail address that is not allowed was rejected')
+      throw SsoDomainNotAllowed('The mail address is not verified, or its domain is not allowed.')
     }
     await this.#unchanged(login)
     return { tenantId, returnTo, claims, idToken, clearCookie }
   }
 
-  /** A `Set-Cookie` header that removes the cookie of a login that was refused; undefined where the browser has none. */
+  /** `Set-Cookie` header that removes the cookie of a rejected login; undefined if the browser has none. */
   clearCookie(callback: SsoCallback): string | undefined {
     const { state, cookies } = parseCallback(callback)
     return state === undefined ? undefined : clearedCookie(state, cookies)
@@ -194,7 +204,7 @@ export class Sso {
 
   async #assertUsable(tenantId: string): Promise<void> {
     const located = TENANT_ID.test(tenantId) ? await this.#tenants.registry.find(tenantId) : undefined
-    if (!located) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+    if (!located) throw tenantNotFound(tenantId)
     assertUsable(located.tenant)
   }
 
@@ -205,12 +215,12 @@ export class Sso {
     return settings
   }
 
-  /** No two issuers have one (records.ts); so the answer is of the provider that its code will be sent to. */
+  /** Two issuers never share a path (records.ts), so the response is of the provider that receives the code. */
   #assertCallback({ tenantId, redirectUri }: Enabled, path: string): void {
     if (path === pathOf(redirectUri)) return
     this.#kernel.log.warn(
       { tenantId, redirectUri },
-      'a login that came back elsewhere than to its callback was refused',
+      'a login that returned to the callback of another tenant was rejected',
     )
     throw failed('callback')
   }
@@ -229,13 +239,13 @@ export class Sso {
     try {
       const document = await this.providers.document(settings.issuer)
       return await this.providers.with(client, document, async (configuration) => {
-        const url = new URL(settings.redirectUri) // behind a proxy, a request's own may be another
+        const url = new URL(settings.redirectUri) // behind a proxy, the URL of the request may differ
         url.search = search
         const { nonce, verifier, state } = login
         const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true }
         const tokens = await authorizationCodeGrant(configuration, url, checks)
         const [idToken, claims] = [tokens.id_token, tokens.claims()]
-        if (!idToken || !claims) throw new IdentityProviderError('there is no ID token', false)
+        if (!idToken || !claims) throw new IdentityProviderError('the response has no ID token', false)
         const needsUserinfo = document.userinfo_endpoint !== undefined && isShort(claims, settings.scopes)
         const userinfo = needsUserinfo
           ? await this.#userinfo(configuration, tokens.access_token, claims, settings)
@@ -247,7 +257,7 @@ export class Sso {
     }
   }
 
-  /** Undefined when it cannot be had and the gate does not need it. What is about somebody else ends the login. */
+  /** Undefined if userinfo fails and the allowed domains do not need it. Another subject fails the login. */
   async #userinfo(configuration: Configuration, accessToken: string, claims: IDToken, settings: Enabled) {
     try {
       return await fetchUserInfo(configuration, accessToken, claims.sub)
@@ -255,31 +265,31 @@ export class Sso {
       const isNeeded = settings.allowedDomains.length > 0 && !claimsOf(claims, undefined).emailVerified
       if (isNeeded || isOfAnother(error) || !isOfProvider(error)) throw error
       const { tenantId } = settings
-      this.#kernel.log.warn({ tenantId, reason: wordsOf(error) }, 'a login goes on without userinfo, which failed')
+      this.#kernel.log.warn({ tenantId, reason: wordsOf(error) }, 'userinfo failed, and the login continues without it')
       return undefined
     }
   }
 
-  /** A secret that cannot be opened is no fault of the provider. */
+  /** An undecryptable secret is no failure of the provider. */
   #clientOf({ tenantId, issuer, clientId, clientSecret }: Enabled): Client {
     try {
       return { issuer, clientId, clientSecret: this.records.decryptSecret({ tenantId, clientSecret }) }
     } catch (error) {
-      this.#kernel.log.error({ err: error, tenantId }, 'the client secret of single sign-on cannot be opened')
+      this.#kernel.log.error({ err: error, tenantId }, 'the client secret of single sign-on could not be decrypted')
       throw error
     }
   }
 
-  /** Whether the provider is to blame. */
+  /** Whether the provider caused the failure. */
   #logFailure(tenantId: string, error: unknown): boolean {
     const { log } = this.#kernel
     if (!isOfProvider(error)) {
-      log.error({ err: error, tenantId }, 'single sign-on failed, and not for the provider')
+      log.error({ err: error, tenantId }, 'a login by single sign-on failed for a reason that is not the provider')
       return false
     }
-    log.warn({ tenantId, reason: wordsOf(error) }, 'single sign-on failed')
+    log.warn({ tenantId, reason: wordsOf(error) }, 'a login by single sign-on failed')
     const description = descriptionOf(error)
-    if (description !== undefined) log.debug({ tenantId, description }, 'the provider said why')
+    if (description !== undefined) log.debug({ tenantId, description }, 'description of the error by the provider')
     return true
   }
 }

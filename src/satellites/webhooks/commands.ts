@@ -1,17 +1,16 @@
-import { command } from '../../kernel/api/commands.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
+import { command } from './part.ts'
 import type { Settlement } from './queue/queue.ts'
 import type { TailedAttempt } from './tail.ts'
-import type { Webhooks } from './webhooks.ts'
 
 const id = { name: 'id', summary: 'of the tenant', required: true }
 /** Of `--once` without `--since`. */
 const MINUTES_AT_ONCE = 60
 
 export const commands = [
-  command<Webhooks>({
+  command({
     name: 'tenant:webhooks:retry',
     summary: 'Send what is due now, until nothing is; beside running workers, too',
     run: async (webhooks, { terminal, signal }) => {
@@ -21,7 +20,7 @@ export const commands = [
       terminal.record({ sent: await webhooks.retry(signal, onSent) })
     },
   }),
-  command<Webhooks>({
+  command({
     name: 'tenant:webhooks:tail',
     summary: "Show a tenant's attempts to deliver as they are made",
     arguments: [id],
@@ -41,7 +40,7 @@ export const commands = [
       }
     },
   }),
-  command<Webhooks>({
+  command({
     name: 'tenant:webhooks:listen',
     summary: "Send a tenant's events to an address of this machine, for as long as this runs",
     arguments: [id],

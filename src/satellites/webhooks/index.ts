@@ -1,5 +1,4 @@
 import { parsed } from '../../kernel/base/validate.ts'
-import { on, onAny } from '../../kernel/events/events.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
@@ -9,6 +8,7 @@ import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/even
 import { Options, type WebhooksOptions, withDefaults } from './model/options.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { on, onAny } from './part.ts'
 import { bindingOf } from './subscriptions/subscriptions.ts'
 import { Webhooks } from './webhooks.ts'
 
@@ -44,8 +44,8 @@ export const webhooks = (options: WebhooksOptions = {}) => {
     operations,
     commands,
     listeners: [
-      ...(settings.bridge ? [onAny('within', (webhooks: Webhooks, type, event) => webhooks.bridge(type, event))] : []),
-      on(TenantPurged, 'within', (webhooks: Webhooks, { tenantId }) => webhooks.forget(tenantId)),
+      ...(settings.bridge ? [onAny('within', (webhooks, type, event) => webhooks.bridge(type, event))] : []),
+      on(TenantPurged, 'within', (webhooks, { tenantId }) => webhooks.forget(tenantId)),
     ],
     jobs,
     schedule,

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { handles, type Job, jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
-import type { Webhooks } from './webhooks.ts'
+import { jobType, type Recurring } from '../../kernel/jobs/jobs.ts'
+import { job } from './part.ts'
 
 /** Attempts of the hourly job to lock the tables. The next run continues. */
 const MAX_ATTEMPTS = 10
@@ -19,9 +19,9 @@ export const TrimWebhooks = jobType({
   workers: 1,
 })
 
-export const jobs: readonly Job<Webhooks>[] = [
-  handles(DeliverWebhooks, async (webhooks) => webhooks.wake()),
-  handles(
+export const jobs = [
+  job(DeliverWebhooks, async (webhooks) => webhooks.wake()),
+  job(
     TrimWebhooks,
     async ({ partitions }, _, { signal }) => void (await partitions.keep({ maxAttempts: MAX_ATTEMPTS, signal })),
   ),

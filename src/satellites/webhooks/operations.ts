@@ -1,9 +1,8 @@
 /** The same resource twice: of a tenant, and of the host, whose subscriptions hear of all tenants. */
 import { z } from 'zod'
-import { operation, Reply, resource } from '../../kernel/api/operation.ts'
+import { Reply } from '../../kernel/api/operation.ts'
 import { pageOf } from '../../kernel/api/page.ts'
 import { UrlNotAllowed } from '../../kernel/egress/egress.ts'
-import type { AnyOperation } from '../../tenancy/satellite.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { Delivery, DeliveryDetail } from './model/delivery.ts'
@@ -18,10 +17,10 @@ import {
   SubscriptionChange,
   SubscriptionWithSecret,
 } from './model/subscription.ts'
+import { operation, resource } from './part.ts'
 import { DispatchRequest } from './queue/dispatch.ts'
 import { WebhookEvent } from './subscriptions/catalogue.ts'
 import type { Owner } from './subscriptions/subscriptions.ts'
-import type { Webhooks } from './webhooks.ts'
 
 const webhookId = z.uuid().meta({ description: 'Identifier of a subscription' })
 const deliveryId = z.uuid().meta({ description: 'Identifier of a delivery' })
@@ -61,13 +60,13 @@ const HOST: Side = {
   closed: [],
 }
 
-const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }: Side): AnyOperation<Webhooks>[] => {
+const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }: Side) => {
   const ofOne = z.object({ ...owner, webhookId })
   const one = `${path}/{webhookId}`
   const missing = [...absent, WebhookNotFound]
   const subscription = resource({
     state: Subscription,
-    lock: (webhooks: Webhooks, params: z.output<typeof ofOne>) => webhooks.lock(ownerOf(params), params.webhookId),
+    lock: (webhooks, params: z.output<typeof ofOne>) => webhooks.lock(ownerOf(params), params.webhookId),
   })
   return [
     operation({
@@ -79,7 +78,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       query: ListQuery,
       reply: pageOf(Subscription),
       errors: absent,
-      handle: (webhooks: Webhooks, { params, query }) => webhooks.list(ownerOf(params), query),
+      handle: (webhooks, { params, query }) => webhooks.list(ownerOf(params), query),
     }),
     operation({
       name: `${names}s.create`,
@@ -94,7 +93,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       shownOnce: ['secret'],
       status: 201,
       errors: [...absent, ...closed, UrlNotAllowed],
-      handle: async (webhooks: Webhooks, { params, body }) => {
+      handle: async (webhooks, { params, body }) => {
         const made = await webhooks.create(ownerOf(params), body)
         return new Reply(201, made, { location: `${filled(path, params)}/${made.webhookId}` })
       },
@@ -108,7 +107,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       reply: Subscription,
       resource: subscription,
       errors: missing,
-      handle: (webhooks: Webhooks, { params }) => webhooks.get(ownerOf(params), params.webhookId),
+      handle: (webhooks, { params }) => webhooks.get(ownerOf(params), params.webhookId),
     }),
     operation({
       name: `${names}s.update`,
@@ -122,7 +121,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       reply: Subscription,
       resource: subscription,
       errors: [...missing, ...closed, UrlNotAllowed],
-      handle: (webhooks: Webhooks, { params, body }) => webhooks.update(ownerOf(params), params.webhookId, body),
+      handle: (webhooks, { params, body }) => webhooks.update(ownerOf(params), params.webhookId, body),
     }),
     operation({
       name: `${names}s.delete`,
@@ -133,7 +132,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       reply: z.void(),
       resource: subscription,
       errors: [...missing, ...closed],
-      handle: (webhooks: Webhooks, { params }) => webhooks.delete(ownerOf(params), params.webhookId),
+      handle: (webhooks, { params }) => webhooks.delete(ownerOf(params), params.webhookId),
     }),
     operation({
       name: `${names}s.rotateSecret`,
@@ -149,7 +148,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       reply: SubscriptionWithSecret.partial({ secret: true }),
       shownOnce: ['secret'],
       errors: [...missing, ...closed],
-      handle: (webhooks: Webhooks, { params, body }) => webhooks.rotateSecret(ownerOf(params), params.webhookId, body),
+      handle: (webhooks, { params, body }) => webhooks.rotateSecret(ownerOf(params), params.webhookId, body),
     }),
     operation({
       name: `${names}s.test`,
@@ -163,9 +162,9 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       reply: Delivery,
       status: 202,
       errors: [...missing, ...closed, WebhookDisabled],
-      handle: async (webhooks: Webhooks, { params, body }) =>
+      handle: async (webhooks, { params, body }) =>
         accepted(path, params, await webhooks.test(ownerOf(params), params.webhookId, body.event)),
-      settled: (webhooks: Webhooks, delivery, signal) => webhooks.settled(delivery, signal),
+      settled: (webhooks, delivery, signal) => webhooks.settled(delivery, signal),
     }),
     operation({
       name: `${names}s.replayFailed`,
@@ -179,12 +178,12 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       reply: z.object({ count: z.int() }),
       status: 202,
       errors: [...missing, WebhookDisabled],
-      handle: (webhooks: Webhooks, { params, body }) => webhooks.replayFailed(ownerOf(params), params.webhookId, body),
+      handle: (webhooks, { params, body }) => webhooks.replayFailed(ownerOf(params), params.webhookId, body),
     }),
   ]
 }
 
-const deliveriesOf = ({ names, path, owner, ownerOf, absent }: Side): AnyOperation<Webhooks>[] => {
+const deliveriesOf = ({ names, path, owner, ownerOf, absent }: Side) => {
   const all = `${path}/{webhookId}/deliveries`
   const ofOne = z.object({ ...owner, webhookId, deliveryId })
   const missing = [...absent, WebhookNotFound]
@@ -198,7 +197,7 @@ const deliveriesOf = ({ names, path, owner, ownerOf, absent }: Side): AnyOperati
       query: DeliveryQuery,
       reply: pageOf(Delivery),
       errors: missing,
-      handle: (webhooks: Webhooks, { params, query }) => webhooks.deliveries(ownerOf(params), params.webhookId, query),
+      handle: (webhooks, { params, query }) => webhooks.deliveries(ownerOf(params), params.webhookId, query),
     }),
     operation({
       name: `${names}Deliveries.get`,
@@ -208,8 +207,7 @@ const deliveriesOf = ({ names, path, owner, ownerOf, absent }: Side): AnyOperati
       params: ofOne,
       reply: DeliveryDetail,
       errors: [...missing, DeliveryNotFound],
-      handle: (webhooks: Webhooks, { params }) =>
-        webhooks.delivery(ownerOf(params), params.webhookId, params.deliveryId),
+      handle: (webhooks, { params }) => webhooks.delivery(ownerOf(params), params.webhookId, params.deliveryId),
     }),
     operation({
       name: `${names}Deliveries.replay`,
@@ -223,14 +221,14 @@ const deliveriesOf = ({ names, path, owner, ownerOf, absent }: Side): AnyOperati
       reply: Delivery,
       status: 202,
       errors: [...missing, DeliveryNotFound, WebhookDisabled],
-      handle: async (webhooks: Webhooks, { params }) =>
+      handle: async (webhooks, { params }) =>
         accepted(path, params, await webhooks.replay(ownerOf(params), params.webhookId, params.deliveryId)),
-      settled: (webhooks: Webhooks, delivery, signal) => webhooks.settled(delivery, signal),
+      settled: (webhooks, delivery, signal) => webhooks.settled(delivery, signal),
     }),
   ]
 }
 
-export const operations: readonly AnyOperation<Webhooks>[] = [
+export const operations = [
   ...[TENANT, HOST].flatMap((side) => [...subscriptionsOf(side), ...deliveriesOf(side)]),
   operation({
     name: 'webhooks.dispatch',
@@ -244,7 +242,7 @@ export const operations: readonly AnyOperation<Webhooks>[] = [
     status: 202,
     errors: [TenantNotFound, TenantState],
     scope: 'runtime',
-    handle: async (webhooks: Webhooks, { params, body }) => ({
+    handle: async (webhooks, { params, body }) => ({
       deliveries: await webhooks.dispatch(params.id, body.event, body.payload),
     }),
   }),
@@ -257,7 +255,7 @@ export const operations: readonly AnyOperation<Webhooks>[] = [
       'The catalogue informs, it does not limit: a host dispatches events of its own under any name of the pattern.',
     query: ListQuery,
     reply: pageOf(WebhookEvent),
-    handle: async (webhooks: Webhooks, { query }) => webhooks.catalogue.page(query),
+    handle: async (webhooks, { query }) => webhooks.catalogue.page(query),
   }),
 ]
 

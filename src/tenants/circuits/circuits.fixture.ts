@@ -12,7 +12,8 @@ import { TenantLabels } from '../../kernel/metrics/tenant-labels.ts'
 import { DependencyDegraded, Resilience } from '../../kernel/resilience/resilience.ts'
 import { NO_TRACING } from '../../kernel/resilience/tracing.ts'
 import type { Store } from '../../kernel/store/store.ts'
-import { partsOf } from '../../tenancy/composition.ts'
+import { tablesOf } from '../../tenancy/composition.ts'
+import { partsOf } from '../../tenancy/parts.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
 import { createMigratedDatabase } from '../../testing/base/template.ts'
 import { eventually, TEST_APP_KEY } from '../../testing/base/tenancy.ts'
@@ -55,7 +56,7 @@ export async function openCircuitEnvironment(
   const clock = fakeClock()
   const startMs = clock.now().getTime()
   const driver = postgresStore({ clockOffsetMs: () => clock.now().getTime() - startMs })
-  const { url, drop } = await createMigratedDatabase(serverUrl, partsOf(driver, []))
+  const { url, drop } = await createMigratedDatabase(serverUrl, tablesOf(partsOf(driver, [])))
   const storeUrl = await wayToStore(url)
   const database = new Database({ url, max: 4 }, log)
   const nobody = new Database({ url: 'postgres://x@127.0.0.1:1/x' }, log)

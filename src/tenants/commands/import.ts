@@ -1,16 +1,16 @@
 /** `tenant:import`: an SQL file with data, of any size, into a tenant's tables, from a path or standard input, all or nothing. */
 import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
-import { command, type Input } from '../../kernel/api/commands.ts'
+import type { Input } from '../../kernel/api/commands.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { number, size } from '../../kernel/base/format.ts'
 import { meter, type Pace, paceText } from '../../kernel/base/progress-rate.ts'
+import { command } from '../part.ts'
 import { type ImportTotals, importSql } from '../sql-import/import.ts'
-import type { Tenants } from '../tenants.ts'
 
 const READ_AT_ONCE = 256 * 1024
 
-export const importCommand = command<Tenants>({
+export const importCommand = command({
   name: 'tenant:import',
   summary: "Import an SQL file with data into a tenant's tables, in one transaction",
   arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],

@@ -1,5 +1,6 @@
 /** Migrations of tenants, and their seeds, from a terminal. */
-import { type CommandInput, command, type Option, type Terminal } from '../../kernel/api/commands.ts'
+import type { CommandInput, Option, Terminal } from '../../kernel/api/commands.ts'
+import { count, countOrNone } from '../../kernel/api/option-values.ts'
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { invalid, TenancyError } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
@@ -8,8 +9,8 @@ import { MigrationsIncomplete } from '../migrations/errors.ts'
 import { finishedOf, type MigrationItem, type Progress } from '../migrations/model/run.ts'
 import type { MigrateOptions, MigrationReport } from '../migrations/options.ts'
 import { nameOf } from '../migrations/plan.ts'
+import { command } from '../part.ts'
 import { readSeed } from '../sql-import/seed.ts'
-import { count, countOrNone } from '../tenant/numbers.ts'
 import type { Tenants } from '../tenants.ts'
 
 /** Of more storages than that, the table has counts only. */
@@ -27,7 +28,7 @@ const runOptions: readonly Option[] = [
 ]
 
 export const migrationCommands = [
-  command<Tenants>({
+  command({
     name: 'tenant:migrate',
     summary: "Run the host's pending migrations, for some tenants or all; goes on with a run that was interrupted",
     arguments: [ids],
@@ -56,7 +57,7 @@ export const migrationCommands = [
       await carriedOut(input, 'tenant:migrate', (common) => migrations.run({ ids: chosen, verify, ...common }))
     },
   }),
-  command<Tenants>({
+  command({
     name: 'tenant:migrate:rollback',
     summary: "Take back tenants' last migrations",
     arguments: [ids],
@@ -84,7 +85,7 @@ export const migrationCommands = [
       )
     },
   }),
-  command<Tenants>({
+  command({
     name: 'tenant:migrate:status',
     summary: 'Say which migrations one tenant has, or how many tenants have which, and how the last run ended',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
@@ -110,7 +111,7 @@ export const migrationCommands = [
       )
     },
   }),
-  command<Tenants>({
+  command({
     name: 'tenant:seed',
     summary: "Run the host's seed in tenants' storage, one transaction for each",
     arguments: [ids],

@@ -1,9 +1,8 @@
 /** `tenant:repl`: a prompt inside one tenant, for looking and mending by hand. */
 import { sql as sqlText } from 'kysely'
-import { command } from '../../kernel/api/commands.ts'
-import type { Tenants } from '../tenants.ts'
+import { command } from '../part.ts'
 
-export const promptCommand = command<Tenants>({
+export const promptCommand = command({
   name: 'tenant:repl',
   summary: 'Open a JavaScript prompt with a tenant’s storage: db, pool, transaction, sql`…`',
   arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],

@@ -1,20 +1,15 @@
 import { CompiledQuery } from 'kysely'
-import { z } from 'zod'
-import { type CommandInput, command, type Option } from '../../kernel/api/commands.ts'
-import { Page } from '../../kernel/api/page.ts'
+import type { CommandInput } from '../../kernel/api/commands.ts'
+import { seconds } from '../../kernel/api/option-values.ts'
+import { commandsOf } from '../../kernel/api/projection.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
-import { parsed } from '../../kernel/base/validate.ts'
 import type { TenantHandle } from '../handles/handle.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
+import { operations } from '../operations/tenants.ts'
+import { command } from '../part.ts'
 import { sqlStatements } from '../sql-import/splitter.ts'
-import { InstallationFailed, TenantNotReady } from '../tenant/errors.ts'
-import { json } from '../tenant/json.ts'
-import { STATUSES } from '../tenant/lifecycle.ts'
-import { count } from '../tenant/numbers.ts'
-import type { Tenant } from '../tenant/tenant.ts'
 import { textOfFile } from '../tenant/text-file.ts'
-import type { Tenants } from '../tenants.ts'
 import { importCommand } from './import.ts'
 import { migrationCommands } from './migration.ts'
 import { promptCommand } from './repl.ts'
@@ -22,103 +17,18 @@ import { transferCommands } from './transfers.ts'
 
 const id = { name: 'id', summary: 'id of the tenant', required: true }
 
-/** What `tenant:list` takes, as strictly as `GET /tenants`. */
-const Listing = z.object({
-  status: z.enum(STATUSES).optional(),
-  q: z.string().min(1).max(200).optional(),
-  includeDeleted: z.boolean().optional(),
-  ...Page.shape,
-})
-
-const wait: Option = { flags: '--wait <seconds>', summary: 'wait for the installation', parse: seconds, default: 30 }
-
-const run =
-  (change: (tenants: Tenants, id: string, input: CommandInput) => Promise<Tenant>) =>
-  async (tenants: Tenants, input: CommandInput): Promise<void> => {
-    input.terminal.record(await change(tenants, input.args.id ?? '', input))
-  }
-
 export const commands = [
-  command<Tenants>({
-    name: 'tenant:list',
-    summary: 'List tenants, the newest first',
-    options: [
-      { flags: '--status <status>', summary: 'only those in this status' },
-      { flags: '--q <text>', summary: 'part of an id, name or domain' },
-      { flags: '--include-deleted', summary: 'deleted ones too' },
-      { flags: '--limit <count>', summary: 'how many at most (1 to 200)', parse: count, default: 50 },
-      { flags: '--cursor <cursor>', summary: 'nextCursor of the page before' },
-    ],
-    run: async (tenants, { options, terminal }) => {
-      const page = await tenants.list(parsed(Listing, options))
-      terminal.table(page.data.map(row), page)
-      if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
-    },
-  }),
-  command<Tenants>({
-    name: 'tenant:show',
-    summary: 'Show one tenant',
-    arguments: [id],
-    run: run((tenants, id) => tenants.get(id)),
-  }),
-  command<Tenants>({
-    name: 'tenant:create',
-    summary: 'Create a tenant and wait until it is active',
-    arguments: [{ name: 'name', summary: 'name of the customer', required: true }],
-    options: [
-      { flags: '--id <id>', summary: 'an id of your own; a UUIDv7 if absent' },
-      { flags: '--plan <plan>', summary: 'written to metadata.plan' },
-      { flags: '--metadata <json>', summary: 'a JSON object', parse: json },
-      { flags: '--domain <domain...>', summary: 'host names of the tenant' },
-      { flags: '--isolation <driver>', summary: 'how its rows are kept apart' },
-      { flags: '--placement <name>', summary: 'the PostgreSQL server it is put on' },
-      wait,
-    ],
-    needsWorker: true,
-    run: async (tenants, input) => {
-      const { id, plan, metadata = {}, domain: domains, isolation, placement } = input.options
-      const tenant = await tenants.create({
-        id,
-        name: input.args.name ?? '',
-        metadata: plan === undefined ? metadata : { ...metadata, plan },
-        domains,
-        isolation,
-        placement,
-      })
-      await shown(tenants, tenant, input)
-    },
-  }),
-  command<Tenants>({
-    name: 'tenant:activate',
-    summary: 'Activate a suspended tenant, or install a failed one again',
-    arguments: [id],
-    options: [wait],
-    needsWorker: true,
-    run: async (tenants, input) => shown(tenants, (await tenants.activate(input.args.id ?? '')).tenant, input),
-  }),
-  command<Tenants>({
-    name: 'tenant:suspend',
-    summary: 'Suspend an active tenant',
-    arguments: [id],
-    run: run(async (tenants, id) => (await tenants.suspend(id)).tenant),
-  }),
-  command<Tenants>({
-    name: 'tenant:delete',
-    summary: 'Delete a tenant; it can be restored until it is purged',
-    arguments: [id],
-    run: async (tenants, { args, terminal }) => {
-      const tenant = await tenants.get(args.id ?? '')
-      if (!(await terminal.confirm(`Delete ${tenant.name} (${tenant.id})?`))) return
-      terminal.record((await tenants.delete(tenant.id)).tenant)
-    },
-  }),
-  command<Tenants>({
-    name: 'tenant:restore',
-    summary: 'Bring a deleted tenant back',
-    arguments: [id],
-    run: run(async (tenants, id) => (await tenants.restore(id)).tenant),
-  }),
-  command<Tenants>({
+  ...commandsOf(
+    operations,
+    'tenant:list',
+    'tenant:show',
+    'tenant:create',
+    'tenant:activate',
+    'tenant:suspend',
+    'tenant:delete',
+    'tenant:restore',
+  ),
+  command({
     name: 'tenant:maintenance',
     summary: 'Put a tenant into maintenance, or take it out with --off',
     arguments: [id],
@@ -127,13 +37,14 @@ export const commands = [
       { flags: '--message <text>', summary: 'what its users are told' },
       { flags: '--retry-after <seconds>', summary: 'when to try again', parse: seconds },
     ],
-    run: run((tenants, id, { options }) =>
-      options.off
-        ? tenants.exitMaintenance(id)
-        : tenants.enterMaintenance(id, { message: options.message, retryAfterSeconds: options.retryAfter }),
-    ),
+    run: async (tenants, { args: { id = '' }, options, terminal }) => {
+      const { off, message, retryAfter: retryAfterSeconds } = options
+      terminal.record(
+        await (off ? tenants.exitMaintenance(id) : tenants.enterMaintenance(id, { message, retryAfterSeconds })),
+      )
+    },
   }),
-  command<Tenants>({
+  command({
     name: 'tenant:purge',
     summary: 'Remove deleted tenants past their purgeAt for good, or one of them',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
@@ -150,7 +61,7 @@ export const commands = [
   }),
   ...migrationCommands,
   ...transferCommands,
-  command<Tenants>({
+  command({
     name: 'tenant:exec',
     summary: "Run SQL in a tenant's scope, all or nothing, and print the rows of the last statement",
     arguments: [id],
@@ -170,7 +81,7 @@ export const commands = [
   }),
   importCommand,
   promptCommand,
-  command<Tenants>({
+  command({
     name: 'tenant:queue:stats',
     summary: 'Count jobs by queue and state, of one tenant or all',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
@@ -178,7 +89,7 @@ export const commands = [
       terminal.table((await tenants.queues(args.id)).map((counts) => ({ ...counts })))
     },
   }),
-  command<Tenants>({
+  command({
     name: 'backoffice:restored',
     summary:
       'Say that the backoffice was brought back from a dump, before a service is started on it: nothing is dropped by what it knew then',
@@ -188,7 +99,7 @@ export const commands = [
       terminal.record({ ...(await tenants.reconcileAfterRestore()) })
     },
   }),
-  command<Tenants>({
+  command({
     name: 'placement:forget',
     summary:
       'Forget a PostgreSQL server that is gone for good: nothing is dropped there any more, and its tenants can be purged',
@@ -216,22 +127,6 @@ async function rowsOf(
   })
 }
 
-/** Waits for the installation, shows the tenant as it then is, and fails the command when it is not active. */
-async function shown(
-  tenants: Tenants,
-  tenant: Tenant,
-  { options, terminal, signal }: Pick<CommandInput, 'options' | 'terminal' | 'signal'>,
-): Promise<void> {
-  if (tenant.status !== 'provisioning') return terminal.record(tenant)
-  terminal.progress(`installing ${tenant.id}`)
-  const deadline = AbortSignal.timeout(options.wait * 1_000)
-  const { failure, ...settled } = await tenants.waitUntilInstalled(tenant.id, AbortSignal.any([signal, deadline]))
-  terminal.record({ ...settled, failure })
-  if (failure) throw InstallationFailed(`The installation was given up: ${failure.message}`)
-  if (settled.status === 'provisioning')
-    throw TenantNotReady('The installation goes on; tenant:show says when it is done.')
-}
-
 /** One after the other. One that fails does not keep the others from their turn; it is told with them, and fails the command. */
 async function each<Result extends object>(
   ids: readonly string[],
@@ -255,20 +150,4 @@ async function each<Result extends object>(
   terminal.table(results)
   signal.throwIfAborted()
   if (failures.length > 0) throw failures[0]
-}
-
-const row = ({ id, name, status, isolation, placement, createdAt }: Tenant) => ({
-  id,
-  name,
-  status,
-  isolation,
-  placement,
-  createdAt,
-})
-
-function seconds(text: string): number {
-  const value = Number(text)
-  if (!Number.isFinite(value) || value < 0)
-    throw invalid([{ path: '', message: `"${text}" is not a number of seconds` }])
-  return value
 }

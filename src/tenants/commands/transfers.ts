@@ -1,18 +1,17 @@
 /** Backups, restores, clones and moves from a terminal. Each waits for its end and shows how far it is, unless it is to go on by itself. */
-import { type CommandInput, command, type Option } from '../../kernel/api/commands.ts'
-import { Page } from '../../kernel/api/page.ts'
+import type { CommandInput, Option } from '../../kernel/api/commands.ts'
+import { count, json } from '../../kernel/api/option-values.ts'
+import { commandsOf } from '../../kernel/api/projection.ts'
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
-import { parsed } from '../../kernel/base/validate.ts'
 import { BackupIncompatible } from '../isolation/copy.ts'
+import { transferOperations } from '../operations/transfers.ts'
+import { command } from '../part.ts'
 import { TenantNotFound, TenantState } from '../tenant/errors.ts'
-import { json } from '../tenant/json.ts'
-import { count } from '../tenant/numbers.ts'
 import type { Tenants } from '../tenants.ts'
 import { ArchiveMissing } from '../transfers/archive/port.ts'
 import { downloaded, downloadText } from '../transfers/backups/download.ts'
-import type { Backup } from '../transfers/backups/resource.ts'
 import type { DueStep } from '../transfers/backups/scheduler.ts'
 import { progressText } from '../transfers/execution/progress-text.ts'
 import { hasEnded, type Transfer } from '../transfers/model/transfer.ts'
@@ -23,13 +22,9 @@ const backupId = { name: 'backup', summary: 'id of the backup', required: true }
 const isolation: Option = { flags: '--isolation <driver>', summary: 'the driver it goes to' }
 const placement: Option = { flags: '--placement <name>', summary: 'the PostgreSQL server it goes to' }
 const detach: Option = { flags: '--detach', summary: 'only begin it; a running service carries it out' }
-const paging: readonly Option[] = [
-  { flags: '--limit <count>', summary: 'how many at most (1 to 200)', parse: count, default: 50 },
-  { flags: '--cursor <cursor>', summary: 'nextCursor of the page before' },
-]
 
 export const transferCommands = [
-  command<Tenants>({
+  command({
     name: 'tenant:backup',
     summary: 'Back up a tenant',
     arguments: [id],
@@ -42,18 +37,8 @@ export const transferCommands = [
       await assertNotFailed(transfers, backup.tenantId, backup.id)
     },
   }),
-  command<Tenants>({
-    name: 'tenant:backup:list',
-    summary: "List a tenant's backups, the newest first",
-    arguments: [id],
-    options: paging,
-    run: async ({ transfers }, { args, options, terminal }) => {
-      const page = await transfers.backups.list(args.id ?? '', parsed(Page, options))
-      terminal.table(page.data.map(row), page)
-      if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
-    },
-  }),
-  command<Tenants>({
+  ...commandsOf(transferOperations, 'tenant:backup:list'),
+  command({
     name: 'tenant:backup:run',
     summary: 'Make the backups that are due and remove those that are kept no longer, of all tenants',
     options: [
@@ -63,7 +48,7 @@ export const transferCommands = [
     ],
     run: runDue,
   }),
-  command<Tenants>({
+  command({
     name: 'tenant:backup:restore',
     summary: 'Restore a tenant from one of its backups, or rehearse it',
     arguments: [id, backupId],
@@ -78,7 +63,7 @@ export const transferCommands = [
       await shown(transfers, started.transfer, input)
     },
   }),
-  command<Tenants>({
+  command({
     name: 'tenant:backup:download',
     summary: 'Write the archive of a backup to a file, unsealed',
     arguments: [id, backupId],
@@ -94,7 +79,7 @@ export const transferCommands = [
       terminal.record({ id: backup, tenantId, output: path, sizeBytes })
     },
   }),
-  command<Tenants>({
+  command({
     name: 'tenant:backup:adopt',
     summary: 'Make a file where the archives are a backup again, as after the backoffice was brought back from a dump',
     arguments: [id, { name: 'file', summary: 'as the doctor names it', required: true }],
@@ -102,18 +87,8 @@ export const transferCommands = [
       terminal.record({ ...(await transfers.backups.registerArchive(args.id ?? '', args.file ?? '')) })
     },
   }),
-  command<Tenants>({
-    name: 'tenant:backup:delete',
-    summary: 'Delete a backup and its archive',
-    arguments: [id, backupId],
-    run: async ({ transfers }, { args, terminal }) => {
-      const { tenantId, id, createdAt } = await transfers.backups.get(args.id ?? '', args.backup ?? '')
-      if (!(await terminal.confirm(`Delete the backup of ${tenantId} from ${createdAt}?`))) return
-      await transfers.backups.delete(tenantId, id)
-      terminal.record({ id, tenantId, deleted: true })
-    },
-  }),
-  command<Tenants>({
+  ...commandsOf(transferOperations, 'tenant:backup:delete'),
+  command({
     name: 'tenant:clone',
     summary: 'Make a new tenant from another one',
     arguments: [id, { name: 'name', summary: 'name of the new tenant', required: true }],
@@ -136,7 +111,7 @@ export const transferCommands = [
       await assertNotFailed(tenants.transfers, started.tenant.id, started.transfer.id)
     },
   }),
-  command<Tenants>({
+  command({
     name: 'tenant:move',
     summary: 'Move a tenant to another driver or server, or back; it is in maintenance meanwhile',
     arguments: [id],
@@ -158,25 +133,7 @@ export const transferCommands = [
       await shown(transfers, (await transfers.move(id, { undo, isolation, placement })).transfer, input)
     },
   }),
-  command<Tenants>({
-    name: 'tenant:transfer:list',
-    summary: 'List backups, restores, clones and moves of a tenant, the newest first',
-    arguments: [id],
-    options: paging,
-    run: async ({ transfers }, { args, options, terminal }) => {
-      const page = await transfers.list(args.id ?? '', parsed(Page, options))
-      terminal.table(page.data.map(transferRow), page)
-      if (page.nextCursor) terminal.say(`more: --cursor ${page.nextCursor}`)
-    },
-  }),
-  command<Tenants>({
-    name: 'tenant:transfer:cancel',
-    summary: 'Cancel a backup, restore, clone or move that has not ended; everything is as before',
-    arguments: [id, { name: 'transfer', summary: 'id of the transfer; of a backup, its own', required: true }],
-    run: async ({ transfers }, { args, terminal }) => {
-      terminal.record({ ...(await transfers.cancel(args.id ?? '', args.transfer ?? '')) })
-    },
-  }),
+  ...commandsOf(transferOperations, 'tenant:transfer:list', 'tenant:transfer:cancel'),
 ]
 
 type TransfersOf = Tenants['transfers']
@@ -265,26 +222,3 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
 }
 
 const planned = ({ tenantId, what, backupId }: DueStep) => ({ id: tenantId, what, backupId })
-
-const row = ({ id, state, createdAt, isolation, progress, sizeBytes, isScheduled, note }: Backup) => ({
-  id,
-  state,
-  createdAt,
-  isolation,
-  rows: progress.rows,
-  sizeBytes,
-  isScheduled,
-  note,
-})
-
-const transferRow = ({ id, kind, state, phase, progress, isolation, placement, createdAt, failure }: Transfer) => ({
-  id,
-  kind,
-  state,
-  phase,
-  rows: progress.rows,
-  isolation,
-  placement,
-  createdAt,
-  failure: failure?.message ?? null,
-})

@@ -14,6 +14,8 @@
  *
  * What is in the registry's cache is answered at once: no database, no promise.
  */
+
+import type { Traffic } from '../../kernel/api/traffic.ts'
 import type { Actor } from '../../kernel/base/context.ts'
 import { assertAgrees } from '../handles/agreement.ts'
 import type { TenantHandle } from '../handles/handle.ts'
@@ -24,7 +26,6 @@ import { TenantAccessDenied, TenantNotFound, TenantNotIdentified } from '../tena
 import { TENANT_ID, type Tenant } from '../tenant/tenant.ts'
 import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './strategies.ts'
-import type { Traffic } from './traffic-listener.ts'
 
 export interface GuardOptions {
   /** Where a request names its tenant. */

@@ -28,7 +28,7 @@ import type { Storage } from '../isolation/drivers.ts'
 import type { Fences } from '../lifecycle/fences.ts'
 import { assertUsable } from '../registry/assert-usable.ts'
 import type { Located, Registry } from '../registry/registry.ts'
-import { TenantNotFound } from '../tenant/errors.ts'
+import { tenantNotFound } from '../tenant/errors.ts'
 import { assertAgrees } from './agreement.ts'
 
 /** Where a handle's statements go. */
@@ -203,7 +203,7 @@ class WatchedConnection implements TenantConnection {
 
 /** Throws what a guarded route answers when the tenant cannot be used now. */
 export function usable(id: string, located: Located | undefined): Located {
-  if (!located) throw TenantNotFound(`There is no tenant "${id}".`)
+  if (!located) throw tenantNotFound(id)
   assertUsable(located.tenant)
   return located
 }

@@ -50,7 +50,7 @@ export interface Scope {
   readonly dialect: Dialect
 }
 
-interface ScopedTenants {
+export interface ScopedTenants {
   /** Of a tenant that may be used now; throws otherwise. */
   handle(id: string): Promise<TenantHandle>
   readonly handles: { source(id: string): TenantSource }
@@ -58,7 +58,7 @@ interface ScopedTenants {
 }
 
 /** What its owner stops, beside what a host uses of it. */
-interface OwnedScope extends Scope {
+export interface OwnedScope extends Scope {
   /** Disposes the clients of `perTenant`. Waits no longer than `maxMs` for the uses of them. */
   stopClients(maxMs: number): Promise<void>
 }

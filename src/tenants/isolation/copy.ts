@@ -9,7 +9,7 @@
  * held whole: a table is a stream.
  *
  * CSV is PostgreSQL's: NULL is nothing, '' is `""`, and values are written with DateStyle ISO, IntervalStyle postgres, TimeZone UTC,
- * bytea in hex. SQLite writes texts quoted, numbers bare, and blobs bare as `\x…`.
+ * bytea in hex.
  */
 import { defineError } from '../../kernel/base/errors.ts'
 import type { AppliedMigration } from '../tenant/schema-version.ts'
@@ -34,7 +34,7 @@ export interface CopiedSequence {
 }
 
 export interface CopyDescription {
-  readonly engine: 'postgres' | 'sqlite'
+  readonly engine: 'postgres'
   /** The driver that it was read from. */
   readonly isolation: string
   /** What had been run in the storage, in order. */

@@ -40,6 +40,8 @@ export interface Capabilities {
   readonly separateStorage: boolean
   /** Whether other processes see the same storage, and find it again after a restart. */
   readonly durable: boolean
+  /** Whether `export` and `import` exist: without them, a backup, restore, clone or move is rejected with `E_NOT_SUPPORTED`. */
+  readonly copies: boolean
   /** What a tenant's statements need: a server whose database others share, one with a database of their own, or none. */
   readonly reach: 'shared database' | 'own database' | 'no server'
   /**
@@ -94,6 +96,7 @@ export interface IsolationDriver {
   /**
    * All that the tenant has, in one snapshot, for as long as `work` runs, which may import it and must not export. A fence does not
    * keep it out. So many at once of one process on one placement, and as many imports; the next one waits for its turn.
+   * Throws `E_NOT_SUPPORTED` without the capability `copies`, as `import` does.
    */
   export<T>(location: StorageLocation, work: (copy: TenantCopy) => Promise<T>, options: TransferOptions): Promise<T>
   /**
@@ -206,6 +209,13 @@ export interface DriverEnvironment {
 export const StorageFenced = defineError('E_TENANT_STORAGE_FENCED', 503, 'The storage of the tenant is closed')
 /** Of a place that was to be filled: what is there is not of whoever fills it, and stays as it is. */
 export const StorageExists = defineError('E_STORAGE_EXISTS', 409, 'The storage is there already')
+/** The driver does not have the capability that the request needs. */
+export const NotSupported = defineError('E_NOT_SUPPORTED', 409, 'Not supported by the isolation driver')
+export const copiesNotSupported = (isolation: string): TenancyError =>
+  NotSupported(
+    `The isolation driver "${isolation}" does not support backups, restores, clones and moves; ` +
+      'use schema-pg, rowscope-pg or database-pg for tenants that need them.',
+  )
 /** Of a placement that is no longer configured here. Its name is for the log, not for who asked. */
 export const unknownPlacement = (placement: string): TenancyError =>
   DependencyUnavailable('The database server of the tenant is not configured in this process.', {

@@ -1,7 +1,13 @@
 /** The isolation drivers in use, by name, and the question which of them holds a tenant's rows. */
 import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
 import { CheckFailure } from '../../kernel/resilience/health.ts'
-import type { Capabilities, ConnectionCount, DriverEnvironment, IsolationDriver } from './driver.ts'
+import {
+  type Capabilities,
+  type ConnectionCount,
+  copiesNotSupported,
+  type DriverEnvironment,
+  type IsolationDriver,
+} from './driver.ts'
 
 export interface StorageConfig {
   readonly drivers: readonly IsolationDriver[]
@@ -70,6 +76,16 @@ export class Storage {
     const driver = this.#drivers.get(name)
     if (!driver) throw DependencyUnavailable(`The isolation driver "${name}" is not configured in this process.`)
     return driver
+  }
+
+  /** Also true for a driver that is not configured in this process: another process may carry out the transfer. */
+  supportsCopies(name: string): boolean {
+    return this.#drivers.get(name)?.capabilities.copies ?? true
+  }
+
+  /** Throws `E_NOT_SUPPORTED`. */
+  assertCopies(name: string): void {
+    if (!this.supportsCopies(name)) throw copiesNotSupported(name)
   }
 
   /** Where a new tenant goes; a 400 for a driver or placement that does not exist. */

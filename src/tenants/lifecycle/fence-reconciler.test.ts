@@ -5,9 +5,9 @@ import { createLogger } from '../../kernel/base/logger.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { createTestDatabase, type TestDatabase, unreachableUrl } from '../../testing/base/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import { schedule } from '../jobs.ts'
 import { toLocation } from '../registry/registry.ts'
 import { InstallTenant, RecoverFences } from '../tenant/job-types.ts'
+import { lifecyclePart } from './parts.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int)' }
 const IDS = { active: 'main', suspended: 'main', deleted: 'main', far: 'elsewhere' }
@@ -104,5 +104,5 @@ test('the job does it, every hour', async () => {
   const worker = await opened.open({ role: 'worker' })
   await worker.kernel.jobs.send(RecoverFences, {})
   await eventually(async () => expect(await fenced()).toEqual(['suspended', 'deleted', 'far']), 20_000)
-  expect(schedule.find(({ type }) => type === RecoverFences)?.cron).toMatch(/^\d+ \* \* \* \*$/)
+  expect(lifecyclePart.schedule?.find(({ type }) => type === RecoverFences)?.cron).toMatch(/^\d+ \* \* \* \*$/)
 })

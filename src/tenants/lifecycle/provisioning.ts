@@ -28,9 +28,8 @@ const READ_AT_ONCE = 1_000
 const NOT_MADE: Failure = { code: 'E_INSTALLATION_FAILED', message: 'The storage could not be made; the log says why.' }
 
 /** What a purge asks of the transfers of a tenant. */
-interface TransfersOfTenant {
+export interface TransfersOfTenant {
   drop(tenantId: string): Promise<void>
-  forget(tenantId: string): Promise<void>
 }
 
 export interface InstallationDependencies {
@@ -156,8 +155,8 @@ export class Installation {
     await this.#transfers.drop(id)
     await store.purge(id)
     await database.transaction(async () => {
-      // Before the tenant: whoever writes down what came of a migration takes the two in this order.
-      await database.query<TenantTables>().deleteFrom('migrationItems').where('tenantId', '=', id).execute()
+      // Before the row of the tenant: results of migrations lock the two in this order.
+      await database.sql('select from multitenancy.migration_items where tenant_id = $1 for update', [id])
       const emptied = await database
         .query<TenantTables>()
         .updateTable('tenants')
@@ -167,8 +166,6 @@ export class Installation {
         .returning('id')
         .executeTakeFirst()
       if (!emptied) return
-      await database.query<TenantTables>().deleteFrom('tenantDomains').where('tenantId', '=', id).execute()
-      await this.#transfers.forget(id)
       await jobs.forget(id)
       await this.#registry.changed(id)
       await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })

@@ -43,7 +43,7 @@ test('is purged, and its item is gone: neither gives way to the other', async ()
      select $1, id, id, isolation, placement from multitenancy.tenants`,
     [run.id],
   )
-  const items = new MigrationItems(beside, run, uuidv7(), LONG_MS)
+  const items = new MigrationItems(beside, run, LONG_MS)
   expect(await items.claim(1)).toHaveLength(1)
   await tenants.delete('acme')
   clock.advance(31 * 86_400_000)

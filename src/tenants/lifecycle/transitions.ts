@@ -13,6 +13,7 @@ import { InstallTenant } from '../tenant/job-types.ts'
 import { type Action, decide, type Move, type Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import { requestInstallation } from '../transfers/requests/installation.ts'
 import type { Fences } from './fences.ts'
 
 export interface Transition {
@@ -44,14 +45,11 @@ export class Transitions {
   readonly #kernel: Kernel
   readonly #registry: Registry
   readonly #fences: Fences
-  readonly #install: (row: TenantRow) => Promise<void>
 
-  /** @param install sends the job that makes the storage of a tenant which has just become provisioning. */
-  constructor(kernel: Kernel, registry: Registry, fences: Fences, install: (row: TenantRow) => Promise<void>) {
+  constructor(kernel: Kernel, registry: Registry, fences: Fences) {
     this.#kernel = kernel
     this.#registry = registry
     this.#fences = fences
-    this.#install = install
   }
 
   async run(
@@ -112,7 +110,7 @@ export class Transitions {
     if (!updated) return undefined
     if (action !== 'install') await this.#fences.follow(updated)
     if (action === 'delete' && row.status === 'provisioning') await jobs.cancel(InstallTenant, row.id)
-    if (to === 'provisioning') await this.#install(updated)
+    if (to === 'provisioning') await requestInstallation(this.#kernel, updated)
     await this.#registry.changed(row.id)
     await recordChange(events, {
       action: `tenants.${action === 'fail' ? 'install' : action}`,

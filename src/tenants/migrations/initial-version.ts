@@ -1,14 +1,13 @@
 /**
- * What a storage has before it is migrated, and what everybody was told that it has: the version that stands in the backoffice.
+ * Determines the migrations of a storage before a run, and its last published version.
  *
- * Where that is not known, or is to be verified, the storage is asked, and what it has is written down before anything is run. So
- * what is run from there on is news, whoever tells it: also who takes over from a process that has run it and died. What was
- * written before and is not there any more is news again; what is there and nobody was told of stays news.
+ * If the version is unknown or to be verified, the storage is queried, and the result is stored before any migration runs. So each
+ * worker publishes the later migrations, including those that a killed worker has run.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import { type AppliedMigration, withChecksums } from '../tenant/schema-version.ts'
-import { type Claimed, type MigrationItems, StartOver } from './items.ts'
+import type { Claimed, MigrationItems } from './items.ts'
 import { isVerified, type MigrationRun } from './model/run.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, versionsOf, writeVersions } from './shared-storage.ts'
@@ -21,12 +20,12 @@ interface InitialVersionDependencies {
 }
 
 export interface StartingVersion {
-  /** The version that everybody was told of. */
+  /** The last published version. */
   readonly reportedVersion: string
   readonly has: readonly AppliedMigration[]
 }
 
-/** @param version that stands in the row of the tenant, or of one that shares the storage. */
+/** @param version in the row of the tenant, or of one tenant of a shared storage */
 export async function startingVersion(
   { kernel, versions, run, items }: InitialVersionDependencies,
   driver: IsolationDriver,
@@ -44,7 +43,7 @@ export async function startingVersion(
   const names = await driver.applied(location)
   const has = withChecksums(names, versions.folder, believed)
   return database.transaction(async () => {
-    if (!(await items.hold(item.storage))) throw new StartOver()
+    await items.hold(item.storage)
     if (!item.tenant) await lockVersions(database, item, 'all')
     let reportedVersion = version
     for (const [before, migrations] of known) {

@@ -1,7 +1,8 @@
-/** Two workers on the items of one run: what is whose, and until when. */
+/** Two workers on the items of one run: claims, leases and settlements. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import type { Database } from '../../kernel/database/database.ts'
+import { AttemptLost } from '../../kernel/jobs/lease.ts'
 import { WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type ItemResult, MigrationItems } from './items.ts'
@@ -51,7 +52,7 @@ beforeEach(async () => {
 })
 
 const sql = async (text: string, values?: unknown[]) => (await opened.tenancy.kernel.database.sql(text, values)).rows
-const worker = (leaseMs: number) => new MigrationItems(opened.tenancy.kernel.database, run, uuidv7(), leaseMs)
+const worker = (leaseMs: number) => new MigrationItems(opened.tenancy.kernel.database, run, leaseMs)
 const namesOf = (claimed: readonly { storage: string }[]) => claimed.map(({ storage }) => storage)
 const done = (storage: string): ItemResult => ({
   storage,
@@ -68,12 +69,12 @@ const lost = async (items: MigrationItems, storages: number): Promise<string[]> 
     const claimed = await items.claim(10)
     if (claimed.length < storages) {
       await items.release(namesOf(claimed))
-      throw new Error('they are still leased')
+      throw new Error('the items are still leased')
     }
     return namesOf(claimed)
   })
 
-test('what one has claimed the other does not get', async () => {
+test('two workers never claim the same item', async () => {
   const [one, other] = [worker(LONG_MS), worker(LONG_MS)]
   const claimed = await Promise.all([one.claim(2), other.claim(2), one.claim(2), other.claim(2)])
   expect(claimed.flatMap(namesOf).sort()).toEqual(IDS)
@@ -81,12 +82,12 @@ test('what one has claimed the other does not get', async () => {
   expect(await other.claim(10)).toEqual([])
 })
 
-test('what was not renewed is taken over, and then settled by who has it now', async () => {
+test('an item with an expired lease is taken over, and only the new worker can settle it', async () => {
   const [slow, quick] = [worker(1), worker(LONG_MS)]
   expect(namesOf(await slow.claim(10))).toEqual(IDS)
   expect(await lost(quick, 3)).toEqual(IDS)
   expect(await slow.record(IDS.map(done))).toEqual(new Set())
-  expect(await slow.hold('a')).toBe(false)
+  await expect(slow.hold('a')).rejects.toThrow(AttemptLost)
   await slow.release(IDS)
   expect(await slow.counts()).toMatchObject({ running: 3, done: 0, pending: 0 })
   expect(await quick.record(IDS.map(done))).toEqual(new Set(IDS))
@@ -95,16 +96,16 @@ test('what was not renewed is taken over, and then settled by who has it now', a
   expect(await sql('select state from multitenancy.migration_runs')).toEqual([{ state: 'completed' }])
 })
 
-test('what is renewed stays, also when its first lease would have run out', async () => {
+test('a renewed item is not taken over after its first lease', async () => {
   const [one, other] = [worker(1), worker(LONG_MS)]
   await one.claim(1)
-  const patient = new MigrationItems(opened.tenancy.kernel.database, run, await ownerOf(), LONG_MS)
+  const patient = new MigrationItems(opened.tenancy.kernel.database, run, LONG_MS, await ownerOf())
   await patient.renew()
   await other.reclaim()
   expect(namesOf(await other.claim(10))).toEqual(['b', 'c'])
 })
 
-test('what ends its process every time has failed in the end', async () => {
+test('an item that kills its process in each attempt fails', async () => {
   const doomed = worker(1)
   for (let attempt = 1; attempt <= 5; attempt++) expect((await lost(doomed, 3)).length).toBe(3)
   await eventually(async () => {
@@ -115,7 +116,7 @@ test('what ends its process every time has failed in the end', async () => {
   expect(await doomed.finish(new Date())).toBe(true)
 })
 
-test('nothing is claimed once the run has ended or is cancelled', async () => {
+test('a cancelled run has no claimable items', async () => {
   const one = worker(LONG_MS)
   await sql('update multitenancy.migration_runs set is_cancelled = true')
   expect(await one.claim(10)).toEqual([])
@@ -123,9 +124,9 @@ test('nothing is claimed once the run has ended or is cancelled', async () => {
   expect(await one.counts()).toMatchObject({ skipped: 3 })
 })
 
-test('tenants are locked by their ids, as by whoever locks several, in whichever order items are settled', async () => {
+test('a settlement locks tenants by id, in any order of its items', async () => {
   const database: Database = opened.tenancy.kernel.database.apart(2)
-  const items = new MigrationItems(database, run, uuidv7(), LONG_MS)
+  const items = new MigrationItems(database, run, LONG_MS)
   await items.claim(10)
   let settling: Promise<unknown> | undefined
   await opened.tenancy.kernel.database.transaction(async () => {

@@ -1,15 +1,16 @@
 /**
- * The items of one run, as one of the processes that work on it sees them. Each method is one statement, so of any number of
- * processes one gets an item; what is claimed is leased, and the server's clock says for how long.
+ * Claims, renews and settles the items of one migration run for one worker; each method is one statement.
  *
- * Rows are locked in one order, here as by whoever else locks several: an item before its tenant, tenants by their ids.
+ * Lock order: an item before its tenant, several tenants by id.
  */
 import type { Database } from '../../kernel/database/database.ts'
+import { AttemptLost, createLease, expired, held, type Lease, leasedUntil } from '../../kernel/jobs/lease.ts'
 import { notifyTableChanges } from '../isolation/schema-generation.ts'
 import { MigrationInterrupted } from './errors.ts'
 import { type Counts, ITEM_STATES, type MigrationItem, type MigrationRun } from './model/run.ts'
 
-/** A process that keeps being killed by one item must come to an end, too. */
+const ITEMS = { table: 'multitenancy.migration_items', group: 'run_id', row: 'storage' }
+/** An item that kills its process each time must fail. */
 const LEASES_LOST_AT_MOST = 5
 
 export interface Claimed {
@@ -18,9 +19,9 @@ export interface Claimed {
   readonly isolation: string
   readonly placement: string
   readonly attempts: number
-  /** What a rollback that was interrupted had set out to take back. */
+  /** The migrations that an interrupted rollback had selected. */
   readonly migrations: readonly string[] | null
-  /** Of the tenant that has the storage to itself, unless it is gone. */
+  /** The tenant of a separate storage. Null if it is deleted, or if tenants share the storage. */
   readonly tenant: {
     readonly id: string
     readonly locator: string
@@ -35,74 +36,57 @@ export interface ItemResult {
   readonly migrations: readonly string[] | null
   readonly error: { readonly code: string; readonly message: string } | null
   readonly durationMs: number
-  /** Until it is tried again. */
+  /** Delay of the next attempt. */
   readonly delayMs: number
-  /** The version that the storage of this tenant has now. */
+  /** The new version of the tenant of a separate storage. */
   readonly versioned: { readonly tenantId: string; readonly epoch: number; readonly version: string } | null
-}
-
-/** What was being done with an item is for whoever has it now, or has to be begun again. */
-export class StartOver extends Error {
-  override readonly name = 'StartOver'
 }
 
 export class MigrationItems {
   readonly #database: Database
   readonly #run: MigrationRun
-  readonly #worker: string
   readonly #leaseMs: number
+  readonly #lease: Lease
 
-  constructor(database: Database, run: MigrationRun, worker: string, leaseMs: number) {
+  constructor(database: Database, run: MigrationRun, leaseMs: number, worker?: string) {
     this.#database = database
     this.#run = run
-    this.#worker = worker
     this.#leaseMs = leaseMs
+    this.#lease = createLease(database, ITEMS, run.id, leaseMs, worker)
   }
 
-  /** None while the run has ended, is cancelled, or has had its fill of failures. */
+  /** Returns an empty list if the run has ended, is cancelled, or has reached its maximum of failures. */
   async claim(limit: number): Promise<Claimed[]> {
     const { rows } = await this.#database.sql(CLAIM[this.#run.direction], [
       this.#run.id,
+      this.#lease.worker,
       limit,
-      this.#worker,
       this.#leaseMs,
     ])
     return rows.map(toClaimed)
   }
 
-  /** Returns the storages whose outcome counts: the others were taken over when their lease had run out. */
+  /** Returns the storages whose result was written. Other workers have taken over the others. */
   async record(results: readonly ItemResult[]): Promise<Set<string>> {
-    const { rows } = await this.#database.sql(SETTLE, [this.#run.id, this.#worker, JSON.stringify(results)])
+    const { rows } = await this.#database.sql(SETTLE, [this.#run.id, this.#lease.worker, JSON.stringify(results)])
     return new Set(rows.map(({ storage }) => storage))
   }
 
-  /** Claimed, but not begun. */
+  /** Returns items that were claimed and not started. */
   async release(storages: readonly string[]): Promise<void> {
-    await this.#database.sql(
-      `update multitenancy.migration_items
-       set state = 'pending', attempts = attempts - 1, worker = null, lease_until = null
-       where run_id = $1 and worker = $2 and state = 'running' and storage = any ($3)`,
-      [this.#run.id, this.#worker, storages],
-    )
+    await this.#lease.update(`state = 'pending', attempts = attempts - 1, worker = null`, [], storages)
   }
 
-  /** Those whose row is locked are being rolled back by us at this moment: nobody takes them. */
+  /** Extends the leases of the worker's items and of the run. */
   async renew(): Promise<void> {
+    await this.#lease.renew()
     await this.#database.sql(
-      `with mine as (
-         select storage from multitenancy.migration_items
-         where run_id = $1 and worker = $2 and state = 'running' for no key update skip locked)
-       update multitenancy.migration_items item set lease_until = now() + $3 * interval '1 ms'
-       from mine where item.run_id = $1 and item.storage = mine.storage`,
-      [this.#run.id, this.#worker, this.#leaseMs],
-    )
-    await this.#database.sql(
-      `update multitenancy.migration_runs set worked_until = now() + $2 * interval '1 ms' where id = $1 and state = 'running'`,
+      `update multitenancy.migration_runs set worked_until = ${leasedUntil('$2')} where id = $1 and state = 'running'`,
       [this.#run.id, this.#leaseMs],
     )
   }
 
-  /** This process works on it no more; one that does says so again with its next renewal. */
+  /** Marks the run as free. A worker that continues marks it again with its next renewal. */
   async leave(): Promise<void> {
     await this.#database.sql(
       `update multitenancy.migration_runs set worked_until = now() where id = $1 and state = 'running'`,
@@ -110,26 +94,17 @@ export class MigrationItems {
     )
   }
 
-  /** What a rollback sets out to take back, kept before it does: who takes over goes on with the same. */
+  /** Stores the migrations of a rollback before it starts: a worker that takes over rolls back the same. */
   async intend(storage: string, migrations: readonly string[]): Promise<void> {
-    await this.#database.sql(
-      `update multitenancy.migration_items set migrations = $4
-       where run_id = $1 and storage = $2 and worker = $3 and state = 'running'`,
-      [this.#run.id, storage, this.#worker, migrations],
-    )
+    await this.#lease.update('migrations = $3', [migrations], [storage])
   }
 
-  /** Locks an item until the transaction ends. Returns whether it is still ours. */
-  async hold(storage: string): Promise<boolean> {
-    const { rows } = await this.#database.sql(
-      `select from multitenancy.migration_items
-       where run_id = $1 and storage = $2 and worker = $3 and state = 'running' for update`,
-      [this.#run.id, storage, this.#worker],
-    )
-    return rows.length > 0
+  /** Locks an item until the transaction ends. */
+  async hold(storage: string): Promise<void> {
+    if (!(await this.#lease.lock(storage))) throw new AttemptLost(`another worker migrates the storage ${storage}`)
   }
 
-  /** The version that the storage of a tenant has, if it is still the one that was claimed. */
+  /** Writes the version of a tenant, unless its storage or version has changed since the claim. */
   async write({ id, epoch, version }: NonNullable<Claimed['tenant']>, now: string): Promise<void> {
     await this.#database.sql(
       'update multitenancy.tenants set schema_version = $4 where id = $1 and epoch = $2 and schema_version = $3',
@@ -137,7 +112,7 @@ export class MigrationItems {
     )
   }
 
-  /** Items whose process does not answer any more can be claimed again. Returns how long until one can be, at the least. */
+  /** Makes items with an expired lease claimable. Returns the time until an item is claimable, in milliseconds. */
   async reclaim(): Promise<number> {
     const { rows } = await this.#database.sql(RECLAIM, [
       this.#run.id,
@@ -147,10 +122,10 @@ export class MigrationItems {
     return rows[0].wait_ms
   }
 
-  /** Ends the run when nothing is left to do. Returns whether it has ended. */
+  /** Ends the run if no work is left. Returns whether it has ended. */
   async finish(now: Date): Promise<boolean> {
     return this.#database.transaction(async () => {
-      // Who claims holds a share of this lock: nothing is claimed between the look at the items and the end.
+      // A claim holds a share lock of this row: no item is claimed between the count and the end.
       const held = await this.#database.sql(
         `select from multitenancy.migration_runs where id = $1 and state = 'running' for update`,
         [this.#run.id],
@@ -190,7 +165,7 @@ export class MigrationItems {
   }
 }
 
-/** A tenant is looked at as it is when its turn comes: by then it may have moved, or be gone. */
+/** Reads the tenant with the claim: it may have moved or been deleted since the start of the run. */
 const claimStatement = (alsoClaimed: string) => `
   with run as (
     select id from multitenancy.migration_runs run
@@ -201,10 +176,10 @@ const claimStatement = (alsoClaimed: string) => `
   ), next as (
     select item.storage from multitenancy.migration_items item, run
     where item.run_id = $1 and item.state = 'pending' and item.due_at <= now()
-    order by item.attempts, item.storage limit $2 for update of item skip locked
+    order by item.attempts, item.storage limit $3 for update of item skip locked
   ), claimed as (
     update multitenancy.migration_items item
-    set state = 'running', worker = $3, lease_until = now() + $4 * interval '1 ms', attempts = item.attempts + 1
+    set state = 'running', worker = $2, lease_until = ${leasedUntil('$4')}, attempts = item.attempts + 1
     from next where item.run_id = $1 and item.storage = next.storage
     returning item.storage, item.tenant_id, item.isolation, item.placement, item.attempts, item.migrations
   )${alsoClaimed}
@@ -215,7 +190,7 @@ const claimStatement = (alsoClaimed: string) => `
 
 const CLAIM = {
   up: claimStatement(''),
-  // Until it is known how a rollback ended, nobody must take the storage for up to date.
+  // While the result of a rollback is unknown, the storage must not count as up to date.
   down: claimStatement(`, chosen as (
     select id from multitenancy.tenants where id in (select tenant_id from claimed) order by id for no key update
   ), unversioned as (
@@ -235,10 +210,9 @@ const SETTLE = `
         migrations = case when outcome.migrations is null then item.migrations
           else array(select jsonb_array_elements_text(outcome.migrations)) end,
         error_code = outcome.error ->> 'code', error_message = outcome.error ->> 'message',
-        duration_ms = outcome."durationMs", due_at = now() + outcome."delayMs" * interval '1 ms',
-        worker = null, lease_until = null
+        duration_ms = outcome."durationMs", due_at = now() + outcome."delayMs" * interval '1 ms', worker = null
     from outcome
-    where item.run_id = $1 and item.storage = outcome.storage and item.worker = $2 and item.state = 'running'
+    where item.run_id = $1 and item.storage = outcome.storage and ${held('item')}
     returning item.storage, outcome.versioned
   ), chosen as (
     select tenant.id, settled.versioned ->> 'version' as version
@@ -252,13 +226,13 @@ const SETTLE = `
 
 const RECLAIM = `
   with lost as (
-    select storage from multitenancy.migration_items
-    where run_id = $1 and state = 'running' and lease_until < now() for update skip locked
+    select storage from multitenancy.migration_items item
+    where run_id = $1 and ${expired('item')} for update skip locked
   ), reclaimed as (
     update multitenancy.migration_items item
-    set state = case when attempts >= $2 then 'failed' else 'pending' end, worker = null, lease_until = null,
+    set state = case when attempts >= $2 then 'failed' else 'pending' end, worker = null,
         error_code = case when attempts >= $2 then $3 end,
-        error_message = case when attempts >= $2 then 'The process that ran the migrations ended, every time.' end
+        error_message = case when attempts >= $2 then 'The process that ran the migrations ended in each attempt.' end
     from lost where item.run_id = $1 and item.storage = lost.storage
     returning 0::double precision as wait_ms
   ), waiting as (

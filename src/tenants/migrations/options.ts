@@ -1,8 +1,8 @@
-/** How a run is asked for, and what is answered. */
+/** Options and report of a migration run. */
 import { z } from 'zod'
 import type { Counts, Direction, MigrationItem, Progress, RunState } from './model/run.ts'
 
-/** Longer than a process stands still for by accident; renewed while it works. */
+/** Longer than the usual pauses of a process. */
 export const LEASE_MS = 30_000
 
 export const Count = z.number().int().min(1)
@@ -17,37 +17,37 @@ export const RunOptions = z.strictObject({
 })
 
 export interface MigrateOptions {
-  /** Only these tenants; absent: all that are active or suspended. */
+  /** Ids of tenants; absent: all active and suspended tenants. */
   readonly ids?: readonly string[]
-  /** Storages that this process migrates at a time; default 4. */
+  /** Maximum of concurrent storages of this process; default 4. */
   readonly concurrency?: number
-  /** How often a storage is tried again whose tables are locked or whose server is away; default 3. */
+  /** Further attempts for a storage with locked tables or an unavailable server; default 3. */
   readonly retries?: number
-  /** How long a statement may wait for a lock; default 10,000. */
+  /** Maximum wait of a statement for a lock; default 10,000. */
   readonly lockTimeoutMs?: number
-  /** So many failures end the run; absent: it goes on to its end. */
+  /** Number of failures that ends the run; absent: the run continues to its end. */
   readonly stopAfterFailures?: number
-  /** Asks every storage, also those that are up to date as far as is known. */
+  /** Queries every storage, including those with an up-to-date version in the backoffice. */
   readonly verify?: boolean
-  /** What a killed process had claimed is free after this time; default 30,000. */
+  /** Time until other processes take over the items of a killed process; default 30,000. */
   readonly leaseMs?: number
-  /** Ends the part of this process; asking for the same again goes on. */
+  /** Ends the work of this process; the same call continues the run. */
   readonly signal?: AbortSignal
-  /** Every second, and at the end. */
+  /** Called every second, and at the end. */
   readonly onProgress?: (progress: Progress) => void
 }
 
 export interface RollbackOptions extends Omit<MigrateOptions, 'verify'> {
-  /** How many migrations each storage takes back. */
+  /** Number of migrations to roll back in each storage. */
   readonly steps: number
 }
 
-/** Failures of storages are in it; they are not thrown. */
+/** Contains the failures of storages; they are not thrown. */
 export interface MigrationReport extends Counts {
-  /** Null when there was nothing to do. */
+  /** Null if there was no work. */
   readonly runId: string | null
   readonly direction: Direction
-  /** `running` when this process was interrupted. */
+  /** `running` if the signal interrupted this process. */
   readonly state: RunState
   readonly total: number
   readonly items: readonly MigrationItem[]

@@ -1,10 +1,10 @@
-/** Which storages a run is for, by what the backoffice knows of them. */
+/** Selects the storages of a run by their versions in the backoffice. */
 import type { Database } from '../../kernel/database/database.ts'
-import { TenantNotFound, TenantState } from '../tenant/errors.ts'
+import { TenantState, tenantNotFound } from '../tenant/errors.ts'
 import { type AppliedMigration, versionOf } from '../tenant/schema-version.ts'
 import type { Direction, MigrationItem } from './model/run.ts'
 
-/** A tenant with what decides whether it is in a run. */
+/** A tenant and the values that decide whether a run includes it. */
 export interface Candidate {
   readonly id: string
   readonly isolation: string
@@ -16,13 +16,13 @@ export interface Candidate {
 
 export interface Selection {
   readonly direction: Direction
-  /** Absent: all that are active or suspended. */
+  /** Absent: all active and suspended tenants. */
   readonly ids?: readonly string[] | undefined
-  /** Also those that should have nothing to do. */
+  /** Includes storages with an up-to-date version. */
   readonly verify: boolean
 }
 
-/** `E_TENANT_NOT_FOUND`, or `E_TENANT_STATE` for one that is not migrated in its present state. */
+/** `E_TENANT_NOT_FOUND`, or `E_TENANT_STATE` for a tenant that is neither active nor suspended. */
 export async function assertMigratable(database: Database, ids: readonly string[]): Promise<void> {
   const { rows } = await database.sql(
     'select id, status from multitenancy.tenants where id = any ($1) and purged_at is null',
@@ -31,7 +31,7 @@ export async function assertMigratable(database: Database, ids: readonly string[
   const statuses = new Map<string, string>(rows.map(({ id, status }) => [id, status]))
   for (const id of ids) {
     const status = statuses.get(id)
-    if (!status) throw TenantNotFound(`There is no tenant "${id}".`)
+    if (!status) throw tenantNotFound(id)
     if (status === 'active' || status === 'suspended') continue
     throw TenantState(`The tenant "${id}" is ${status}; only active and suspended ones are migrated.`, {
       extras: { from: status },
@@ -40,8 +40,8 @@ export async function assertMigratable(database: Database, ids: readonly string[
 }
 
 /**
- * As the `where` of a query over `tenants`, with its values. The way up: all but those whose version has everything in the
- * folder, unchanged. The way down: all but those that are known to have nothing.
+ * The `where` clause of a query of `tenants`, and its values. Migrations exclude tenants whose version contains the whole folder
+ * unchanged. Rollbacks exclude tenants without migrations.
  */
 function condition(
   { direction, ids, verify }: Selection,
@@ -88,7 +88,7 @@ export async function candidates(
   return rows
 }
 
-/** One item for each storage. Returns how many. @param sharing drivers whose tenants share their tables. */
+/** Adds one item for each storage. Returns their number. @param sharing names of drivers with shared storage */
 export async function addItems(
   database: Database,
   runId: string,
@@ -111,13 +111,13 @@ export async function addItems(
   return rows[0].count
 }
 
-/** Names of the drivers that tenants have. */
+/** Names of the drivers of all tenants. */
 export async function isolationsInUse(database: Database): Promise<string[]> {
   const { rows } = await database.sql('select distinct isolation from multitenancy.tenants where purged_at is null')
   return rows.map(({ isolation }) => isolation)
 }
 
-/** As an item is named to people. */
+/** The name of an item in output. */
 export const nameOf = ({
   tenantId,
   isolation,

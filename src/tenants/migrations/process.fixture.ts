@@ -1,4 +1,4 @@
-/** A process of its own that takes part in runs of migrations, and says which tenants' it has recorded. */
+/** A separate process that works on migration runs and reports the tenants whose migration it has recorded. */
 
 import { serveParent } from '../../../test/support/child.ts'
 import { recorded } from '../../../test/support/recorded.ts'

@@ -1,11 +1,11 @@
-/** Runs that several processes work on, and some do not survive. */
+/** Runs of several processes, some of which are killed. */
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Child, startChild } from '../../../test/support/child.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 
 const PROGRAM = new URL('./process.fixture.ts', import.meta.url)
 const TENANTS = 60
-/** The server ends the work of a client that is gone within five seconds. */
+/** The server ends the work of a closed connection within five seconds. */
 const KILLED_WITHIN_MS = 30_000
 const LEASE_MS = 1_500
 
@@ -42,19 +42,19 @@ const child = async (...migrations: object[]): Promise<Child> => {
   children.push(started)
   return started
 }
-/** Schemas in which something was run, as often as it was and was not taken back by its transaction. */
+/** Schemas in which a migration was run and committed, once for each run. */
 const ranIn = async (what: string): Promise<string[]> =>
   (await sql('select schema from public.ran where what = $1 order by schema', [what])).map(({ schema }) => schema)
 const allSchemas = ids.map((id) => `t1_${id}`)
 const sleeping = `select count(*) as count from pg_stat_activity
   where datname = current_database() and wait_event = 'PgSleep'`
-/** One tenant's migration takes for ever, while the flag is up. */
+/** The migration of one tenant waits while the table has a row. */
 const stuckAt = (id: string) =>
   `do $$ begin if current_schema() = 't1_${id}' and exists (select from public.stuck) then perform pg_sleep(3600); end if; end $$`
 
-// Each run goes on from the migrations of the one before.
+// Each test continues with the migrations of the test before.
 describe('a run of several processes', { shuffle: false }, () => {
-  test('two processes share a run: each tenant is migrated once, by one of them', async () => {
+  test('migrates each tenant once, in one of two processes', async () => {
     const migration = noted('0002_shared')
     const [one, other] = [await child(migration), await child(migration)]
     const [first, second] = await Promise.all([one.request({ concurrency: 2 }), other.request({ concurrency: 2 })])
@@ -62,13 +62,13 @@ describe('a run of several processes', { shuffle: false }, () => {
     for (const { report } of [first, second])
       expect(report).toMatchObject({ state: 'completed', total: TENANTS, done: TENANTS })
     expect(await ranIn('0002_shared')).toEqual(allSchemas)
-    expect([...first.heard, ...second.heard].sort()).toEqual(ids)
-    expect(first.heard.length).toBeGreaterThan(0)
-    expect(second.heard.length).toBeGreaterThan(0)
+    expect([...first.migrated, ...second.migrated].sort()).toEqual(ids)
+    expect(first.migrated.length).toBeGreaterThan(0)
+    expect(second.migrated.length).toBeGreaterThan(0)
   })
 
   test(
-    'a process killed with -9 in the middle is made up for, by one that is there and by one that comes later',
+    'completes in another process after a process was killed with -9',
     async () => {
       const migrations = [noted('0002_shared'), noted('0003_killed', stuckAt('m-07'))]
       await sql('insert into public.stuck default values')
@@ -91,7 +91,7 @@ describe('a run of several processes', { shuffle: false }, () => {
   )
 
   test(
-    'a rollback whose process is killed takes back as much as was asked for, and no more',
+    'rolls back exactly the requested migrations after its process was killed',
     async () => {
       const migrations = [noted('0002_shared'), noted('0003_killed', stuckAt('m-11'))]
       await sql('insert into public.stuck default values')

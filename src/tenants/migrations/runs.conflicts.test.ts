@@ -1,4 +1,4 @@
-/** Runs of migrations that stop, wait or meet: failures, locks, interruptions and other runs. */
+/** Migration runs with failures, locks, interruptions and conflicting runs. */
 import type { Kysely } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { eventually } from '../../testing/base/tenancy.ts'
@@ -8,7 +8,7 @@ const releases = useReleases()
 const { sql, startShared, release } = releases
 
 describe('a run', () => {
-  test('ends after so many failures', async () => {
+  test('ends after the maximum of failures', async () => {
     await startShared()
     const wrong = { name: '0004_wrong', checksum: 'w', up: 'select 1/0' }
     await release([NOTES, TAGS, DAYS, wrong], async ({ tenants }) => {
@@ -17,7 +17,7 @@ describe('a run', () => {
     })
   })
 
-  test('tries again where a table is locked, and says so when it stays locked', async () => {
+  test('retries a storage with a locked table, and reports a table that stays locked', async () => {
     await startShared()
     const wide = {
       name: '0004_wide',
@@ -65,11 +65,11 @@ describe('a run', () => {
     })
   })
 
-  test('that is interrupted gives back what it has not begun; the same again goes on with it, or it is cancelled', async () => {
+  test('releases unstarted items on an interruption; the same call continues it, and a cancellation ends it', async () => {
     await startShared()
     const slow = { name: '0004_slow', checksum: '4', up: 'create table slow ()', down: 'drop table slow' }
     const all = [NOTES, TAGS, DAYS, slow]
-    /** Interrupted while it migrates the first tenant. */
+    /** Interrupted during the migration of the first tenant. */
     const interrupted = async (): Promise<string | null> => {
       const stop = new AbortController()
       const up = async (db: Kysely<any>) => {
@@ -102,7 +102,7 @@ describe('a run', () => {
     })
   })
 
-  test('is one at a time', async () => {
+  test('is rejected while another run is unfinished', async () => {
     await startShared()
     await release(
       [NOTES, TAGS, DAYS, { name: '0004_more', checksum: '4', up: 'create table more ()', down: 'drop table more' }],

@@ -40,10 +40,10 @@ async function make(migrations: readonly TenantMigration[], ids: readonly string
   return made
 }
 
-/** For one file. */
+/** One database for a test file. */
 export function useReleases() {
   let opened: TestTenancy<[]>
-  /** Of tests that leave each tenant with the released migrations. */
+  /** Shared by tests that leave each tenant with the released migrations. */
   let shared: TestTenancy<[]> | undefined
   afterAll(() => shared?.end())
 
@@ -54,12 +54,12 @@ export function useReleases() {
     get opened() {
       return opened
     },
-    /** A tenancy for this test: tenants with these migrations. */
+    /** A tenancy of one test, whose tenants have these migrations. */
     async start(migrations: readonly TenantMigration[], ...ids: string[]): Promise<void> {
       opened = await make(migrations, ids)
       onTestFinished(opened.end)
     },
-    /** The tenancy of all tests of the file: ten tenants with the released migrations. */
+    /** The tenancy of all tests of the file, with ten tenants that have the released migrations. */
     async startShared(): Promise<void> {
       shared ??= await make(RELEASED, IDS)
       opened = shared
@@ -68,7 +68,7 @@ export function useReleases() {
       (await sql('select tablename as name from pg_tables where schemaname = $1 order by 1', [`t1_${id}`])).map(
         ({ name }) => name,
       ),
-    /** As another release of the host has them. */
+    /** The tenancy of another release of the host. */
     async release(
       migrations: readonly TenantMigration[],
       work: (release: Tenancy, published: Recorded) => Promise<void>,

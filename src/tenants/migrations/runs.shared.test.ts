@@ -4,7 +4,7 @@ import { recorded } from '../../../test/support/recorded.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { testTenancy } from '../../testing/base/tenancy.ts'
 
-test('tenants that share their tables are migrated together, and each is told of', async () => {
+test('tenants that share their tables are migrated together, with one event for each tenant', async () => {
   const shared = (name: string) => ({
     name,
     checksum: name,

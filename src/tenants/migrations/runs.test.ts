@@ -1,7 +1,4 @@
-/**
- * Outcomes of runs of migrations over several tenants, in one process. Runs that stop, wait or meet are in
- * runs.conflicts.test.ts, runs of several processes in processes.slow.test.ts.
- */
+/** Results of migration runs of several tenants in one process. */
 import { describe, expect, test } from 'vitest'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { Progress } from './model/run.ts'
@@ -11,7 +8,7 @@ const releases = useReleases()
 const { sql, start, tablesOf, release } = releases
 
 describe('a run', () => {
-  test('with nothing to do is none', async () => {
+  test('without work is not stored', async () => {
     await start([NOTES], 't-0')
     const report = await releases.opened.tenancy.tenants.migrations.run()
     expect(report).toEqual({
@@ -29,7 +26,7 @@ describe('a run', () => {
     expect(await sql('select * from multitenancy.migration_runs')).toEqual([])
   })
 
-  test('that fails for one tenant is done for the others; mended, the next does only that one', async () => {
+  test('migrates the other tenants if one fails; after the fix, the next run migrates that tenant only', async () => {
     await start([NOTES], 't-1', 't-2', 't-3', 't-4', 't-5')
     const broken = {
       ...TAGS,
@@ -67,7 +64,7 @@ describe('a run', () => {
       expect(await pendingOf(releases.opened.tenancy)).toEqual([])
     })
     const fixed = { ...TAGS, up: 'create table tags (name text)' }
-    // Its content is another one, but only t-4 has not run it: the others are told apart by their name.
+    // The content has changed, but only t-4 has not run it: the name identifies it for the others.
     await release([NOTES, { ...fixed, checksum: broken.checksum }], async (tenancy) => {
       expect(await pendingOf(tenancy)).toEqual(['t-4'])
       const { items, state } = await tenancy.tenants.migrations.run()
@@ -76,7 +73,7 @@ describe('a run', () => {
     })
   })
 
-  test('is for the tenants that are named, active or suspended, and refuses others', async () => {
+  test('migrates the given active and suspended tenants, and rejects others', async () => {
     await start([NOTES], 't-0', 't-1', 't-2')
     await release([NOTES, TAGS, DAYS], async ({ tenants }) => {
       await tenants.suspend('t-1')
@@ -96,7 +93,7 @@ describe('a run', () => {
     })
   })
 
-  test('leaves out who is deleted before its turn, whatever came of it', async () => {
+  test('skips a tenant that is deleted before or during its migration', async () => {
     await start([NOTES], 't-2', 't-3')
     await release([NOTES, TAGS, DAYS], async (tenancy) => {
       const { tenants } = tenancy
@@ -117,7 +114,7 @@ describe('a run', () => {
   })
 })
 
-test('a change that cannot be recorded fails for its tenant alone, and is made up for', async () => {
+test('a rejected change fails only for its tenant, and the next run records it', async () => {
   await start(RELEASED, 't-2', 't-3', 't-4')
   const noted = { name: '0004_noted', checksum: '4', up: 'create table noted ()', down: 'drop table noted' }
   await release([NOTES, TAGS, DAYS, noted], async (tenancy, published) => {

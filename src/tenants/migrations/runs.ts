@@ -1,10 +1,9 @@
 /**
- * Migrations of many tenants, by any number of processes.
+ * Migrates many tenants, with any number of processes.
  *
  *   await tenancy.tenants.migrations.run({ concurrency: 8, onProgress: ({ done, total }) => … })
  *
- * A run that was interrupted, or that another process is working on, is joined by asking for the same again. A process may be
- * killed at any moment: its part is taken over once its lease has run out. The rules are in model/run.ts.
+ * The same call joins an unfinished run. Other processes take over the items of a killed process after its lease (model/run.ts).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
@@ -12,6 +11,7 @@ import type { z } from 'zod'
 import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
+import { leasedUntil } from '../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
@@ -37,45 +37,45 @@ import { MigrationWorker } from './worker.ts'
 
 const RUNS_KEPT = 20
 /** A rollback holds a connection to the backoffice for each storage. */
-const ROLLBACKS_AT_ONCE = 4
-const LOOK_AGAIN_MS = 50
+const MAX_CONCURRENT_ROLLBACKS = 4
+const POLL_INTERVAL_MS = 50
 
 type Options = z.output<typeof RunOptions>
 
 export class MigrationRuns {
   readonly status: MigrationStatus
+  readonly versions: SchemaVersions
   readonly #kernel: Kernel
   readonly #storage: Storage
-  readonly #versions: SchemaVersions
   readonly #changes: TableChanges
 
   constructor(kernel: Kernel, storage: Storage, versions: SchemaVersions, changes: TableChanges) {
     this.#kernel = kernel
     this.#changes = changes
     this.#storage = storage
-    this.#versions = versions
+    this.versions = versions
     this.status = new MigrationStatus(kernel.database, storage, versions)
   }
 
-  /** Runs what is pending. `E_MIGRATION_RUNNING` while another run is unfinished. */
+  /** Runs pending migrations. `E_MIGRATION_RUNNING` if another run is unfinished. */
   run({ verify = false, ...options }: MigrateOptions = {}): Promise<MigrationReport> {
-    return this.#carryOut({ direction: 'up', ids: options.ids, verify }, null, options)
+    return this.#runSelection({ direction: 'up', ids: options.ids, verify }, null, options)
   }
 
   /**
-   * Takes back the last migrations of each storage, newest first. Of tenants that share their tables, none by itself: it would
-   * take them from the others too.
+   * Rolls back the last migrations of each storage, newest first. Rejects single tenants of a shared storage: the rollback would
+   * affect its other tenants, too.
    */
   async rollback({ steps, ...options }: RollbackOptions): Promise<MigrationReport> {
     if (options.ids) await this.#assertNotSharing(options.ids)
-    return this.#carryOut(
+    return this.#runSelection(
       { direction: 'down', ids: options.ids, verify: false },
       parsed(Count, steps, 'steps'),
       options,
     )
   }
 
-  /** Ends the unfinished run once what is being migrated at this moment is done. Undefined when there is none. */
+  /** Cancels the unfinished run and waits for the storages in progress. Undefined if no run is unfinished. */
   async cancel(): Promise<MigrationReport | undefined> {
     const run = await this.#active()
     if (!run) return undefined
@@ -83,18 +83,18 @@ export class MigrationRuns {
     const items = this.#itemsOf(run, LEASE_MS)
     while (!(await items.finish(this.#kernel.clock.now()))) {
       await items.reclaim()
-      await sleep(LOOK_AGAIN_MS)
+      await sleep(POLL_INTERVAL_MS)
     }
     return this.#report(run)
   }
 
-  async #carryOut(
+  async #runSelection(
     selection: Selection,
     steps: number | null,
     { signal, onProgress, ...given }: Omit<MigrateOptions, 'verify'>,
   ): Promise<MigrationReport> {
     if (this.#kernel.database.inTransaction) {
-      throw new Error('a migration run has many transactions: call it outside of one')
+      throw new Error('a migration run has its own transactions: call it outside of a transaction')
     }
     const options = parsed(RunOptions, given)
     if (selection.ids) await assertMigratable(this.#kernel.database, selection.ids)
@@ -102,7 +102,7 @@ export class MigrationRuns {
     if (!run)
       return { runId: null, direction: selection.direction, state: 'completed', total: 0, ...NO_COUNTS, items: [] }
     const items = this.#itemsOf(run, options.leaseMs)
-    const dependencies = { kernel: this.#kernel, storage: this.#storage, versions: this.#versions, run, items }
+    const dependencies = { kernel: this.#kernel, storage: this.#storage, versions: this.versions, run, items }
     const worker = new MigrationWorker(
       {
         ...dependencies,
@@ -110,7 +110,8 @@ export class MigrationRuns {
         results: new MigrationResultWriter(dependencies),
       },
       {
-        concurrency: run.direction === 'up' ? options.concurrency : Math.min(options.concurrency, ROLLBACKS_AT_ONCE),
+        concurrency:
+          run.direction === 'up' ? options.concurrency : Math.min(options.concurrency, MAX_CONCURRENT_ROLLBACKS),
         leaseMs: options.leaseMs,
         signal,
         onProgress,
@@ -126,12 +127,12 @@ export class MigrationRuns {
       direction: selection.direction,
       steps,
       scope: scopeOf(selection.ids, selection.verify),
-      target: versionOf(this.#versions.folder),
+      target: versionOf(this.versions.folder),
     }
     for (;;) {
       const active = await this.#active()
       if (!active) {
-        if (!(await hasCandidates(database, selection, this.#versions.folder))) return undefined
+        if (!(await hasCandidates(database, selection, this.versions.folder))) return undefined
         const started = await this.#start(request, selection, options)
         if (started) return started
         continue
@@ -146,7 +147,7 @@ export class MigrationRuns {
     }
   }
 
-  /** Undefined when another process was faster, or there is nothing to do any more. */
+  /** Undefined if another process has started a run first, or no work is left. */
   async #start(
     request: RunRequest,
     selection: Selection,
@@ -167,7 +168,7 @@ export class MigrationRuns {
           retries,
           lockTimeoutMs,
           stopAfterFailures: stopAfterFailures ?? null,
-          workedUntil: sql<Date>`now() + ${leaseMs} * interval '1 ms'`,
+          workedUntil: sql.raw<Date>(leasedUntil(leaseMs)),
           createdAt: now,
           finishedAt: null,
         })
@@ -176,7 +177,7 @@ export class MigrationRuns {
         .executeTakeFirst()
       if (!run) return undefined
       await this.#changes.notify()
-      await addItems(database, run.id, selection, this.#versions.folder, sharing)
+      await addItems(database, run.id, selection, this.versions.folder, sharing)
       await this.#prune()
       return run
     })
@@ -189,7 +190,7 @@ export class MigrationRuns {
     )
     const sharing = rows.find(({ isolation }) => this.#isShared(isolation))
     if (!sharing) return
-    const message = `"${sharing.id}" shares its tables with the other tenants of its placement: roll back all`
+    const message = `tenant "${sharing.id}" shares its tables with the other tenants of its placement: roll back all of them`
     throw invalid([{ path: 'ids', message }])
   }
 
@@ -203,7 +204,7 @@ export class MigrationRuns {
       .execute()
   }
 
-  /** A driver that this process does not have is found out about when its turn comes. */
+  /** A missing driver is reported later, by the item. */
   #isShared(isolation: string): boolean {
     try {
       return !this.#storage.driver(isolation).capabilities.separateStorage
@@ -246,7 +247,7 @@ export class MigrationRuns {
   }
 
   #itemsOf(run: MigrationRun, leaseMs: number): MigrationItems {
-    return new MigrationItems(this.#kernel.database, run, uuidv7(), leaseMs)
+    return new MigrationItems(this.#kernel.database, run, leaseMs)
   }
 
   async #report(run: MigrationRun): Promise<MigrationReport> {
@@ -266,7 +267,7 @@ function rejection({ direction, isCancelled }: MigrationRun) {
   const which = direction === 'up' ? 'A run of migrations' : 'A rollback of migrations'
   return MigrationRunning(
     isCancelled
-      ? `${which} is being cancelled; try again when it has ended.`
-      : `${which} is unfinished: ask for the same again to go on with it, or cancel it.`,
+      ? `${which} is being cancelled; try again after its end.`
+      : `${which} is unfinished: repeat the same call to continue it, or cancel it.`,
   )
 }

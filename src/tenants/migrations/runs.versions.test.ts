@@ -5,8 +5,8 @@ import { DAYS, install, NOTES, pendingOf, RELEASED, TAGS, useReleases } from './
 const releases = useReleases()
 const { sql, start, startShared, tablesOf, release } = releases
 
-describe('what is known of a tenant', () => {
-  test('is mended by the next run when a process died before it could write it down, and it is told of once', async () => {
+describe('the recorded version of a tenant', () => {
+  test('is corrected by the next run, with one event, if a process died before it wrote the version', async () => {
     await startShared()
     const more = { name: '0004_more', checksum: '4', up: 'create table more ()', down: 'drop table more' }
     await release([NOTES, TAGS, DAYS, more], async (tenancy, published) => {
@@ -14,7 +14,7 @@ describe('what is known of a tenant', () => {
       const before = await sql(`select schema_version from multitenancy.tenants where id = 't-7'`)
       await tenants.migrations.run({ ids: ['t-7'] })
       published.of('t-7')
-      // As it is when the storage has committed and the backoffice has not.
+      // The storage has committed, the backoffice has not.
       await sql(`update multitenancy.tenants set schema_version = $1 where id = 't-7'`, [before[0].schema_version])
       const { items } = await tenants.migrations.run({ ids: ['t-7'] })
       expect(items).toMatchObject([{ tenantId: 't-7', state: 'done', migrations: ['0004_more'] }])
@@ -26,7 +26,7 @@ describe('what is known of a tenant', () => {
     })
   })
 
-  test('is not known while it is rolled back, and what failed is as it was', async () => {
+  test('is unknown during a rollback, and unchanged after a rejected one', async () => {
     await startShared()
     const forward = { name: '0004_forward', checksum: '4', up: 'create table kept ()' }
     await release([NOTES, TAGS, DAYS, forward], async ({ tenants }, published) => {
@@ -59,7 +59,7 @@ describe('what is known of a tenant', () => {
     })
   })
 
-  test('is counted by version, with what is pending, unknown and edited', async () => {
+  test('is counted by version, with pending, unknown and edited migrations', async () => {
     await start(RELEASED, 't-0', 't-1', 't-2')
     const { migrations } = releases.opened.tenancy.tenants
     await migrations.rollback({ ids: ['t-0'], steps: 1 })
@@ -92,7 +92,7 @@ describe('what is known of a tenant', () => {
       ])
     })
     await release([NOTES, TAGS], async (older) => {
-      expect(await pendingOf(older)).toEqual([]) // they are ahead of it
+      expect(await pendingOf(older)).toEqual([]) // the tenants are ahead of this release
       expect(await older.tenants.migrations.run()).toMatchObject({ runId: null, total: 0 })
       await expect(older.tenants.migrations.status.ofTenant('nobody')).rejects.toMatchObject({
         code: 'E_TENANT_NOT_FOUND',
@@ -100,7 +100,7 @@ describe('what is known of a tenant', () => {
     })
   })
 
-  test('is written by an installation, also in the middle of a run', async () => {
+  test('is written by an installation, including one during a run', async () => {
     await start(RELEASED, 't-0', 't-1', 't-2')
     const count = { name: '0004_count', checksum: '4', up: 'create table count ()', down: 'drop table count' }
     await release([NOTES, TAGS, DAYS, count], async (tenancy) => {

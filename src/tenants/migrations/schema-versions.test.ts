@@ -21,7 +21,7 @@ afterAll(async () => {
   await created.drop()
 })
 
-test('a version that was rolled back is not thought to be kept, also not by who has read it', async () => {
+test('a version of a rolled-back transaction is not cached, not even after a read in it', async () => {
   const versions = new SchemaVersions(database, [])
   const rolledBack = database.transaction(async () => {
     const version = await versions.keep(APPLIED)
@@ -33,7 +33,7 @@ test('a version that was rolled back is not thought to be kept, also not by who 
   expect(await new SchemaVersions(database, []).of(version)).toEqual(APPLIED)
 })
 
-test('one that is committed is read once', async () => {
+test('a committed version is read once', async () => {
   const versions = new SchemaVersions(database, [])
   const version = await versions.keep(APPLIED)
   await database.sql('delete from multitenancy.schema_versions')

@@ -1,6 +1,7 @@
 /**
- * The versions that tenants' storages have, kept by their digest: rows are added and never changed. One is remembered here once it
- * has been committed, as what is remembered is not written again.
+ * Stores schema versions by their digest. Rows are never changed.
+ *
+ * The cache contains committed versions only, because a cached version is not written again.
  */
 import type { Database } from '../../kernel/database/database.ts'
 import type { Capabilities } from '../isolation/driver.ts'
@@ -9,7 +10,7 @@ import { type AppliedMigration, UNKNOWN_VERSION, versionOf, withChecksums } from
 import type { TenantTables } from '../tenant/tables.ts'
 
 export class SchemaVersions {
-  /** The host's migrations, as this process knows them. */
+  /** The host's migrations in this process. */
   readonly folder: readonly AppliedMigration[]
   readonly #database: Database
   readonly #kept = new Map<string, readonly AppliedMigration[]>()
@@ -19,7 +20,7 @@ export class SchemaVersions {
     this.folder = migrations.map(({ name, checksum }) => ({ name, checksum }))
   }
 
-  /** What a version stands for; undefined when it is not known. */
+  /** The migrations of a version; undefined if it is unknown. */
   async of(version: string): Promise<readonly AppliedMigration[] | undefined> {
     if (version === UNKNOWN_VERSION) return undefined
     const kept = this.#kept.get(version)
@@ -34,7 +35,7 @@ export class SchemaVersions {
     return row?.migrations
   }
 
-  /** Returns its name, which a tenant's row may then carry. */
+  /** Stores a version and returns its name for the row of a tenant. */
   async keep(migrations: readonly AppliedMigration[]): Promise<string> {
     const version = versionOf(migrations)
     if (this.#kept.has(version)) return version
@@ -48,7 +49,7 @@ export class SchemaVersions {
     return version
   }
 
-  /** As `keep`, for storage of which a driver names what has been run. What does not outlast its process has no version. */
+  /** Stores the version of a storage by the names of its migrations. Storage that is not durable has no version. */
   async ofStorage({ durable }: Capabilities, names: readonly string[]): Promise<string> {
     return durable ? this.keep(withChecksums(names, this.folder)) : UNKNOWN_VERSION
   }

@@ -1,6 +1,7 @@
 /**
- * Writes down what came of items: their state, the versions of their tenants, audit entries and `TenantMigrated`, in one
- * transaction. One whose entry is refused by a listener must not keep the others from being written, so then each has its own.
+ * Writes the results of items in one transaction: item states, versions of tenants, audit entries and `TenantMigrated`.
+ *
+ * If a listener rejects one of them, each result has its own transaction.
  */
 
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
@@ -34,23 +35,23 @@ export class MigrationResultWriter {
 
   async record(outcomes: readonly Outcome[]): Promise<void> {
     try {
-      await this.#together(outcomes)
+      await this.#recordBatch(outcomes)
     } catch (error) {
       if (isDatabaseUnavailable(error)) throw error
-      for (const outcome of outcomes) await this.#alone(outcome)
+      for (const outcome of outcomes) await this.#recordOne(outcome)
     }
   }
 
-  /** What cannot be told of is failed: its version stays as it was, so that the next run looks at it again. */
-  async #alone(outcome: Outcome): Promise<void> {
+  /** A result whose event is rejected counts as failed: its version is unchanged, so the next run includes the storage. */
+  async #recordOne(outcome: Outcome): Promise<void> {
     const { kernel, run, items } = this.#dependencies
     try {
-      await this.#together([outcome])
+      await this.#recordBatch([outcome])
     } catch (error) {
       if (isDatabaseUnavailable(error)) throw error
       kernel.log.error(
         { err: error, storage: outcome.item.storage, runId: run.id },
-        'a migration could not be recorded',
+        'the result of a migration could not be recorded',
       )
       const { version: _, ...unversioned } = outcome
       const failure = migrationFailure(error, run.lockTimeoutMs)
@@ -58,23 +59,27 @@ export class MigrationResultWriter {
     }
   }
 
-  #together(outcomes: readonly Outcome[]): Promise<void> {
+  #recordBatch(outcomes: readonly Outcome[]): Promise<void> {
     const { kernel, items } = this.#dependencies
     return kernel.database.transaction(async () => {
       const sorted = [...outcomes].sort((one, other) => (one.item.storage < other.item.storage ? -1 : 1))
-      const withNews = await Promise.all(sorted.map(async (outcome) => ({ outcome, news: await this.#news(outcome) })))
-      const counted = await items.record(withNews.map(({ outcome, news }) => resultOf({ ...outcome, ran: news })))
-      for (const { outcome, news } of withNews) {
+      const results = await Promise.all(
+        sorted.map(async (outcome) => ({ outcome, migrations: await this.#unpublished(outcome) })),
+      )
+      const counted = await items.record(
+        results.map(({ outcome, migrations }) => resultOf({ ...outcome, ran: migrations })),
+      )
+      for (const { outcome, migrations } of results) {
         const { item, state, ran } = outcome
         if (state !== 'done' || !counted.has(item.storage)) continue
-        if (item.tenant) await this.#announce(item.tenant.id, news)
+        if (item.tenant) await this.#announce(item.tenant.id, migrations)
         else await this.#recordSharing(item, ran)
       }
     })
   }
 
-  /** What was run, and what nobody was told of before: another process may have run it and died. */
-  async #news({ ran, reportedVersion, version }: Outcome): Promise<readonly string[]> {
+  /** The migrations of this attempt, and those that a process ran before it died without publishing them. */
+  async #unpublished({ ran, reportedVersion, version }: Outcome): Promise<readonly string[]> {
     return reportedVersion === undefined || version === undefined ? ran : this.#since(reportedVersion, version, ran)
   }
 
@@ -90,10 +95,10 @@ export class MigrationResultWriter {
     const { kernel, storage, versions, run } = this.#dependencies
     await lockVersions(kernel.database, item, 'all')
     const tenants = await sharingTenants(kernel.database, item)
-    const [any] = tenants
-    if (!any) return
+    const [first] = tenants
+    if (!first) return
     const driver = storage.driver(item.isolation)
-    const names = await driver.applied(toLocation({ ...item, ...any }))
+    const names = await driver.applied(toLocation({ ...item, ...first }))
     const version = driver.capabilities.durable
       ? await versions.keep(withChecksums(names, versions.folder))
       : UNKNOWN_VERSION

@@ -1,6 +1,7 @@
 /**
- * Tenants of a placement that share their tables have one schema between them. Its version stands in the row of each, and
- * whoever writes one asks the storage under this lock: so the last to write has seen the last change.
+ * Versions of a storage that several tenants of a placement share: each tenant's row contains the same version.
+ *
+ * A writer queries the storage while it holds the lock of the versions. So the last writer has seen the last change.
  */
 import type { Database } from '../../kernel/database/database.ts'
 import { UNKNOWN_VERSION } from '../tenant/schema-version.ts'
@@ -13,9 +14,9 @@ export interface SharedStorage {
 export const sharedStorageName = ({ isolation, placement }: SharedStorage): string => `${isolation}/${placement}`
 
 /**
- * Until the transaction ends.
+ * Locks the versions until the transaction ends.
  *
- * @param how `one` writes the row of one tenant, and any number may; `all` writes those of all tenants.
+ * @param how `one` (shared) to write the row of one tenant, `all` (exclusive) to write the rows of all tenants
  */
 export async function lockVersions(database: Database, storage: SharedStorage, how: 'one' | 'all'): Promise<void> {
   const lock = how === 'one' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock'
@@ -29,7 +30,7 @@ export interface SharingTenant {
   readonly version: string
 }
 
-/** Tenants that are active or suspended there. */
+/** The active and suspended tenants of a shared storage. */
 export async function sharingTenants(
   database: Database,
   { isolation, placement }: SharedStorage,
@@ -43,7 +44,7 @@ export async function sharingTenants(
   return rows
 }
 
-/** Whether a tenant there is known to have that version: if none is, the tables have just been brought to it. */
+/** Whether a tenant of the storage has the version. If not, the tables have just been migrated to it. */
 export async function isVersionOfAny(
   database: Database,
   { isolation, placement }: SharedStorage,
@@ -58,9 +59,9 @@ export async function isVersionOfAny(
 }
 
 /**
- * Also for those that are yet to become active, or may be restored. Rows are locked by their ids, as by whoever locks several.
+ * Writes the version of all tenants that are not purged. Locks rows by id, like every statement that locks several tenants.
  *
- * @param from only of those that have this one; absent: of all.
+ * @param from only tenants with this version; absent: all
  */
 export async function writeVersions(
   database: Database,
@@ -79,7 +80,7 @@ export async function writeVersions(
   )
 }
 
-/** The versions that tenants there are known to have, also those that are yet to become active. */
+/** The versions of all tenants of the storage that are not purged. */
 export async function versionsOf(database: Database, { isolation, placement }: SharedStorage): Promise<string[]> {
   const { rows } = await database.sql(
     `select distinct schema_version as version from multitenancy.tenants

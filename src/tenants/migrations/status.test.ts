@@ -1,4 +1,4 @@
-/** What is asked of storages whose server may be away. */
+/** Plans that query storages with an unavailable server. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -36,7 +36,7 @@ beforeEach(() => {
   asked.splice(0)
 })
 
-/** A tenancy that notes whose storage it asks. */
+/** A tenancy that records the tenants whose storage it queries. */
 const open = (placements: Record<string, { url: string }>): Promise<Tenancy> => {
   const driver = schemaPg()
   const counting = {
@@ -51,12 +51,12 @@ const open = (placements: Record<string, { url: string }>): Promise<Tenancy> => 
 
 const plans = [
   ['a run', {}, { near: ['0002_tags'] }],
-  ['one that asks every storage', { verify: true }, { near: ['0002_tags'] }],
+  ['a run that queries every storage', { verify: true }, { near: ['0002_tags'] }],
   ['a rollback', { steps: 1 }, { near: ['0001_notes'] }],
 ] as const
 
 test.each(plans)(
-  'of %s, all is planned but the tenants of a server that does not answer',
+  'a plan of %s has an error for the tenants of an unavailable server, and plans the others',
   async (_, options, { near }) => {
     const { status } = (await open({ elsewhere: { url: unreachableUrl(elsewhere.url) } })).tenants.migrations
     expect(await status.plan(options)).toEqual([
@@ -69,7 +69,7 @@ test.each(plans)(
   },
 )
 
-test('once the server answers again, its tenants are planned like all others', async () => {
+test('the tenants of a server that is available again are planned like all others', async () => {
   const planned = await (await open({ elsewhere: { url: elsewhere.url } })).tenants.migrations.status.plan()
   expect(planned).toEqual([...FAR, 'near'].map((tenantId) => ({ tenantId, migrations: ['0002_tags'], error: null })))
 })

@@ -1,4 +1,4 @@
-/** What has been run where, and what a run would do: by what the backoffice knows, or by asking the storages themselves. */
+/** Reports the migrations of tenants and plans a run, by the versions in the backoffice or by queries of the storages. */
 
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
@@ -6,7 +6,7 @@ import { type Database, isDatabaseUnavailable } from '../../kernel/database/data
 import { outcomesOf } from '../circuits/classify.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import { toLocation } from '../registry/registry.ts'
-import { TenantNotFound } from '../tenant/errors.ts'
+import { tenantNotFound } from '../tenant/errors.ts'
 import { type AppliedMigration, type Comparison, compared, lastOf, withChecksums } from '../tenant/schema-version.ts'
 import { MigrationFailed, migrationFailure } from './errors.ts'
 import { type Counts, type Direction, ITEM_STATES, NO_COUNTS, type RunState } from './model/run.ts'
@@ -17,14 +17,14 @@ const CONCURRENCY = 4
 
 export interface PlannedMigration {
   readonly tenantId: string
-  /** In the order in which they would run, or be taken back. */
+  /** In the order of the run or rollback. */
   readonly migrations: readonly string[]
-  /** Why a run would fail, as far as can be told. */
+  /** The known reason for which a run would fail. */
   readonly error: { readonly code: string; readonly message: string } | null
 }
 
 export interface VersionSummary extends Comparison {
-  /** The last migration of those tenants; null when they have none, or when it is not known. */
+  /** The last migration of those tenants; null if they have none, or if it is unknown. */
   readonly last: string | null
   readonly isKnown: boolean
   readonly tenants: number
@@ -39,28 +39,28 @@ export interface LastRun extends Counts {
 }
 
 export interface MigrationSummary {
-  /** Of tenants that are active or suspended, the most frequent first. */
+  /** Versions of active and suspended tenants, the most frequent first. */
   readonly versions: readonly VersionSummary[]
   readonly lastRun: LastRun | null
 }
 
 export interface TenantMigrationState {
   readonly migration: string
-  /** `unknown` has been run and is not in the folder; `edited` has been run and was changed there since. */
+  /** `unknown`: run, but not in the folder. `edited`: changed in the folder after its run. */
   readonly state: 'applied' | 'pending' | 'unknown' | 'edited'
 }
 
 export interface PlanOptions {
   readonly ids?: readonly string[] | undefined
-  /** Asks every storage. */
+  /** Queries every storage. */
   readonly verify?: boolean | undefined
-  /** A rollback of so many, in place of what is pending. */
+  /** Plans a rollback of this number of migrations. */
   readonly steps?: number | undefined
 }
 
 interface PlanContext {
   readonly verify: boolean
-  /** Placements whose servers did not answer, with what was met there; filled by who asks. */
+  /** Placements with unavailable servers, and the errors. */
   readonly unavailable: Map<string, unknown>
 }
 
@@ -76,8 +76,8 @@ export class MigrationStatus {
   }
 
   /**
-   * What a run would do, tenant by tenant; those with nothing to do are left out. Changes nothing. A server that does not answer
-   * is an error of its tenants', and is not asked again for each of them.
+   * Returns the migrations of a run for each tenant, without tenants that have none. Changes no data. An unavailable server is an
+   * error of all its tenants and is queried once.
    */
   async plan({ ids, verify = false, steps }: PlanOptions = {}): Promise<PlannedMigration[]> {
     if (ids) await assertMigratable(this.#database, ids)
@@ -92,7 +92,7 @@ export class MigrationStatus {
     return planned.filter(({ migrations, error }) => migrations.length > 0 || error)
   }
 
-  /** Tenants counted by what they have, and the newest run. */
+  /** Number of tenants by version, and the newest run. */
   async summary(): Promise<MigrationSummary> {
     const { rows } = await this.#database.sql(
       `select tenant.schema_version, count(*) as tenants from multitenancy.tenants tenant
@@ -111,7 +111,7 @@ export class MigrationStatus {
     return { versions, lastRun: await this.#lastRun() }
   }
 
-  /** Each migration of one tenant, in order. */
+  /** Returns each migration of one tenant, in order. */
   async ofTenant(id: string, { verify = false }: { verify?: boolean } = {}): Promise<TenantMigrationState[]> {
     const { rows } = await this.#database.sql(
       `select id, isolation, placement, locator, epoch, schema_version as version from multitenancy.tenants
@@ -119,7 +119,7 @@ export class MigrationStatus {
       [id],
     )
     const [tenant] = rows as Candidate[]
-    if (!tenant) throw TenantNotFound(`There is no tenant "${id}".`)
+    if (!tenant) throw tenantNotFound(id)
     const applied = await this.#applied(tenant, { verify, unavailable: new Map() })
     const { pending, unknown, edited } = compared(applied, this.#versions.folder)
     const stateOf = (name: string): TenantMigrationState['state'] => {
@@ -147,7 +147,7 @@ export class MigrationStatus {
     }
   }
 
-  /** A storage whose version is not known is always asked. */
+  /** A storage with an unknown version is always queried. */
   async #applied(tenant: Candidate, { verify, unavailable }: PlanContext): Promise<readonly AppliedMigration[]> {
     const known = await this.#versions.of(tenant.version)
     if (known && !verify) return known
@@ -187,5 +187,5 @@ const unreachable = (placement: string, cause: unknown) =>
 
 const editedError = (edited: readonly string[]) => ({
   code: MigrationFailed.code,
-  message: `Changed after having been run: ${edited.join(', ')}; put them back and add new ones.`,
+  message: `Changed after having been run: ${edited.join(', ')}; restore them and add new ones.`,
 })

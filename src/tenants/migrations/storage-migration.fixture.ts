@@ -21,7 +21,7 @@ const TWO = table('0002_two', '2')
 const THREE = table('0003_three', '3')
 const IDS = ['a', 'b']
 
-/** @param isShared whether tenants share their tables. */
+/** @param isShared whether tenants share their tables */
 export function migratesStorage(isolation: string, make: () => IsolationDriver, isShared: boolean): void {
   describe(`in ${isolation}`, () => {
     let opened: TestTenancy<[]>
@@ -47,7 +47,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
       for (const schema of schemas) await sql(`drop table "${schema}"."${name}"`)
       await sql('delete from tenantry.migrations where name = $1', [name])
     }
-    /** As a process that dies once a storage has committed. */
+    /** Behaves like a process that dies after the commit of a storage. */
     const dying = (): IsolationDriver => {
       const driver = make()
       return {
@@ -77,7 +77,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
         .sort()
     const everybody = (migrations: string[]) => IDS.map((id) => [id, migrations])
 
-    test('a run that asks every storage tells what it ran, though it should have been there', async () => {
+    test('a run with `verify` publishes a migration that the recorded version already contained', async () => {
       await release([ONE, TWO, THREE], async ({ tenants }, published) => {
         await tenants.migrations.run()
         published.events.splice(0)
@@ -93,7 +93,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
       })
     })
 
-    test('a run tells what it ran beside what was new', async () => {
+    test('a run publishes the migrations it ran in addition to new ones', async () => {
       await release([ONE, TWO], async ({ tenants }) => void (await tenants.migrations.run()))
       await lose(TWO.name)
       await release([ONE, TWO, THREE], async ({ tenants }, published) => {
@@ -104,14 +104,14 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
     })
 
     test.each([
-      ['was not known', { verify: false }],
-      ['was not right', { verify: true }],
-    ])('what was run by a process that died is told of by the next, when the version before %s', async (_, options) => {
+      ['was unknown', { verify: false }],
+      ['was wrong', { verify: true }],
+    ])('the next process publishes the migrations of a killed process if the version before %s', async (_, options) => {
       await release(
         [ONE, TWO],
         async ({ tenants }, published) => {
           if (options.verify) {
-            // As far as the backoffice knows, it is there.
+            // The recorded version contains the migration.
             await release([ONE, TWO], async (other) => void (await other.tenants.migrations.run()))
             await lose(TWO.name)
           } else await setVersion('')
@@ -166,10 +166,9 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
           storage: tenants.storage,
           versions: new SchemaVersions(kernel.database, [ONE, TWO]),
         })
-      const itemsOf = ({ kernel }: Tenancy, leaseMs: number) =>
-        new MigrationItems(kernel.database, run, uuidv7(), leaseMs)
+      const itemsOf = ({ kernel }: Tenancy, leaseMs: number) => new MigrationItems(kernel.database, run, leaseMs)
 
-      test('that was taken over changes nothing of what is known', async () => {
+      test('that was taken over does not change the recorded version', async () => {
         const { tenancy } = opened
         const slow = itemsOf(tenancy, 60_000)
         const [item] = await slow.claim(1)
@@ -181,7 +180,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
       })
 
       if (isShared)
-        test('begins again when a tenant was installed before it: none is known to be up to date while it runs', async () => {
+        test('starts again if a tenant was installed before it: no tenant counts as up to date while it runs', async () => {
           const driver = make()
           let asked = 0
           const seen: string[][] = []

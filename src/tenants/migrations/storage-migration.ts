@@ -1,11 +1,12 @@
 /**
- * One storage is migrated, or rolled back, and what came of it is a value.
+ * Migrates or rolls back one storage and returns the result as a value.
  *
- * The way up may be gone twice: the driver runs what is pending, under a lock of the storage. The way down may not: what is to
- * be taken back is written down before, and the item stays locked while it is, so that who takes over after a crash takes back
- * the rest, and nobody who was only slow takes back more. Before that, and committed by itself, the version is taken away: for
- * one tenant by the claim, for those that share their tables by who holds the item.
+ * - A migration is idempotent: the driver runs pending migrations under a lock of the storage.
+ * - A rollback is not: its migrations are stored before it starts, and its item is locked while it runs. A worker that takes over rolls
+ *   back the rest, and a slow worker rolls back no more.
+ * - Before a rollback, a separate transaction sets the version to unknown: the claim for one tenant, `#unversion` for shared storage.
  */
+import { AttemptLost } from '../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
@@ -13,7 +14,7 @@ import { toLocation } from '../registry/registry.ts'
 import { type AppliedMigration, lastOf, UNKNOWN_VERSION, upToDate, withChecksums } from '../tenant/schema-version.ts'
 import { type MigrationFailure, MigrationRunning, migrationFailure } from './errors.ts'
 import { startingVersion } from './initial-version.ts'
-import { type Claimed, type MigrationItems, StartOver } from './items.ts'
+import type { Claimed, MigrationItems } from './items.ts'
 import { type MigrationRun, retryDelayMs } from './model/run.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import { lockVersions, sharingTenants, unversion, versionsOf } from './shared-storage.ts'
@@ -21,11 +22,11 @@ import { lockVersions, sharingTenants, unversion, versionsOf } from './shared-st
 export interface Outcome {
   readonly item: Claimed
   readonly state: 'pending' | 'done' | 'failed' | 'skipped'
-  /** What the driver has run or taken back. */
+  /** Migrations that the driver has run or rolled back. */
   readonly ran: readonly string[]
-  /** What the storage had before, as far as anybody was told; absent: not known. */
+  /** The last published version of the storage; absent: unknown. */
   readonly reportedVersion?: string
-  /** What it has now; absent: as before. */
+  /** The new version; absent: unchanged. */
   readonly version?: string
   readonly failure?: MigrationFailure
   readonly delayMs: number
@@ -70,15 +71,15 @@ export class StorageMigration {
         run.direction === 'up' ? await this.#up(item, location, tenant.version) : await this.#down(item, location)
       return settled({ state: 'done', ...change })
     } catch (error) {
-      if (error instanceof StartOver) return settled({ state: 'pending', ran: [] })
+      if (error instanceof AttemptLost) return settled({ state: 'pending', ran: [] })
       const failure = migrationFailure(error, run.lockTimeoutMs)
-      kernel.log.warn({ err: error, tenantId: tenant.id, runId: run.id }, 'the storage of a tenant was not migrated')
+      kernel.log.warn({ err: error, tenantId: tenant.id, runId: run.id }, 'the migration of a storage failed')
       if (failure.isPassing && item.attempts <= run.retries) {
         return settled({ state: 'pending', ran: [], failure, delayMs: retryDelayMs(item.attempts) })
       }
-      // Refused by the driver, the storage is as it was; of any other end of a rollback nobody knows.
-      const isAsBefore = run.direction === 'down' && !failure.isPassing && item.tenant
-      return settled({ state: 'failed', ran: [], failure, ...(isAsBefore ? { version: item.tenant.version } : {}) })
+      // After a rejection by the driver the storage is unchanged. After any other failure of a rollback its state is unknown.
+      const isUnchanged = run.direction === 'down' && !failure.isPassing && item.tenant
+      return settled({ state: 'failed', ran: [], failure, ...(isUnchanged ? { version: item.tenant.version } : {}) })
     }
   }
 
@@ -96,18 +97,18 @@ export class StorageMigration {
     const { kernel, storage, versions, run, items } = this.#dependencies
     const driver = storage.driver(item.isolation)
     if (!item.tenant) await this.#unversion(item)
-    const atFirst = withChecksums(await driver.applied(location), versions.folder)
-    const targets = item.migrations ?? lastOf(atFirst, run.steps ?? 0)
+    const appliedBefore = withChecksums(await driver.applied(location), versions.folder)
+    const targets = item.migrations ?? lastOf(appliedBefore, run.steps ?? 0)
     if (!item.migrations) await items.intend(item.storage, targets)
     return kernel.database.transaction(async () => {
-      if (!(await items.hold(item.storage))) throw new StartOver()
+      await items.hold(item.storage)
       if (!item.tenant) await this.#assertUnversioned(item)
       const applied = await driver.applied(location)
       const left = targets.filter((name) => applied.includes(name))
       const newest = lastOf(withChecksums(applied, versions.folder), left.length)
       if (newest.some((name) => !left.includes(name))) {
         throw MigrationRunning(
-          'The storage was migrated meanwhile; what was to be taken back is not the last any more.',
+          'The storage was migrated during the rollback; the selected migrations are no longer its last ones.',
         )
       }
       if (left.length > 0) await driver.rollback(location, left.length, { lockTimeoutMs: run.lockTimeoutMs })
@@ -121,21 +122,23 @@ export class StorageMigration {
     })
   }
 
-  /** Until it is known how the rollback ended, nobody must take the storage for up to date. */
+  /** While the result of the rollback is unknown, the storage must not count as up to date. */
   async #unversion(item: Claimed): Promise<void> {
     const { kernel, items } = this.#dependencies
     await kernel.database.transaction(async () => {
-      if (!(await items.hold(item.storage))) throw new StartOver()
+      await items.hold(item.storage)
       await lockVersions(kernel.database, item, 'all')
       await unversion(kernel.database, item)
     })
   }
 
-  /** A tenant that was installed meanwhile has a version; from here on none is, until the transaction ends. */
+  /** A tenant that was installed before the lock has a version. The lock prevents further installations. */
   async #assertUnversioned(item: Claimed): Promise<void> {
     const { database } = this.#dependencies.kernel
     await lockVersions(database, item, 'all')
-    if ((await versionsOf(database, item)).some((version) => version !== UNKNOWN_VERSION)) throw new StartOver()
+    if ((await versionsOf(database, item)).some((version) => version !== UNKNOWN_VERSION)) {
+      throw new AttemptLost(`a tenant was installed in the storage ${item.storage} during its rollback`)
+    }
   }
 
   async #versionOf({ capabilities }: IsolationDriver, applied: readonly AppliedMigration[]): Promise<string> {

@@ -1,4 +1,4 @@
-/** The version of storage that a tenant is about to have. */
+/** Determines the version of the storage that a tenant receives. */
 import type { Database } from '../../kernel/database/database.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
@@ -12,10 +12,10 @@ export interface TargetVersionDependencies {
 }
 
 /**
- * In the transaction that gives the tenant its storage, and before its row is locked: who writes the versions of all tenants of
- * shared tables takes the two in this order.
+ * Called in the transaction that changes the tenant's storage, before its row is locked: a writer of all versions of a shared storage
+ * uses the same lock order.
  *
- * @param migrations as the storage was found to have them, where nobody else can change it.
+ * @param migrations of a separate storage, which no other process can change
  */
 export async function versionOnArrival(
   { database, versions, changes }: TargetVersionDependencies,

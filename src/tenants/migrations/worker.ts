@@ -1,25 +1,26 @@
 /**
- * The part that one process has in a run: it claims items, migrates several storages at a time, and settles what came of them,
- * many in one transaction with their audit entries and events.
+ * Works on a run in one process: claims items, migrates several storages concurrently, and settles results in batches.
  *
- * Guaranteed: what is run in a storage is recorded there in the same transaction, and `TenantMigrated` is published exactly
- * once for it, in the transaction that writes the tenant's version. A process that dies between the two leaves the version as
- * it was; whoever takes the item over finds nothing to run, and says what the other one could not.
+ * - A storage records its migrations in the transaction that runs them.
+ * - `TenantMigrated` is published exactly once, in the transaction that writes the tenant's version. If a process dies before it,
+ *   the version is unchanged: the next worker finds no migration to run and publishes the event.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type PaceSample, recentOf } from '../../kernel/base/progress-rate.ts'
+import { repeat } from '../../kernel/base/repeat.ts'
+import { RENEWALS_PER_LEASE } from '../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Claimed, MigrationItems } from './items.ts'
 import { finishedOf, type MigrationRun, type Progress, progressOf } from './model/run.ts'
 import type { MigrationResultWriter } from './settlement.ts'
 import type { Outcome, StorageMigration } from './storage-migration.ts'
 
-/** Claimed in one statement, for each storage that is migrated at a time. */
-const CLAIMED_PER_LANE = 16
-/** Recorded in one transaction, for each of them. */
+/** Maximum of items of one claim, for each concurrent storage. */
+const CLAIMED_PER_WORKER = 16
+/** Results of one transaction, for each concurrent storage. */
 const SETTLED_PER_WORKER = 8
-/** So many times as much, and no worker goes on before it is recorded. */
-const MOST_UNSETTLED = 4
+/** Multiple of such a transaction after which workers wait for the settlement. */
+const MAX_UNSETTLED = 4
 const UPKEEP_MS = 1_000
 const SHORTEST_WAIT_MS = 20
 const LONGEST_WAIT_MS = 250
@@ -55,11 +56,21 @@ export class MigrationWorker {
     this.#options = options
   }
 
-  /** Resolves when the run has ended, whoever has done its last item, or when the signal has aborted and all is given back. */
+  /** Resolves when the run has ended in any process, or when the signal has aborted and all items are released. */
   async work(): Promise<void> {
     const { items, kernel } = this.#dependencies
-    const done = new AbortController()
-    const upkeep = this.#upkeep(done.signal)
+    const stops = [
+      repeat(
+        () => items.renew(),
+        this.#options.leaseMs / RENEWALS_PER_LEASE,
+        (error) => kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed'),
+      ),
+      repeat(
+        () => this.#upkeep(),
+        UPKEEP_MS,
+        (error) => kernel.log.warn({ err: error }, 'the progress of a migration run could not be read'),
+      ),
+    ]
     try {
       while (!this.#isStopping) {
         await this.#migrateAll()
@@ -69,8 +80,7 @@ export class MigrationWorker {
         await this.#pause(Math.min(waitMs, LONGEST_WAIT_MS))
       }
     } finally {
-      done.abort()
-      await upkeep
+      await Promise.all(stops.map((stop) => stop()))
       if (this.#isStopping) await this.#leave()
     }
     await this.#reportProgress()
@@ -80,7 +90,7 @@ export class MigrationWorker {
     return this.#hasFailed || (this.#options.signal?.aborted ?? false)
   }
 
-  /** Until there is nothing to claim. */
+  /** Migrates until no item is claimable. */
   async #migrateAll(): Promise<void> {
     const workers = await Promise.allSettled(Array.from({ length: this.#options.concurrency }, () => this.#runWorker()))
     const failed = workers.find((worker) => worker.status === 'rejected')
@@ -89,14 +99,14 @@ export class MigrationWorker {
   }
 
   async #runWorker(): Promise<void> {
-    const together = this.#options.concurrency * SETTLED_PER_WORKER
+    const batchSize = this.#options.concurrency * SETTLED_PER_WORKER
     try {
       for (let item = await this.#take(); item; item = await this.#take()) {
         const outcome = await this.#dependencies.migration.run(item)
         this.#outcomes.push(outcome)
         if (outcome.state === 'failed') await this.#countFailure()
-        if (this.#outcomes.length >= together * MOST_UNSETTLED) await this.#record()
-        else if (this.#outcomes.length >= together) this.#recordMeanwhile()
+        if (this.#outcomes.length >= batchSize * MAX_UNSETTLED) await this.#record()
+        else if (this.#outcomes.length >= batchSize) this.#recordInBackground()
       }
     } catch (error) {
       this.#hasFailed = true
@@ -104,14 +114,14 @@ export class MigrationWorker {
     }
   }
 
-  /** Its failure is not lost: what is not settled is tried again with the next, and in the end thrown. */
-  #recordMeanwhile(): void {
+  /** A failure is not lost: the next settlement retries the results, and the last one throws. */
+  #recordInBackground(): void {
     this.#record().catch((error) =>
-      this.#dependencies.kernel.log.warn({ err: error }, 'migrations are yet to be recorded'),
+      this.#dependencies.kernel.log.warn({ err: error }, 'results of migrations could not be recorded yet'),
     )
   }
 
-  /** Where failures are counted, each is recorded at once, and when they are enough, what is claimed must not add to them. */
+  /** With a maximum of failures, each is recorded immediately. At the maximum, claimed items are released. */
   async #countFailure(): Promise<void> {
     const { stopAfterFailures } = this.#dependencies.run
     this.#failures++
@@ -132,7 +142,7 @@ export class MigrationWorker {
   }
 
   async #claim(): Promise<void> {
-    this.#claimed.push(...(await this.#dependencies.items.claim(this.#options.concurrency * CLAIMED_PER_LANE)))
+    this.#claimed.push(...(await this.#dependencies.items.claim(this.#options.concurrency * CLAIMED_PER_WORKER)))
   }
 
   async #recordAll(): Promise<void> {
@@ -140,7 +150,7 @@ export class MigrationWorker {
     await this.#recording
   }
 
-  /** One settlement at a time: what becomes ready meanwhile goes into the next. */
+  /** One settlement at a time. Results during a settlement are part of the next one. */
   #record(): Promise<void> {
     this.#recording ??= this.#recordReady().finally(() => {
       this.#recording = undefined
@@ -169,28 +179,13 @@ export class MigrationWorker {
       await this.#release()
       await items.leave()
     } catch (error) {
-      kernel.log.warn({ err: error }, 'claimed tenants could not be given back; their lease runs out by itself')
+      kernel.log.warn({ err: error }, 'claimed items of a migration run could not be released; their lease expires')
     }
   }
 
-  async #upkeep(done: AbortSignal): Promise<void> {
-    const { leaseMs } = this.#options
-    const everyMs = Math.min(UPKEEP_MS, leaseMs / 3)
-    let renewedAt = performance.now()
-    while (!done.aborted) {
-      await sleep(everyMs, undefined, { signal: done, ref: false }).catch(() => undefined) // it ends by being aborted
-      if (done.aborted) return
-      try {
-        if (performance.now() - renewedAt >= leaseMs / 3 - everyMs) {
-          await this.#dependencies.items.renew()
-          renewedAt = performance.now()
-        }
-        this.#recordMeanwhile()
-        await this.#reportProgress()
-      } catch (error) {
-        this.#dependencies.kernel.log.warn({ err: error }, 'the leases of a migration run could not be renewed')
-      }
-    }
+  async #upkeep(): Promise<void> {
+    this.#recordInBackground()
+    await this.#reportProgress()
   }
 
   async #reportProgress(): Promise<void> {

@@ -1,8 +1,10 @@
 import { z } from 'zod'
-import { JobFailure, operation, Reply, resource } from '../../kernel/api/operation.ts'
+import { JobFailure, Reply, type Waiting } from '../../kernel/api/operation.ts'
+import { seconds } from '../../kernel/api/option-values.ts'
 import { Page, pageOf } from '../../kernel/api/page.ts'
 import type { Transition } from '../lifecycle/transitions.ts'
 import { MigrationFailed } from '../migrations/errors.ts'
+import { operation, resource } from '../part.ts'
 import { PlansDescription } from '../registry/plans.ts'
 import {
   DomainTaken,
@@ -11,6 +13,7 @@ import {
   PlanResolvedByHost,
   TenantExists,
   TenantNotFound,
+  TenantNotReady,
   TenantState,
 } from '../tenant/errors.ts'
 import { STATUSES } from '../tenant/lifecycle.ts'
@@ -23,7 +26,7 @@ const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
 
 const tenantResource = resource({
   state: Tenant,
-  lock: (tenants: Tenants, { id }: z.output<typeof byId>) => tenants.lock(id),
+  lock: (tenants, { id }: z.output<typeof byId>) => tenants.lock(id),
 })
 
 const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => {
@@ -34,6 +37,32 @@ const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) =>
 /** 202 when the tenant is being installed (again), else 200. */
 const tenantOf = ({ tenant }: Transition) =>
   tenant.status === 'provisioning' ? new Reply(202, tenant, { location: `/tenants/${tenant.id}` }) : tenant
+
+const tenant = { id: 'id of the tenant' }
+
+const getTenant = operation({
+  name: 'tenants.get',
+  method: 'GET',
+  path: '/tenants/{id}',
+  summary: 'Read one tenant, a deleted one too',
+  params: byId,
+  reply: Tenant,
+  resource: tenantResource,
+  errors: [TenantNotFound],
+  command: { name: 'tenant:show', summary: 'Show one tenant', arguments: tenant },
+  handle: (tenants, { params }) => tenants.get(params.id),
+})
+
+const installation: Waiting<Tenant> = {
+  option: { flags: '--wait <seconds>', summary: 'wait for the installation', parse: seconds, default: 30 },
+  isPending: ({ status }) => status === 'provisioning',
+  progress: ({ id }) => `installing ${id}`,
+  read: ({ id }, call) => call(getTenant, { params: { id } }),
+  failure: ({ status, failure }) => {
+    if (failure) return InstallationFailed(`The installation was given up: ${failure.message}`)
+    if (status === 'provisioning') return TenantNotReady('The installation goes on; tenant:show says when it is done.')
+  },
+}
 
 const QueueCounts = z
   .object({
@@ -59,19 +88,17 @@ export const operations = [
       ...Page.shape,
     }),
     reply: pageOf(Tenant),
-    handle: (tenants: Tenants, { query }) => tenants.list(query),
+    command: {
+      name: 'tenant:list',
+      options: { status: 'only those in this status', q: { flags: '--q <text>' }, includeDeleted: 'deleted ones too' },
+      rows: ({ data }) =>
+        data.map(({ id, name, status, isolation, placement, createdAt }) => {
+          return { id, name, status, isolation, placement, createdAt }
+        }),
+    },
+    handle: (tenants, { query }) => tenants.list(query),
   }),
-  operation({
-    name: 'tenants.get',
-    method: 'GET',
-    path: '/tenants/{id}',
-    summary: 'Read one tenant, a deleted one too',
-    params: byId,
-    reply: Tenant,
-    resource: tenantResource,
-    errors: [TenantNotFound],
-    handle: (tenants: Tenants, { params }) => tenants.get(params.id),
-  }),
+  getTenant,
   operation({
     name: 'tenants.create',
     method: 'POST',
@@ -83,7 +110,22 @@ export const operations = [
     reply: Tenant,
     status: 201,
     errors: [TenantExists, DomainTaken],
-    handle: async (tenants: Tenants, { body }) => {
+    command: {
+      name: 'tenant:create',
+      summary: 'Create a tenant and wait until it is active',
+      arguments: { name: 'name of the customer' },
+      options: {
+        id: 'an id of your own; a UUIDv7 if absent',
+        plan: 'written to metadata.plan',
+        metadata: 'a JSON object',
+        domains: { flags: '--domain <domain...>', summary: 'host names of the tenant' },
+        isolation: { flags: '--isolation <driver>', summary: 'how its rows are kept apart' },
+        placement: { flags: '--placement <name>', summary: 'the PostgreSQL server it is put on' },
+      },
+      body: ({ plan, ...body }) => (plan === undefined ? body : { ...body, metadata: { ...body.metadata, plan } }),
+      wait: installation,
+    },
+    handle: async (tenants, { body }) => {
       const tenant = await tenants.create(body)
       return new Reply(201, tenant, { location: `/tenants/${tenant.id}` })
     },
@@ -100,7 +142,7 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState, DomainTaken],
-    handle: (tenants: Tenants, { params, body }) => tenants.update(params.id, body),
+    handle: (tenants, { params, body }) => tenants.update(params.id, body),
   }),
   operation({
     name: 'tenants.activate',
@@ -112,7 +154,8 @@ export const operations = [
     resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
-    handle: async (tenants: Tenants, { params }) => tenantOf(await tenants.activate(params.id)),
+    command: { name: 'tenant:activate', arguments: tenant, wait: installation },
+    handle: async (tenants, { params }) => tenantOf(await tenants.activate(params.id)),
     settled,
     jobErrors: [InstallationFailed, MigrationFailed],
   }),
@@ -125,7 +168,8 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState],
-    handle: async (tenants: Tenants, { params }) => tenantOf(await tenants.suspend(params.id)),
+    command: { name: 'tenant:suspend', arguments: tenant },
+    handle: async (tenants, { params }) => tenantOf(await tenants.suspend(params.id)),
   }),
   operation({
     name: 'tenants.delete',
@@ -136,7 +180,16 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound],
-    handle: async (tenants: Tenants, { params }) => tenantOf(await tenants.delete(params.id)),
+    command: {
+      name: 'tenant:delete',
+      summary: 'Delete a tenant; it can be restored until it is purged',
+      arguments: tenant,
+      question: async ({ params }, call) => {
+        const { name, id }: Tenant = await call(getTenant, { params })
+        return `Delete ${name} (${id})?`
+      },
+    },
+    handle: async (tenants, { params }) => tenantOf(await tenants.delete(params.id)),
   }),
   operation({
     name: 'tenants.restore',
@@ -148,7 +201,8 @@ export const operations = [
     resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
-    handle: async (tenants: Tenants, { params }) => tenantOf(await tenants.restore(params.id)),
+    command: { name: 'tenant:restore', summary: 'Bring a deleted tenant back', arguments: tenant },
+    handle: async (tenants, { params }) => tenantOf(await tenants.restore(params.id)),
     settled,
     jobErrors: [InstallationFailed, MigrationFailed],
   }),
@@ -163,7 +217,7 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState],
-    handle: (tenants: Tenants, { params, body }) => tenants.enterMaintenance(params.id, body),
+    handle: (tenants, { params, body }) => tenants.enterMaintenance(params.id, body),
   }),
   operation({
     name: 'tenants.exitMaintenance',
@@ -174,7 +228,7 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState],
-    handle: (tenants: Tenants, { params }) => tenants.exitMaintenance(params.id),
+    handle: (tenants, { params }) => tenants.exitMaintenance(params.id),
   }),
   operation({
     name: 'tenants.setPlan',
@@ -185,7 +239,7 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState, PlanNotFound, PlanResolvedByHost],
-    handle: (tenants: Tenants, { params }) => tenants.setPlan(params.id, params.plan),
+    handle: (tenants, { params }) => tenants.setPlan(params.id, params.plan),
   }),
   operation({
     name: 'tenants.queue',
@@ -195,7 +249,7 @@ export const operations = [
     params: byId,
     reply: z.object({ data: z.array(QueueCounts) }),
     errors: [TenantNotFound],
-    handle: async (tenants: Tenants, { params }) => ({ data: await tenants.queues(params.id) }),
+    handle: async (tenants, { params }) => ({ data: await tenants.queues(params.id) }),
   }),
   operation({
     name: 'plans.list',
@@ -203,7 +257,7 @@ export const operations = [
     path: '/plans',
     summary: 'Read the plans and how a tenant comes to one',
     reply: PlansDescription.meta({ id: 'Plans' }),
-    handle: async ({ plans }: Tenants) => plans.describe(),
+    handle: async ({ plans }) => plans.describe(),
   }),
   ...transferOperations,
 ]

@@ -1,11 +1,12 @@
 import { z } from 'zod'
-import { JobFailure, operation, Reply } from '../../kernel/api/operation.ts'
+import { JobFailure, Reply } from '../../kernel/api/operation.ts'
 import { Page, pageOf } from '../../kernel/api/page.ts'
 import { BackupIncompatible } from '../isolation/copy.ts'
+import { NotSupported } from '../isolation/driver.ts'
 import { MigrationFailed } from '../migrations/errors.ts'
+import { operation } from '../part.ts'
 import { TenantExists, TenantNotFound, TenantState } from '../tenant/errors.ts'
 import { Tenant, TenantId } from '../tenant/tenant.ts'
-import type { Tenants } from '../tenants.ts'
 import { ArchiveMissing } from '../transfers/archive/port.ts'
 import { Backup } from '../transfers/backups/resource.ts'
 import { Transfer } from '../transfers/model/transfer.ts'
@@ -33,6 +34,19 @@ const failureOf = ({ state, failure }: Transfer): JobFailure | undefined =>
 
 const startedTransferId = (location: string): string => location.slice(location.lastIndexOf('/') + 1)
 
+const tenant = { id: 'id of the tenant' }
+
+const getBackup = operation({
+  name: 'backups.get',
+  method: 'GET',
+  path: '/tenants/{id}/backups/{backupId}',
+  summary: 'Read one backup',
+  params: byBackup,
+  reply: Backup,
+  errors: [BackupNotFound],
+  handle: ({ transfers }, { params }) => transfers.backups.get(params.id, params.backupId),
+})
+
 export const transferOperations = [
   operation({
     name: 'backups.create',
@@ -45,8 +59,8 @@ export const transferOperations = [
     bodyOptional: true,
     reply: Backup,
     status: 202,
-    errors: [TenantNotFound, TenantState, TransferInProgress, BackupsNotConfigured],
-    handle: async ({ transfers }: Tenants, { params, body }) => {
+    errors: [TenantNotFound, TenantState, TransferInProgress, BackupsNotConfigured, NotSupported],
+    handle: async ({ transfers }, { params, body }) => {
       const backup = await transfers.backups.create(params.id, body)
       return new Reply(202, backup, { location: `/tenants/${params.id}/backups/${backup.id}` })
     },
@@ -65,18 +79,17 @@ export const transferOperations = [
     query: z.strictObject(Page.shape),
     reply: pageOf(Backup),
     errors: [TenantNotFound],
-    handle: ({ transfers }: Tenants, { params, query }) => transfers.backups.list(params.id, query),
+    command: {
+      name: 'tenant:backup:list',
+      arguments: tenant,
+      rows: ({ data }) =>
+        data.map(({ id, state, createdAt, isolation, progress, sizeBytes, isScheduled, note }) => {
+          return { id, state, createdAt, isolation, rows: progress.rows, sizeBytes, isScheduled, note }
+        }),
+    },
+    handle: ({ transfers }, { params, query }) => transfers.backups.list(params.id, query),
   }),
-  operation({
-    name: 'backups.get',
-    method: 'GET',
-    path: '/tenants/{id}/backups/{backupId}',
-    summary: 'Read one backup',
-    params: byBackup,
-    reply: Backup,
-    errors: [BackupNotFound],
-    handle: ({ transfers }: Tenants, { params }) => transfers.backups.get(params.id, params.backupId),
-  }),
+  getBackup,
   operation({
     name: 'backups.delete',
     method: 'DELETE',
@@ -85,7 +98,16 @@ export const transferOperations = [
     params: byBackup,
     reply: z.void(),
     errors: [TenantNotFound, BackupNotFound, TransferInProgress],
-    handle: ({ transfers }: Tenants, { params }) => transfers.backups.delete(params.id, params.backupId),
+    command: {
+      name: 'tenant:backup:delete',
+      arguments: { ...tenant, backupId: { name: 'backup', summary: 'id of the backup' } },
+      question: async ({ params }, call) => {
+        const { tenantId, createdAt }: Backup = await call(getBackup, { params })
+        return `Delete the backup of ${tenantId} from ${createdAt}?`
+      },
+      record: (_, { params: { id, backupId } }) => ({ id: backupId, tenantId: id, deleted: true }),
+    },
+    handle: ({ transfers }, { params }) => transfers.backups.delete(params.id, params.backupId),
   }),
   operation({
     name: 'backups.restore',
@@ -100,8 +122,16 @@ export const transferOperations = [
     body: RestoreRequest,
     reply: Backup,
     status: 202,
-    errors: [TenantNotFound, TenantState, BackupNotFound, BackupIncompatible, TransferInProgress, BackupsNotConfigured],
-    handle: async ({ transfers }: Tenants, { params, body }) => {
+    errors: [
+      TenantNotFound,
+      TenantState,
+      BackupNotFound,
+      BackupIncompatible,
+      TransferInProgress,
+      BackupsNotConfigured,
+      NotSupported,
+    ],
+    handle: async ({ transfers }, { params, body }) => {
       const { backup, transfer } = await transfers.backups.restore(params.id, body)
       return new Reply(202, backup, transferAt(transfer))
     },
@@ -123,8 +153,8 @@ export const transferOperations = [
     body: CloneRequest,
     reply: Tenant,
     status: 202,
-    errors: [TenantNotFound, TenantState, TenantExists],
-    handle: async ({ transfers }: Tenants, { params, body }) => {
+    errors: [TenantNotFound, TenantState, TenantExists, NotSupported],
+    handle: async ({ transfers }, { params, body }) => {
       const { tenant } = await transfers.clone(params.id, body)
       return new Reply(202, tenant, { location: `/tenants/${tenant.id}` })
     },
@@ -148,8 +178,8 @@ export const transferOperations = [
     body: MoveRequest,
     reply: Tenant,
     status: 202,
-    errors: [TenantNotFound, TenantState, TransferInProgress],
-    handle: async ({ transfers }: Tenants, { params, body }) => {
+    errors: [TenantNotFound, TenantState, TransferInProgress, NotSupported],
+    handle: async ({ transfers }, { params, body }) => {
       const { tenant, transfer } = await transfers.move(params.id, body)
       return new Reply(202, tenant, transferAt(transfer))
     },
@@ -168,7 +198,17 @@ export const transferOperations = [
     query: z.strictObject(Page.shape),
     reply: pageOf(Transfer),
     errors: [TenantNotFound],
-    handle: ({ transfers }: Tenants, { params, query }) => transfers.list(params.id, query),
+    command: {
+      name: 'tenant:transfer:list',
+      summary: 'List backups, restores, clones and moves of a tenant, the newest first',
+      arguments: tenant,
+      rows: ({ data }) =>
+        data.map(({ id, kind, state, phase, progress, isolation, placement, createdAt, failure }) => {
+          const [{ rows }, reason] = [progress, failure?.message ?? null]
+          return { id, kind, state, phase, rows, isolation, placement, createdAt, failure: reason }
+        }),
+    },
+    handle: ({ transfers }, { params, query }) => transfers.list(params.id, query),
   }),
   operation({
     name: 'transfers.get',
@@ -178,7 +218,7 @@ export const transferOperations = [
     params: byTransfer,
     reply: Transfer,
     errors: [TransferNotFound],
-    handle: ({ transfers }: Tenants, { params }) => transfers.get(params.id, params.transferId),
+    handle: ({ transfers }, { params }) => transfers.get(params.id, params.transferId),
   }),
   operation({
     name: 'transfers.cancel',
@@ -191,6 +231,11 @@ export const transferOperations = [
     params: byTransfer,
     reply: Transfer,
     errors: [TenantNotFound, TransferNotFound, TransferEnded],
-    handle: ({ transfers }: Tenants, { params }) => transfers.cancel(params.id, params.transferId),
+    command: {
+      name: 'tenant:transfer:cancel',
+      summary: 'Cancel a backup, restore, clone or move that has not ended; everything is as before',
+      arguments: { ...tenant, transferId: { name: 'transfer', summary: 'id of the transfer; of a backup, its own' } },
+    },
+    handle: ({ transfers }, { params }) => transfers.cancel(params.id, params.transferId),
   }),
 ]

@@ -5,9 +5,9 @@ import type { Series } from '../../kernel/metrics/metrics.ts'
 import { STATUSES } from '../tenant/lifecycle.ts'
 import type { Registry } from './registry.ts'
 
-export function tenantSeries(registry: Registry): { series: Series[]; stop: () => void } {
+export function tenantSeries(registry: Pick<Registry, 'countByStatus'>): Series[] {
   const counts = refreshed(() => registry.countByStatus())
-  const series: Series[] = [
+  return [
     {
       name: 'multitenancy_tenants_total',
       help: 'Tenants that are not deleted',
@@ -16,6 +16,7 @@ export function tenantSeries(registry: Registry): { series: Series[]; stop: () =
         const { deleted: _, ...others } = await counts.get()
         return [{ value: Object.values(others).reduce((sum, count) => sum + count, 0) }]
       },
+      stop: counts.stop,
     },
     {
       name: 'multitenancy_tenants_by_status',
@@ -27,5 +28,4 @@ export function tenantSeries(registry: Registry): { series: Series[]; stop: () =
       },
     },
   ]
-  return { series, stop: counts.stop }
 }

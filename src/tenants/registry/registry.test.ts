@@ -64,9 +64,9 @@ describe('what is asked on every request', () => {
     await there.tenant(id)
     await eventually(() => here.tenant(id))
     await here.tenants.delete(id)
-    const gone = { code: 'E_TENANT_NOT_FOUND', message: `There is no tenant "${id}".` }
+    const gone = { code: 'E_TENANT_NOT_FOUND', message: `Tenant "${id}" not found.` }
     await eventually(() => expect(there.tenant(id)).rejects.toMatchObject(gone))
-    await expect(there.tenant('never')).rejects.toMatchObject({ ...gone, message: 'There is no tenant "never".' })
+    await expect(there.tenant('never')).rejects.toMatchObject({ ...gone, message: 'Tenant "never" not found.' })
   })
 
   test('is not known before the commit, and never when there is none', async () => {

@@ -6,11 +6,11 @@
  * this process cannot hear notifications, entries live five seconds; when it can again, all are asked for anew.
  */
 
-import type { PageOf } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
 import { LOADED_WITHIN_MS } from '../../kernel/base/cached-query.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
-import { TenantNotFound } from '../tenant/errors.ts'
+import { tenantNotFound } from '../tenant/errors.ts'
 import type { Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import { type Tenant, toTenant } from '../tenant/tenant.ts'
@@ -72,7 +72,7 @@ export class Registry {
 
   async row(id: string): Promise<TenantRow> {
     const row = await this.#read(id)
-    if (!row) throw TenantNotFound(`There is no tenant "${id}".`)
+    if (!row) throw tenantNotFound(id)
     return row
   }
 
@@ -102,7 +102,6 @@ export class Registry {
 
   async list({ status, q, includeDeleted, limit, cursor }: TenantFilter): Promise<PageOf<Tenant>> {
     const { database, cursors } = this.#kernel
-    const list = `tenants ${JSON.stringify([status, q, includeDeleted])}`
     let query = database.query<TenantTables>().selectFrom('tenants').selectAll().where('purgedAt', 'is', null)
     if (status) query = query.where('status', '=', status)
     else if (!includeDeleted) query = query.where('status', '!=', 'deleted')
@@ -116,7 +115,12 @@ export class Registry {
         ]),
       )
     }
-    return cursors.newestFirst(query, 'tenants', list, { limit, cursor }, toTenant)
+    const filters = [status, q, includeDeleted]
+    return cursors.keysetPage(
+      query,
+      { name: 'tenants', filters, order: NEWEST_FIRST, item: toTenant },
+      { limit, cursor },
+    )
   }
 
   /** Tenants by status, purged ones left out. */

@@ -5,7 +5,7 @@
  * that is being deleted, so none are left behind by its purge, and two writers of one tenant follow one another.
  */
 import type { Database } from '../../kernel/database/database.ts'
-import { TenantNotFound, TenantState } from '../tenant/errors.ts'
+import { TenantState, tenantNotFound } from '../tenant/errors.ts'
 import type { Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 
@@ -18,7 +18,7 @@ export async function tenantStatus(database: Database, id: string): Promise<Stat
 /** Throws `E_TENANT_NOT_FOUND` unless the tenant is there; a deleted one is, until it is purged. */
 export async function assertTenantExists(database: Database, id: string): Promise<void> {
   const status = await tenantStatus(database, id)
-  if (status === undefined || status === 'purged') throw TenantNotFound(`There is no tenant "${id}".`)
+  if (status === undefined || status === 'purged') throw tenantNotFound(id)
 }
 
 /**
@@ -43,7 +43,7 @@ export async function assertTenantOpen(database: Database, id: string): Promise<
 }
 
 function assertRowExists(id: string, row: TenantRow | undefined): TenantRow {
-  if (!row || row.purgedAt) throw TenantNotFound(`There is no tenant "${id}".`)
+  if (!row || row.purgedAt) throw tenantNotFound(id)
   return row
 }
 

@@ -18,3 +18,5 @@ export const PlanNotFound = defineError('E_PLAN_NOT_FOUND', 404, 'Plan not found
 export const PlanResolvedByHost = defineError('E_PLAN_RESOLVED_BY_HOST', 409, 'The host decides the plan')
 export const InstallationFailed = defineError('E_INSTALLATION_FAILED', 500, 'The installation was given up')
 export const SqlRejected = defineError('E_SQL_REJECTED', 422, 'The database rejected the SQL')
+
+export const tenantNotFound = (id: string) => TenantNotFound(`Tenant "${id}" not found.`)

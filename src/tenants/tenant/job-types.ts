@@ -1,4 +1,4 @@
-/** Types of the jobs of a tenant's life; jobs.ts has their handlers. */
+/** Types of the jobs of a tenant's life; lifecycle/parts.ts has their handlers. */
 import { z } from 'zod'
 import { jobType } from '../../kernel/jobs/jobs.ts'
 

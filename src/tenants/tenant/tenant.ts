@@ -5,7 +5,7 @@ import { isStorable, isStorableJson } from '../../kernel/base/postgres-text.ts'
 import { STATUSES } from './lifecycle.ts'
 import type { TenantRow } from './tables.ts'
 
-const NOT_STORABLE = 'holds NUL or half a character'
+const NOT_STORABLE = 'must not contain NUL or an unpaired surrogate'
 const METADATA_BYTES = 16 * 1024
 
 export const TENANT_ID = /^[a-z0-9][a-z0-9_-]{0,47}$/
@@ -20,7 +20,7 @@ export const TenantName = z.string().trim().min(1).max(200).refine(isStorable, N
 /** Not z.record: that drops a member named `__proto__`. */
 const JsonObject = z
   .unknown()
-  .refine(isObject, { error: 'not a JSON object', abort: true })
+  .refine(isObject, { error: 'must be a JSON object', abort: true })
   .refine(isStorableJson, { error: NOT_STORABLE, abort: true })
   .meta({ type: 'object', additionalProperties: true }) as z.ZodType<Record<string, unknown>, Record<string, unknown>>
 

@@ -66,7 +66,7 @@ export class TransferState {
 
   /** Tenants whose last complete backup is older than it should be, or whose last attempts at one have failed. */
   async *troubled(): AsyncIterable<TroubledBackups> {
-    const { kernel } = this.#dependencies
+    const { kernel, storage } = this.#dependencies
     const { plans, settings } = this.#run
     const byTenant = async <Row>(text: string, ids: readonly string[]) =>
       new Map((await kernel.database.sql(text, [ids])).rows.map(({ id, ...row }) => [id as string, row as Row]))
@@ -76,7 +76,7 @@ export class TransferState {
       const failures = await byTenant<{ count: number; code: string | null }>(FAILED_SINCE, ids)
       for (const row of rows) {
         const { everyHours } = retentionOf(settings, (await plans.resolve(toTenant(row))).backups)
-        if (everyHours === undefined) continue
+        if (everyHours === undefined || !storage.supportsCopies(row.isolation)) continue
         const before = kernel.clock.now().getTime() - everyHours * LATE * HOUR_MS
         const of = last.get(row.id)?.at ?? null
         const isStale = (of ?? row.activatedAt ?? row.createdAt).getTime() < before

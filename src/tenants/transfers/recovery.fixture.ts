@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, inject } from 'vitest'
 import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import { fakeClock } from '../../testing/base/clock.ts'
-import { Attempt } from './execution/lease.ts'
+import { Attempt } from './execution/attempt.ts'
 
 /** The plan `pro` has a backup an hour. */
 export const HOURLY_BACKUPS = {

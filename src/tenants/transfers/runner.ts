@@ -7,8 +7,9 @@
  */
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Attempt as JobAttempt } from '../../kernel/jobs/jobs.ts'
+import { AttemptLost } from '../../kernel/jobs/lease.ts'
 import { type Failure, failureOf, mayPass } from '../tenant/failure.ts'
-import { Attempt, AttemptLost } from './execution/lease.ts'
+import { Attempt } from './execution/attempt.ts'
 import { lockedRow } from './kinds/cutover.ts'
 import type { TransferDependencies } from './kinds/dependencies.ts'
 import { ACTIONS, HANDLERS } from './kinds/index.ts'
@@ -39,7 +40,7 @@ export async function work(
       await discard(dependencies, attempt, attempt.epochs) // after the tenant was let go of: drops may take their time
     }
   } finally {
-    attempt.close()
+    await attempt.close()
   }
 }
 
@@ -83,7 +84,7 @@ export async function failLost(dependencies: TransferDependencies, transferId: s
       message: 'The transfer was interrupted at every attempt.',
     })
   } finally {
-    attempt.close()
+    await attempt.close()
   }
 }
 

@@ -1,6 +1,6 @@
 /** Transfers of tenants, as they are asked for and looked at: what is carried out of them is in runner.ts. */
 import type { z } from 'zod'
-import type { PageOf } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
 import { isUuid, uuidv7 } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
@@ -9,13 +9,12 @@ import { register } from '../registry/registration.ts'
 import { lockTenant } from '../registry/tenant-assertions.ts'
 import { TenantState } from '../tenant/errors.ts'
 import { TenantCreated } from '../tenant/events.ts'
-import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import type { TenantTables } from '../tenant/tables.ts'
 import { type Tenant, toTenant } from '../tenant/tenant.ts'
 import { type BackupSettings, Backups } from './backups/backups.ts'
 import { type DueStep, due, runDueStep } from './backups/scheduler.ts'
 import { cancel, cancelAll, cancelUnderWay } from './cancel.ts'
 import { TransferState } from './doctor-queries.ts'
-import { sourceOf } from './kinds/clone.ts'
 import type { TransferDependencies } from './kinds/dependencies.ts'
 import { ACTIONS } from './kinds/index.ts'
 import { toTransfer } from './model/tables.ts'
@@ -48,15 +47,17 @@ export class Transfers {
     this.backups = new Backups(dependencies)
   }
 
-  /** A new tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, or a 400. */
+  /** A new tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, `E_NOT_SUPPORTED`, or a 400. */
   async clone(sourceId: string, options: z.input<typeof CloneRequest>): Promise<StartedTransfer> {
     const { id = uuidv7(), name, metadata, data } = parsed(CloneRequest, options)
     if (metadata) this.#config.plans.check(metadata)
-    const { database, events } = this.#dependencies.kernel
+    const { kernel, storage } = this.#dependencies
+    const { database, events } = kernel
     return database.transaction(async () => {
       const source = await lockTenant(database, sourceId)
       assertInstalled(source)
       const { isolation, placement } = source
+      if (data) storage.assertCopies(isolation)
       const row = await register(this.#dependencies, {
         id,
         name,
@@ -66,7 +67,7 @@ export class Transfers {
         placement,
         clonedFrom: sourceId,
       })
-      const transfer = await request(this.#dependencies.kernel, {
+      const transfer = await request(kernel, {
         kind: 'clone',
         tenantId: id,
         sourceId,
@@ -85,7 +86,10 @@ export class Transfers {
     })
   }
 
-  /** To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400. */
+  /**
+   * To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`,
+   * `E_NOT_SUPPORTED`, or a 400.
+   */
   async move(id: string, options: z.input<typeof MoveRequest>): Promise<StartedTransfer> {
     const { undo, ...where } = parsed(MoveRequest, options)
     const { kernel, storage, stagedStorage } = this.#dependencies
@@ -99,6 +103,7 @@ export class Transfers {
       if (!undo && to.isolation === row.isolation && to.placement === row.placement) {
         throw TenantState(`The tenant "${id}" is on ${to.isolation} at "${to.placement}" already.`)
       }
+      if (!undo) for (const { isolation } of [row, to]) storage.assertCopies(isolation)
       const kind = undo ? 'undo' : 'move'
       const { isolation, placement } = to
       const transfer = await request(kernel, { kind, tenantId: id, isolation, placement })
@@ -113,35 +118,13 @@ export class Transfers {
     })
   }
 
-  /** What a clone that is installed again begins with. In the transaction that makes it provisioning. */
-  async cloneAgain({ id, clonedFrom, isolation, placement }: TenantRow): Promise<void> {
-    const { kernel } = this.#dependencies
-    const source = await sourceOf(kernel.database, clonedFrom)
-    const last = await kernel.database
-      .query<TenantTables>()
-      .selectFrom('transfers')
-      .select('withData')
-      .where('tenantId', '=', id)
-      .where('kind', '=', 'clone')
-      .orderBy('createdAt', 'desc')
-      .limit(1)
-      .executeTakeFirst()
-    await request(kernel, {
-      kind: 'clone',
-      tenantId: id,
-      sourceId: source.id,
-      withData: last?.withData ?? true,
-      isolation,
-      placement,
-    })
-  }
-
   /** Of one tenant, the newest first. */
   async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Transfer>> {
     await this.#dependencies.registry.get(tenantId)
     const { database, cursors } = this.#dependencies.kernel
     const query = database.query<TenantTables>().selectFrom('transfers').selectAll().where('tenantId', '=', tenantId)
-    return cursors.newestFirst(query, 'transfers', `transfers ${tenantId}`, page, toTransfer)
+    const keyset = { name: 'transfers', filters: [tenantId], order: NEWEST_FIRST, item: toTransfer }
+    return cursors.keysetPage(query, keyset, page)
   }
 
   /** `E_TRANSFER_NOT_FOUND`, also for that of another tenant. */
@@ -240,15 +223,12 @@ export class Transfers {
     await this.backups.dropAll(tenantId)
   }
 
-  /** In the transaction of the purge. */
-  async forget(tenantId: string): Promise<void> {
-    const table = this.#dependencies.kernel.database.query<TenantTables>()
-    await table.deleteFrom('transfers').where('tenantId', '=', tenantId).execute()
-    await table.deleteFrom('backups').where('tenantId', '=', tenantId).execute()
-  }
-
   recover(): Promise<void> {
     return recover(this.#dependencies, this.backups)
+  }
+
+  async stop(): Promise<void> {
+    await this.#dependencies.archives?.stop()
   }
 }
 

@@ -9,7 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
-import { partsOf } from '../../tenancy/composition.ts'
+import { tablesOf } from '../../tenancy/composition.ts'
+import { partsOf } from '../../tenancy/parts.ts'
 import type { Satellite } from '../../tenancy/satellite.ts'
 import { createTenancy, type Tenancy, type TenancyConfig } from '../../tenancy/tenancy.ts'
 import type { Tenant } from '../../tenants/tenant/tenant.ts'
@@ -47,7 +48,7 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
   options: Partial<TenancyConfig<Satellites>> = {},
 ): Promise<TestTenancy<Satellites>> {
   const store = options.store ?? postgresStore({ timeoutMs: STORE_TIMEOUT_MS })
-  const parts = partsOf(store, options.satellites ?? [])
+  const parts = tablesOf(partsOf(store, options.satellites ?? []))
   const database = await createMigratedDatabase(serverUrl, parts)
   const { url } = database
   const opened: Tenancy<Satellites>[] = []

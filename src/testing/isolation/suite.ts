@@ -7,6 +7,7 @@
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { locationIn, proofMigrations, provisionedIn, type Subject } from '../base/subject.ts'
 import type { Proof } from './proof.ts'
+import { copiesOfTenants } from './suite-copies.ts'
 import { storageLifecycle } from './suite-lifecycle.ts'
 import { whatTheServerSees } from './suite-server.ts'
 import { statementsOfTenants } from './suite-statements.ts'
@@ -102,6 +103,7 @@ export async function isolationSuite(
 
     statementsOfTenants(vitest, () => proof, engine)
     storageLifecycle(vitest, () => proof, engine)
+    copiesOfTenants(vitest, () => proof)
     if (engine === 'postgres') whatTheServerSees(vitest, () => proof)
 
     test('holds no connection when nobody works', () => {

@@ -8,6 +8,7 @@
  *   liveness          what is legal succeeds
  *   clean connection  settings, locks, cursors, statements, temporary tables, role and path are as for the first tenant
  *
+ * Written here because property-test libraries do not run concurrent workers on a real server by one seed.
  * Each worker takes its operations from a sequence that its seed fixes; how the workers interleave is the machine's.
  */
 import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'

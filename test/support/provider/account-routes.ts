@@ -1,4 +1,4 @@
-/** What is asked of the account itself: its balance, who it is, a way into the portal, and its events. */
+/** Routes of the account: balance, account, portal sessions, events. */
 import type Stripe from 'stripe'
 import { invalid, noSuch } from './errors.ts'
 import { neededText, type Params, text, texts, within } from './form.ts'
@@ -8,7 +8,7 @@ import { DAY_SECONDS, livingCustomer, type State } from './state.ts'
 
 const KEPT_DAYS = 30
 
-/** Events are kept for 30 days; then the provider knows nothing of them. */
+/** The provider keeps events for 30 days. */
 function isKept(state: State, event: Stripe.Event): boolean {
   return !state.forgotten.has(event.id) && state.now - event.created <= KEPT_DAYS * DAY_SECONDS
 }

@@ -48,13 +48,13 @@ export function createProduct(state: State, draft: ProductDraft): Stripe.Product
 export interface PriceDraft {
   readonly id?: string
   readonly product: string
-  /** In the smallest unit of the currency. */
+  /** Amount in the smallest unit of the currency. */
   readonly amount: number
   readonly currency?: string
-  /** Undefined: paid once. */
+  /** Undefined for a one-time price. */
   readonly interval?: 'day' | 'week' | 'month' | 'year'
   readonly intervalCount?: number
-  /** The meter whose usage is billed, for a metered price. */
+  /** Meter of a metered price. */
   readonly meter?: string
   readonly active?: boolean
   readonly lookupKey?: string | null
@@ -99,12 +99,12 @@ export function createPrice(state: State, draft: PriceDraft): Stripe.Price {
   return price
 }
 
-/** A decimal travels as a string; the client makes its `Decimal` of it. */
+/** A decimal is a string in JSON; the client converts it to its `Decimal`. */
 export function decimal(amount: number): Stripe.Decimal {
   return String(amount) as unknown as Stripe.Decimal
 }
 
-/** The older form of a price, which items of subscriptions still carry. */
+/** Legacy form of a price, which items of subscriptions still contain. */
 export function planOf(price: Stripe.Price): Stripe.Plan {
   return {
     id: price.id,

@@ -1,5 +1,5 @@
 /**
- * The fake against Stripe's documents: Checkout, the portal, and the personal data in events.
+ * Tests Checkout, the portal, and personal data in events of the fake against Stripe's documentation.
  *
  * - Sessions, their statuses, and their 24 hours: https://docs.stripe.com/api/checkout/sessions/object
  * - Parameters, and no quantity for metered prices: https://docs.stripe.com/api/checkout/sessions/create
@@ -24,7 +24,7 @@ beforeEach(async () => {
 })
 afterEach(() => provider.close())
 
-const asked = (more: Stripe.Checkout.SessionCreateParams = {}): Stripe.Checkout.SessionCreateParams => ({
+const sessionParams = (more: Stripe.Checkout.SessionCreateParams = {}): Stripe.Checkout.SessionCreateParams => ({
   mode: 'subscription',
   line_items: [{ price, quantity: 2 }],
   success_url: 'https://app.example/done',
@@ -33,9 +33,9 @@ const asked = (more: Stripe.Checkout.SessionCreateParams = {}): Stripe.Checkout.
   ...more,
 })
 
-test('a session that is completed brings a customer, a subscription, and their events in order', async () => {
+test('a completed session creates a customer, a subscription, and their events in order', async () => {
   const made = await stripe.checkout.sessions.create(
-    asked({ subscription_data: { metadata: { tenantId: 'acme' } }, metadata: { tenantId: 'acme' } }),
+    sessionParams({ subscription_data: { metadata: { tenantId: 'acme' } }, metadata: { tenantId: 'acme' } }),
   )
   expect(made).toMatchObject({ status: 'open', payment_status: 'unpaid', customer: null, amount_total: 5800 })
   expect(made.url).toContain(made.id)
@@ -70,10 +70,10 @@ test('a session that is completed brings a customer, a subscription, and their e
   })
 })
 
-test('a session for a known customer uses it, and a trial costs nothing yet', async () => {
+test('a session with a known customer uses this customer, and its trial costs nothing', async () => {
   const customer = provider.customer({ card: null }).id
   const { id } = await stripe.checkout.sessions.create(
-    asked({ customer, subscription_data: { trial_period_days: 14 } }),
+    sessionParams({ customer, subscription_data: { trial_period_days: 14 } }),
   )
   const completed = provider.completeCheckout(id)
   expect(completed).toMatchObject({ customer, payment_status: 'no_payment_required', amount_total: 0 })
@@ -81,12 +81,12 @@ test('a session for a known customer uses it, and a trial costs nothing yet', as
   expect(data.map(({ status }) => status)).toEqual(['trialing'])
 })
 
-test('what is paid for by use has no quantity, and costs nothing before it was used', async () => {
+test('a metered price has no quantity, and costs nothing before usage', async () => {
   const meter = provider.meter({ eventName: 'calls' }).id
   const product = provider.product({ name: 'Calls' }).id
   const metered = provider.price({ product, amount: 10, interval: 'month', meter }).id
   const withUse = (quantity?: number) =>
-    asked({
+    sessionParams({
       line_items: [
         { price, quantity: 1 },
         { price: metered, ...(quantity ? { quantity } : {}) },
@@ -104,41 +104,41 @@ test('what is paid for by use has no quantity, and costs nothing before it was u
 })
 
 test('a session expires by request or after 24 hours, unless it is complete', async () => {
-  const { id } = await stripe.checkout.sessions.create(asked())
+  const { id } = await stripe.checkout.sessions.create(sessionParams())
   provider.completeCheckout(id)
   await expect(stripe.checkout.sessions.expire(id)).rejects.toMatchObject({ statusCode: 400 })
-  const early = await stripe.checkout.sessions.create(asked())
+  const early = await stripe.checkout.sessions.create(sessionParams())
   expect((await stripe.checkout.sessions.expire(early.id)).status).toBe('expired')
-  const late = await stripe.checkout.sessions.create(asked())
+  const late = await stripe.checkout.sessions.create(sessionParams())
   provider.advance({ days: 1 })
   expect(await stripe.checkout.sessions.retrieve(late.id)).toMatchObject({ status: 'expired', url: null })
   const expired = provider.events.filter(({ type }) => type === 'checkout.session.expired')
   expect(expired.map(({ data }) => (data.object as Stripe.Checkout.Session).id)).toEqual([early.id, late.id])
 })
 
-test('what a session needs is asked for', async () => {
-  await expect(stripe.checkout.sessions.create(asked({ line_items: [] }))).rejects.toMatchObject({
+test('a session without a required parameter is rejected', async () => {
+  await expect(stripe.checkout.sessions.create(sessionParams({ line_items: [] }))).rejects.toMatchObject({
     param: 'line_items',
   })
-  const unknown = asked({ line_items: [{ price: 'price_none' }] })
+  const unknown = sessionParams({ line_items: [{ price: 'price_none' }] })
   await expect(stripe.checkout.sessions.create(unknown)).rejects.toMatchObject({
     code: 'resource_missing',
     param: 'line_items[0][price]',
   })
-  await expect(stripe.checkout.sessions.create(asked({ customer: 'cus_none' }))).rejects.toMatchObject({
+  await expect(stripe.checkout.sessions.create(sessionParams({ customer: 'cus_none' }))).rejects.toMatchObject({
     code: 'resource_missing',
     param: 'customer',
   })
 })
 
-test('the portal is for one customer', async () => {
+test('a portal session is for one customer', async () => {
   const customer = provider.customer().id
   const session = await stripe.billingPortal.sessions.create({ customer, return_url: 'https://app.example/' })
   expect(session).toMatchObject({ customer, return_url: 'https://app.example/' })
   expect(session.url).toMatch(/^https:\/\//)
 })
 
-test('personal data is where the provider has it', () => {
+test('events contain personal data in the documented members', () => {
   const { id } = provider.customer({
     name: 'Ada Planted',
     email: 'planted@example.com',

@@ -1,4 +1,4 @@
-/** Checkout sessions, open until they are completed by whoever pays (here: by the test), expired by request, or a day old. */
+/** Checkout sessions: open until the test completes them, a request expires them, or 24 hours have passed. */
 import type Stripe from 'stripe'
 import { type CustomerDraft, createCustomer } from './customers.ts'
 import { invalid, missing } from './errors.ts'
@@ -13,7 +13,7 @@ import { wantedItems } from './subscriptions/routes.ts'
 
 function createSession(state: State, params: Params): Stripe.Checkout.Session {
   const mode = neededText(params, 'mode')
-  if (mode !== 'subscription') throw invalid(`This provider only knows the mode subscription, not ${mode}.`, 'mode')
+  if (mode !== 'subscription') throw invalid(`This provider supports only the mode subscription, not ${mode}.`, 'mode')
   const items = wantedItems(state, params, 'line_items')
   const customer = text(params, 'customer')
   if (customer) livingCustomer(state, customer)
@@ -96,7 +96,7 @@ export interface Payer extends CustomerDraft {
   readonly card?: CardDraft
 }
 
-/** The payer has paid: a customer if there was none, a good card, the subscription, and all that is said of them. */
+/** Completes the payment: a customer if there is none, a good card, the subscription, and their events. */
 export function completeSession(state: State, session: Stripe.Checkout.Session, payer: Payer): Stripe.Checkout.Session {
   const order = state.orders.get(session.id)
   if (!order || session.status !== 'open') throw new Error(`the session ${session.id} is ${session.status}, not open`)

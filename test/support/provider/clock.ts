@@ -1,4 +1,4 @@
-/** What time brings: everything that falls due while the clock moves is done at its own second, in order. */
+/** Advances the clock, and runs everything that falls due at its own second, in order. */
 import type Stripe from 'stripe'
 import { expireSession } from './checkout.ts'
 import { collect, finalizeAndCollect } from './invoices/collection.ts'
@@ -31,7 +31,7 @@ export function moveTo(state: State, target: number): void {
   state.now = target
 }
 
-/** Of what is due in one second, what was listed first. */
+/** Among entries of the same second, the first in the list. */
 function earliest(state: State): Due | undefined {
   let found: Due | undefined
   for (const due of allDue(state)) if (!found || due.at < found.at) found = due

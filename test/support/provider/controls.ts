@@ -1,4 +1,4 @@
-/** What a test does as somebody else would: a customer who pays or does not, an operator at the provider's dashboard. */
+/** Actions of tests in the role of a customer, or of an operator in the provider's dashboard. */
 import type Stripe from 'stripe'
 import { createPrice, createProduct, type PriceDraft, type ProductDraft } from './catalog.ts'
 import { completeSession, type Payer } from './checkout.ts'
@@ -24,16 +24,16 @@ export interface Controls {
   changePrice(subscriptionId: string, priceId: string, proration?: Proration): Stripe.Subscription
   pause(subscriptionId: string): Stripe.Subscription
   resume(subscriptionId: string): Stripe.Subscription
-  /** At once, or at the end of the period. */
+  /** Ends immediately, or with the period. */
   cancel(subscriptionId: string, how?: { readonly atPeriodEnd?: boolean }): Stripe.Subscription
-  /** A draft is finalized first. Paid whatever the card says. */
+  /** Finalizes a draft first. Succeeds regardless of the card. */
   payInvoice(invoiceId: string): Stripe.Invoice
-  /** As if the schedule of retries had come to it: declined whatever the card says. */
+  /** Simulates a scheduled attempt that is declined, regardless of the card. */
   failInvoice(invoiceId: string): Stripe.Invoice
   deleteCustomer(customerId: string): void
-  /** An event of any type, about anything. */
+  /** Emits an event of any type about any object. */
   emit(type: Stripe.Event.Type, object: object): Stripe.Event
-  /** From now on the provider does not have it: an object of any kind, or an event. */
+  /** Removes an object of any kind, or an event, from the provider. */
   forget(id: string): void
 }
 

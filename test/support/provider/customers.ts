@@ -1,4 +1,4 @@
-/** Customers. One that was deleted is still answered for, as deleted, and can no longer be charged or subscribed. */
+/** Customers. A deleted customer is still returned, as deleted, and can no longer be charged or subscribed. */
 import type Stripe from 'stripe'
 import { emit, update } from './events.ts'
 import { hash, metadata, neededText, type Params, text, within } from './form.ts'
@@ -64,7 +64,7 @@ export function updateCustomer(state: State, customer: Stripe.Customer, edit: (c
   state.customerChanges.set(customer.id, state.now)
 }
 
-/** Its subscriptions end at once, each with an event of its own. */
+/** Ends its subscriptions immediately, each with an event. */
 export function deleteCustomer(state: State, customer: Stripe.Customer): DeletedCustomer {
   for (const subscription of subscriptionsOf(state, customer.id)) {
     if (!ENDED.has(subscription.status)) cancel(state, subscription, 'cancellation_requested')

@@ -1,4 +1,4 @@
-/** Events on their way to a receiver: signed as the provider signs them, and also in another order. */
+/** Delivers events to a receiver, signed like the provider's, optionally in another order. */
 import Stripe from 'stripe'
 import { seededRandom } from '../../../src/testing/base/seeded-random.ts'
 
@@ -7,14 +7,14 @@ export interface SignedEvent {
   readonly headers: { readonly 'content-type': string; readonly 'stripe-signature': string }
 }
 
-/** @param at the time of the signature, in seconds */
+/** @param at time of the signature, in seconds */
 export function signed(event: Stripe.Event, secret: string, at: number): SignedEvent {
   const body = JSON.stringify(event, null, 2)
   const header = Stripe.webhooks.generateTestHeaderString({ payload: body, secret, timestamp: at })
   return { body, headers: { 'content-type': 'application/json; charset=utf-8', 'stripe-signature': header } }
 }
 
-/** One after the other. @returns the status of each */
+/** Delivers sequentially. @returns the statuses */
 export async function deliver(url: string, events: readonly SignedEvent[]): Promise<number[]> {
   const statuses: number[] = []
   for (const { body, headers } of events) {
@@ -25,7 +25,7 @@ export async function deliver(url: string, events: readonly SignedEvent[]): Prom
   return statuses
 }
 
-/** Another order, the same for the same seed. */
+/** Returns another order; equal seeds return equal orders. */
 export function shuffled<T>(events: readonly T[], seed: number): T[] {
   const random = seededRandom(seed)
   const left = [...events]

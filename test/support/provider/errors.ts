@@ -1,4 +1,4 @@
-/** How the provider refuses: a status and the `error` object that the client turns into its own error classes. */
+/** Error responses of the provider: a status and the `error` object that the client converts into its error classes. */
 
 export interface ErrorBody {
   readonly type: 'api_error' | 'card_error' | 'idempotency_error' | 'invalid_request_error'
@@ -27,7 +27,7 @@ export const invalid = (message: string, param?: string, code?: string): Provide
 export const missing = (param: string): ProviderError =>
   invalid(`Missing required param: ${param}.`, param, 'parameter_missing')
 
-/** What the path names is not there. */
+/** The object in the path does not exist. */
 export const noSuch = (noun: string, id: string): ProviderError =>
   new ProviderError(404, {
     type: 'invalid_request_error',
@@ -36,7 +36,7 @@ export const noSuch = (noun: string, id: string): ProviderError =>
     message: `No such ${noun}: '${id}'`,
   })
 
-/** What a parameter names is not there. */
+/** The object in a parameter does not exist. */
 export const noSuchParam = (noun: string, id: string, param: string): ProviderError =>
   invalid(`No such ${noun}: '${id}'`, param, 'resource_missing')
 
@@ -48,7 +48,7 @@ export const declined = (): ProviderError =>
     message: 'Your card was declined.',
   })
 
-/** The body of an answer that a test asked for, by its status. */
+/** Body of a simulated error response, by its status. */
 export function bodyOf(status: number): ErrorBody {
   if (status === 429) {
     return { type: 'invalid_request_error', code: 'rate_limit', message: 'Request rate limit exceeded.' }
@@ -57,6 +57,7 @@ export function bodyOf(status: number): ErrorBody {
     return { type: 'invalid_request_error', code: 'lock_timeout', message: 'This object is being changed, try again.' }
   }
   if (status === 402) return declined().body
-  if (status < 500) return { type: 'invalid_request_error', message: `Refused with ${status}, as the test asked.` }
+  if (status < 500)
+    return { type: 'invalid_request_error', message: `Rejected with ${status}, as requested by the test.` }
   return { type: 'api_error', message: 'An error occurred on the side of the provider.' }
 }

@@ -1,4 +1,4 @@
-/** The log of what happened. An event holds its object as it was then, and for an update what was different before. */
+/** Log of events. An event contains a snapshot of its object, and for an update the previous values. */
 import Stripe from 'stripe'
 import { type State, snapshot } from './state.ts'
 
@@ -18,7 +18,7 @@ export function emit(state: State, type: Stripe.Event.Type, object: object, prev
   return event
 }
 
-/** Changes an object and says so; nothing is said when nothing changed. A change that is refused half way is undone. */
+/** Changes an object and emits an event, if anything has changed. An `edit` that throws is rolled back. */
 export function update<T extends object>(
   state: State,
   type: Stripe.Event.Type,
@@ -37,7 +37,7 @@ export function update<T extends object>(
   if (previous) emit(state, type, object, previous)
 }
 
-/** Of each property that differs, what it was. Hashes are compared inside, lists as a whole. */
+/** Previous values of the changed properties. Hashes are compared recursively, lists as a whole. */
 function differences(before: object, after: object): Record<string, unknown> | undefined {
   const was = before as Record<string, unknown>
   const is = after as Record<string, unknown>

@@ -1,4 +1,4 @@
-/** `expand[]`: ids in an answer become the objects they name; some lists are in an answer only when asked for. */
+/** `expand[]`: replaces ids in a response by their objects, and adds lists that are included only on request. */
 import type Stripe from 'stripe'
 import { lineItemsOf } from './checkout.ts'
 import { customerResponse } from './customers.ts'
@@ -11,7 +11,7 @@ const MAX_DEPTH = 4
 
 type Json = Record<string, unknown>
 
-/** @param response a snapshot, which is changed */
+/** @param response a snapshot; changed in place */
 export function expand(state: State, response: object, paths: readonly string[]): void {
   for (const path of paths) {
     const names = path.split('.')
@@ -51,7 +51,7 @@ function found(state: State, id: string, path: string): object {
   return snapshot(object)
 }
 
-/** Lists that are left out until they are asked for. */
+/** Lists that are included only on request. */
 function included(state: State, object: Json, name: string): object | undefined {
   const id = String(object.id)
   if (object.object === 'customer' && name === 'subscriptions') {

@@ -1,45 +1,45 @@
-/** What can go wrong on the way to the provider and back. Each can be switched at any time. */
+/** Injects faults into requests and responses. Faults can be added and cleared at any time. */
 
 import { bodyOf } from './errors.ts'
 import type { ProviderRequest, ProviderResponse } from './responder.ts'
 
 export interface Where {
-  /** The beginning of a path, e.g. `/v1/invoices`, or a pattern; undefined: everything. */
+  /** Prefix of a path, e.g. `/v1/invoices`, or a pattern; undefined: all paths. */
   readonly path?: string | RegExp
   readonly method?: 'GET' | 'POST' | 'DELETE'
 }
 
 export interface Limited extends Where {
-  /** So many times, then no more; undefined: until `clear()`. */
+  /** Number of requests; undefined: until `clear()`. */
   readonly times?: number
 }
 
 export interface Held {
-  /** A request was carried out, and its answer is kept back. */
+  /** Resolves when a request is executed and its response is held back. */
   readonly arrived: Promise<void>
-  /** The answers go out; no other is kept back any more. */
+  /** Sends the held responses, and holds back no further ones. */
   release(): void
 }
 
 export interface Faults {
-  /** This instead of carrying it out. */
+  /** Responds without executing the request. */
   respond(status: number, how?: Limited & { readonly headers?: Readonly<Record<string, string>> }): void
-  /** Carried out, but the connection is reset before the answer. Once, if not said otherwise. */
+  /** Executes the request, and resets the connection before the response. Default: once. */
   cut(how?: Limited): void
-  /** Carried out, but answered with 500, which the client does not send again. Once, if not said otherwise. */
+  /** Executes the request, and responds 500 with a header that keeps the client from retrying. Default: once. */
   lose(how?: Limited): void
-  /** The next requests are carried out, but their answers are kept back until they are released. One, if not said otherwise. */
+  /** Executes the next requests, and holds back their responses until they are released. Default: one request. */
   hold(how?: Limited): Held
   clear(): void
   readonly counts: { readonly cut: number }
 }
 
 export interface FaultsInside extends Faults {
-  /** The answer that replaces carrying it out. */
+  /** Response in place of an execution. */
   instead(request: ProviderRequest): ProviderResponse | undefined
-  /** Whether the answer may go out, when it may. */
+  /** Waits until the response may be sent, and returns its fate. */
   before(request: ProviderRequest): Promise<'send' | 'cut' | 'lose'>
-  /** The answer that goes out for one that is lost. */
+  /** Response in place of a lost one. */
   readonly lost: ProviderResponse
 }
 
@@ -110,7 +110,7 @@ export function createFaults(): FaultsInside {
   }
 }
 
-/** The first that is for this request and not used up, used once more. */
+/** Uses the first matching fault that is not used up. */
 function taken<Fault extends Active>(faults: readonly Fault[], request: ProviderRequest): Fault | undefined {
   const fault = faults.find((one) => one.left > 0 && isAt(one, request))
   if (fault) fault.left -= 1

@@ -1,4 +1,4 @@
-/** Parameters as the client sends them, `items[0][price]=price_1`, and how they are read. On the wire everything is a string. */
+/** Parses form parameters as the client sends them, `items[0][price]=price_1`. All values are strings. */
 import { invalid, missing } from './errors.ts'
 
 export type Value = string | Params | readonly Value[]
@@ -25,7 +25,7 @@ export function parsed(encoded: string): Params {
   return Object.fromEntries([...root].map(([name, value]) => [name, untangled(value)]))
 }
 
-/** A hash whose keys are 0, 1, 2 … is a list. */
+/** A hash with the keys 0, 1, 2 … becomes a list. */
 function untangled(value: string | Tree): Value {
   if (typeof value === 'string') return value
   const names = [...value.keys()]
@@ -34,7 +34,7 @@ function untangled(value: string | Tree): Value {
   return isList ? values : Object.fromEntries(names.map((name, index) => [name, values[index] ?? '']))
 }
 
-/** Undefined when it was not sent; an empty string unsets what was there. */
+/** Undefined if absent; an empty string unsets the value. */
 export function text(params: Params, name: string): string | undefined {
   const value = params[name]
   if (value === undefined || typeof value === 'string') return value
@@ -61,7 +61,7 @@ export function flag(params: Params, name: string): boolean | undefined {
   return value === 'true'
 }
 
-/** One of the given words; the first of them is the default. */
+/** One of the given words; the first one is the default. */
 export function oneOf<const Words extends readonly [string, ...string[]]>(
   params: Params,
   name: string,
@@ -95,7 +95,7 @@ export function texts(params: Params, name: string): readonly string[] {
   })
 }
 
-/** Keys that were sent are set, those sent empty are taken away, and an empty `metadata` takes all away. */
+/** Sets the given keys, removes keys with an empty value, and removes all keys for an empty `metadata`. */
 export function metadata(params: Params, before: Record<string, string> = {}): Record<string, string> {
   if (params.metadata === '') return {}
   const after = { ...before }
@@ -107,7 +107,7 @@ export function metadata(params: Params, before: Record<string, string> = {}): R
   return after
 }
 
-/** `created[gte]=…`, or `created=…` for exactly then. */
+/** `created[gte]=…`, or `created=…` for an exact time. */
 export function within(params: Params, name: string, seconds: number): boolean {
   const value = params[name]
   if (value === undefined) return true

@@ -1,4 +1,4 @@
-/** The provider's server on loopback: reads a request, lets faults have their way, and sends the answer. */
+/** The provider's HTTP server on loopback: reads a request, applies faults, and sends the response. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,7 +9,7 @@ import type { ProviderRequest, ProviderResponse, Responder } from './responder.t
 
 export interface Listening {
   readonly port: number
-  /** Ends every connection; from now on they are refused. */
+  /** Closes all connections, and refuses new ones. */
   down(): Promise<void>
   up(): Promise<void>
   close(): Promise<void>
@@ -53,15 +53,15 @@ async function serve(serving: Serving, incoming: IncomingMessage, response: Serv
   }
   const reply = responder.respond(request)
   const { idempotencyKey } = request
-  let isOnItsWay = idempotencyKey !== undefined && !responder.inFlight.has(idempotencyKey)
-  const landed = () => {
-    if (isOnItsWay && idempotencyKey !== undefined) responder.inFlight.delete(idempotencyKey)
-    isOnItsWay = false
+  let isInFlight = idempotencyKey !== undefined && !responder.inFlight.has(idempotencyKey)
+  const finish = () => {
+    if (isInFlight && idempotencyKey !== undefined) responder.inFlight.delete(idempotencyKey)
+    isInFlight = false
   }
-  if (isOnItsWay && idempotencyKey !== undefined) responder.inFlight.add(idempotencyKey)
-  response.on('close', landed)
+  if (isInFlight && idempotencyKey !== undefined) responder.inFlight.add(idempotencyKey)
+  response.on('close', finish)
   const fate = await faults.before(request)
-  landed()
+  finish()
   if (fate === 'cut') incoming.socket.resetAndDestroy()
   else if (!response.destroyed) send(response, fate === 'lose' ? faults.lost : reply, request)
 }
@@ -95,13 +95,13 @@ function send(response: ServerResponse, { status, headers, body }: ProviderRespo
   response.end(JSON.stringify(body))
 }
 
-/** The fake itself is wrong, or the request was broken off: said in the answer, if somebody still reads it. */
+/** Reports an error of the fake itself in the response, unless the request was aborted. */
 function fail(response: ServerResponse, error: Error): void {
   if (response.headersSent || response.destroyed) {
     response.destroy()
     return
   }
-  const message = `The fake provider failed, which is a mistake in it: ${error.stack}`
+  const message = `The fake provider failed because of a bug in it: ${error.stack}`
   response.writeHead(500, { 'content-type': 'application/json', 'stripe-should-retry': 'false' })
   response.end(JSON.stringify({ error: { type: 'api_error', message } }))
 }

@@ -1,4 +1,4 @@
-/** A provider with a customer and two prices, and what is said of a subscription from then on. */
+/** A provider with a customer and two prices, and the events emitted since. */
 import Stripe from 'stripe'
 import { type Provider, startProvider } from './provider.ts'
 
@@ -6,13 +6,13 @@ export interface Lifecycle {
   readonly provider: Provider
   readonly stripe: Stripe
   readonly customer: string
-  /** 10.00 a month. */
+  /** 10.00 per month. */
   readonly basic: string
-  /** 40.00 a month. */
+  /** 40.00 per month. */
   readonly pro: string
-  /** What was said since the last call, e.g. `invoice.paid` or `customer.subscription.updated past_due`. */
+  /** Events since the last call, e.g. `invoice.paid` or `customer.subscription.updated past_due`. */
   published(): string[]
-  /** The latest invoice of a subscription. */
+  /** Latest invoice of a subscription. */
   latest(subscriptionId: string): Promise<Stripe.Invoice>
 }
 

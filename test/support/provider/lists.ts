@@ -1,4 +1,4 @@
-/** Lists as the provider pages them: newest first, 10 at a time, by a cursor that is the id of an object in the list. */
+/** Pages of a list: newest first, 10 per page, with the id of an object in the list as cursor. */
 import { invalid } from './errors.ts'
 import { type Params, text, whole } from './form.ts'
 
@@ -12,8 +12,8 @@ export interface Listed<T> {
 }
 
 /**
- * @param oldestFirst everything of its kind, in the order in which it was made
- * @param isWanted what the list is narrowed to; a cursor may be an object that is not, or no longer, wanted
+ * @param oldestFirst all objects of the kind, in order of creation
+ * @param isWanted filter of the list; the cursor may be an object that the filter excludes
  */
 export function pageOf<T extends { readonly id: string }>(
   oldestFirst: Iterable<T>,

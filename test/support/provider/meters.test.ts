@@ -1,13 +1,16 @@
 /**
- * The fake against Stripe's documents: usage that is reported to meters, counted once, and billed with the period it was used in.
+ * Tests meters of the fake against Stripe's documentation: usage is counted once, and billed with the period of the
+ * usage.
  *
  * - Meters: https://docs.stripe.com/api/billing/meter
- * - Identifiers, unique for 24 hours, and times, from 35 days ago to in 5 minutes: https://docs.stripe.com/api/billing/meter-event/create
+ * - Identifiers, unique for 24 hours, and times, from 35 days ago to in 5 minutes:
+ *   https://docs.stripe.com/api/billing/meter-event/create
  * - Summaries: https://docs.stripe.com/api/billing/meter-event-summary/list
- * - The last invoice of a subscription that is canceled (`invoice_now`): https://docs.stripe.com/api/subscriptions/cancel
+ * - The last invoice of a subscription that is canceled (`invoice_now`):
+ *   https://docs.stripe.com/api/subscriptions/cancel
  * - Metered prices: https://docs.stripe.com/billing/subscriptions/usage-based
  *
- * Whether a repeated identifier is refused or ignored is not documented: the fake does either.
+ * The documentation does not define whether a repeated identifier is rejected or ignored, so the fake supports both.
  */
 import Stripe from 'stripe'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -32,7 +35,7 @@ const report = (value: number, more: Partial<Stripe.Billing.MeterEventCreatePara
   })
 const seconds = (date: string) => new Date(date).getTime() / 1000
 
-test('meters are made, listed and read', async () => {
+test('meters can be created, listed and read', async () => {
   const made = await stripe.billing.meters.create({
     display_name: 'Exports',
     event_name: 'exports',
@@ -43,7 +46,7 @@ test('meters are made, listed and read', async () => {
   expect((await stripe.billing.meters.list({ status: 'inactive' })).data).toEqual([])
 })
 
-test('an identifier counts once while it is remembered', async () => {
+test('an identifier counts once while the provider remembers it', async () => {
   provider.meter({ eventName: 'exports' })
   await report(5, { identifier: 'batch-1' })
   const repeated = await report(5, { identifier: 'batch-1' }).catch((error) => error)
@@ -61,7 +64,7 @@ test('an identifier counts once while it is remembered', async () => {
   expect(provider.usage('exports', customer)).toBe(12)
 })
 
-test('what cannot be counted is refused', async () => {
+test('invalid usage is rejected', async () => {
   provider.meter({ eventName: 'exports' })
   const now = provider.now().getTime() / 1000
   await expect(report(1, { timestamp: now - 35 * 86_400 - 1 })).rejects.toMatchObject({ param: 'timestamp' })
@@ -76,7 +79,7 @@ test('what cannot be counted is refused', async () => {
   expect(provider.usage('exports', customer)).toBe(2)
 })
 
-test('summaries add up a span, whole or by the hour', async () => {
+test('summaries add up a period, in total or per hour', async () => {
   const { id } = provider.meter({ eventName: 'exports' })
   provider.advance({ hours: 5 })
   await report(1, { timestamp: seconds('2026-01-01T01:10:00Z') })
@@ -90,7 +93,7 @@ test('summaries add up a span, whole or by the hour', async () => {
   await expect(values({ start_time: span.start_time + 30 })).rejects.toMatchObject({ param: 'start_time' })
 })
 
-test('usage is billed with the period it was used in', async () => {
+test('usage is billed with the period of the usage', async () => {
   const meter = provider.meter({ eventName: 'exports' }).id
   const product = provider.product({ name: 'Exports' }).id
   const price = provider.price({ product, amount: 10, interval: 'month', meter }).id
@@ -106,7 +109,7 @@ test('usage is billed with the period it was used in', async () => {
   ])
 })
 
-describe('usage of a period that is cut short', () => {
+describe('usage of a shortened period', () => {
   let subscription: string
   let licensed: string
 
@@ -122,7 +125,7 @@ describe('usage of a period that is cut short', () => {
   const invoices = async () =>
     (await stripe.invoices.list({ subscription })).data.map(({ status, amount_due }) => [status, amount_due])
 
-  test('is on a last invoice, if that is asked for', async () => {
+  test('is on a last invoice with invoice_now', async () => {
     await report(7)
     const ended = await stripe.subscriptions.cancel(subscription, { invoice_now: true })
     expect(ended).toMatchObject({ status: 'canceled', latest_invoice: expect.stringMatching(/^in_/) })
@@ -138,14 +141,14 @@ describe('usage of a period that is cut short', () => {
     ])
   })
 
-  test('is on none, if it is not', async () => {
+  test('is on no invoice without invoice_now', async () => {
     await report(7)
     await stripe.subscriptions.cancel(subscription)
     provider.advance({ days: 40 })
     expect(await invoices()).toEqual([['paid', 1_000]])
   })
 
-  test('is on the last invoice of one that ends with its period', async () => {
+  test('is on the last invoice of a subscription that ends with its period', async () => {
     await stripe.subscriptions.update(subscription, { cancel_at_period_end: true })
     await report(7)
     provider.advance({ days: 31 })
@@ -155,7 +158,7 @@ describe('usage of a period that is cut short', () => {
     ])
   })
 
-  test('of which there was none makes no invoice; what waited for the next one does', async () => {
+  test('of zero creates no invoice, and pending prorations create one', async () => {
     await stripe.subscriptions.cancel(subscription, { invoice_now: true })
     expect(await invoices()).toEqual([['paid', 1_000]])
     const other = provider.subscribe(customer, licensed).id
@@ -170,7 +173,7 @@ describe('usage of a period that is cut short', () => {
     expect(data.map(({ amount_paid: paid }) => paid)).toEqual([2_000, 1_000])
   })
 
-  test('is owed by whoever cannot pay it, and changes nothing of the end', async () => {
+  test('stays an open invoice if its payment fails, and the subscription stays canceled', async () => {
     await report(7)
     provider.setPaymentMethod(customer, 'declines')
     await stripe.subscriptions.cancel(subscription, { invoice_now: true })
@@ -182,7 +185,7 @@ describe('usage of a period that is cut short', () => {
     expect((await stripe.subscriptions.retrieve(subscription)).status).toBe('canceled')
   })
 
-  test('is free while it is on trial', async () => {
+  test('is free during a trial', async () => {
     const metered = (await stripe.subscriptions.retrieve(subscription)).items.data[1]?.price.id
     const trial = await stripe.subscriptions.create({ customer, items: [{ price: metered }], trial_period_days: 7 })
     await report(7)

@@ -1,6 +1,6 @@
 /**
- * Meters and the usage that is reported to them. An event counts once by its identifier, for as long as identifiers are remembered:
- * a repetition is refused with 400 and no code (what the real provider does; a caller knows it by the message), or accepted.
+ * Meters and their usage. An identifier counts once while the provider remembers it. A repeated one is rejected with
+ * 400 without a code, like the real provider does (callers recognize it by the message), or accepted.
  */
 import type Stripe from 'stripe'
 import { invalid, missing, ProviderError } from './errors.ts'
@@ -50,7 +50,7 @@ function activeMeter(state: State, eventName: string): Stripe.Billing.Meter | un
   return [...state.meters.values()].find((meter) => meter.event_name === eventName && meter.status === 'active')
 }
 
-/** What a meter adds up for a customer, from `start` to before `end`. */
+/** Usage of a customer from `start` to before `end`. */
 export function usageBetween(
   state: State,
   meter: Stripe.Billing.Meter,
@@ -76,7 +76,7 @@ export function usageBetween(
 
 export function usage(state: State, eventName: string, customerId: string): number {
   const meter = [...state.meters.values()].findLast(({ event_name }) => event_name === eventName)
-  if (!meter) throw new Error(`the provider has no meter for ${eventName}: make one with meter()`)
+  if (!meter) throw new Error(`the provider has no meter for ${eventName}: create one with meter()`)
   return usageBetween(state, meter, customerId, -Infinity, Infinity)
 }
 
@@ -106,7 +106,7 @@ function recordMeterEvent(state: State, params: Params): Stripe.Billing.MeterEve
   const rememberedSince = state.now - state.settings.identifierHours * HOUR_SECONDS
   const isRepeated = state.meterEvents.some((one) => one.identifier === identifier && one.created > rememberedSince)
   if (!isRepeated) state.meterEvents.push(event)
-  else if (state.settings.repeatedMeterEvents === 'refuse') throw repeated(identifier)
+  else if (state.settings.repeatedMeterEvents === 'reject') throw repeated(identifier)
   return event
 }
 

@@ -1,5 +1,5 @@
 /**
- * The fake against Stripe's documents: a subscription whose payment fails, the first one, and any later one with its retries.
+ * Tests failed payments of the fake against Stripe's documentation: the first payment, and later ones with retries.
  *
  * - Statuses, and the 23 hours of the first payment: https://docs.stripe.com/billing/subscriptions/overview
  * - `payment_behavior`: https://docs.stripe.com/api/subscriptions/create
@@ -17,7 +17,7 @@ beforeEach(async () => {
 })
 afterEach(() => lifecycle.provider.close())
 
-describe('the first payment', () => {
+describe('the first payment of a subscription', () => {
   test('with a card that is declined leaves it incomplete, and paying makes it active', async () => {
     const { provider, stripe, customer, basic, published, latest } = lifecycle
     provider.setPaymentMethod(customer, 'declines')
@@ -39,7 +39,7 @@ describe('the first payment', () => {
     await expect(stripe.invoices.pay((await latest(made.id)).id)).rejects.toThrow('already paid')
   })
 
-  test('never made lets it expire after 23 hours', async () => {
+  test('that is missing for 23 hours expires the subscription', async () => {
     const { provider, stripe, customer, basic, published } = lifecycle
     const made = await stripe.subscriptions.create({
       customer,
@@ -52,7 +52,7 @@ describe('the first payment', () => {
     expect((await stripe.subscriptions.retrieve(made.id)).status).toBe('incomplete_expired')
   })
 
-  test('without any card is refused, and so is a declined one if asked', async () => {
+  test('without a card is rejected, and with a declined card by error_if_incomplete', async () => {
     const { provider, stripe, customer, basic } = lifecycle
     const without = provider.customer({ card: null }).id
     await expect(stripe.subscriptions.create({ customer: without, items: [{ price: basic }] })).rejects.toMatchObject({
@@ -75,7 +75,7 @@ describe('retries', () => {
     ['cancel', 'customer.subscription.deleted canceled'],
     ['unpaid', 'customer.subscription.updated unpaid'],
     ['past_due', undefined],
-  ] as const)('of three days, five and seven end in %s', (afterRetries, end) => {
+  ] as const)('after three, five and seven days end in %s', (afterRetries, end) => {
     const { provider, customer, basic, published } = lifecycle
     provider.settings.afterRetries = afterRetries
     provider.subscribe(customer, basic)
@@ -89,7 +89,7 @@ describe('retries', () => {
     expect(days).toEqual([FAILED, FAILED, [...FAILED, ...(end ? [end] : [])], []])
   })
 
-  test('end with what is unpaid: later invoices stay drafts until the latest one is paid', async () => {
+  test('that end in unpaid leave later invoices as drafts until the latest one is paid', async () => {
     const { provider, customer, basic, published, latest } = lifecycle
     provider.settings.afterRetries = 'unpaid'
     const { id } = provider.subscribe(customer, basic)

@@ -1,5 +1,6 @@
 /**
- * The fake against Stripe's documents, through the real client: keys, objects, errors, lists, idempotency and events.
+ * Tests the fake with Stripe's client against Stripe's documentation: keys, objects, errors, lists, idempotency and
+ * events.
  *
  * - Keys: https://docs.stripe.com/api/authentication, the request that checks one: https://docs.stripe.com/api/balance
  * - Expansion: https://docs.stripe.com/api/expanding_objects, metadata: https://docs.stripe.com/api/metadata
@@ -36,22 +37,22 @@ const failure = (promise: Promise<unknown>) =>
   )
 
 describe('a key', () => {
-  test('is accepted by the request that checks it', async () => {
+  test('is accepted by the balance request', async () => {
     expect(await stripe.balance.retrieve()).toMatchObject({ object: 'balance', livemode: false })
     expect(await stripe.accounts.retrieveCurrent()).toMatchObject({ object: 'account' })
   })
 
-  test('of another account is refused with 401', async () => {
-    const stranger = new Stripe('sk_test_of_somebody_else', provider.clientOptions)
+  test('of another account is rejected with 401', async () => {
+    const stranger = new Stripe('sk_test_of_another_account', provider.clientOptions)
     const error = await failure(stranger.balance.retrieve())
     expect(error).toBeInstanceOf(Stripe.errors.StripeAuthenticationError)
     expect(error).toMatchObject({ statusCode: 401, rawType: 'invalid_request_error' })
-    expect(error?.message).not.toContain('sk_test_of_somebody_else')
+    expect(error?.message).not.toContain('sk_test_of_another_account')
   })
 })
 
 describe('objects', () => {
-  test('a product, a price and a customer are made, read and changed', async () => {
+  test('products, prices and customers can be created, read and changed', async () => {
     const product = await stripe.products.create({ name: 'Pro', metadata: { tier: '2' } })
     const price = await stripe.prices.create({
       product: product.id,
@@ -79,7 +80,7 @@ describe('objects', () => {
     })
   })
 
-  test('customers are found by search, after a while where search is late', async () => {
+  test('search finds customers after a delay', async () => {
     const acme = provider.customer({ metadata: { tenantId: 'acme' } })
     provider.customer({ metadata: { tenantId: 'other' }, email: 'other@example.com' })
     const found = async (query: string) => (await stripe.customers.search({ query })).data.map(({ id }) => id)
@@ -92,7 +93,7 @@ describe('objects', () => {
     expect(await found(`metadata['tenantId']:'acme'`)).toEqual([acme.id])
   })
 
-  test('a deleted customer is answered for as deleted, and can no longer be used', async () => {
+  test('a deleted customer is returned as deleted, and can no longer be used', async () => {
     const customer = provider.customer({ email: 'a@example.com' })
     expect(await stripe.customers.del(customer.id)).toEqual({ id: customer.id, object: 'customer', deleted: true })
     expect(await stripe.customers.retrieve(customer.id)).toEqual({ id: customer.id, object: 'customer', deleted: true })
@@ -105,7 +106,7 @@ describe('objects', () => {
     })
   })
 
-  test('an unknown object, a missing and an unknown parameter are refused with their codes', async () => {
+  test('an unknown object, a missing parameter and an unknown parameter are rejected with their codes', async () => {
     expect(await failure(stripe.subscriptions.retrieve('sub_none'))).toMatchObject({
       type: 'StripeInvalidRequestError',
       statusCode: 404,
@@ -123,7 +124,7 @@ describe('objects', () => {
 })
 
 describe('lists', () => {
-  test('come in pages, newest first, both ways', async () => {
+  test('have pages, newest first, in both directions', async () => {
     const ids = Array.from({ length: 25 }, () => provider.customer({}).id).reverse()
     const first = await stripe.customers.list({ limit: 10 })
     expect(first).toMatchObject({ has_more: true, url: '/v1/customers' })
@@ -142,7 +143,7 @@ describe('lists', () => {
     expect(await failure(lost.then())).toMatchObject({ param: 'starting_after' })
   })
 
-  test('of events are narrowed by type and time, and reach back 30 days', async () => {
+  test('of events have filters by type and time, and cover 30 days', async () => {
     provider.customer()
     provider.advance({ days: 1 })
     const since = provider.now().getTime() / 1000
@@ -160,7 +161,7 @@ describe('lists', () => {
     expect(provider.events.filter(({ type }) => type === 'customer.created')).toHaveLength(2)
   })
 
-  test('of subscriptions leave out what was canceled, unless all are asked for', async () => {
+  test('of subscriptions exclude canceled ones, unless all are requested', async () => {
     const customer = provider.customer().id
     const kept = provider.subscribe(customer, monthly().id).id
     const gone = provider.subscribe(customer, monthly().id).id
@@ -176,10 +177,11 @@ describe('lists', () => {
 })
 
 describe('an idempotency key', () => {
-  test('gets the first answer again, for a day', async () => {
-    const asked = () => stripe.customers.create({ metadata: { tenantId: 'acme' } }, { idempotencyKey: 'acme-1' })
-    const first = await asked()
-    const again = await asked()
+  test('returns the first response again for a day', async () => {
+    const createCustomer = () =>
+      stripe.customers.create({ metadata: { tenantId: 'acme' } }, { idempotencyKey: 'acme-1' })
+    const first = await createCustomer()
+    const again = await createCustomer()
     expect(again).toEqual(first)
     expect(again.lastResponse.headers['idempotent-replayed']).toBe('true')
     expect(provider.events.map(({ type }) => type)).toEqual(['customer.created'])
@@ -187,17 +189,17 @@ describe('an idempotency key', () => {
       provider.requests.map(({ method, path, idempotencyKey, params }) => [method, path, idempotencyKey, params]),
     ).toEqual(Array(2).fill(['POST', '/v1/customers', 'acme-1', { metadata: { tenantId: 'acme' } }]))
     provider.advance({ days: 1 })
-    expect((await asked()).id).not.toBe(first.id)
+    expect((await createCustomer()).id).not.toBe(first.id)
   })
 
-  test('is refused with other parameters', async () => {
+  test('is rejected with other parameters', async () => {
     await stripe.customers.create({ name: 'one' }, { idempotencyKey: 'key' })
     const error = await failure(stripe.customers.create({ name: 'two' }, { idempotencyKey: 'key' }))
     expect(error).toBeInstanceOf(Stripe.errors.StripeIdempotencyError)
     expect(error?.statusCode).toBe(400)
   })
 
-  test('is in use while its first answer is on its way', async () => {
+  test('is in use until the first response is sent', async () => {
     const held = provider.faults.hold({ path: '/v1/customers' })
     const first = stripe.customers.create({ name: 'one' }, { idempotencyKey: 'key' })
     await held.arrived
@@ -212,7 +214,7 @@ describe('an idempotency key', () => {
 describe('an event', () => {
   const secret = 'whsec_of_a_test'
 
-  test('is a snapshot with what was different before, its API version, and no request where none has caused it', () => {
+  test('is a snapshot with previous values and API version, and without a request if no request caused it', () => {
     const { id } = provider.customer({ name: 'Ada' })
     provider.deleteCustomer(id)
     const [created, , updated, deleted] = provider.events
@@ -223,7 +225,7 @@ describe('an event', () => {
     expect(new Set(provider.events.map((event) => event.id)).size).toBe(provider.events.length)
   })
 
-  test('is signed, and its signature is good for 5 minutes', () => {
+  test('has a signature that is valid for 5 minutes', () => {
     const event = provider.emit('payout.paid', { id: 'po_1', object: 'payout' })
     const signedAgo = (seconds: number) =>
       provider.signed(event, { secret, at: new Date(Date.now() - seconds * 1_000) })

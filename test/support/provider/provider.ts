@@ -1,5 +1,6 @@
 /**
- * A payment provider for tests: an HTTP server on loopback that speaks Stripe's API to the real client, with a clock that the test moves.
+ * Fake payment provider: an HTTP server on loopback that implements Stripe's API for the real client, with a clock that
+ * the test advances.
  *
  *   await using provider = await startProvider()
  *   const stripe = new Stripe(provider.apiKey, provider.clientOptions)
@@ -7,8 +8,9 @@
  *   const subscription = provider.subscribe(provider.customer().id, price.id, { trialDays: 14 })
  *   provider.advance({ days: 14, hours: 1 })   // the trial has ended, and its first invoice is final and paid
  *
- * Time stands still until it is moved; then everything that falls due happens at its own second. Every change is in `events`, in
- * order. An endpoint or a parameter that the fake does not know is refused, never ignored.
+ * - The clock is constant until it is advanced; then each due action runs at its own second.
+ * - Every change is in `events`, in order.
+ * - An unknown endpoint or parameter is rejected, never ignored.
  */
 import Stripe from 'stripe'
 import { moveTo } from './clock.ts'
@@ -23,13 +25,13 @@ import { createState, DAY_SECONDS, HOUR_SECONDS, type Settings } from './state.t
 export { shuffled } from './delivery.ts'
 
 export interface ProviderOptions extends Partial<Settings> {
-  /** What its clock says first; the real time by default. */
+  /** Initial time of the clock; default: the real time. */
   readonly start?: Date
 }
 
 export interface Signing {
   readonly secret: string
-  /** The time of the signature; the provider's own by default. */
+  /** Time of the signature; default: the provider's time. */
   readonly at?: Date
 }
 
@@ -47,20 +49,20 @@ export interface Provider extends Controls {
   /** Can be changed at any time. */
   readonly settings: Settings
   readonly faults: Faults
-  /** Everything that happened, oldest first. */
+  /** All events, oldest first. */
   readonly events: readonly Stripe.Event[]
-  /** Everything that was asked, oldest first. */
+  /** All received requests, oldest first. */
   readonly requests: readonly ProviderRequest[]
   now(): Date
   advance(by: Duration): void
-  /** From now on objects and events say so; the key stays as it is. */
+  /** Sets the mode of later objects and events; the key stays the same. */
   setLivemode(isLive: boolean): void
-  /** What a meter has added up for a customer. */
+  /** Usage that a meter has counted for a customer. */
   usage(eventName: string, customerId: string): number
   signed(event: Stripe.Event, signing: Signing): SignedEvent
-  /** Posts them, one after the other. @returns the status of each answer */
+  /** Delivers sequentially. @returns the statuses of the responses */
   deliver(url: string, events: readonly Stripe.Event[], signing: Signing): Promise<number[]>
-  /** Nobody listens any more. */
+  /** Refuses connections until `up()`. */
   down(): Promise<void>
   up(): Promise<void>
   close(): Promise<void>
@@ -72,7 +74,7 @@ const DEFAULTS: Settings = {
   retryDays: [3, 5, 7],
   afterRetries: 'cancel',
   draftSeconds: HOUR_SECONDS,
-  repeatedMeterEvents: 'refuse',
+  repeatedMeterEvents: 'reject',
   identifierHours: 24,
   searchDelaySeconds: 0,
 }

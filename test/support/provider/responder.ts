@@ -1,9 +1,10 @@
 /**
- * A request becomes an answer: key and version, then the idempotency key, then the endpoint. An endpoint does all it does at once,
- * so requests never meet half way.
+ * Executes a request: checks key and version, the idempotency key, then calls the endpoint. An endpoint is synchronous,
+ * so requests do not interleave.
  *
- * A POST with an `Idempotency-Key` is done once: the same parameters get the first answer again for 24 hours, others are refused, and
- * while the first answer is still on its way there is 409. Answers to what was not carried out are not kept.
+ * A POST with an `Idempotency-Key` is executed once: equal parameters get the first response again for 24 hours, other
+ * parameters are rejected, and before the first response is sent the status is 409. Responses of rejected requests are
+ * not kept.
  */
 import { accountRoutes } from './account-routes.ts'
 import { catalogRoutes } from './catalog.ts'
@@ -36,14 +37,14 @@ export interface ProviderResponse {
 }
 
 interface Kept {
-  readonly asked: string
+  readonly parameters: string
   readonly at: number
   readonly response: ProviderResponse
 }
 
 export interface Responder {
   respond(request: ProviderRequest): ProviderResponse
-  /** The answer to it has not been sent yet. */
+  /** Idempotency keys whose first response has not been sent. */
   readonly inFlight: Set<string>
 }
 
@@ -63,16 +64,17 @@ export function createResponder(state: State, apiVersion: string): Responder {
 
   const once = (request: ProviderRequest): ProviderResponse => {
     const { idempotencyKey } = request
-    if (request.method !== 'POST' || idempotencyKey === undefined) return carriedOut(state, request)
-    const asked = JSON.stringify([request.path, request.params])
+    if (request.method !== 'POST' || idempotencyKey === undefined) return execute(state, request)
+    const parameters = JSON.stringify([request.path, request.params])
     const before = kept.get(idempotencyKey)
     if (before && state.now - before.at < DAY_SECONDS) {
-      if (before.asked !== asked) throw otherParameters(idempotencyKey)
-      if (inFlight.has(idempotencyKey)) throw stillOnItsWay()
+      if (before.parameters !== parameters) throw otherParameters(idempotencyKey)
+      if (inFlight.has(idempotencyKey)) throw keyInUse()
       return { ...before.response, headers: { ...before.response.headers, 'idempotent-replayed': 'true' } }
     }
-    const response = carriedOut(state, request)
-    if (response.status === 200 || response.status === 402) kept.set(idempotencyKey, { asked, at: state.now, response })
+    const response = execute(state, request)
+    if (response.status === 200 || response.status === 402)
+      kept.set(idempotencyKey, { parameters, at: state.now, response })
     return response
   }
 
@@ -83,7 +85,7 @@ export function createResponder(state: State, apiVersion: string): Responder {
         check(state, request, apiVersion)
         return once(request)
       } catch (error) {
-        return refusal(error)
+        return errorResponse(error)
       }
     },
   }
@@ -104,7 +106,7 @@ function check(state: State, { key, apiVersion }: ProviderRequest, spoken: strin
   if (apiVersion !== spoken) throw invalid(`Invalid Stripe API version: ${apiVersion}; this provider is ${spoken}.`)
 }
 
-function carriedOut(state: State, request: ProviderRequest): ProviderResponse {
+function execute(state: State, request: ProviderRequest): ProviderResponse {
   const { method, path, params } = request
   const found = routed(method, path)
   if (!found) throw unknownUrl(method, path)
@@ -118,7 +120,7 @@ function carriedOut(state: State, request: ProviderRequest): ProviderResponse {
     expand(state, body, texts(params, 'expand'))
     return { status: 200, headers: {}, body }
   } catch (error) {
-    return refusal(error)
+    return errorResponse(error)
   } finally {
     state.cause = AUTOMATIC
   }
@@ -137,7 +139,7 @@ function routed(method: string, path: string): { readonly route: Route; readonly
   return undefined
 }
 
-function refusal(error: unknown): ProviderResponse {
+function errorResponse(error: unknown): ProviderResponse {
   if (!(error instanceof ProviderError)) throw error
   return { status: error.status, headers: error.headers, body: { error: error.body satisfies ErrorBody } }
 }
@@ -156,7 +158,7 @@ function otherParameters(key: string): ProviderError {
   })
 }
 
-function stillOnItsWay(): ProviderError {
+function keyInUse(): ProviderError {
   return new ProviderError(409, {
     type: 'idempotency_error',
     code: 'idempotency_key_in_use',

@@ -1,4 +1,4 @@
-/** What an endpoint is: a method, a path, the parameters it knows, and what it answers. */
+/** Definition of an endpoint: method, path, parameters and handler. */
 import type { Params } from './form.ts'
 import type { State } from './state.ts'
 
@@ -6,7 +6,7 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** With `:id` for the id. */
   readonly path: string
-  /** Parameters by their outermost name. Any other is refused, so that nothing a caller relies on is silently ignored. */
+  /** Known parameters by their outermost name. Others are rejected, so that no parameter is silently ignored. */
   readonly takes: readonly string[]
   readonly handle: (state: State, params: Params, id: string) => object
 }

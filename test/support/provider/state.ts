@@ -1,22 +1,25 @@
-/** What the provider knows, in memory. Objects are changed in place, through `events.ts`, so that every change is an event. */
+/**
+ * State of the provider, in memory. Objects are changed in place through `events.ts`, so that every change emits an
+ * event.
+ */
 import { randomBytes } from 'node:crypto'
 import type Stripe from 'stripe'
 import { noSuch, noSuchParam } from './errors.ts'
 
 export interface Settings {
-  /** The only key that is accepted; any other is answered with 401. */
+  /** The only valid key; others get 401. */
   apiKey: string
-  /** Days after a failed invoice was finalized on which it is tried again. */
+  /** Days of the retries, counted from the finalization of the invoice. */
   retryDays: readonly number[]
-  /** What becomes of a subscription after the last retry. */
+  /** Effect of the last failed retry on a subscription. */
   afterRetries: 'cancel' | 'unpaid' | 'past_due'
-  /** An invoice of a renewal is a draft for so long. */
+  /** Time for which the invoice of a renewal is a draft. */
   draftSeconds: number
-  /** What is answered to a meter event whose identifier was sent before; it counts once either way. */
-  repeatedMeterEvents: 'refuse' | 'accept'
-  /** For how long identifiers of meter events are remembered; the provider promises 24 hours and no more. */
+  /** Response to a repeated identifier of a meter event, which counts once in both cases. */
+  repeatedMeterEvents: 'reject' | 'accept'
+  /** Time for which identifiers of meter events are remembered. The provider promises 24 hours. */
   identifierHours: number
-  /** For how long a new or changed customer is not found by search. */
+  /** Delay until search finds a new or changed customer. */
   searchDelaySeconds: number
 }
 
@@ -38,24 +41,24 @@ export interface State extends Collections {
   /** Seconds since 1970. */
   now: number
   livemode: boolean
-  /** The request that is being carried out; of nulls when the provider acts by itself. */
+  /** The current request; nulls for automatic actions of the provider. */
   cause: Stripe.Event.Request
   readonly events: Stripe.Event[]
   /** Events that the provider no longer has. */
   readonly forgotten: Set<string>
   readonly deletedCustomers: Set<string>
-  /** Payment methods that are declined. */
+  /** Declined payment methods. */
   readonly declining: Set<string>
-  /** Prorations that wait for a subscription's next invoice. */
+  /** Pending prorations for the next invoice, by subscription. */
   readonly prorations: Map<string, Stripe.InvoiceLineItem[]>
-  /** What a checkout session was asked to buy. */
+  /** Orders of checkout sessions. */
   readonly orders: Map<string, Order>
-  /** Trials of which `trial_will_end` has been said. */
+  /** Trials with an emitted `trial_will_end`. */
   readonly warned: Set<string>
-  /** Invoices that resume a paused subscription when they are paid. */
+  /** Invoices whose payment resumes a paused subscription. */
   readonly resuming: Set<string>
   readonly meterEvents: Stripe.Billing.MeterEvent[]
-  /** When a customer was last changed, for search. */
+  /** Time of the last change of each customer, for search. */
   readonly customerChanges: Map<string, number>
   id(prefix: string): string
 }
@@ -111,14 +114,14 @@ export function createState(settings: Settings, start: Date): State {
   }
 }
 
-/** What the path of a request names. */
+/** Object in the path of a request. */
 export function named<T>(collection: ReadonlyMap<string, T>, noun: string, id: string): T {
   const found = collection.get(id)
   if (!found) throw noSuch(noun, id)
   return found
 }
 
-/** What a parameter of a request names. */
+/** Object in a parameter of a request. */
 export function referred<T>(collection: ReadonlyMap<string, T>, noun: string, id: string, param: string): T {
   const found = collection.get(id)
   if (!found) throw noSuchParam(noun, id, param)
@@ -130,12 +133,12 @@ export function livingCustomer(state: State, id: string, param = 'customer'): St
   return referred(state.customers, 'customer', id, param)
 }
 
-/** The id of what may have been expanded. */
+/** Id of a reference that may be expanded. */
 export function idOf(reference: string | { readonly id: string }): string {
   return typeof reference === 'string' ? reference : reference.id
 }
 
-/** What is on the wire: a deep copy in which decimals are strings and nothing is undefined. */
+/** Copy in the form of a response: decimals are strings, and undefined members are removed. */
 export function snapshot<T>(object: T): T {
   return JSON.parse(JSON.stringify(object)) as T
 }

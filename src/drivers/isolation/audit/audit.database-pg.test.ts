@@ -1,4 +1,4 @@
-/** The proof where each tenant has a database: its rules beside those of every server. */
+/** Tests the audit of an installation with a database for each tenant. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
@@ -13,10 +13,10 @@ const NOTES = {
   up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
 }
 
-describe('a database for each tenant', () => {
+describe('the audit of a database for each tenant', () => {
   let here: Audited
   let acme: string
-  /** In the tenant's database, as the superuser. */
+  /** Connected to the tenant's database as the superuser. */
   let client: pg.Client
   beforeAll(async () => {
     here = await openAudited({ driver: () => databasePg(), migrations: [NOTES] })
@@ -30,10 +30,10 @@ describe('a database for each tenant', () => {
     const left = await here.faults()
     for (const id of ['acme', 'globex']) await here.driver.drop(locationOf(here.driver, id))
     await here.installation.end()
-    expect(left).toEqual([]) // each test has mended what it broke
+    expect(left).toEqual([]) // each test has fixed its faults
   })
 
-  test('is found without fault as it is made, fenced or not, and is in the inventory', async () => {
+  test('finds no fault in a new database, fenced or not, and lists it in the inventory', async () => {
     expect(await here.faults()).toEqual([])
     await here.driver.fence(locationOf(here.driver, 'acme'))
     expect(await here.faults()).toEqual([])
@@ -44,7 +44,7 @@ describe('a database for each tenant', () => {
     await here.driver.unfence(locationOf(here.driver, 'acme'))
   })
 
-  test('has exactly these faults: rights of others on a database, and a database that is a template', async () => {
+  test('finds foreign rights on a database, and a database that is a template', async () => {
     const globex = locationOf(here.driver, 'globex').locator
     const [first, second] = [acme, globex].map((name) => `database ${pg.escapeIdentifier(name)}`)
     await here.sql(`grant connect on ${first} to public; grant temporary on ${second} to public;
@@ -57,7 +57,7 @@ describe('a database for each tenant', () => {
       expect.stringMatching(`error isolation.database-public .*${acme} .*right to connect$`),
       expect.stringMatching(`error isolation.database-public .*${globex} .*right to temporary$`),
       expect.stringMatching(`error isolation.database-template .*${acme} is a template`),
-      expect.stringMatching(`error isolation.login-rights .* has rights of its own on database ${acme}$`),
+      expect.stringMatching(`error isolation.login-rights .* has its own rights on database ${acme}$`),
     ])
   })
 
@@ -72,7 +72,7 @@ describe('a database for each tenant', () => {
   interface Planted {
     readonly code: string
     readonly severity?: Finding['severity']
-    /** Within the message, after the database's name. */
+    /** Part of the message, after the database's name. */
     readonly words: string
     /** Missing for a fault that follows from another one. */
     readonly by?: string
@@ -84,7 +84,7 @@ describe('a database for each tenant', () => {
     'rights on tables, schemas, functions and the database': [
       {
         code: 'isolation.public-rights',
-        words: 'table tenant.notes gives everybody the right to select',
+        words: 'table tenant.notes gives PUBLIC the right to select',
         by: 'grant select on tenant.notes to public',
         fixedBy: 'revoke select on tenant.notes from public',
       },
@@ -102,42 +102,42 @@ describe('a database for each tenant', () => {
       },
       {
         code: 'isolation.scope-rights-elsewhere',
-        words: "table tenantry.migrations is no tenant's",
+        words: 'table tenantry.migrations belongs to no tenant',
         by: 'grant delete on tenantry.migrations to $scope',
         fixedBy: 'revoke delete on tenantry.migrations from $scope',
       },
       {
         code: 'isolation.public-rights-elsewhere',
         severity: 'warn',
-        words: 'table public.prices gives everybody, tenants too, the right to update',
+        words: 'table public.prices gives PUBLIC, including tenants, the right to update',
         by: 'create table public.prices (); grant update on public.prices to public',
         fixedBy: 'drop table public.prices',
       },
       {
         code: 'isolation.public-may-create',
         severity: 'warn',
-        words: 'schema public lets everybody make objects',
+        words: 'schema public allows PUBLIC, including tenants, to create objects',
         by: 'grant create on schema public to public',
         fixedBy: 'revoke create on schema public from public',
       },
       {
         code: 'isolation.public-creates-schemas',
-        words: "lets tenants' statements make schemas",
+        words: "allows tenants' statements to create schemas",
         by: 'grant create on database $acme to $scope',
         fixedBy: 'revoke create on database $acme from $scope',
       },
       {
         code: 'isolation.public-functions',
         severity: 'warn',
-        words: 'lets PUBLIC use large objects',
+        words: 'allows PUBLIC to use large objects',
         by: 'grant execute on function lo_create(oid) to public',
         fixedBy: 'revoke execute on function lo_create(oid) from public',
       },
     ],
-    'a right on the schema only, owners, and settings': [
+    'a right on the schema, owners, and settings': [
       {
         code: 'isolation.public-rights',
-        words: 'schema tenant gives everybody the right to usage',
+        words: 'schema tenant gives PUBLIC the right to usage',
         by: 'grant usage on schema tenant to public',
         fixedBy: 'revoke usage on schema tenant from public',
       },
@@ -162,7 +162,7 @@ describe('a database for each tenant', () => {
       },
       {
         code: 'isolation.login-setting',
-        words: 'begins every session with app.tenant_id=globex',
+        words: 'starts every session with app.tenant_id=globex',
         by: "alter database $acme set app.tenant_id = 'globex'",
         fixedBy: 'alter database $acme reset app.tenant_id',
       },
@@ -174,19 +174,19 @@ describe('a database for each tenant', () => {
         fixedBy: 'alter role $login in database $acme reset search_path',
       },
     ],
-    'rights that open the rows to a statement without scope': [
+    'rights that make rows readable without a scope': [
       {
         code: 'isolation.unscoped-read',
-        words: 'table tenant.notes answers the role $login',
+        words: 'table tenant.notes is readable by the role $login',
         by: 'grant usage on schema tenant to public; grant select on tenant.notes to public',
         fixedBy: 'revoke usage on schema tenant from public; revoke select on tenant.notes from public',
       },
-      { code: 'isolation.public-rights', words: 'schema tenant gives everybody the right to usage' },
-      { code: 'isolation.public-rights', words: 'table tenant.notes gives everybody the right to select' },
+      { code: 'isolation.public-rights', words: 'schema tenant gives PUBLIC the right to usage' },
+      { code: 'isolation.public-rights', words: 'table tenant.notes gives PUBLIC the right to select' },
     ],
   }
 
-  test.each(Object.entries(planted))('has exactly these faults inside of it: %s', async (_, faults) => {
+  test.each(Object.entries(planted))('finds exactly these faults inside of the database: %s', async (_, faults) => {
     for (const { by } of faults) if (by) await inside(by)
     const found = await here.faults(['acme']).finally(async () => {
       for (const { fixedBy } of faults) if (fixedBy) await inside(fixedBy)
@@ -205,7 +205,7 @@ describe('a database for each tenant', () => {
     for (const one of found) expect(one.message).toContain(acme)
   })
 
-  test('is asked inside when it is fenced, too, and nobody connects to it as the login', async () => {
+  test('examines a fenced database inside, too, without connecting as the login', async () => {
     await here.driver.fence(locationOf(here.driver, 'acme'))
     await inside('grant usage on schema tenant to public; grant select on tenant.notes to public')
     const found = await here.faults()
@@ -215,7 +215,7 @@ describe('a database for each tenant', () => {
     expect(found).toMatchObject([rights, rights])
   })
 
-  test('that is gone is told, and the others are examined', async () => {
+  test('reports a missing database and examines the others', async () => {
     await here.driver.drop(locationOf(here.driver, 'globex'))
     await inside('grant truncate on tenant.notes to $scope')
     const found = await here.audit()
@@ -227,7 +227,7 @@ describe('a database for each tenant', () => {
     ])
   })
 
-  test('that cannot be examined is a finding, and the others are examined', async () => {
+  test('reports a database that cannot be examined and examines the others', async () => {
     await here.sql(`alter database ${pg.escapeIdentifier(acme)} allow_connections false`)
     const found = await here.faults()
     await here.sql(`alter database ${pg.escapeIdentifier(acme)} allow_connections true`)

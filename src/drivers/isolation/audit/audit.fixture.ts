@@ -1,4 +1,4 @@
-/** Installations that an audit examines. */
+/** Opens installations for tests of the audit. */
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -23,9 +23,9 @@ export interface Audited {
   readonly login: string
   readonly scope: string
   sql(text: string): Promise<void>
-  /** @param tenants to examine; default both. */
+  /** @param tenants to examine; default both */
   audit(tenants?: readonly string[]): Promise<Finding[]>
-  /** The findings, except those of every database as PostgreSQL makes it. */
+  /** The findings, except those that every new database has. */
   faults(tenants?: readonly string[]): Promise<Finding[]>
 }
 
@@ -54,11 +54,14 @@ const NOTES = {
     create function count_notes() returns bigint language sql begin atomic select count(*) from notes; end`,
 }
 
-/** One fault of an installation. `$login`, `$scope`, `$db` and `$other` stand for its roles, its database and another role. */
+/**
+ * One fault of an installation. `$login`, `$scope`, `$db` and `$other` stand for its roles, its database and another
+ * role.
+ */
 export interface Fault {
   readonly code: string
   readonly severity?: Finding['severity']
-  /** Within the message. */
+  /** Part of the message. */
   readonly words: string
   readonly by: string
   readonly fixedBy: string
@@ -67,13 +70,13 @@ export interface Fault {
   readonly also?: readonly string[]
 }
 
-/** Two tenants with a schema each, for one file. */
+/** Two tenants with a schema each, for one test file. */
 export function useSchemas() {
   let audited: Audited
   let names: Readonly<Record<string, string>>
   const named = (text: string): string => text.replaceAll(/\$(\w+)/g, (_, name: string) => names[name] ?? '')
 
-  /** In the installation's database, or in the database `postgres` of the server. */
+  /** Runs a statement in the installation's database, or in the database `postgres` of the server. */
   async function run(text: string): Promise<void> {
     const statement = named(text)
     if (!statement.startsWith('POSTGRES ')) return audited.sql(statement)
@@ -99,7 +102,7 @@ export function useSchemas() {
     const left = await audited.faults()
     await run('drop owned by $other; drop role $other')
     await audited.installation.end()
-    expect(left).toEqual([]) // each test has mended its fault
+    expect(left).toEqual([]) // each test has fixed its fault
   })
 
   return {
@@ -108,7 +111,7 @@ export function useSchemas() {
     },
     named,
     run,
-    /** A test for each: the fault is found, and nothing else. */
+    /** Defines a test for each fault: the audit finds this fault only. */
     findsFaults(faults: readonly Fault[]): void {
       test.each(faults)(
         '$code: $words',

@@ -1,4 +1,7 @@
-/** Each rule of `doctor --prove` about the roles of an installation, broken on a real server and found: nothing else, and by its name. */
+/**
+ * Tests each rule of `doctor --prove` about roles: a fault on a real server is reported with its code, without further
+ * findings.
+ */
 import { type Fault, useSchemas } from './audit.fixture.ts'
 
 const { findsFaults } = useSchemas()
@@ -59,14 +62,14 @@ const roles: readonly Fault[] = [
   },
   {
     code: 'isolation.login-inherits-scope',
-    words: 'role $login has the rights of $scope',
+    words: 'role $login inherits the rights of $scope',
     by: 'grant $scope to $login with inherit true',
     fixedBy: 'grant $scope to $login with inherit false',
     also: ['isolation.unscoped-read'],
   },
   {
     code: 'isolation.login-grants-scope',
-    words: 'role $login may give $scope',
+    words: 'role $login may grant $scope',
     by: 'grant $scope to $login with admin option',
     fixedBy: 'revoke admin option for $scope from $login',
   },
@@ -84,40 +87,40 @@ const roles: readonly Fault[] = [
   },
   {
     code: 'isolation.login-rights',
-    words: 'role $login has rights of its own on table multitenancy.tenants',
+    words: 'role $login has its own rights on table multitenancy.tenants',
     by: 'grant select on multitenancy.tenants to $login',
     fixedBy: 'revoke all on multitenancy.tenants from $login',
   },
   {
     code: 'isolation.login-rights',
-    words: 'role $login has rights of its own on database $db',
+    words: 'role $login has its own rights on database $db',
     by: 'grant create on database $db to $login',
     fixedBy: 'revoke create on database $db from $login',
   },
   {
     code: 'isolation.login-search-path',
     severity: 'warn',
-    words: 'role $login looks for tables',
+    words: 'role $login has tables in its search path',
     by: 'alter role $login reset search_path',
     fixedBy: 'alter role $login set search_path = pg_catalog',
   },
   {
     code: 'isolation.login-search-path',
     severity: 'warn',
-    words: 'role $login looks for tables',
+    words: 'role $login has tables in its search path',
     by: 'alter role $login in database $db set search_path = public',
     fixedBy: 'alter role $login in database $db reset search_path',
   },
   {
     code: 'isolation.login-setting',
-    words: 'role $login begins every session with role=$scope',
+    words: 'role $login starts every session with role=$scope',
     by: 'alter role $login set role = $scope',
     fixedBy: 'alter role $login reset role',
     also: ['isolation.unscoped-read'],
   },
   {
     code: 'isolation.login-setting',
-    words: 'database $db begins every session with app.tenant_id=acme',
+    words: 'database $db starts every session with app.tenant_id=acme',
     by: "alter database $db set app.tenant_id = 'acme'",
     fixedBy: 'alter database $db reset app.tenant_id',
   },

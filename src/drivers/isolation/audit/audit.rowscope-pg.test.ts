@@ -1,4 +1,4 @@
-/** The proof where tenants share tables: its rules beside those of every server. */
+/** Tests the audit of an installation whose tenants share tables. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { locationOf, provisioned } from '../roles/installation.fixture.ts'
 import { rowObjects } from '../row-security/apply.ts'
@@ -13,7 +13,7 @@ const NOTES = {
 
 const open = () => openAudited({ driver: () => rowscopePg(), migrations: [NOTES] })
 
-describe('tables that tenants share', () => {
+describe('the audit of shared tables', () => {
   let here: Audited
   beforeAll(async () => {
     here = await open()
@@ -21,7 +21,7 @@ describe('tables that tenants share', () => {
   })
   afterAll(() => here.installation.end())
 
-  test('are found without fault as they are made, and before there is one', async () => {
+  test('finds no fault in new tables, nor before their creation', async () => {
     const empty = await open()
     expect(await empty.driver.inventory?.('main')).toEqual([])
     expect(await empty.faults()).toEqual([])
@@ -31,7 +31,7 @@ describe('tables that tenants share', () => {
     await empty.installation.end()
   })
 
-  const answered = 'table tenantry_rows.notes answers the role $scope outside of a tenant'
+  const unscoped = 'table tenantry_rows.notes is readable by the role $scope outside of a tenant'
   test.each([
     [
       'without force',
@@ -41,20 +41,20 @@ describe('tables that tenants share', () => {
     [
       'without row security',
       'alter table tenantry_rows.notes disable row level security',
-      ['table "tenantry_rows"."notes": no row security', answered],
+      ['table "tenantry_rows"."notes": no row security', unscoped],
     ],
     [
       'with another policy',
       'create policy anybody on tenantry_rows.notes for select using (true)',
-      ['table "tenantry_rows"."notes": the policy "anybody" adds to what a tenant may see', answered],
+      ['table "tenantry_rows"."notes": the policy "anybody" adds to what a tenant may see', unscoped],
     ],
     [
-      'whose policies ask what raises no more',
+      'with a policy function that does not raise an error without a tenant',
       `create or replace function tenantry.admitted_tenant() returns text stable language sql
        return current_setting('app.tenant_id', true)`,
-      [answered],
+      [unscoped],
     ],
-  ])('%s', async (_, statement, words) => {
+  ])('reports shared tables %s', async (_, statement, words) => {
     await here.sql(statement)
     const found = await here.faults()
     await here.sql(`drop policy if exists anybody on tenantry_rows.notes; ${rowObjects(here.scope)}`)
@@ -62,14 +62,14 @@ describe('tables that tenants share', () => {
     expect(found).toMatchObject(
       words.map((text) => ({
         severity: 'error',
-        code: text === answered ? 'isolation.unscoped-read' : 'isolation.rows-unprotected',
+        code: text === unscoped ? 'isolation.unscoped-read' : 'isolation.rows-unprotected',
         message: expect.stringContaining(text.replace('$scope', here.scope)),
       })),
     )
     expect(await here.faults()).toEqual([])
   })
 
-  test('have fences, which are all that is stored for one tenant', async () => {
+  test('lists fences, which are the only data stored for each tenant, in the inventory', async () => {
     await here.driver.fence(locationOf(here.driver, 'acme'))
     expect(await here.driver.inventory?.('main')).toEqual([{ locator: 'acme', isFenced: true }])
     await here.driver.unfence(locationOf(here.driver, 'acme'))

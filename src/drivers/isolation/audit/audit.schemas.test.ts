@@ -1,4 +1,7 @@
-/** Each rule of `doctor --prove` about schemas of tenants, broken on a real server and found: nothing else, and by the object's name. */
+/**
+ * Tests each rule of `doctor --prove` about tenants' schemas: a fault on a real server is reported with the object's
+ * name only.
+ */
 import { type Fault, useSchemas } from './audit.fixture.ts'
 
 const { findsFaults } = useSchemas()
@@ -52,14 +55,14 @@ const schemas: readonly Fault[] = [
   },
   {
     code: 'isolation.public-rights',
-    words: 'schema t1_acme gives everybody the right to usage',
+    words: 'schema t1_acme gives PUBLIC the right to usage',
     by: 'grant usage on schema t1_acme to public',
     fixedBy: 'revoke usage on schema t1_acme from public',
     tenantId: 'acme',
   },
   {
     code: 'isolation.public-rights',
-    words: 'table t1_acme.notes gives everybody the right to select',
+    words: 'table t1_acme.notes gives PUBLIC the right to select',
     by: 'grant select on t1_acme.notes to public',
     fixedBy: 'revoke select on t1_acme.notes from public',
     tenantId: 'acme',
@@ -81,7 +84,7 @@ const schemas: readonly Fault[] = [
     ['table t1_acme.theirs', 'table t1_acme.theirs () inherits (t1_globex.notes)'],
   ].map(([object, definition]) => ({
     code: 'isolation.bound-to-another-tenant',
-    words: `${object} reaches into another tenant's schema: `,
+    words: `${object} refers to another tenant's schema: `,
     by: `create ${definition}`,
     fixedBy: `drop ${definition?.split(' ')[0]} t1_acme.theirs`,
     tenantId: 'acme',
@@ -89,7 +92,7 @@ const schemas: readonly Fault[] = [
   {
     code: 'isolation.reads-beyond-tenant',
     severity: 'warn',
-    words: 'rule _RETURN on view t1_acme.all_tenants reads what no tenant owns: table multitenancy.tenants',
+    words: 'rule _RETURN on view t1_acme.all_tenants reads table multitenancy.tenants, which belongs to no tenant',
     by: 'create view t1_acme.all_tenants as select id from multitenancy.tenants',
     fixedBy: 'drop view t1_acme.all_tenants',
     tenantId: 'acme',
@@ -105,13 +108,13 @@ const schemas: readonly Fault[] = [
   {
     code: 'isolation.table-in-public',
     severity: 'warn',
-    words: "table public.notes has the name of tenants' tables",
+    words: 'table public.notes has the name of a tenant table',
     by: 'create table public.notes (owner text)',
     fixedBy: 'drop table public.notes',
   },
   {
     code: 'isolation.unscoped-read',
-    words: "table t1_acme.notes answers the role $login outside of a tenant's scope",
+    words: "table t1_acme.notes is readable by the role $login outside of a tenant's scope",
     by: 'grant usage on schema t1_acme to public; grant select on t1_acme.notes to public',
     fixedBy: 'revoke usage on schema t1_acme from public; revoke select on t1_acme.notes from public',
     also: ['isolation.public-rights'],

@@ -1,4 +1,7 @@
-/** Findings of `doctor --prove` in a new installation, in objects outside of tenants' schemas, and in databases that it cannot read. */
+/**
+ * Tests findings of `doctor --prove` in a new installation, about objects outside of tenants' schemas, and on
+ * unreachable servers.
+ */
 import { describe, expect, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import { locationOf } from '../roles/installation.fixture.ts'
@@ -10,7 +13,7 @@ test('a new installation has no finding', async () => {
   expect(await here.audited.audit()).toEqual([])
 })
 
-test('is the same for tenants that are fenced, and where there is no tenant', async () => {
+test('an installation with a fenced tenant or without tenants has no finding', async () => {
   const { driver } = here.audited
   await driver.fence(locationOf(driver, 'acme'))
   expect(await here.audited.faults()).toEqual([])
@@ -22,7 +25,7 @@ const elsewhere: readonly Fault[] = [
   {
     code: 'isolation.public-temporary',
     severity: 'warn',
-    words: 'database $db lets PUBLIC make temporary objects',
+    words: 'database $db allows PUBLIC, including tenants, to create temporary objects',
     by: 'grant temporary on database $db to public',
     fixedBy: 'revoke temporary on database $db from public',
   },
@@ -34,7 +37,7 @@ const elsewhere: readonly Fault[] = [
   ].map(([name, words]) => ({
     code: 'isolation.public-functions',
     severity: 'warn' as const,
-    words: `database $db lets PUBLIC ${words}`,
+    words: `database $db allows PUBLIC to ${words}`,
     by: `grant execute on function ${name} to public`,
     fixedBy: `revoke execute on function ${name} from public`,
   })),
@@ -47,26 +50,26 @@ const elsewhere: readonly Fault[] = [
   },
   ...['public', '$scope'].map((grantee) => ({
     code: 'isolation.server-functions',
-    words: 'function pg_read_file(text) is not for everybody',
+    words: 'function pg_read_file(text) is not executable by PUBLIC',
     by: `grant execute on function pg_read_file(text) to ${grantee}`,
     fixedBy: `revoke execute on function pg_read_file(text) from ${grantee}`,
   })),
   {
     code: 'isolation.public-creates-schemas',
-    words: 'database $db lets',
+    words: 'database $db allows',
     by: 'grant create on database $db to public',
     fixedBy: 'revoke create on database $db from public',
   },
   {
     code: 'isolation.public-may-create',
     severity: 'warn',
-    words: 'schema public lets everybody make objects',
+    words: 'schema public allows PUBLIC, including tenants, to create objects',
     by: 'grant create on schema public to public',
     fixedBy: 'revoke create on schema public from public',
   },
   {
     code: 'isolation.extensions-schema-writable',
-    words: 'schema extensions is searched',
+    words: 'schema extensions is in the search path',
     by: 'grant create on schema extensions to public',
     fixedBy: 'revoke create on schema extensions from public',
   },
@@ -77,20 +80,20 @@ const elsewhere: readonly Fault[] = [
     ['schema public', 'create'],
   ].map(([object, right]) => ({
     code: 'isolation.scope-rights-elsewhere',
-    words: `${object} is no tenant's, and every tenant's statement has the right to ${right}`,
+    words: `${object} belongs to no tenant, and every tenant's statement has the right to ${right}`,
     by: `grant ${right} on ${object} to $scope`,
     fixedBy: `revoke ${right} on ${object} from $scope`,
   })),
   {
     code: 'isolation.scope-rights-elsewhere',
-    words: "table multitenancy.tenants is no tenant's",
+    words: 'table multitenancy.tenants belongs to no tenant',
     by: 'grant update (name) on multitenancy.tenants to $scope',
     fixedBy: 'revoke update (name) on multitenancy.tenants from $scope',
   },
   {
     code: 'isolation.public-rights-elsewhere',
     severity: 'warn',
-    words: 'table public.prices gives everybody, tenants too, the right to select',
+    words: 'table public.prices gives PUBLIC, including tenants, the right to select',
     by: 'create table public.prices (); grant select on public.prices to public',
     fixedBy: 'drop table public.prices',
   },
@@ -103,10 +106,10 @@ const elsewhere: readonly Fault[] = [
   },
 ]
 
-describe('an object outside of tenants’ schemas', () => here.findsFaults(elsewhere))
+describe('the audit of an object outside of tenants’ schemas reports', () => here.findsFaults(elsewhere))
 
-describe('what cannot be asked is a finding', () => {
-  test('a server that does not answer', async () => {
+describe('the audit reports as not examined', () => {
+  test('an unreachable server', async () => {
     const { installation, placement } = here.audited
     const away = { ...placement, name: 'away', url: 'postgres://nobody@127.0.0.1:1/nothing' }
     const both = await installation.open(placement)
@@ -128,14 +131,14 @@ describe('what cannot be asked is a finding', () => {
     ])
   })
 
-  test('a login that cannot log in', async () => {
+  test('a login that the server rejects', async () => {
     await here.run('alter role $login nologin')
     const found = await here.audited.faults()
     await here.run('alter role $login login')
     expect(found).toMatchObject([
       {
         code: 'doctor.not-examined',
-        message: expect.stringContaining('What an unscoped statement may read on "main"'),
+        message: expect.stringContaining('Unscoped access on "main"'),
       },
     ])
   })

@@ -1,13 +1,12 @@
 /**
- * `doctor --prove` for the PostgreSQL drivers: what a server's catalog says about isolation, asked for all tenants at once, and
- * one attempt to break out. Only reads.
+ * Implements `doctor --prove` for the PostgreSQL drivers: queries the catalog of each server for all tenants, and tries
+ * to read rows without a scope. It only reads. A server or database that cannot be queried is a finding, and the others
+ * are still examined.
  *
- *   auditRoles       the login, the scope role, and what they may do apart from tenants' rows; for every driver
+ *   auditRoles       login and scope role, and their rights outside of tenants' rows; for every driver
  *   auditSchemas     + a schema for each tenant
  *   auditRowTables   + the shared tables and their policies
- *   auditDatabases   + a database for each tenant, and what is in it (tenant-databases.ts)
- *
- * A server, or a database, that cannot be asked is a finding; the others are asked all the same.
+ *   auditDatabases   + a database for each tenant, and its content (tenant-databases.ts)
  */
 import type pg from 'pg'
 import { type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
@@ -15,7 +14,6 @@ import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { CatalogRule } from '../catalog/rule.ts'
 import { publicRightsRules } from '../roles/public-rights.ts'
 import { auditRows } from '../row-security/apply.ts'
-import type { Placements } from '../server/placements.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { canary, canaryTargetsIn } from './canary.ts'
 import { DATABASE_RULES } from './database-rules.ts'
@@ -27,7 +25,7 @@ import { SCHEMA_RULES } from './schema-rules.ts'
 import { TENANT_DATABASE_RULES } from './tenant-database-rules.ts'
 import { auditInside } from './tenant-databases.ts'
 
-/** What holds on every server, whichever drivers use it. */
+/** Rules for every server, regardless of its drivers. */
 const serverRules = (server: PostgresServer): readonly CatalogRule[] => [
   ...ROLE_RULES,
   ...OWNERSHIP_RULES,
@@ -39,45 +37,45 @@ const serverRules = (server: PostgresServer): readonly CatalogRule[] => [
 export const auditRoles = (server: PostgresServer): Promise<Finding[]> => queryCatalog({ server }, serverRules(server))
 
 export const auditSchemas = (
-  placements: Placements,
+  servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
   { extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> = {},
 ): AsyncIterable<Finding> =>
-  onEachServer(placements, locations, async function* (server, tenantOf) {
+  onEachServer(servers, locations, async function* (server, tenantOf) {
     const rules = [...serverRules(server), ...SCHEMA_RULES]
     yield* await queryCatalog({ server, tenantOf, extensionsSchema }, rules)
     yield* canary(server, await reading(server, (client) => canaryTargetsIn(client, [...tenantOf.keys()])))
   })
 
-/** @param schema with the tables that all tenants share. */
+/** @param schema with the shared tables */
 export const auditRowTables = (
-  placements: Placements,
+  servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
   { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
 ): AsyncIterable<Finding> =>
-  onEachServer(placements, locations, async function* (server) {
+  onEachServer(servers, locations, async function* (server) {
     yield* await queryCatalog({ server, extensionsSchema }, serverRules(server))
     yield* await server.owned((client) => auditSharedTables(server, client, schema))
     const targets = await reading(server, (client) => canaryTargetsIn(client, [schema], 'tenant_id'))
     yield* canary(server, targets, { takesRole: true })
   })
 
-/** @param schema with the tables, in each tenant's database. */
+/** @param schema with the tables, in each tenant's database */
 export const auditDatabases = (
-  placements: Placements,
+  servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
   { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
 ): AsyncIterable<Finding> =>
-  onEachServer(placements, locations, async function* (server, tenantOf) {
+  onEachServer(servers, locations, async function* (server, tenantOf) {
     yield* await auditRoles(server)
     yield* await queryCatalog({ server, tenantOf }, [...TENANT_DATABASE_RULES, ...ownLoginRules(server)])
     yield* await sharedLogins(server, tenantOf)
     yield* auditInside(server, tenantOf, { schema, extensionsSchema })
   })
 
-/** @param audit is given the tenants of its server, by their locators. */
+/** @param audit receives the tenants of its server, by their locators */
 async function* onEachServer(
-  placements: Placements,
+  servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
   audit: (server: PostgresServer, tenantOf: ReadonlyMap<string, string>) => AsyncIterable<Finding>,
 ): AsyncIterable<Finding> {
@@ -86,7 +84,7 @@ async function* onEachServer(
     const here = tenants.get(placement) ?? new Map<string, string>()
     tenants.set(placement, here.set(locator, tenantId))
   }
-  for (const server of placements.all()) {
+  for (const server of servers) {
     try {
       yield* audit(server, tenants.get(server.name) ?? new Map())
     } catch (error) {
@@ -97,7 +95,7 @@ async function* onEachServer(
 
 async function auditSharedTables(server: PostgresServer, client: pg.ClientBase, schema: string): Promise<Finding[]> {
   const { rowCount } = await client.query('select from pg_namespace where nspname = $1', [schema])
-  if (rowCount === 0) return [] // no tenant has been put there
+  if (rowCount === 0) return [] // no tenant has been installed there
   const faults = await auditRows(client, schema, server.scopeRole)
   return faults.map(({ object, fault, remedy }) => ({
     severity: 'error',

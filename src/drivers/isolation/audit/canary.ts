@@ -1,6 +1,6 @@
 /**
- * The proof beside the catalog: logs in as tenants' queries do and asks for rows of a tenant without taking a scope. It must be
- * refused, whatever the catalog seems to say.
+ * Tries to read tenants' rows as the login of tenants' queries without a scope. The server must deny it. This
+ * complements the queries of the catalog.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -12,8 +12,8 @@ import type { PostgresServer } from '../server/postgres-server.ts'
 
 const TIMEOUT_MS = 5_000
 const MAX_TARGETS = 5
-const REFUSED = '42501'
-/** A table or its schema went meanwhile. */
+const INSUFFICIENT_PRIVILEGE = '42501'
+/** The table or its schema was dropped concurrently. */
 const GONE = new Set(['42P01', '3F000'])
 
 export interface CanaryTarget {
@@ -22,9 +22,9 @@ export interface CanaryTarget {
 }
 
 export interface CanaryOptions {
-  /** A tenant's own; default the placement's. */
+  /** A tenant's database; default: the placement's. */
   readonly database?: string
-  /** Where policies guard the rows: the scope role is taken too, and no tenant is set. */
+  /** Whether the scope role is tried, too, without a tenant; for rows that are guarded by policies. */
   readonly takesRole?: boolean
 }
 
@@ -52,15 +52,15 @@ export async function* canary(
       }
     }
   } catch (error) {
-    if (database !== undefined && StorageFenced.matches(closedOr(error))) return // meanwhile: nobody may read there
+    if (database !== undefined && StorageFenced.matches(closedOr(error))) return // fenced concurrently: no login may read there
     const where = database === undefined ? `on "${server.name}"` : `in the database "${database}" on "${server.name}"`
-    yield notExamined(`What an unscoped statement may read ${where}`, error, server.log)
+    yield notExamined(`Unscoped access ${where}`, error, server.log)
   } finally {
-    await client.end().catch((error) => server.log.debug({ err: error }, 'a connection was not ended in order'))
+    await client.end().catch((error) => server.log.debug({ err: error }, 'a connection was not closed cleanly'))
   }
 }
 
-/** A few tables with tenants' rows. */
+/** Returns some tables with tenants' rows. */
 export async function canaryTargetsIn(
   client: pg.ClientBase,
   schemas: readonly string[],
@@ -89,7 +89,7 @@ async function isReadable(
     return true
   } catch (error) {
     const state = sqlState(error) ?? ''
-    if (state === REFUSED || GONE.has(state)) return false
+    if (state === INSUFFICIENT_PRIVILEGE || GONE.has(state)) return false
     throw error
   } finally {
     await client.query('rollback')
@@ -103,7 +103,7 @@ const unscopedRead = (
 ): Finding => ({
   severity: 'error',
   code: 'isolation.unscoped-read',
-  message: `${name}${database === undefined ? '' : `, database ${database}`}: table ${schema}.${table} answers the role ${role} outside of a tenant's scope`,
+  message: `${name}${database === undefined ? '' : `, database ${database}`}: table ${schema}.${table} is readable by the role ${role} outside of a tenant's scope`,
   remedy:
-    'See what else is found about that role and that table; until it is put right, do not serve tenants from this server.',
+    'Check the other findings about this role and this table. Do not serve tenants from this server until they are fixed.',
 })

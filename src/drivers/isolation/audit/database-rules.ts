@@ -1,6 +1,6 @@
 /**
- * A placement's own database, apart from the schemas of tenants: what tenants' statements could reach or make there. What PUBLIC
- * has, the login has.
+ * Rules for a placement's own database outside of tenants' schemas: which objects tenants' statements can use or create
+ * there. The login has all rights of PUBLIC.
  */
 import type { CatalogRule } from '../catalog/rule.ts'
 
@@ -17,7 +17,7 @@ export const DATABASE_RULES: readonly CatalogRule[] = [
       from pg_proc p, input where exists (select from aclexplode(proacl) where grantee in (0, scope)) and exists (
         select from pg_init_privs where classoid = 'pg_proc'::regclass and objoid = p.oid
           and not exists (select from aclexplode(initprivs) where grantee = 0))`,
-    fault: () => `is not for everybody in a new server, and every tenant's statement may execute it`,
+    fault: () => `is not executable by PUBLIC on a new server, but every tenant's statement may execute it`,
     remedy: ({ other, detail }) => `revoke execute on function ${other} from public, ${detail}`,
   },
   {
@@ -25,7 +25,7 @@ export const DATABASE_RULES: readonly CatalogRule[] = [
     severity: 'error',
     query: `select 'database ' || quote_ident(datname) as object from pg_database, input, aclexplode(datacl)
       where datname = current_database() and grantee in (0, scope) and privilege_type = 'CREATE'`,
-    fault: () => `lets tenants' statements make schemas`,
+    fault: () => `allows tenants' statements to create schemas`,
     remedy: ({ object }) => `revoke create on ${object} from public, and from the scope role`,
   },
   {
@@ -33,7 +33,7 @@ export const DATABASE_RULES: readonly CatalogRule[] = [
     severity: 'warn',
     query: `select 'schema ' || quote_ident(nspname) as object from others, input, aclexplode(nspacl)
       where grantee = 0 and privilege_type = 'CREATE' and nspname is distinct from extensions`,
-    fault: () => 'lets everybody make objects in it, tenants too',
+    fault: () => 'allows PUBLIC, including tenants, to create objects in it',
     remedy: ({ object }) => `revoke create on ${object} from public`,
   },
   {
@@ -41,7 +41,7 @@ export const DATABASE_RULES: readonly CatalogRule[] = [
     severity: 'error',
     query: `select 'schema ' || quote_ident(nspname) as object from pg_namespace, input
       where nspname = extensions and has_schema_privilege(scope, pg_namespace.oid, 'create')`,
-    fault: () => `is searched by every tenant's statement, and tenants may make objects in it`,
+    fault: () => `is in the search path of every tenant's statement, and tenants may create objects in it`,
     remedy: ({ object }) => `revoke create on ${object} from public, and from the scope role`,
   },
   {
@@ -56,7 +56,7 @@ export const DATABASE_RULES: readonly CatalogRule[] = [
       where grantee = scope and (privilege_type = 'CREATE' or is_grantable or nspname = 'multitenancy')
         and nspname is distinct from extensions
       group by nspname`,
-    fault: ({ other }) => `is no tenant's, and every tenant's statement has the right to ${other}`,
+    fault: ({ other }) => `belongs to no tenant, and every tenant's statement has the right to ${other}`,
     remedy: ({ object }) =>
       `revoke all on ${object.replace(/^(view|materialized view|foreign table) /, 'table ')} from the scope role`,
   },
@@ -65,7 +65,7 @@ export const DATABASE_RULES: readonly CatalogRule[] = [
     severity: 'warn',
     query: `select ${RELATION} as object, ${RIGHTS} as other from granted join others on others.oid = relnamespace
       where grantee = 0 and ${notExtended('pg_class', 'granted.oid')} group by granted.oid`,
-    fault: ({ other }) => `gives everybody, tenants too, the right to ${other}`,
+    fault: ({ other }) => `gives PUBLIC, including tenants, the right to ${other}`,
     remedy: ({ object }) =>
       `revoke all on ${object.replace(/^(view|materialized view|foreign table) /, 'table ')} from public`,
   },
@@ -78,7 +78,7 @@ export const DATABASE_RULES: readonly CatalogRule[] = [
       where prosecdef and has_function_privilege(scope, pg_proc.oid, 'execute') and ${notExtended('pg_proc', 'pg_proc.oid')}
         and (pronamespace in (select oid from tenants)
           or pronamespace in (select oid from others where has_schema_privilege(scope, oid, 'usage')))`,
-    fault: ({ other }) => `runs with the rights of ${other}, whichever tenant calls it`,
-    remedy: () => 'Make it SECURITY INVOKER, or make sure that it reaches nothing of another tenant.',
+    fault: ({ other }) => `runs with the rights of ${other}, regardless of the calling tenant`,
+    remedy: () => 'Make it SECURITY INVOKER, or make sure that it reads no data of another tenant.',
   },
 ]

@@ -1,10 +1,11 @@
 /**
- * Finds rows in shared tables that belong to no storage location: a process wrote them past Tenantry, or after its tenant was deleted.
+ * Finds rows in shared tables that belong to no storage location: they were written without Tenantry, or after their
+ * tenant's deletion.
  *
- *   read the labels ──► read the registry ──► count the rows of unknown labels, beside the entered locations
+ *   read the labels ──► read the registry ──► count the rows of unknown labels and of the locations that were entered
  *
- * Exact while tenants come and go: a location is in the registry before its rows are written, and until they are deleted. A label that
- * was read first and whose location has left the registry has no rows when they are counted.
+ * Exact under concurrent changes: a location is in the registry before its rows are written, and until they are
+ * deleted. A label that was read first and whose location has left the registry has no rows when they are counted.
  */
 import pg from 'pg'
 import type { OrphanedRows, RegisteredLocation } from '../../../tenants/isolation/orphaned-rows.ts'
@@ -51,7 +52,7 @@ export async function orphanedRows(
   })
 }
 
-/** In one snapshot that has the rows of all tenants. */
+/** Runs `work` in one snapshot that includes the rows of all tenants. */
 const allRows = <T>(server: PostgresServer, schema: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
   reading(server, async (client) => {
     await client.query('set transaction isolation level repeatable read')
@@ -80,7 +81,7 @@ async function tablesOf(client: pg.ClientBase, schema: string): Promise<SharedTa
   return rows
 }
 
-/** The values of `tenant_id`: by one look into the index for each, where there is one. */
+/** Returns the values of `tenant_id`, with one index look-up for each value if there is an index. */
 async function labelsOf(client: pg.ClientBase, { name, isIndexed }: SharedTable): Promise<string[]> {
   const byIndex = `with recursive labels (label) as (
       select min(tenant_id) from ${name}

@@ -1,7 +1,7 @@
 /**
- * What the login of tenants' queries and the scope role own. Most of it gives rights to every tenant, and the login is refused
- * (login-rights.ts). Some kinds of objects any role may make, and they give no rights: large objects, default privileges, and
- * temporary objects, which go with their session.
+ * Rules for objects that belong to the login of tenants' queries or to the scope role. Most objects would give rights
+ * to every tenant, and the login is rejected (login-rights.ts). Three kinds give no rights, and any role may create
+ * them: large objects, default privileges, and temporary objects, which end with their session.
  */
 
 import type { CatalogRule } from '../catalog/rule.ts'
@@ -11,7 +11,7 @@ import { dependencies, type Who } from './role-rules.ts'
 
 const HERE = '(select oid from pg_database where datname = current_database())'
 
-/** Databases of one tenant each are asked by themselves, where temporary objects can be told from others. */
+/** Databases of single tenants, which are examined separately: only there are temporary objects distinguishable. */
 const OF_TENANTS = `(select oid from pg_database, aclexplode(datacl) where grantee = scope and oid <> ${HERE})`
 
 const ownershipRule = (who: Who, where: string): CatalogRule => ({
@@ -23,20 +23,20 @@ const ownershipRule = (who: Who, where: string): CatalogRule => ({
     `Give it to the owner of the placement: reassign owned by ${object.slice('role '.length)} to …`,
 })
 
-/** In whichever database of the server. */
+/** Rules for all databases of the server. */
 export const OWNERSHIP_RULES = (['login', 'scope'] as const).map((who) =>
   ownershipRule(who, `dbid not in ${OF_TENANTS}`),
 )
-/** In the database of one tenant. */
+/** Rules for the database of one tenant. */
 export const OWNERSHIP_RULES_INSIDE = (['login', 'scope'] as const).map((who) => ownershipRule(who, `dbid = ${HERE}`))
 
-/** So many at once: each takes a lock of the server. */
-const UNLINKED_AT_ONCE = 1_000
+/** Maximum number of large objects in one statement, as each takes a lock of the server. */
+const UNLINKS_PER_STATEMENT = 1_000
 
 const KINDS = `case defaclobjtype when 'r' then 'tables' when 'S' then 'sequences' when 'f' then 'functions' when 'T' then 'types'
   when 'n' then 'schemas' else 'large objects' end`
 
-/** For the login and the scope role: the statements that bring their default privileges back to those of a new role. */
+/** Statements that restore the default privileges of a new role, for the login and the scope role. */
 const DEFAULTS = `
   select defaclrole as role, format('alter default privileges for role %I%s revoke all on %s from %s', rolname,
       ' in schema ' || quote_ident(nspname), ${KINDS}, grantees)
@@ -48,8 +48,8 @@ const DEFAULTS = `
       from (select grantee from aclexplode(defaclacl) union select defaclrole) as named) as acl
   where nspname is null or nspname !~ '^pg_temp_'`
 
-/** What gives no rights and is not wanted either. */
-/** @param login default that of the placement */
+/** Rules for objects that give no rights and are unwanted. */
+/** @param login default: that of the placement */
 export function leftoverRules(
   { login: shared, scopeRole, placement }: PostgresServer,
   login = shared,
@@ -60,7 +60,7 @@ export function leftoverRules(
     severity: 'warn',
     query: `select 'role ' || quote_ident(rolname) as object, string_agg(statement, '; ') as other, bool_and(pg_has_role(role, 'usage')) as "mayRepair"
       from (${DEFAULTS}) as changed join pg_roles on pg_roles.oid = role, input where role in (login, scope) group by rolname`,
-    fault: () => 'has changed its default privileges, which give no right to any tenant',
+    fault: () => 'has changed its default privileges, which give no rights to tenants',
     remedy: ({ other }) => other,
     async repair(client) {
       const text = `select statement from (${DEFAULTS}) as changed where pg_get_userbyid(role) = any($1)`
@@ -79,8 +79,8 @@ export function leftoverRules(
     async repair(client) {
       const text = `select lo_unlink(oid) from (select oid from pg_largeobject_metadata where pg_get_userbyid(lomowner) = any($1) limit $2) as found`
       for (;;) {
-        const { rowCount } = await client.query(text, [roles, UNLINKED_AT_ONCE])
-        if ((rowCount ?? 0) < UNLINKED_AT_ONCE) return
+        const { rowCount } = await client.query(text, [roles, UNLINKS_PER_STATEMENT])
+        if ((rowCount ?? 0) < UNLINKS_PER_STATEMENT) return
         await client.query('commit and chain')
       }
     },

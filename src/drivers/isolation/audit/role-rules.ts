@@ -1,6 +1,6 @@
 /**
- * The login of tenants' queries and the scope role it takes: what they are, what they belong to, and that they have no rights but
- * those on tenants' rows. Roles belong to a whole server, and so does the catalog that is asked here.
+ * Rules for the login of tenants' queries and its scope role: their attributes and memberships, and the absence of
+ * rights except those on tenants' rows. Roles and the queried catalogs belong to the whole server.
  */
 import type { CatalogRule } from '../catalog/rule.ts'
 import { isOwnLogin } from '../roles/own-login-role.ts'
@@ -10,10 +10,10 @@ export type Who = 'login' | 'scope'
 const ATTRIBUTES = [
   ['rolsuper', 'superuser', 'is a superuser', 'nosuperuser'],
   ['rolbypassrls', 'bypasses-rls', 'bypasses row security', 'nobypassrls'],
-  ['rolinherit', 'inherits', 'has the rights of the roles it may take without taking them', 'noinherit'],
+  ['rolinherit', 'inherits', 'inherits the rights of its roles', 'noinherit'],
   ['rolcreatedb', 'creates-databases', 'may create databases', 'nocreatedb'],
   ['rolcreaterole', 'creates-roles', 'may create roles', 'nocreaterole'],
-  ['rolreplication', 'replicates', 'may copy the whole server', 'noreplication'],
+  ['rolreplication', 'replicates', 'may replicate the whole server', 'noreplication'],
 ] as const
 
 const attributeRules = (who: Who): CatalogRule[] => [
@@ -29,7 +29,7 @@ const attributeRule = (who: Who, column: string, code: string, fault: string, wa
   remedy: ({ object }) => `alter ${object} ${wanted}`,
 })
 
-/** What the server keeps of a role in lists of rights (a) or as an owner (o); a name from another database is not to be had. */
+/** Objects on which a role has rights (a), or which it owns (o). Names of objects in other databases are unknown. */
 export const dependencies = (who: Who, kind: 'a' | 'o', also = 'true'): string => `
   select distinct 'role ' || quote_ident(rolname) as object,
     case when dbid = 0 or datname = current_database() then coalesce(pg_describe_object(classid, objid, objsubid), 'something')
@@ -54,7 +54,7 @@ export const ROLE_RULES: readonly CatalogRule[] = [
     remedy: ({ object, other }) => `revoke ${other} from ${object.slice('role '.length)}`,
   },
   {
-    // Since PostgreSQL 16 each membership has it for itself; before, it was the member's attribute.
+    // Since PostgreSQL 16 an attribute of each membership; before, an attribute of the member.
     code: 'isolation.login-inherits-scope',
     severity: 'error',
     query: memberships(
@@ -62,18 +62,18 @@ export const ROLE_RULES: readonly CatalogRule[] = [
       'member.rolname',
       'taken.rolname',
     ),
-    fault: ({ other }) => `has the rights of ${other} without taking it, so also outside of a tenant's scope`,
+    fault: ({ other }) => `inherits the rights of ${other}, also outside of a tenant's scope`,
     remedy: ({ object, other }) => `grant ${other} to ${object.slice('role '.length)} with inherit false`,
   },
   {
     code: 'isolation.login-grants-scope',
     severity: 'error',
     query: memberships('m.member = login and roleid = scope and admin_option', 'member.rolname', 'taken.rolname'),
-    fault: ({ other }) => `may give ${other} to other roles`,
+    fault: ({ other }) => `may grant ${other} to other roles`,
     remedy: ({ object, other }) => `revoke admin option for ${other} from ${object.slice('role '.length)}`,
   },
   {
-    // A role that made another is a member of it since PostgreSQL 16, and the owner has all rights anyway.
+    // Since PostgreSQL 16 the creator of a role is a member of it; the owner has all rights anyway.
     code: 'isolation.scope-member',
     severity: 'error',
     query: memberships(
@@ -98,7 +98,7 @@ export const ROLE_RULES: readonly CatalogRule[] = [
       union select 'role ' || quote_ident(rolname), 'database ' || quote_ident(datname)
       from pg_database, input, aclexplode(datacl), pg_roles
       where grantee = login and pg_roles.oid = login and privilege_type <> 'CONNECT'`,
-    fault: ({ other }) => `has rights of its own on ${other}`,
+    fault: ({ other }) => `has its own rights on ${other}`,
     remedy: ({ object, other }) =>
       `revoke all on it from ${object.slice('role '.length)}${other.startsWith('database ') ? ', and grant connect again' : ''}`,
   },
@@ -110,7 +110,7 @@ export const ROLE_RULES: readonly CatalogRule[] = [
         select bool_and(setting = 'search_path=pg_catalog') from pg_db_role_setting, unnest(setconfig) setting
         where setrole = login and setting like 'search_path=%'
           and setdatabase in (0, (select oid from pg_database where datname = current_database()))), false)`,
-    fault: () => `looks for tables outside of a tenant's scope`,
+    fault: () => `has tables in its search path outside of a tenant's scope`,
     remedy: ({ object }) => `alter ${object} set search_path = pg_catalog`,
   },
   {
@@ -121,7 +121,7 @@ export const ROLE_RULES: readonly CatalogRule[] = [
       from input, pg_db_role_setting left join pg_database on pg_database.oid = setdatabase left join pg_roles on pg_roles.oid = setrole,
         unnest(setconfig) setting
       where (setrole = login or setrole = 0 and datname = current_database()) and setting ~ '^(role|app\\.tenant_id)='`,
-    fault: ({ other }) => `begins every session with ${other}, as if inside a tenant's scope`,
+    fault: ({ other }) => `starts every session with ${other}, as if inside a tenant's scope`,
     remedy: ({ object, other }) => `alter ${object} reset ${other.split('=')[0]}`,
   },
 ]

@@ -1,4 +1,7 @@
-/** Runs the rules of isolation against the catalog of a server: each once for a whole database, however many tenants are in it. */
+/**
+ * Runs the rules of isolation on the catalog of a server, each rule once for a whole database with any number of
+ * tenants.
+ */
 import type pg from 'pg'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
 import type { Repair } from '../../../tenants/isolation/driver.ts'
@@ -12,23 +15,24 @@ const BEGIN_REPAIR = `begin; ${LOCK_BASE_OBJECTS}; set local search_path = pg_ca
 
 export interface CatalogSubject {
   readonly server: PostgresServer
-  /** Of a driver that gives each tenant a schema: whose it is. */
+  /** Tenant of each schema, for a driver that gives each tenant a schema. */
   readonly tenantOf?: ReadonlyMap<string, string>
   readonly extensionsSchema?: string | undefined
-  /** A tenant's own, which is asked in place of the placement's. */
+  /** A tenant's database, which is queried instead of the placement's. */
   readonly database?: TenantDatabase | undefined
 }
 
 export interface TenantDatabase {
   readonly name: string
   readonly tenantId: string
-  /** Of tenants' queries there. */
+  /** Login of tenants' queries there. */
   readonly login?: string
 }
 
 /**
- * `tenants` are the schemas of single tenants: those of the registry, and those that were made for one and left over.
- * `others` are the schemas that are neither theirs nor the system's. The shared tables of rowscope-pg have rules of their own.
+ * Common table expressions for the rules. `tenants`: the schemas of single tenants, including schemas that are not in
+ * the registry. `others`: the schemas that belong neither to tenants nor to the system. The shared tables of
+ * rowscope-pg have separate rules.
  */
 const PRELUDE = `
   with input as (
@@ -51,7 +55,7 @@ const PRELUDE = `
     select c.oid, c.relnamespace, c.relkind, a.grantee, a.privilege_type, a.is_grantable
     from pg_attribute join pg_class c on c.oid = attrelid, aclexplode(attacl) a)`
 
-/** Runs the query of every rule, in a transaction that only reads. */
+/** Runs the query of every rule in a read-only transaction. */
 export async function queryCatalog(subject: CatalogSubject, rules: readonly CatalogRule[]): Promise<Finding[]> {
   const { server, tenantOf = new Map<string, string>(), extensionsSchema = null, database } = subject
   const values = [database?.login ?? server.login, server.scopeRole, [...tenantOf.keys()], extensionsSchema]
@@ -82,10 +86,10 @@ const repairing =
   async () => {
     const work = (client: pg.ClientBase) => inTransaction(client, () => repair(client), { begin: BEGIN_REPAIR })
     await (database ? server.ownedIn(database.name, work) : server.owned(work))
-    return 'the remedy was applied, where the finding was still true'
+    return 'the remedy was applied if the finding was still true'
   }
 
-/** With nothing but the catalog in the search path, so that every other name is told with its schema. */
+/** Reads with an empty search path, so that the catalog returns all names with their schemas. */
 export function reading<T>(
   server: PostgresServer,
   work: (client: pg.ClientBase) => Promise<T>,

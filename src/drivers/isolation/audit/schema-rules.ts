@@ -1,10 +1,13 @@
-/** The schemas that belong to one tenant each (schema-pg): whose they are, who may do what, and that none reaches into another. */
+/**
+ * Rules for schemas of single tenants (schema-pg): their owners, the rights on them, and the absence of references to
+ * other tenants.
+ */
 import type { CatalogRule } from '../catalog/rule.ts'
 
 const IN_TENANTS = 'join tenants on tenants.oid'
 const ROWS = `('r', 'p', 'v', 'm', 'f')`
 
-/** Which schema an object is in, of the kinds that can be bound to another object. */
+/** The schema of each object, for the kinds of objects that can depend on another one. */
 const LOCATED = `located as materialized (
   select 'pg_class'::regclass as classid, pg_class.oid as objid, nspname from pg_class ${IN_TENANTS} = relnamespace
   union all select 'pg_proc'::regclass, pg_proc.oid, nspname from pg_proc ${IN_TENANTS} = pronamespace
@@ -55,7 +58,7 @@ export const SCHEMA_RULES: readonly CatalogRule[] = [
       where grantee = scope and defaclobjtype = 'r' and (is_grantable or privilege_type not in ('SELECT', 'INSERT', 'UPDATE', 'DELETE'))
       group by nspname`,
     fault: ({ other }) => `gives the scope role the right to ${other}`,
-    remedy: () => 'Revoke it: that role selects, inserts, updates and deletes, and no more.',
+    remedy: () => 'Revoke it: the scope role needs only the rights to select, insert, update and delete.',
   },
   {
     code: 'isolation.public-rights',
@@ -66,12 +69,13 @@ export const SCHEMA_RULES: readonly CatalogRule[] = [
       union all
       select 'schema ' || quote_ident(nspname), string_agg(distinct lower(privilege_type), ', '), nspname
       from tenants, aclexplode(nspacl) where grantee = 0 group by nspname`,
-    fault: ({ other }) => `gives everybody the right to ${other}, also outside of a tenant's scope`,
+    fault: ({ other }) => `gives PUBLIC the right to ${other}, also outside of a tenant's scope`,
     remedy: ({ object }) =>
       `revoke all on ${object.replace(/^(view|materialized view|foreign table) /, 'table ')} from public`,
   },
   {
-    // A view or a BEGIN ATOMIC function means for ever what its names meant when it was made, whatever the search path says later.
+    // The names in a view or a BEGIN ATOMIC function were resolved at its creation, regardless of the later search
+    // path.
     code: 'isolation.bound-to-another-tenant',
     severity: 'error',
     query: `, ${LOCATED}
@@ -81,8 +85,8 @@ export const SCHEMA_RULES: readonly CatalogRule[] = [
       join located target on target.classid = refclassid and target.objid = refobjid
       where bound.nspname <> target.nspname
       group by bound.classid, bound.objid, bound.nspname`,
-    fault: ({ other }) => `reaches into another tenant's schema: ${other}`,
-    remedy: () => "Drop it and make it again with the tenant's own schema first in the search path.",
+    fault: ({ other }) => `refers to another tenant's schema: ${other}`,
+    remedy: () => "Drop it and create it again with the tenant's own schema first in the search path.",
   },
   {
     code: 'isolation.reads-beyond-tenant',
@@ -96,8 +100,8 @@ export const SCHEMA_RULES: readonly CatalogRule[] = [
       join others on others.oid = target.relnamespace
       where target.relkind in ${ROWS}
         and not exists (select from extended e where e.classid = 'pg_class'::regclass and e.objid = target.oid)`,
-    fault: ({ other }) => `reads what no tenant owns: ${other}`,
-    remedy: () => 'Make sure that all tenants may see it; a view reads with the rights of its owner.',
+    fault: ({ other }) => `reads ${other}, which belongs to no tenant`,
+    remedy: () => 'Make sure that all tenants may see it: a view reads with the rights of its owner.',
   },
   {
     code: 'isolation.table-in-public',
@@ -106,7 +110,8 @@ export const SCHEMA_RULES: readonly CatalogRule[] = [
       where relnamespace = to_regnamespace('public') and relkind in ${ROWS}
         and not exists (select from extended where classid = 'pg_class'::regclass and objid = c.oid)
         and exists (select from pg_class own ${IN_TENANTS} = own.relnamespace where own.relname = c.relname and own.relkind in ${ROWS})`,
-    fault: () => "has the name of tenants' tables, and is shared by all",
-    remedy: () => 'See whether a migration named the schema public; move the rows to their tenants, and drop it.',
+    fault: () => 'has the name of a tenant table, and is shared by all tenants',
+    remedy: () =>
+      'Check whether a migration named the schema public. Move the rows to their tenants, and drop the table.',
   },
 ]

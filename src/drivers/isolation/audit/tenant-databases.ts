@@ -1,9 +1,9 @@
 /**
- * What is inside of the databases that belong to one tenant each: their own catalogs, and one attempt to read their rows without a
- * scope. A few at a time, each by a connection that is closed again.
+ * Examines the databases of single tenants: queries their catalogs, and tries to read their rows without a scope. A few
+ * databases are examined concurrently, each on a temporary connection.
  *
- * A database that cannot be examined is a finding; so is one that is not there, which may be right: of a tenant that is being
- * installed or purged. Whether it should be there the diagnosis `storage` knows.
+ * A database that cannot be examined is a finding. So is a missing one, although it may be expected: its tenant may be
+ * in installation or deletion. The diagnosis `storage` reports databases that are missing unexpectedly.
  */
 
 import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
@@ -15,17 +15,17 @@ import { canary, canaryTargetsIn } from './canary.ts'
 import { type CatalogSubject, queryCatalog, reading, type TenantDatabase } from './rules.ts'
 import { rulesInside } from './tenant-database-rules.ts'
 
-const EXAMINED_AT_ONCE = 4
-/** What was found in so many is told before the next are examined. */
+const MAX_CONCURRENT = 4
+/** Findings are reported after each batch. */
 const DATABASES_PER_BATCH = 32
 const NO_SUCH_DATABASE = '3D000'
 
 interface Inside extends Pick<CatalogSubject, 'extensionsSchema'> {
-  /** With the tenant's tables. */
+  /** Schema of the tenant's tables. */
   readonly schema: string
 }
 
-/** @param tenantOf whose each database is, by its name. */
+/** @param tenantOf tenant id by name of the database */
 export async function* auditInside(
   server: PostgresServer,
   tenantOf: ReadonlyMap<string, string>,
@@ -34,9 +34,9 @@ export async function* auditInside(
   const databases = [...tenantOf].map(([name, tenantId]) => ({ name, tenantId }))
   for (let first = 0; first < databases.length; first += DATABASES_PER_BATCH) {
     const some = databases.slice(first, first + DATABASES_PER_BATCH)
-    const open = await openOnes(server, some)
+    const open = await openDatabases(server, some)
     const found: Finding[][] = []
-    await forEachConcurrent(some, EXAMINED_AT_ONCE, async (database, index) => {
+    await forEachConcurrent(some, MAX_CONCURRENT, async (database, index) => {
       found[index] = await examined(server, database, inside, open.has(database.name))
     })
     yield* found.flat()
@@ -55,7 +55,7 @@ async function examined(
     const login = await loginOf(server, name)
     const subject = { server, tenantOf, extensionsSchema, database: { ...database, login } }
     const found = await queryCatalog(subject, rulesInside(server, login))
-    if (!isOpen) return found // nobody may connect
+    if (!isOpen) return found // no login may connect
     const targets = await reading(server, (client) => canaryTargetsIn(client, [schema]), name)
     const answered = await Array.fromAsync(canary(server, targets, { database: name }))
     return [...found, ...answered.map((finding) => ({ ...finding, tenantId }))]
@@ -68,13 +68,16 @@ async function examined(
 const missing = ({ name: placement }: PostgresServer, { name, tenantId }: TenantDatabase): Finding => ({
   severity: 'info',
   code: 'isolation.database-missing',
-  message: `${placement}: the database ${name} is not there, so nothing in it was examined`,
-  remedy: 'Expected while its tenant is being installed or purged; else `storage.missing` says so too.',
+  message: `${placement}: database ${name} not found, so its content was not examined`,
+  remedy: 'Expected during the installation or deletion of its tenant; otherwise `storage.missing` reports it, too.',
   tenantId,
 })
 
-/** Those that the login of their tenant may connect to. */
-async function openOnes(server: PostgresServer, databases: readonly TenantDatabase[]): Promise<ReadonlySet<string>> {
+/** Names of the databases to which the login of their tenant may connect. */
+async function openDatabases(
+  server: PostgresServer,
+  databases: readonly TenantDatabase[],
+): Promise<ReadonlySet<string>> {
   const { rows } = await server.owned((client) =>
     client.query(`select datname from pg_database where datname = any($1) and ${isOpenTo('$2', '$3')}`, [
       databases.map(({ name }) => name),

@@ -1,17 +1,20 @@
-/** Iterates the tables of a copy, each once and with all of its rows; anything else is no copy of a tenant. */
+/**
+ * Iterates the tables of a copy, each once and with all of its rows; throws `E_BACKUP_INCOMPATIBLE` for an inconsistent
+ * copy.
+ */
 import { BackupIncompatible, type TableCopy, type TenantCopy } from '../../../tenants/isolation/copy.ts'
 
-/** How many rows were read of each table. */
+/** Number of rows read, by table. */
 export type Rows = ReadonlyMap<string, number>
 
-/** @param readTable reads the table to its end, and answers how many rows of it there are. It is given the columns that were described. */
+/** @param readTable reads the table with the described columns to its end, and returns its number of rows */
 export async function iterateTables(copy: TenantCopy, readTable: (table: TableCopy) => Promise<number>): Promise<Rows> {
   const { tables } = copy.description
   const rows = new Map<string, number>()
   for await (const { table, csv } of copy.tables()) {
     const described = tables.find(({ name }) => name === table.name)
     if (!described || rows.has(table.name)) {
-      throw BackupIncompatible(`The copy has the table "${table.name}" twice, or without having said so.`)
+      throw BackupIncompatible(`The copy contains the table "${table.name}" twice, or does not describe it.`)
     }
     rows.set(table.name, await readTable({ table: described, csv }))
   }

@@ -1,30 +1,32 @@
-/** A rule of isolation for the catalog of a server: one query, whose rows violate it. */
+/** Describes a rule of isolation for the catalog of a server: one query, whose rows violate the rule. */
 import type pg from 'pg'
 import type { Severity } from '../../../kernel/doctor/doctor.ts'
 
 export interface Broken {
-  /** As `pg_describe_object` calls it: `table t1_acme.notes`. */
+  /** Name of the object in the form of `pg_describe_object`: `table t1_acme.notes`. */
   readonly object: string
-  /** Whatever else the query answers, for the words. */
+  /** Second result of the query, for the message. */
   readonly other: string
-  /** That of a tenant, when the object is in one. */
+  /** Schema of a tenant, if the object is in one. */
   readonly schema: string | null
-  /** A second word of the query's, for a rule that needs it. */
+  /** Third result of the query, for rules that need it. */
   readonly detail: string
-  /** The role of `url`, quoted, where the query answers it. */
+  /** The role of `url`, quoted, if the query returns it. */
   readonly owner: string
-  /** Of a rule with `repair`: whether the role of `url` may do it. */
+  /** For a rule with `repair`: whether the role of `url` has the right to repair. */
   readonly mayRepair?: boolean
 }
 
 export interface CatalogRule {
   readonly code: string
   readonly severity: Severity
-  /** Answers `object`, and `other` and `schema` where it has them; the names of `PRELUDE` stand before it. */
+  /**
+   * Returns `object`, and `other` and `schema` if the rule has them. It is prefixed by `PRELUDE` and may use its names.
+   */
   readonly query: string
-  /** What is wrong, after the object's name. */
+  /** Description of the problem, to follow the object's name. */
   readonly fault: (broken: Broken) => string
   readonly remedy: (broken: Broken) => string
-  /** Does what `remedy` tells, in a transaction with the lock of `baseObjects`. It looks again, and is safe to repeat. */
+  /** Executes the remedy in a transaction with the lock of `baseObjects`. It checks again and is idempotent. */
   readonly repair?: (client: pg.ClientBase) => Promise<unknown>
 }

@@ -1,31 +1,36 @@
 /**
- * What the catalog says of the tables and sequences in one schema, as far as a copy of their rows has to know it.
+ * Reads the tables and sequences of one schema from the catalog, as far as a copy of their rows needs them.
  *
- * They are found by what depends on the schema: `pg_class` has no index on the schema, so a query of it reads every table of
- * every tenant in the database. What is an extension's is left to the extension. Partitions are read and written through the
- * table that they are of; children by inheritance are tables like any other, with rows of their own.
- *
- * Sub-selects end with a limit where they could be an `exists`: for that the planner may read a catalog from end to end, as soon
- * as it believes it to be small.
+ * - They are found by their dependency on the schema: `pg_class` has no index on the schema, so a query of it would
+ *   read every table of every tenant in the database.
+ * - Objects of extensions are excluded. Partitions are read and written through their partitioned table. Children by
+ *   inheritance are separate tables with their own rows.
+ * - Sub-selects end with a limit instead of `exists`: for `exists`, the planner may scan a whole catalog that it
+ *   believes to be small.
  */
 import pg from 'pg'
 import type { CopiedColumn } from '../../../tenants/isolation/copy.ts'
 
 export interface StoredColumn extends CopiedColumn {
-  /** Its values follow from others, and cannot be given. */
+  /** Whether its values are computed from other columns and cannot be given. */
   readonly isGenerated: boolean
-  /** Is `tenant_id`, and is given by `tenantry.current_tenant()`: whose the row is, and no part of a copy. */
+  /**
+   * Whether it is `tenant_id`, which `tenantry.current_tenant()` fills: it marks the owner of a row and is not part of
+   * a copy.
+   */
   readonly isFilled: boolean
-  /** Must be given: neither may it be null, nor is there a default. */
+  /** Whether a value is required, as the column is not null and has no default. */
   readonly isRequired: boolean
-  /** Its type, quoted, when that is one of the schema's own: it is another one than that of the same name in another schema. */
+  /**
+   * Its type, quoted, if the type belongs to the schema. A type of the same name in another schema is a different type.
+   */
   readonly ownType?: string | null
 }
 
 export interface StoredTable {
   readonly name: string
   readonly isPartitioned: boolean
-  /** Partitions on another server, whose rows are not the storage's. */
+  /** Whether it has partitions on another server, whose rows are not part of the storage. */
   readonly hasForeignRows: boolean
   readonly columns: readonly StoredColumn[]
 }
@@ -34,9 +39,9 @@ export interface StoredSequence {
   readonly name: string
   /** In digits. */
   readonly increment: string
-  /** How many values a session takes at once. */
+  /** Number of values that a session reserves. */
   readonly cache: string
-  /** Whose default it is. */
+  /** Column whose default uses the sequence. */
   readonly column: { readonly table: string; readonly name: string } | null
 }
 
@@ -48,16 +53,16 @@ export interface StoredSchema {
 export const qualified = (schema: string, name: string): string =>
   `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`
 
-/** Whether each row of it says whose it is: in a schema that tenants share, all others are shared too. */
+/** Whether each row has a tenant. In a schema that tenants share, all other tables are shared, too. */
 export const isTenants = ({ columns }: StoredTable): boolean => columns.some(({ isFilled }) => isFilled)
 
-/** What a copy has of a table. */
+/** Columns that are part of a copy. */
 export const copiedColumns = ({ columns }: StoredTable): CopiedColumn[] =>
   columns.filter(({ isGenerated, isFilled }) => !isGenerated && !isFilled).map(({ name, type }) => ({ name, type }))
 
 /**
- * `relation` is every table and sequence of the schema, partitions included. To stand after `with`.
- * @param schema as it is
+ * Common table expression `relation`, to follow `with`: every table and sequence of the schema, including partitions.
+ * @param schema unquoted
  */
 export const relationsOf = (schema: string): string => `
   relation as materialized (
@@ -69,7 +74,10 @@ export const relationsOf = (schema: string): string => `
     where nspname = ${pg.escapeLiteral(schema)} and relkind in ('r', 'p', 'S', 'v', 'm') and not exists (
       select from pg_depend e where e.classid = 'pg_class'::regclass and e.objid = c.oid and e.objsubid = 0 and e.deptype = 'e'))`
 
-/** One row with a `StoredSchema`; none when there is no such schema. Types are spelled by the search path. */
+/**
+ * Selects one row with a `StoredSchema`, or none if the schema does not exist. The search path determines how types are
+ * spelled.
+ */
 const storedText = (schema: string): string => `
   with ${relationsOf(schema)}
   select
@@ -111,8 +119,8 @@ const storedText = (schema: string): string => `
   from pg_namespace where nspname = ${pg.escapeLiteral(schema)}`
 
 /**
- * Undefined when there is no such schema. Types of the schema are spelled without it, so that those of two storages compare, and
- * so are those that `searchPath` finds.
+ * Returns undefined if the schema does not exist. Types of the schema, and types found by `searchPath`, are spelled
+ * without a schema, so that the types of two storages are comparable.
  */
 export async function readStored(
   client: pg.ClientBase,
@@ -130,14 +138,14 @@ export async function readStored(
   return stored?.rows[0]
 }
 
-/** The same where it is known to be there. */
+/** Like `readStored` for an existing schema. */
 export async function existingIn(client: pg.ClientBase, schema: string, searchPath: string): Promise<StoredSchema> {
   const stored = await readStored(client, schema, searchPath)
-  if (!stored) throw new Error(`the schema "${schema}" is not there`)
+  if (!stored) throw new Error(`Schema "${schema}" not found`)
   return stored
 }
 
-/** Several statements in one text; their results, also where there is one. */
+/** Runs several statements in one text and returns a list of results, even for one statement. */
 export async function all(client: pg.ClientBase, ...statements: readonly string[]): Promise<pg.QueryResult[]> {
   if (statements.length === 0) return []
   return [(await client.query(statements.join(';\n'))) as unknown as pg.QueryResult | pg.QueryResult[]].flat()

@@ -1,12 +1,11 @@
-/** The state of a connection, which node-postgres knows and its types leave out. */
+/** Reads the state of a connection, which the types of node-postgres leave out. */
 import type pg from 'pg'
 
-/** What node-postgres knows of a connection, and its types do not tell. */
 interface ClientState {
   readonly readyForQuery: boolean
   readonly _queryable: boolean
   readonly _ending: boolean
-  /** Of the server, as it was told when the connection was made. */
+  /** Process id of the session, as reported by the server when the connection was opened. */
   readonly processID: number | null
   getTransactionStatus(): string | null
 }
@@ -14,7 +13,10 @@ export const stateOf = (client: pg.ClientBase): ClientState => client as unknown
 
 export const isAlive = (client: pg.ClientBase): boolean => stateOf(client)._queryable && !stateOf(client)._ending
 
-/** node-postgres tells an error when it hears of it, before the server has said which state the transaction is in. */
+/**
+ * Waits until the state of the transaction is known: node-postgres reports an error before the server has sent the
+ * state.
+ */
 export async function ready(client: pg.ClientBase): Promise<void> {
   if (stateOf(client).readyForQuery || !isAlive(client)) return
   await new Promise<void>((resolve) => {

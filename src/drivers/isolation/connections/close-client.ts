@@ -1,8 +1,8 @@
-/** Closes connections; an unresponsive server must not delay it. */
+/** Closes connections with a timeout, so that an unresponsive server does not delay it. */
 import type { Socket } from 'node:net'
 import type pg from 'pg'
 
-/** For the server to close the connection, before the socket is destroyed. */
+/** Time for the server to close the connection, before the socket is destroyed. */
 const CLOSE_TIMEOUT_MS = 5_000
 
 export async function closeClient(client: pg.Client): Promise<void> {

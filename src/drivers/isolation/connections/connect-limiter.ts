@@ -1,10 +1,10 @@
 /**
- * How many connections are made and closed at once: each costs the server a process, and more of them would only wait for each
- * other. One that takes long waits for something else, and is no reason to keep the others waiting.
+ * Limits the number of connections that are opened or closed concurrently. Each costs the server a process, so more of
+ * them would delay each other. A slow one waits for another resource, and releases its permit early.
  */
 
 const MAX_CONCURRENT = 4
-/** A few times what one takes. */
+/** A few times the usual duration. */
 const SLOW_MS = 100
 
 export class ConnectLimiter {

@@ -1,12 +1,12 @@
 /**
- * Who waits for a connection: a queue for each tenant, bounded in length and time. Queues are served round-robin: a loud tenant waits
- * behind itself and not in front of others.
+ * Queues connection requests: one queue for each tenant, bounded in length and time, and served round-robin. So a noisy
+ * tenant does not delay the others.
  */
 import { ConnectionLimitReached, type ConnectionLimits } from '../../../tenants/isolation/driver.ts'
 
 const RETRY_AFTER_SECONDS = 1
 
-/** One that waits. */
+/** A waiting request. */
 export interface Waiter<Request, Given> {
   readonly request: Request
   readonly resolve: (given: Given) => void
@@ -29,7 +29,7 @@ export class FairQueue<Request extends { readonly tenantId: string }, Given> {
     return size
   }
 
-  /** Rejects with `E_TENANT_CONNECTION_LIMIT` at once when the queue is full, or when the time is up. */
+  /** Throws `E_TENANT_CONNECTION_LIMIT`: immediately if the queue is full, or at the timeout. */
   async wait(request: Request, waitMs = this.#limits.waitMs): Promise<Given> {
     const { queuePerTenant } = this.#limits
     const queue = this.#queues.get(request.tenantId) ?? []
@@ -47,13 +47,13 @@ export class FairQueue<Request extends { readonly tenantId: string }, Given> {
     })
   }
 
-  /** The next in order that `may` have one; of each tenant, only who waits longest is asked for. */
+  /** Returns the next request that `may` be served; of each tenant, only the oldest request is considered. */
   first(may: (request: Request) => boolean): Waiter<Request, Given> | undefined {
     for (const [waiter] of this.#queues.values()) if (waiter && may(waiter.request)) return waiter
     return undefined
   }
 
-  /** It waits no more; others of its tenant come last. */
+  /** Removes a request from its queue, and moves the queue to the end. */
   take(waiter: Waiter<Request, Given>): void {
     const { tenantId } = waiter.request
     clearTimeout(waiter.timer)

@@ -1,8 +1,8 @@
-/** Clients that nobody uses at the moment, by the database that they are connected to. */
+/** Holds idle clients by the database that they are connected to. */
 import type { AcquireRequest, PooledClient } from './pooled-client.ts'
 
 export class IdleClients {
-  /** The one used last is at the end. */
+  /** The most recently used client is the last one. */
   readonly #byDatabase = new Map<string, PooledClient[]>()
 
   get isEmpty(): boolean {
@@ -27,7 +27,7 @@ export class IdleClients {
     return [...this.#byDatabase.values()].flat()
   }
 
-  /** The one that has been idle the longest. */
+  /** Returns the client with the longest idle time. */
   oldest(): PooledClient | undefined {
     let oldest: PooledClient | undefined
     for (const [first] of this.#byDatabase.values()) {
@@ -36,7 +36,7 @@ export class IdleClients {
     return oldest
   }
 
-  /** The one that served the tenant last, else the one used last. */
+  /** Returns the client that served the tenant last, otherwise the most recently used one. */
   take({ tenantId, database }: AcquireRequest): PooledClient | undefined {
     const clients = this.#byDatabase.get(database)
     if (!clients) return undefined
@@ -53,7 +53,7 @@ export class IdleClients {
     else this.#byDatabase.set(database, [pooled])
   }
 
-  /** Returns whether it was there. */
+  /** Returns whether the client was idle. */
   remove(pooled: PooledClient): boolean {
     const { database } = pooled.request
     const clients = this.#byDatabase.get(database)

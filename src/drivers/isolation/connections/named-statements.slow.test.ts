@@ -2,7 +2,7 @@ import { describe, expect, inject, test } from 'vitest'
 import { proofMigrations, provisionedIn } from '../../../testing/base/subject.ts'
 import { KINDS, openSubject } from '../proof/subject.fixture.ts'
 
-/** More than a connection keeps prepared. */
+/** More texts than a connection keeps prepared. */
 const TEXTS = 250
 const kinds = Object.keys(KINDS).filter((kind) => KINDS[kind]?.engine === 'postgres')
 

@@ -2,14 +2,14 @@ import { describe, expect, test } from 'vitest'
 import { NamedStatements } from './named-statements.ts'
 
 const nameOf = (statements: NamedStatements, key: string, generation = 1) => statements.nameOf(key, generation)
-/** Met twice. */
+/** Uses a statement twice and returns its name. */
 function named(statements: NamedStatements, key: string): string | undefined {
   nameOf(statements, key)
   return nameOf(statements, key)
 }
 
 describe('a statement', () => {
-  test('is named when it is met again, and keeps its name', () => {
+  test('is named at its second use, and keeps its name', () => {
     const statements = new NamedStatements()
     expect(nameOf(statements, 'select 1')).toBeUndefined()
     const name = nameOf(statements, 'select 1')
@@ -23,7 +23,7 @@ describe('a statement', () => {
     expect(named(new NamedStatements(), 'select 1')).not.toBe(named(new NamedStatements(), 'select 1'))
   })
 
-  test('that is forgotten is closed, once, and starts over', () => {
+  test('that is forgotten is closed once, and starts again without a name', () => {
     const statements = new NamedStatements()
     const name = named(statements, 'select 1')
     statements.forget('select 1')
@@ -37,13 +37,13 @@ describe('a statement', () => {
   test('loses its name when the tables have changed', () => {
     const statements = new NamedStatements()
     const before = ['select 1', 'select 2'].map((key) => named(statements, key))
-    nameOf(statements, 'met once')
+    nameOf(statements, 'used once')
     expect(nameOf(statements, 'select 1', 2)).toBeUndefined()
     expect(statements.takeUnneeded()).toEqual(before)
   })
 })
 
-test('two hundred are kept, those used last', () => {
+test('the two hundred most recently used statements are kept', () => {
   const statements = new NamedStatements()
   const first = named(statements, 'select 0')
   const second = named(statements, 'select 1')

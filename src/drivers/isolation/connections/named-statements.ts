@@ -1,24 +1,24 @@
 /**
- * Statements that have a name on one connection: PostgreSQL parses and plans them once, and has them by name from then on.
+ * Names the prepared statements of one connection, so that PostgreSQL parses and plans repeated texts once.
  *
- *   first met ──► remembered ──met again──► named ──out of use, or tables have changed──► to be closed
+ *   first use ──► remembered ──second use──► named ──least recently used, or tables have changed──► to be closed
  *
- * A text that is met once is not worth a name. Names are for a time in which no tables changed: a statement keeps the types that
- * its parameters had when it was prepared, and would go on cutting what it is given to a type that a column has no more.
+ * A text that is used once is not worth a name. Names are valid only until tables change: a prepared statement keeps
+ * the types of its parameters, and would truncate values to the former type of a column.
  */
 
-/** Of one connection; each costs its backend some 10 KB and more. */
+/** Maximum for one connection; each statement costs its backend 10 KB and more. */
 const MAX_KEPT = 200
 
 let last = 0
 
 export class NamedStatements {
-  /** By key, out of use the longest first; without a name as long as they were met once. */
+  /** By key, least recently used first; undefined for a statement that was used once. */
   readonly #kept = new Map<string, string | undefined>()
   #generation = 0
   #unneeded: string[] = []
 
-  /** @param generation of the tables, as it is now */
+  /** @param generation present generation of the tables */
   nameOf(key: string, generation: number): string | undefined {
     if (generation !== this.#generation) this.#forgetAll(generation)
     const isKnown = this.#kept.has(key)
@@ -32,14 +32,14 @@ export class NamedStatements {
     return name
   }
 
-  /** Whatever the server has under its name. */
+  /** Forgets a statement, and closes the one that the server has under its name. */
   forget(key: string): void {
     const name = this.#kept.get(key)
     this.#kept.delete(key)
     if (name) this.#unneeded.push(name)
   }
 
-  /** Names to be closed with what is sent next. To close one that the server does not know is no error. */
+  /** Returns names to be closed with the next message. Closing an unknown name is no error. */
   takeUnneeded(): readonly string[] {
     const unneeded = this.#unneeded
     if (unneeded.length > 0) this.#unneeded = []

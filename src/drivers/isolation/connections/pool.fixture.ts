@@ -1,4 +1,4 @@
-/** Connections to one database, each under the name of the database that it is for. */
+/** Opens connections to one database, each under the name of the requested database. */
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, expect, inject, vi } from 'vitest'
 import { latch } from '../../../../test/support/latch.ts'
@@ -12,13 +12,13 @@ import { type ProbeResult, probeServer } from './server-probe.ts'
 
 const LIMITS: ConnectionLimits = { max: 2, perTenant: 2, queuePerTenant: 1_000, waitMs: 20_000 }
 
-/** For one file: after each test its connections are closed. */
+/** For one test file: after each test, its connections are closed. */
 export function useConnections() {
   let database: TestDatabase
   let watcher: pg.Client
   const opened: Connections[] = []
 
-  /** What the server has open: the name of the database for each. */
+  /** Returns the requested database of each connection that is open at the server. */
   const seen = async (): Promise<string[]> => {
     const { rows } = await watcher.query(
       `select application_name as name from pg_stat_activity where datname = $1 and backend_type = 'client backend' order by 1`,
@@ -49,12 +49,12 @@ export function useConnections() {
     /** As the superuser. */
     query: (text: string, values?: unknown[]) => watcher.query(text, values),
     seen,
-    /** A statement that the server answers once `unblock` is called. */
+    /** Starts a statement that returns when `unblock` is called. */
     async queryBlocked(held: PooledClient) {
       const unblock = await latch(database.url, 'select pg_advisory_xact_lock(1)')
       return { pending: held.client.query('select pg_advisory_xact_lock(1)'), unblock }
     },
-    /** Each database of a request is the same one here, and its sessions have its name. */
+    /** Connects every requested database to the same one; its sessions have the requested name. */
     connectionsOf(
       limits: Partial<ConnectionLimits> = {},
       {
@@ -71,7 +71,7 @@ export function useConnections() {
         probe,
         log: createLogger({ level: 'silent' }),
         open: async (name) => {
-          if (name === 'missing') throw new Error('there is no such database')
+          if (name === 'missing') throw new Error('database not found')
           if (name.startsWith('hangs')) await until
           const client = new pg.Client({ connectionString: url, application_name: name, keepAlive: true })
           client.on('error', () => undefined)

@@ -1,4 +1,4 @@
-/** Connections to a server that becomes unresponsive, and that refuses connections for a while. */
+/** Tests connections to a server that becomes unresponsive, and to one that refuses connections for a while. */
 import { describe, expect, test, vi } from 'vitest'
 import { startProxy } from '../../../../test/support/proxy.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
@@ -7,17 +7,17 @@ import { own, queryName, shared, useConnections } from './pool.fixture.ts'
 const environment = useConnections()
 const { connectionsOf, query } = environment
 
-/** Real time, for what is asked over the network while the clock is a test's. */
+/** Waits in real time for responses from the network, although the test has a fake clock. */
 const answered = () => query('select pg_sleep(0.1)')
 
-describe('a server that fails', () => {
-  test('by becoming unresponsive is probed, and then what was sent to it fails', async () => {
+describe('the pool, for a failing server', () => {
+  test('probes a server that does not respond, and then fails its statements', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     const proxy = await startProxy(environment.url)
     const connections = connectionsOf({ max: 2 }, { url: proxy.url })
     const [held, idle] = [await connections.acquire(shared('a')), await connections.acquire(shared('b'))]
     connections.release(idle, false)
-    await vi.advanceTimersByTimeAsync(5_000) // it answers a first time, and is known to
+    await vi.advanceTimersByTimeAsync(5_000) // the first response, after which the server is known to answer probes
     await answered()
     proxy.blackhole()
     const asked = held.client.query('select 1').catch((error: Error) => error.message)
@@ -26,14 +26,14 @@ describe('a server that fails', () => {
       await answered()
     }
     await vi.advanceTimersByTimeAsync(1_000)
-    expect(await asked).toBe('the server does not answer')
+    expect(await asked).toBe('The server did not respond in time')
     connections.release(held, true)
     vi.useRealTimers()
     await eventually(() => expect(connections.count()).toMatchObject({ idle: 0, busy: 0 }))
     await proxy.close()
   })
 
-  test('and comes back finds the whole budget free', async () => {
+  test('has its whole budget free when the server is back', async () => {
     const proxy = await startProxy(environment.url)
     const connections = connectionsOf({ max: 3, perTenant: 3 }, { url: proxy.url })
     const idle = [await connections.acquire(own('a')), await connections.acquire(own('b'))]

@@ -24,7 +24,7 @@ async function use<T>(
 }
 
 describe('the budget', () => {
-  test('is never exceeded as the server counts, while thirty tenants with a database each want five', async () => {
+  test('is not exceeded at the server by thirty tenants with a database each and five requests each', async () => {
     const connections = connectionsOf({ max: 5, perTenant: 3 })
     let most = 0
     const requests = Array.from({ length: 300 }, (_, n) => own(String(n % 30)))
@@ -42,7 +42,7 @@ describe('the budget', () => {
     expect(misses).toBeGreaterThanOrEqual(30)
   })
 
-  test('gives a tenant no more than its share, and the rest to others', async () => {
+  test('gives a tenant at most its share, and the rest to other tenants', async () => {
     const connections = connectionsOf({ max: 3, perTenant: 2 })
     const held = [await connections.acquire(shared('a')), await connections.acquire(shared('a'))]
     const third = connections.acquire(shared('a'))
@@ -54,7 +54,7 @@ describe('the budget', () => {
     expect(connections.count()).toMatchObject({ idle: 3, busy: 0, waiting: 0 })
   })
 
-  test('never takes a client that is in use', async () => {
+  test('does not take a client that is in use', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1, waitMs: 50 })
     const held = await connections.acquire(own('a'))
     await expect(connections.acquire(own('b'))).rejects.toMatchObject(LIMIT)
@@ -64,7 +64,7 @@ describe('the budget', () => {
     expect(await seen()).toEqual(['of b'])
   })
 
-  test('closes the client that has been idle the longest', async () => {
+  test('closes the client with the longest idle time', async () => {
     const connections = connectionsOf({ max: 3 })
     for (const id of ['a', 'b', 'c', 'a']) await use(connections, own(id), queryName)
     expect(connections.count()).toMatchObject({ hits: 1, misses: 3 })
@@ -74,7 +74,7 @@ describe('the budget', () => {
 })
 
 describe('a client', () => {
-  test('goes to the tenant that it served last, of those that are idle', async () => {
+  test('is given to the tenant that it served last, among idle clients', async () => {
     const connections = connectionsOf()
     const [a, b] = [await connections.acquire(shared('a')), await connections.acquire(shared('b'))]
     connections.release(a, false)
@@ -83,7 +83,7 @@ describe('a client', () => {
     expect(await use(connections, shared('b'), async (pooled) => pooled)).toBe(b)
   })
 
-  test('that is given back to be destroyed is used no more, and its room is another’s', async () => {
+  test('that is destroyed at its release is not reused and frees its share of the budget', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1 })
     const spoiled = await connections.acquire(shared('a'))
     const pid = await pidOf(spoiled)
@@ -94,7 +94,7 @@ describe('a client', () => {
     connections.release(next, false)
   })
 
-  test('that is in the middle of a statement when it is destroyed frees its room too', async () => {
+  test('that is destroyed during a statement frees its share of the budget', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1 })
     const stuck = await connections.acquire(shared('a'))
     const pid = await pidOf(stuck)
@@ -105,7 +105,7 @@ describe('a client', () => {
     await query('select pg_terminate_backend($1)', [pid])
   })
 
-  test('is replaced when it has seen the tables of as many tenants as it may, however often they took turns', async () => {
+  test('is replaced after the maximum number of schemas, in any order of tenants', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1 }, { maxSchemas: 2 })
     const pids = []
     for (const id of ['a', 'b', 'a', 'b', 'a', 'c', 'd']) pids.push(await use(connections, shared(id), pidOf))
@@ -113,14 +113,14 @@ describe('a client', () => {
     expect(pids[6]).not.toBe(pids[5])
   })
 
-  test('is kept for any number of tenants whose tables are the same ones', async () => {
+  test('is kept for any number of tenants that share tables', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1 }, { maxSchemas: 2 })
     const pids = new Set()
     for (const id of ['a', 'b', 'c', 'd']) pids.add(await use(connections, { ...shared(id), schema: null }, pidOf))
     expect(pids.size).toBe(1)
   })
 
-  test('that is idle for long is closed', async () => {
+  test('is closed after a long idle time', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     const connections = connectionsOf()
     await use(connections, shared('a'), queryName)
@@ -132,7 +132,7 @@ describe('a client', () => {
     await eventually(async () => expect(await seen()).toEqual([]))
   })
 
-  test('that the server ends while it is idle is forgotten', async () => {
+  test('that the server closes while it is idle is removed', async () => {
     const connections = connectionsOf()
     const pid = await use(connections, own('a'), pidOf)
     await query('select pg_terminate_backend($1)', [pid])
@@ -140,7 +140,7 @@ describe('a client', () => {
     expect(await use(connections, own('a'), pidOf)).not.toBe(pid)
   })
 
-  test('of a database that is dropped can be closed by its name', async () => {
+  test('of a dropped database can be closed by the name of the database', async () => {
     const connections = connectionsOf()
     await use(connections, own('a'), queryName)
     await use(connections, own('b'), queryName)
@@ -150,8 +150,8 @@ describe('a client', () => {
   })
 })
 
-describe('who waits', () => {
-  /** Notes who is served, in that order. */
+describe('a waiting request', () => {
+  /** Records the order in which the requests are served. */
   const queued = (connections: Connections, requests: readonly AcquireRequest[], order: string[], then = () => {}) =>
     requests.map((request) =>
       use(connections, request, async (pooled) => {
@@ -162,7 +162,7 @@ describe('who waits', () => {
     )
   const many = (request: AcquireRequest, times: number): AcquireRequest[] => Array(times).fill(request)
 
-  test('waits behind its own tenant: two hundred of one are not in front of another’s', async () => {
+  test('waits behind requests of its own tenant only', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1 })
     const order: string[] = []
     await Promise.all(queued(connections, [...many(shared('loud'), 200), shared('quiet'), shared('other')], order))
@@ -171,7 +171,7 @@ describe('who waits', () => {
     expect(order).toHaveLength(202)
   })
 
-  test('for another database gets it when the turn of the one before is over', async () => {
+  test('for another database is served after the reservation of the former client has ended', async () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     const connections = connectionsOf({ max: 1, perTenant: 1 })
     const order: string[] = []
@@ -182,7 +182,7 @@ describe('who waits', () => {
     expect(order).toHaveLength(202)
   })
 
-  test('for the same database goes on as long as its turn lasts, and connections are not made for each', async () => {
+  test('for the same database is served during the reservation, without a new connection', async () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     const connections = connectionsOf({ max: 1, perTenant: 1 })
     const order: string[] = []
@@ -192,7 +192,7 @@ describe('who waits', () => {
     expect(connections.count()).toMatchObject({ hits: 8, misses: 2 })
   })
 
-  test('is refused at once when as many of its tenant wait as may; others are not', async () => {
+  test('of a tenant with a full queue is rejected immediately; other tenants still wait', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1, queuePerTenant: 2 })
     const held = await connections.acquire(shared('a'))
     const waiting = ['a', 'a', 'b'].map((id) => use(connections, shared(id), queryName))
@@ -203,7 +203,7 @@ describe('who waits', () => {
     await use(connections, shared('a'), queryName)
   })
 
-  test('is refused when its time is up, and is given nothing afterwards', async () => {
+  test('is rejected at its timeout, and receives no connection afterwards', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1, waitMs: 10 })
     const held = await connections.acquire(shared('a'))
     await expect(connections.acquire(shared('a'))).rejects.toMatchObject(LIMIT)
@@ -214,8 +214,8 @@ describe('who waits', () => {
   })
 })
 
-describe('a server that fails', () => {
-  test('at one database lets those who wait for others go on, and takes no room for ever', async () => {
+describe('the pool, for a failing server', () => {
+  test('serves requests for other databases when one database fails, and releases its share of the budget', async () => {
     const connections = connectionsOf({ max: 1, perTenant: 1 })
     const missing = { tenantId: 'lost', database: 'missing', schema: null }
     const held = await connections.acquire(own('a'))
@@ -226,14 +226,14 @@ describe('a server that fails', () => {
       use(connections, own('c'), queryName),
     ])
     connections.release(held, false)
-    const failed = { status: 'rejected', reason: { message: 'there is no such database' } }
+    const failed = { status: 'rejected', reason: { message: 'database not found' } }
     expect(await all).toMatchObject([failed, { value: 'of b' }, failed, { value: 'of c' }])
-    for (let n = 0; n < 5; n++) await expect(connections.acquire(missing)).rejects.toThrow('no such database')
+    for (let n = 0; n < 5; n++) await expect(connections.acquire(missing)).rejects.toThrow('database not found')
     expect(connections.count()).toMatchObject({ busy: 0, waiting: 0 })
     expect(await use(connections, own('a'), queryName)).toBe('of a')
   })
 
-  test('that has never answered a probe, and a probe that fails, say nothing', async () => {
+  test('ignores the probes of a server that has never answered one, and failed probes', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     for (const result of ['timed out', 'refused'] as const) {
       const connections = connectionsOf({}, { probe: async () => result })
@@ -246,7 +246,7 @@ describe('a server that fails', () => {
     }
   })
 
-  test('to answer soon, but is there, is waited for', async () => {
+  test('waits for a slow server that answers probes', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
     const connections = connectionsOf()
     const held = await connections.acquire(shared('a'))
@@ -259,7 +259,7 @@ describe('a server that fails', () => {
   })
 })
 
-test('a tenant whose connections hang keeps nobody else’s from being made', async () => {
+test('a tenant whose connections hang does not prevent connections of other tenants', async () => {
   const { promise: until, resolve: release } = Promise.withResolvers<void>()
   const connections = connectionsOf({ max: 10, perTenant: 5, waitMs: 5_000 }, { until })
   const hanging = ['1', '2', '3', '4', '5'].map((n) => connections.acquire({ ...own('slow'), database: `hangs ${n}` }))
@@ -269,16 +269,16 @@ test('a tenant whose connections hang keeps nobody else’s from being made', as
 })
 
 describe('closing', () => {
-  test('refuses who waits and who comes, and waits for what is in use', async () => {
+  test('rejects waiting and new requests, and waits for clients in use', async () => {
     const connections = connectionsOf()
     const [a, b] = [await connections.acquire(own('a')), await connections.acquire(own('b'))]
-    const refused = expect(connections.acquire(own('c'))).rejects.toThrow('the connections are closed')
+    const rejected = expect(connections.acquire(own('c'))).rejects.toThrow('The connections are closed')
     let isClosed = false
     const closing = connections.close().then(() => {
       isClosed = true
     })
-    await refused
-    expect(() => connections.acquire(own('a'))).toThrow('the connections are closed')
+    await rejected
+    expect(() => connections.acquire(own('a'))).toThrow('The connections are closed')
     expect(await queryName(a)).toBe('of a')
     connections.release(a, false)
     await eventually(async () => expect(await seen()).toEqual(['of b']))
@@ -288,7 +288,7 @@ describe('closing', () => {
     expect(await seen()).toEqual([])
   })
 
-  test('takes away what nobody gives back', async () => {
+  test('destroys clients that are not released', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const connections = connectionsOf()
     const kept = await connections.acquire(own('a'))
@@ -300,7 +300,7 @@ describe('closing', () => {
     vi.useRealTimers()
   })
 
-  test('waits for a connection that is being made', async () => {
+  test('waits for a connection that is being opened', async () => {
     const connections = connectionsOf()
     const coming = connections.acquire(own('a'))
     const closing = connections.close()

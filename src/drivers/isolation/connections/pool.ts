@@ -1,15 +1,16 @@
 /**
- * The connections of this process to one server, for tenants' queries: one budget, shared by all drivers and tenants.
+ * Pools the connections of this process to one server for tenants' queries: one budget, shared by all drivers and
+ * tenants.
  *
- *   acquire ─► a client of that database is idle ──────────────────────────► taken (the one that served the tenant last)
- *          ─► room in the budget ─► connect ─────────────────────────────► taken
- *          ─► all room taken, another database's client idle ─► closed ─► connect ─► taken
- *          ─► else, or the tenant has its share already ─► waits ─► taken | E_TENANT_CONNECTION_LIMIT
+ *   acquire ─► idle client of that database ──────────────────────────────► taken (the one that served the tenant last)
+ *          ─► free budget ─► connect ────────────────────────────────────► taken
+ *          ─► no free budget, idle client of another database ─► closed ─► connect ─► taken
+ *          ─► otherwise, or if the tenant has used its share ─► waits ───► taken | E_TENANT_CONNECTION_LIMIT
  *
- * A tenant waits behind itself: each has its own queue, bounded in length and time, and the queues are served round-robin. A
- * connection that replaced one of another database is reserved until `reservedUntil`, about as long as it took to make: until then
- * it serves requests for its database. The budget holds a connection until the server has closed it,
- * so the server never sees more than `max`.
+ * - Requests of a tenant wait in its own queue (fair-queue.ts).
+ * - A connection that replaced one of another database serves only its own database until `reservedUntil`, about as
+ *   long as it took to open.
+ * - The budget counts a connection until the server has closed it, so that the server never sees more than `max`.
  */
 import type pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
@@ -25,22 +26,22 @@ import { timeoutError } from './timeouts.ts'
 import { UnresponsiveServerCheck } from './unresponsive-server.ts'
 
 const IDLE_MS = 30_000
-/** A few times what a connection costs. */
+/** A few times the cost of a connection. */
 const RESERVED_MS = 25
-/** How long a client may be lent before the server is asked whether it is there at all. */
+/** Time in use after which a client's server is probed. */
 const PROBE_AFTER_MS = 5_000
-/** How long `close` waits for clients to come back. */
+/** How long `close` waits for clients in use. */
 const DRAIN_MS = 10_000
 
 export interface ConnectionsOptions {
   readonly limits: ConnectionLimits
-  /** After so many schemas a connection is replaced. */
+  /** A connection is replaced after this number of schemas. */
   readonly maxSchemas: number
-  /** Opens and checks one. */
+  /** Opens and checks a connection. */
   readonly open: (database: string) => Promise<pg.Client>
-  /** Asks the server whether it is there. */
+  /** Probes the server. */
   readonly probe: () => Promise<ProbeResult>
-  /** Whether a pooler in transaction mode stands between: then each transaction may have another session of the server. */
+  /** Whether a pooler in transaction mode is used, so that each transaction may have another session of the server. */
   readonly isPooled: boolean
   readonly log: Logger
 }
@@ -53,7 +54,7 @@ export class Connections {
   readonly #idle = new IdleClients()
   readonly #inUse = new Map<string, number>()
   readonly #lent = new Set<PooledClient>()
-  /** Connected, connecting, and closing ones. */
+  /** Number of open, opening and closing connections. */
   #total = 0
   #busy = 0
   #ending = 0
@@ -81,9 +82,9 @@ export class Connections {
     return this.#options.isPooled
   }
 
-  /** At once when one is idle. */
+  /** Returns an idle client immediately. */
   acquire(request: AcquireRequest): PooledClient | Promise<PooledClient> {
-    if (this.#isClosed) throw new Error('the connections are closed')
+    if (this.#isClosed) throw new Error('The connections are closed')
     if (this.#mayHave(request)) {
       const idle = this.#idle.take(request)
       if (idle) return this.#lend(idle, request)
@@ -94,16 +95,16 @@ export class Connections {
     return waiting
   }
 
-  /** @param destroy when it is not known to be clean. */
+  /** @param destroy whether the client may have leftover state and must be closed */
   release(pooled: PooledClient, destroy: boolean): void {
-    if (!this.#lent.delete(pooled)) return // taken away at the end
+    if (!this.#lent.delete(pooled)) return // destroyed by `close`
     this.#freePlace(pooled.request.tenantId)
     if (destroy || this.#isClosed || pooled.schemas.size > this.#options.maxSchemas) this.#end(pooled)
     else this.#park(pooled)
     this.#serve()
   }
 
-  /** With how often a connection was there (`hits`), and how often one had to be made (`misses`). */
+  /** Counts connections, and how often one was idle (`hits`) or had to be opened (`misses`). */
   count(): { idle: number; busy: number; waiting: number; hits: number; misses: number } {
     return {
       idle: this.#idle.count,
@@ -114,16 +115,19 @@ export class Connections {
     }
   }
 
-  /** Closes what is idle of one database. */
+  /** Closes the idle clients of one database. */
   forget(database: string): void {
     this.#endAll(this.#idle.of(database))
   }
 
-  /** Ends what is idle, refuses who waits, and resolves when the last one in use has come back, or was cut off after ten seconds. */
+  /**
+   * Closes idle clients and rejects waiting requests. Resolves when clients in use are released, or destroyed after ten
+   * seconds.
+   */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#sweep)
-    this.#queue.rejectAll(new Error('the connections are closed'))
+    this.#queue.rejectAll(new Error('The connections are closed'))
     const drained = new Promise<void>((resolve) => {
       this.#drained = resolve
     })
@@ -189,7 +193,7 @@ export class Connections {
     else this.#inUse.delete(tenantId)
   }
 
-  /** Gives what is free to those who wait. */
+  /** Serves waiting requests with free clients or budget. */
   #serve(): void {
     for (;;) {
       const mayConnect = this.#hasRoom && this.#connectLimiter.hasCapacity
@@ -214,9 +218,9 @@ export class Connections {
     }
   }
 
-  /** Closes the client that has been idle the longest; who waits is served when its socket is closed. */
+  /** Closes the client with the longest idle time; a waiting request is served when its socket is closed. */
   #evict(): void {
-    if (this.#ending >= this.#queue.size) return // enough room is on its way
+    if (this.#ending >= this.#queue.size) return // enough budget will be free
     const oldest = this.#idle.oldest()
     if (oldest) this.#endAll([oldest])
   }
@@ -235,7 +239,7 @@ export class Connections {
   }
 
   #lost(pooled: PooledClient, error: Error): void {
-    if (!this.#idle.remove(pooled)) return // in use: its statement fails, and it is destroyed when it comes back
+    if (!this.#idle.remove(pooled)) return // in use: its statement fails, and it is destroyed at its release
     this.#options.log.warn({ err: error }, 'an idle connection of a placement was lost')
     this.#end(pooled)
   }
@@ -244,13 +248,13 @@ export class Connections {
     for (const pooled of [...idle]) if (this.#idle.remove(pooled)) this.#end(pooled)
   }
 
-  /** @param isDestroyed without a Terminate message, which an unresponsive server would not read */
+  /** @param isDestroyed closes without a Terminate message, which an unresponsive server would not read */
   #end({ client }: PooledClient, isDestroyed = false): void {
     this.#ending++
     const releasePermit = this.#connectLimiter.acquire()
     if (isDestroyed) destroyClient(client, timeoutError())
     closeClient(client)
-      .catch((error) => this.#options.log.debug({ err: error }, 'a connection was not ended in order'))
+      .catch((error) => this.#options.log.debug({ err: error }, 'a connection was not closed cleanly'))
       .finally(() => {
         releasePermit()
         this.#ending--
@@ -260,14 +264,14 @@ export class Connections {
   }
 
   /**
-   * A statement may take as long as it likes, on a server that is there. One that is unresponsive answers nobody, and without this
-   * whoever asks it would wait for TCP to give up, a quarter of an hour: then what is lent fails as if it had been closed.
+   * Detects an unresponsive server, and fails the clients in use as if they were closed. Without it, a caller would
+   * wait for TCP's timeout of a quarter of an hour. Statements on a responsive server may take any time.
    */
   async #checkServer(): Promise<void> {
     const probedAt = performance.now()
     const waiting = [...this.#lent].filter(({ lentAt }) => lentAt <= probedAt - PROBE_AFTER_MS / 2)
     if (waiting.length > 0 && (await this.#serverCheck.isUnresponsive())) {
-      this.#options.log.warn('a server has gone silent; its connections are given up')
+      this.#options.log.warn('a server stopped responding; its connections were destroyed')
       for (const pooled of waiting)
         if (this.#lent.has(pooled) && pooled.lentAt <= probedAt) destroyClient(pooled.client, timeoutError())
       for (const pooled of this.#idle.all()) if (this.#idle.remove(pooled)) this.#end(pooled, true)

@@ -2,24 +2,23 @@
 import type pg from 'pg'
 import type { NamedStatements } from './named-statements.ts'
 
-/** A connection with what is known of it. */
 export interface PooledClient {
   readonly client: pg.Client
-  /** Served last; what it cached may be of use again. */
+  /** Last served request; the caches of the session may be useful again. */
   request: AcquireRequest
-  /** Whose tables its backend has in its cache, which it never empties. */
+  /** Schemas whose tables are in the cache of the backend, which never shrinks. */
   readonly schemas: Set<string>
   lentAt: number
   idleSince: number
-  /** Until then it is not closed for another database while somebody waits for this one. */
+  /** Until then, the client is not closed for another database while a request for this one waits. */
   reservedUntil: number
   readonly statements: NamedStatements
 }
 
 export interface AcquireRequest {
   readonly tenantId: string
-  /** Whose client it must be; '' for the placement's own. */
+  /** Database of the client; '' for the placement's own. */
   readonly database: string
-  /** With tables of the tenant's own, beside those of others. */
+  /** Schema with the tenant's own tables, next to those of others. */
   readonly schema: string | null
 }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { never } from '../copy/copy.fixture.ts'
 import { Semaphore } from './semaphore.ts'
 
-/** Is inside until it is told to leave. */
+/** Holds a permit until `leave` is called. */
 function visit(semaphore: Semaphore, signal = never()) {
   const released = Promise.withResolvers<void>()
   const visitor = { isInside: false, leave: released.resolve, fail: released.reject, over: Promise.resolve() }
@@ -12,11 +12,11 @@ function visit(semaphore: Semaphore, signal = never()) {
   })
   return visitor
 }
-/** All that can go on without anybody being told has done so. */
+/** Waits until all resolved promises have been handled. */
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 const inside = (visitors: readonly { isInside: boolean }[]) => visitors.map(({ isInside }) => isInside)
 
-test('as many are inside as there is room for, the next in the order in which they came', async () => {
+test('Semaphore admits as many callers as it has permits, and the next ones in their order', async () => {
   const semaphore = new Semaphore(2)
   const visitors = Array.from({ length: 5 }, () => visit(semaphore))
   await settled()
@@ -35,7 +35,7 @@ test('as many are inside as there is room for, the next in the order in which th
   expect(inside(later)).toEqual([true, true, false])
 })
 
-test('who waits and is not wanted any more goes away, and takes nobody’s place', async () => {
+test('Semaphore removes an aborted waiting caller and admits the next one', async () => {
   const semaphore = new Semaphore(1)
   const first = visit(semaphore)
   const controller = new AbortController()

@@ -1,6 +1,6 @@
 /**
- * Room for so many at once, in one process; who finds none waits for its turn, or until nobody wants it any more. Whoever is inside
- * must not ask for room of the same kind: it might wait for itself.
+ * Limits concurrent work in one process. Callers without a permit wait in their order, or until their signal aborts. A
+ * holder of a permit must not acquire another one of the same semaphore, because it could deadlock.
  */
 export class Semaphore {
   readonly #max: number
@@ -40,7 +40,7 @@ export class Semaphore {
     await promise
   }
 
-  /** Who waits longest takes the place, and nobody who comes meanwhile. */
+  /** Passes the permit to the oldest waiting caller, before any new one. */
   #release(): void {
     const [next] = this.#waiting
     if (!next) {

@@ -1,6 +1,6 @@
 /**
- * Whether a server is unresponsive, checked while a client has been waiting for it for long. It takes two probes without a response.
- * A server that has never answered a probe may be behind a pooler that does not support them.
+ * Detects an unresponsive server while a client has been in use for long: two probes without a response. A server that
+ * has never answered a probe may be behind a pooler that does not support them.
  */
 import type { ProbeResult } from './server-probe.ts'
 

@@ -87,11 +87,6 @@ test.each<[why: string, description: CopyDescription, expected: string[]]>([
     copy([ID], { sequences: [{ name: 'notes_id_seq', lastValue: 'one', isCalled: true }] }),
     ['the sequence "notes_id_seq" is at no number'],
   ],
-  [
-    'types and sequences of SQLite',
-    copy([['id', 'INTEGER']], { engine: 'sqlite', sequences: [{ name: 'notes', lastValue: '1', isCalled: true }] }),
-    [],
-  ],
 ])('a copy with %s', (_, description, expected) => {
   expect(schemaMismatches(description, STORED)).toEqual(expected)
 })

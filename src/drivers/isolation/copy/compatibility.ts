@@ -17,26 +17,22 @@ export function assertCompatible(description: CopyDescription, stored: StoredSch
   )
 }
 
-export function schemaMismatches({ engine, tables, sequences }: CopyDescription, stored: StoredSchema): string[] {
+export function schemaMismatches({ tables, sequences }: CopyDescription, stored: StoredSchema): string[] {
   const names = tables.map(({ name }) => name)
   return [
     ...names.filter((name, index) => names.indexOf(name) < index).map((name) => `the table "${name}" is in it twice`),
     ...tables.flatMap((table) => {
       const into = stored.tables.find(({ name }) => name === table.name)
-      return into ? tableMismatches(table, into, engine) : [`there is no table "${table.name}"`]
+      return into ? tableMismatches(table, into) : [`there is no table "${table.name}"`]
     }),
-    ...(engine === 'postgres' ? sequences : []).flatMap(({ name, lastValue }) => {
+    ...sequences.flatMap(({ name, lastValue }) => {
       if (!stored.sequences.some((one) => one.name === name)) return [`there is no sequence "${name}"`]
       return /^-?\d+$/.test(lastValue) ? [] : [`the sequence "${name}" is at no number`]
     }),
   ]
 }
 
-function tableMismatches(
-  { name: table, columns }: CopyDescription['tables'][number],
-  into: StoredTable,
-  engine: CopyDescription['engine'],
-): string[] {
+function tableMismatches({ name: table, columns }: CopyDescription['tables'][number], into: StoredTable): string[] {
   const of = (name: string) => `the column "${name}" of the table "${table}"`
   const names = columns.map(({ name }) => name)
   return [
@@ -46,7 +42,7 @@ function tableMismatches(
       if (!column) return [`there is no column "${name}" in the table "${table}"`]
       if (column.isGenerated) return [`${of(name)} is generated`]
       if (column.isFilled) return [`${of(name)} says whose a row is, which no copy does`]
-      if (engine === 'postgres' && column.type !== type) return [`${of(name)} is ${column.type}, not ${type}`]
+      if (column.type !== type) return [`${of(name)} is ${column.type}, not ${type}`]
       return []
     }),
     ...into.columns

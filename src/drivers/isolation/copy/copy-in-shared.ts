@@ -1,14 +1,8 @@
 /**
- * Takes a copy into tables that all tenants of a placement share, in one transaction of their owner: what is killed in the middle
- * has changed nothing. The tables themselves are never altered, and no row of another tenant is touched.
- *
- *   directly      COPY into the shared tables, without triggers: when they have the same migrations as the copy, and the owner is one
- *                 whom row level security does not bind and who may keep triggers quiet
- *   via staging   else: a schema of the transaction's own, with the tables as they were when the copy was made; the rows are loaded
- *                 there, brought up to date by the migrations that the shared tables have had since, and inserted (staging-schema.ts)
- *
- * Migrations of the placement wait until it is through: else they would wait for the tables, and everybody for them. The lock of the
- * place keeps two imports of one copy apart.
+ * Takes a copy into tables that all tenants of a placement share, in one transaction of their owner: an import that is killed has
+ * changed nothing. Rows pass through a staging schema (staging-schema.ts), or come directly by COPY where no trigger needs to run.
+ * Migrations of the placement wait for the import: else they would wait for the tables, and every query for them. The lock of the
+ * rows keeps two imports of one copy apart.
  */
 import { createHash } from 'node:crypto'
 import pg from 'pg'
@@ -20,7 +14,6 @@ import { all, existingIn, isTenants, qualified } from '../catalog/tables.ts'
 import { labelOf, type RowLocation } from '../row-security/locations.ts'
 import { type RowReader, rowReader } from '../row-security/row-reader.ts'
 import {
-  assertNoOtherRows,
   checkForeignKeys,
   type Shared,
   type SharedStorage,
@@ -32,7 +25,7 @@ import { type Holding, LOADING, TRIGGERS_DISABLED, withSettings } from '../trans
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import type { LoadOptions } from './copy-load.ts'
-import { advanceSequences, assertSequencesInRange, sequencesOf } from './sequences.ts'
+import { advanceSequences, assertSequencesInRange } from './sequences.ts'
 import { loadViaStaging } from './staging-schema.ts'
 import { copyTableIn } from './table-in.ts'
 
@@ -114,46 +107,36 @@ export async function assertSameLabel(client: pg.ClientBase, location: RowLocati
   })
 }
 
-const isDirect = ({ reader, facts, applied }: Shared, { description }: TenantCopy): boolean =>
-  reader.isExempt && facts.canDisableTriggers && applied.length === description.migrations.length
+/**
+ * Row level security does not bind the owner, triggers may be disabled, and the copy has rows of these tables only: none of tables that
+ * all tenants read, and none that a migration would change.
+ */
+function isDirect({ reader, facts, applied, stored }: Shared, { description }: TenantCopy): boolean {
+  const own = stored.tables.filter(isTenants).map(({ name }) => name)
+  return (
+    reader.isExempt &&
+    facts.canDisableTriggers &&
+    description.migrations.length === applied.length &&
+    description.tables.every(({ name }) => own.includes(name))
+  )
+}
 
-/** The columns that say whose the rows are have that by default. */
+/** The default of `tenant_id` is the tenant. */
 function loadDirectly(
   client: pg.ClientBase,
-  shared: Shared,
+  { schema, searchPath, tenant, stored, facts }: Shared,
   copy: TenantCopy,
   { onPhase }: LoadOptions,
 ): Promise<Taken> {
-  const { schema, searchPath, tenant, stagingSchema, stored, facts } = shared
   assertCompatible(copy.description, stored)
   const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...TRIGGERS_DISABLED }
   return withSettings(client, settings, async () => {
-    const names = copy.description.tables.map(({ name }) => name)
-    const others = stored.tables
-      .filter((table) => names.includes(table.name) && !isTenants(table))
-      .map(({ name }) => name)
-    if (others.length > 0) await client.query(`create schema ${pg.escapeIdentifier(stagingSchema)}`)
-    for (const name of others) {
-      await client.query(
-        `create table ${qualified(stagingSchema, name)} as table ${qualified(schema, name)} with no data`,
-      )
-    }
     onPhase?.('loading')
-    const rows = await iterateTables(copy, ({ table, csv }) => {
-      const { name } = table
-      return copyTableIn(
-        client,
-        { name: qualified(others.includes(name) ? stagingSchema : schema, name), isFreezing: false },
-        table,
-        csv,
-      )
-    })
+    const rows = await iterateTables(copy, ({ table, csv }) =>
+      copyTableIn(client, { name: qualified(schema, table.name), isFreezing: false }, table, csv),
+    )
     onPhase?.('indexing')
-    await assertNoOtherRows(client, shared, copy.description.tables)
     await checkForeignKeys(client, facts, tenant)
-    return {
-      rows,
-      sequences: await sequencesOf(client, schema, copy, stored, `tenant_id = ${pg.escapeLiteral(tenant)}`),
-    }
+    return { rows, sequences: copy.description.sequences }
   })
 }

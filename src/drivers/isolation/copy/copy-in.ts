@@ -29,7 +29,6 @@ export async function copyIn(
   { onPhase, log }: Pick<LoadOptions, 'onPhase' | 'log'>,
 ): Promise<Imported> {
   const { schema, searchPath, migrator } = storage
-  onPhase?.('making')
   if (read.ran.length > 0 || (await holdsSomething(client, schema))) throw isThere()
   await client.query(storage.making)
   const names = copy.description.migrations.map(({ name }) => name)

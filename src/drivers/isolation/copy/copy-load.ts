@@ -20,7 +20,7 @@ import { LOADING, withSettings } from '../transactions/copy-session.ts'
 import { type BulkLoadOptions, planBulkLoad } from './bulk-load.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import { refreshViews } from './materialized-views.ts'
-import { sequencesOf, setSequences } from './sequences.ts'
+import { setSequences } from './sequences.ts'
 import { copyTableIn } from './table-in.ts'
 
 export interface Target {
@@ -53,7 +53,7 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
     })
     options.onPhase?.('indexing')
     await withRows(() => all(client, ...plan.on))
-    if (!options.isPassing) await finish(client, schema, copy, stored, options.log)
+    if (!options.isPassing) await finish(client, schema, copy, options.log)
     return rows
   })
 }
@@ -66,14 +66,8 @@ function emptied(schema: string, names: readonly string[], { tables }: StoredSch
   return each.length > 0 ? [`truncate ${each.join(', ')}`] : []
 }
 
-async function finish(
-  client: pg.ClientBase,
-  schema: string,
-  copy: TenantCopy,
-  stored: StoredSchema,
-  log: LoadOptions['log'],
-): Promise<void> {
-  await setSequences(client, schema, await sequencesOf(client, schema, copy, stored))
+async function finish(client: pg.ClientBase, schema: string, copy: TenantCopy, log: LoadOptions['log']): Promise<void> {
+  await setSequences(client, schema, copy.description.sequences)
   await refreshViews(client, schema)
   await analyze(client, schema, copy, log)
 }

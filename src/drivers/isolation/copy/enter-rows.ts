@@ -1,9 +1,7 @@
 /**
- * Enters a location: its rows get the tenant's id, and those of the location that was entered get a label of their own, in one
- * transaction. What is killed in the middle has changed nothing. The fence of the tenant stands before and after it.
- *
- * An owner who may keep triggers quiet updates the rows. Else they are deleted, and inserted again by way of a staging schema, as an
- * import inserts them (staging-schema.ts).
+ * Enters a location: its rows get the tenant's id, and those of the location that was entered get a label, in one transaction behind
+ * the fence of the tenant. An owner that may disable triggers updates the rows. Any other owner deletes them and inserts them by way
+ * of a staging schema, as an import inserts them (staging-schema.ts).
  */
 import pg from 'pg'
 import { existingIn, isTenants, qualified } from '../catalog/tables.ts'

@@ -13,7 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { InvalidRequest } from '../../../kernel/base/errors.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
-import { BackupIncompatible, type CopiedSequence, type TenantCopy } from '../../../tenants/isolation/copy.ts'
+import { BackupIncompatible, type CopiedSequence } from '../../../tenants/isolation/copy.ts'
 import { all, qualified, type StoredSchema, type StoredSequence } from '../catalog/tables.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
 import { withRows } from './compatibility.ts'
@@ -40,29 +40,6 @@ export const sequencesText = (schema: string, { sequences }: Pick<StoredSchema, 
 
 export const readSequences = async (client: pg.ClientBase, schema: string, stored: Pick<StoredSchema, 'sequences'>) =>
   (await client.query<CopiedSequence>(sequencesText(schema, stored))).rows
-
-/**
- * What each must have to continue. SQLite has no sequences of their own names: a column continues after the last value in it, or after
- * the last that its table says it has given.
- */
-export async function sequencesOf(
-  client: pg.ClientBase,
-  schema: string,
-  { description }: TenantCopy,
-  { sequences }: StoredSchema,
-  condition = 'true',
-): Promise<readonly CopiedSequence[]> {
-  if (description.engine === 'postgres') return description.sequences
-  const texts = sequences.flatMap(({ name, increment, column }) => {
-    if (!column || !description.tables.some((table) => table.name === column.table)) return []
-    const given = description.sequences.find((one) => one.name === column.table)?.lastValue ?? null
-    const values = `${pg.escapeIdentifier(column.name)}), ${given === null ? 'null' : pg.escapeLiteral(given)}::bigint`
-    const last = increment.startsWith('-') ? `least(min(${values})` : `greatest(max(${values})`
-    return `select ${pg.escapeLiteral(name)} as name, (${last})::text as "lastValue", true as "isCalled"
-      from ${qualified(schema, column.table)} where ${condition} having ${last} is not null`
-  })
-  return texts.length > 0 ? (await client.query(texts.join(' union all '))).rows : []
-}
 
 /** In the transaction that has made them. */
 export async function setSequences(

@@ -1,10 +1,7 @@
 /**
- * A copy on its way into shared tables by a schema of its own (copy-in-shared.ts), and from there by one statement: foreign keys are
- * checked at its end, so that their order and their circles do not matter.
- *
- * The rows are the tenant's, whoever writes them: an owner whom row level security does not bind takes the role of tenants' queries
- * for the statement, so that a trigger of the host's sees no row of another tenant. What triggers make of the rows is not what was
- * copied: where they may be kept quiet they are, else it is looked at what they did.
+ * Loads a copy into a staging schema, with the tables as they were when the copy was made, runs the migrations that the shared tables
+ * have had since, and inserts the rows by one statement: foreign keys are checked at its end, whatever their order and their circles.
+ * An owner whom row level security does not bind takes the role of tenants' queries for that, unless triggers are disabled.
  */
 import pg from 'pg'
 import { BackupIncompatible, type CopyDescription, type TenantCopy } from '../../../tenants/isolation/copy.ts'
@@ -29,7 +26,7 @@ import {
 import { LOADING, type Settings, TRIGGERS_DISABLED, withSettings } from '../transactions/copy-session.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import { type LoadOptions, loadCopy } from './copy-load.ts'
-import { readSequences, sequencesOf } from './sequences.ts'
+import { readSequences } from './sequences.ts'
 
 /** In the transaction that removes the schema again. */
 export async function loadViaStaging(
@@ -59,9 +56,7 @@ export async function loadViaStaging(
   await insertAll(client, shared, made)
   await assertNoOtherRows(client, shared, isPassing ? copy.description.tables : sameOf(made, copy))
   // Migrations may have taken values.
-  const sequences = await (isPassing
-    ? sequencesOf(client, stagingSchema, copy, made)
-    : readSequences(client, stagingSchema, made))
+  const sequences = await (isPassing ? copy.description.sequences : readSequences(client, stagingSchema, made))
   return { rows, sequences }
 }
 

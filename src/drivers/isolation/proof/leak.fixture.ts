@@ -1,4 +1,4 @@
-/** The leak fuzzer for a short time, as a test of drivers. */
+/** Runs the leak fuzzer for a short time, as a test of drivers. */
 import { describe, expect, inject, test } from 'vitest'
 import { locationIn, proofMigrations } from '../../../testing/base/subject.ts'
 import { leakFuzz } from '../../../testing/leak/fuzzer.ts'

@@ -1,4 +1,4 @@
-/** The drivers as the proof of isolation takes them: on an installation of their own, with few connections. */
+/** Opens drivers for the proof of isolation, each on a separate installation with few connections. */
 import type { ConnectionLimits, IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { OwnLogins } from '../../../tenants/isolation/own-logins.ts'
 import type { StorageView, Subject } from '../../../testing/base/subject.ts'
@@ -9,7 +9,7 @@ import { ROWS_SCHEMA, rowscopePg } from '../rowscope-pg.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { sqliteMemory } from '../sqlite/driver.ts'
 
-/** Fewer than those who ask: connections go from one tenant to the next. */
+/** Fewer connections than concurrent callers, so that tenants share them. */
 export const CONNECTIONS = 3
 const WAIT_MS = 60_000
 
@@ -62,10 +62,10 @@ export const FAST_KINDS = ['schema-pg, batch', 'rowscope-pg, batch', 'database-p
 export const SLOW_KINDS = Object.keys(KINDS).filter((kind) => !FAST_KINDS.includes(kind))
 
 export interface SubjectOptions {
-  /** Another way to the server for tenants' queries. */
+  /** Returns another URL of the server for tenants' queries. */
   readonly way?: (tenantUrl: string) => string
   readonly limits?: Partial<ConnectionLimits>
-  /** Whether tenants with a database each use one login; default false. */
+  /** Whether tenants with a database each share one login; default false. */
   readonly sharesLogin?: boolean
 }
 
@@ -77,7 +77,7 @@ export async function openSubject(
 ): Promise<Subject> {
   const { engine, make, look } = KINDS[kind] ?? unknownKind(kind)
   const connections = { max: CONNECTIONS, perTenant: CONNECTIONS, waitMs: WAIT_MS, queuePerTenant: 1_000, ...limits }
-  // What a temporary table of one tenant does to the next one is proven where tenants may make them.
+  // Tenants may create temporary tables, so that the proof covers their effect on the next tenant.
   const installation = await createInstallation(serverUrl, { connections, publicRights: ['temporary'] })
   const { tenantUrl, ...prepared } = await installation.prepare()
   const passwords = new Map<string, string>()
@@ -95,7 +95,7 @@ export async function openSubject(
   }
 }
 
-/** Passwords of tenants' own logins, as they are read. */
+/** Records the passwords of tenants' own logins when they are read. */
 const recordPasswords = (logins: OwnLogins, passwords: Map<string, string>): OwnLogins => ({
   areMade: logins.areMade,
   async passwordOf(database) {

@@ -1,4 +1,4 @@
-/** The suite of all isolation drivers, on schema-pg. The leak fuzzer is in leak.test.ts. */
+/** Runs the suite of all isolation drivers on schema-pg. The leak fuzzer is in leak.test.ts. */
 import { inject } from 'vitest'
 import { isolationSuite } from '../../../testing/isolation/suite.ts'
 import { openSubject } from './subject.fixture.ts'

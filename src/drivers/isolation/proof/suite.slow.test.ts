@@ -1,4 +1,4 @@
-/** The suite of all isolation drivers, on each driver with its other options; then the leak fuzzer on all. */
+/** Runs the suite of all isolation drivers on each driver with its other options, and the leak fuzzer on all. */
 import { inject } from 'vitest'
 import { isolationSuite } from '../../../testing/isolation/suite.ts'
 import { leakTests } from './leak.fixture.ts'

@@ -1,4 +1,4 @@
-/** Statements that end the transaction they run in: what the session has by then does not reach its next use, on any driver. */
+/** Tests statements that end their transaction: the state of the session does not reach its next use, on any driver. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { IsolationDriver, TenantConnection } from '../../../tenants/isolation/driver.ts'
 import { locationIn, proofMigrations, provisionedIn, type Subject } from '../../../testing/base/subject.ts'
@@ -29,7 +29,7 @@ export function endingTraps(kinds: readonly string[]): void {
     })
     afterAll(() => subject?.close())
 
-    /** On as many connections at once as there may be. */
+    /** Checks all connections concurrently. */
     const expectNothingLeft = async (id: string) => {
       const used: TenantConnection[] = []
       for (let count = 0; count < CONNECTIONS; count++) used.push(await driver.connect(locationIn(subject, driver, id)))

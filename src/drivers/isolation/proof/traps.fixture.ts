@@ -1,4 +1,4 @@
-/** Ways in which isolation is lost in silence, each seen on a real server once: a test for each, on every driver that it concerns. */
+/** Tests known ways of losing isolation without an error, on every driver that they concern. */
 import type { Kysely } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
@@ -20,7 +20,7 @@ import { itemsOf, Outside } from '../../../testing/leak/operations-server.ts'
 import { MARKS } from '../scope/scoped-query.ts'
 import { CONNECTIONS, openSubject } from './subject.fixture.ts'
 
-/** Bodies that PostgreSQL resolves when they are made, not when they are run. */
+/** Bodies whose names PostgreSQL resolves at their creation. */
 const BOUND: TenantMigration = {
   name: '0003_bound',
   checksum: '3',
@@ -64,7 +64,7 @@ export function traps(kinds: readonly string[]): void {
       return view
     }
     const owners = async (db: Kysely<any>) => (await raw(db, 'select owner from items')).map(({ owner }) => owner)
-    /** On as many connections as there may be, at the same time. */
+    /** Runs work concurrently on all connections. */
     const everywhere = (work: (db: Kysely<any>) => Promise<void>, handle = b): Promise<unknown> => {
       let arrived = 0
       const { promise: everybody, resolve } = Promise.withResolvers<void>()
@@ -91,7 +91,7 @@ export function traps(kinds: readonly string[]): void {
       await everywhere(async (db) => expect(await owners(db)).toEqual(['of b']))
     })
 
-    test('a setting of the session outlives a rollback and an error: it does not reach the next tenant', async () => {
+    test('session settings that survive a rollback or an error do not reach the next tenant', async () => {
       const view = viewOf('a')
       for (const text of [
         `set search_path = "${view.schema}"`,
@@ -114,7 +114,7 @@ export function traps(kinds: readonly string[]): void {
       })
     })
 
-    test('a scope, and whatever a tenant set in its place, is over with the transaction: nothing of it is on the connection', async () => {
+    test('the scope, and settings that a tenant has changed, end with the transaction', async () => {
       const all = () => Promise.all(Array.from({ length: CONNECTIONS }, () => driver.connect(locationOf('a'))))
       for (const client of await all()) client.release(true)
       const connect = vi.spyOn(pg.Client.prototype, 'connect')
@@ -135,7 +135,7 @@ export function traps(kinds: readonly string[]): void {
     })
 
     test.each(['commit and chain', '/* to */ end work and chain', 'rollback and chain', 'abort transaction and chain'])(
-      '%s is refused: what follows it does not run without a scope',
+      '%s is rejected, so that no later statement runs without a scope',
       async (ending) => {
         const isDone = /commit|end/.test(ending)
         const careless = a.transaction(async (db) => {
@@ -161,7 +161,7 @@ export function traps(kinds: readonly string[]): void {
       },
     )
 
-    test('a table that a tenant does not have is not looked for where everybody’s are', async () => {
+    test('a table that a tenant does not have is not found in the schema public', async () => {
       const { url, tenantUrl } = viewOf('a')
       const environment = { url, tenantUrl, schema: 'public' }
       await outside.all(environment, `create table public.strays as select 'of nobody' as owner`)
@@ -171,14 +171,14 @@ export function traps(kinds: readonly string[]): void {
       await outside.all(environment, 'drop table public.strays')
     })
 
-    test('bodies and views that are bound when they are made are bound to the tenant that has them', async () => {
+    test('bodies and views whose names are resolved at their creation refer to the tables of their tenant', async () => {
       for (const { id, db } of [a, b, a]) {
         expect(await raw(db, 'select * from owners_of_all() as owner')).toEqual([{ owner: `of ${id}` }])
         expect(await raw(db, 'select * from bound')).toEqual([{ owner: `of ${id}` }])
       }
     })
 
-    test('a text that is prepared means the tables of whoever asks, also when their columns differ', async () => {
+    test('a prepared statement uses the tables of its tenant, even if their columns differ', async () => {
       const changing = await withRow('changing')
       const all = async ({ db }: TenantHandle) =>
         (await db.selectFrom('items').selectAll().execute()).map(({ owner }) => owner)
@@ -194,7 +194,7 @@ export function traps(kinds: readonly string[]): void {
       await driver.drop(locationOf('changing'))
     })
 
-    test('without a tenant an INSERT would have "" for its tenant, once a connection has had one: it is refused', async () => {
+    test('an INSERT without a tenant is rejected, even on a connection that has served a tenant', async () => {
       const view = viewOf('a')
       const items = itemsOf(view)
       for (let n = 0; n < 3; n++) {
@@ -211,7 +211,7 @@ export function traps(kinds: readonly string[]): void {
       })
     })
 
-    test('storage that is gone is refused: its tables are not looked for in the next schema of the path', async () => {
+    test('dropped storage is rejected, and its tables are not found in the next schema of the search path', async () => {
       const { url, tenantUrl } = viewOf('a')
       const environment = { url, tenantUrl, schema: 'public' }
       await outside.all(environment, `create table public.items (owner text, id int, value int)`)
@@ -229,7 +229,7 @@ export function traps(kinds: readonly string[]): void {
       await outside.all(environment, 'drop table public.items')
     })
 
-    test('a connection that is lost in a transaction takes it along, and the next one is whole', async () => {
+    test('a connection that is lost in a transaction rolls it back, and the next connection is clean', async () => {
       const view = viewOf('a')
       const lost = a.transaction(async (db) => {
         const [{ pid }] = await raw(db, 'select pg_backend_pid() as pid')
@@ -242,7 +242,7 @@ export function traps(kinds: readonly string[]): void {
       await everywhere(async (db) => expect(await owners(db)).toEqual(['of b']))
     })
 
-    test('a drop does not wait for ever for who is connected, nor take what they still read', async () => {
+    test('a drop neither waits forever for open connections nor fails their reads', async () => {
       const leaving = await withRow('leaving')
       const reading = leaving.transaction(async (db) => {
         await owners(db)
@@ -260,7 +260,7 @@ export function traps(kinds: readonly string[]): void {
       ['cursor', 'declare left_by_a cursor with hold for select owner from items'],
       ['prepared statement', 'prepare left_by_a as select owner from items'],
       ['channel', 'listen left_by_a'],
-    ])('a session has no %s of an earlier transaction, of the same tenant or another', async (_, text) => {
+    ])('a session has no %s of an earlier transaction of any tenant', async (_, text) => {
       for (const handle of [a, b]) {
         await raw(a.db, text)
         await everywhere(async (db) => {
@@ -278,14 +278,14 @@ export function traps(kinds: readonly string[]): void {
       }
     })
 
-    test('what one tenant asks for in vain is not answered by what another one cached', async () => {
+    test('an empty result of one tenant is not replaced by a cached result of another tenant', async () => {
       const ask = (handle: TenantHandle) => handle.db.selectFrom('items').select('owner').where('id', '=', 77).execute()
       await b.db.insertInto('items').values({ id: 77, owner: 'of b' }).execute()
       for (let n = 0; n < 12; n++) expect([await ask(a), await ask(b)]).toEqual([[], [{ owner: 'of b' }]])
       await b.db.deleteFrom('items').where('id', '=', 77).execute()
     })
 
-    test('a loud tenant does not use the connections of all: another is served meanwhile', async () => {
+    test('a noisy tenant leaves connections for other tenants', async () => {
       const noisy = Array.from({ length: 40 }, () => raw(a.db, 'select pg_sleep(0.01)'))
       let isFinished = false
       const over = Promise.all(noisy).finally(() => {

@@ -1,4 +1,4 @@
-/** Ways in which isolation is lost when a server is first used: a test for each, on every driver that it concerns. */
+/** Tests known ways of losing isolation at the first use of a server, on every driver that they concern. */
 import { afterAll, afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { locationIn, proofMigrations, type Subject } from '../../../testing/base/subject.ts'
@@ -17,7 +17,7 @@ export function serverTraps(kinds: readonly string[]): void {
     afterEach(() => subject?.close())
     afterAll(() => outside.close())
 
-    test('a login that has the rights of a scope without taking one is refused, before it asks anything', async () => {
+    test('a login that inherits the rights of a scope is rejected before its first query', async () => {
       const driver = await subject.open(proofMigrations('postgres'))
       const at = locationIn(subject, driver, 'a')
       await driver.provision(at)
@@ -33,7 +33,7 @@ export function serverTraps(kinds: readonly string[]): void {
       await expect(raw(directHandle(driver, at).db, 'select owner from items')).rejects.toThrow('NOINHERIT')
     })
 
-    test('concurrent processes make the first storage of a server once', async () => {
+    test('concurrent processes create the first storage of a server once', async () => {
       const drivers = await Promise.all(Array.from({ length: 4 }, () => subject.open(proofMigrations('postgres'))))
       const made = drivers.flatMap((one) => ['a', 'b'].map((id) => one.provision(locationIn(subject, one, id))))
       expect(await Promise.all(made)).toEqual(Array(8).fill(proofMigrations('postgres').map(({ name }) => name)))

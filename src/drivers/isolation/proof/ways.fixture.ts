@@ -1,4 +1,6 @@
-/** Ways in which SQL of one tenant may reach others, and what becomes of each: the table of docs/security.md. */
+/**
+ * Lists ways in which SQL of one tenant may affect other tenants, with their results: the table of docs/security.md.
+ */
 import type pg from 'pg'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import { raw } from '../../../testing/leak/operations.ts'
@@ -11,17 +13,17 @@ const inSharedDatabases = (verdict: Verdict, own: Verdict): OnEach => [verdict, 
 export interface Environment {
   readonly a: TenantHandle
   readonly b: TenantHandle
-  /** As the login of tenants' queries, in the database of b. */
+  /** Connected as the login of tenants' queries, in the database of b. */
   readonly login: pg.Client
 }
 
 export interface Way {
-  /** Its first cell in the guide. */
+  /** First cell in the table of the guide. */
   readonly name: string
   readonly verdicts: OnEach
-  /** Each is refused by the server where the verdict is `rejected`, and runs where it is not. */
+  /** Statements that the server rejects if the verdict is `rejected`, and that succeed otherwise. */
   readonly statements: readonly string[]
-  /** What another tenant notices. */
+  /** Whether another tenant notices an effect. */
   readonly isNoticed?: (environment: Environment) => Promise<boolean>
 }
 
@@ -96,7 +98,7 @@ export const WAYS: readonly Way[] = [
       login.on('notification', ({ payload = '' }) => notifications.push(payload))
       await login.query('listen heard')
       await a.pool.query(`select pg_notify('heard', 'by function')`)
-      await login.query('select 1') // what was sent before has arrived with its answer
+      await login.query('select 1') // earlier notifications have arrived with the response
       await login.query('unlisten heard')
       return notifications.length > 0
     },

@@ -1,6 +1,6 @@
 /**
- * What the scope role may do in a schema with one tenant's tables, both names quoted. By default privileges: `GRANT … ON ALL
- * TABLES` would read the whole catalog for every tenant.
+ * Returns the statements that give the scope role its rights in a schema with one tenant's tables; both names are
+ * quoted. Default privileges cover new tables: `GRANT … ON ALL TABLES` would scan the whole catalog for every tenant.
  */
 export const rightsIn = (schema: string, role: string): string =>
   `grant usage on schema ${schema} to ${role};

@@ -1,9 +1,10 @@
-/** One installation on a server: a backoffice database, its tenant login, and schema-pg over them. */
+/** Creates an installation on a server: a backoffice database, its tenant login, and a driver. */
 
 import { createLogger } from '../../../kernel/base/logger.ts'
 import { createSecrets } from '../../../kernel/crypto/crypto.ts'
 import { Database } from '../../../kernel/database/database.ts'
-import { partsOf } from '../../../tenancy/composition.ts'
+import { tablesOf } from '../../../tenancy/composition.ts'
+import { partsOf } from '../../../tenancy/parts.ts'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import type {
   ConnectionLimits,
@@ -32,23 +33,23 @@ export interface InstallationOptions extends SchemaPgOptions {
   readonly connections?: Partial<ConnectionLimits>
   readonly migrations?: readonly TenantMigration[]
   readonly publicRights?: readonly PublicRight[]
-  /** Of the owner, when it is not who made the database. */
+  /** URL of the owner, if it is not the role that created the database. */
   readonly ownerUrl?: (url: string) => string
 }
 
 export interface Installation {
   readonly id: string
   readonly url: string
-  /** As the superuser. */
+  /** Connected as the superuser. */
   readonly database: Database
   prepare(tenantUrl?: string): Promise<Placement>
-  /** A driver that uses this login; all are stopped at the end. */
+  /** Opens a driver that uses this login; `end` stops all drivers. */
   open(placement: Placement, options?: InstallationOptions): Promise<IsolationDriver>
   end(): Promise<void>
 }
 
 export async function createInstallation(serverUrl: string, options: InstallationOptions = {}): Promise<Installation> {
-  const created = await createMigratedDatabase(serverUrl, partsOf(postgresStore(), []))
+  const created = await createMigratedDatabase(serverUrl, tablesOf(partsOf(postgresStore(), [])))
   const { url } = created
   const database = new Database({ url, max: 12 }, log)
   const drivers: IsolationDriver[] = []
@@ -74,7 +75,7 @@ export async function createInstallation(serverUrl: string, options: Installatio
   }
 }
 
-/** Of tenants' queries in a database that belongs to one. */
+/** URL for tenants' queries in a database that belongs to one tenant. */
 export async function loginUrlOf({ tenantUrl, ownLogins }: Placement, database: string): Promise<string> {
   const password = await ownLogins?.passwordOf(database)
   const login = password === undefined ? tenantUrl : withLogin(tenantUrl, database, password)

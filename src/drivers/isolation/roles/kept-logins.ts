@@ -1,6 +1,6 @@
 /**
- * Where the passwords of tenants' own logins are kept: encrypted, in the backoffice. A process reads all of them with the first, so that the
- * first query of a tenant asks for none; those of tenants that came later it reads one by one.
+ * Stores the passwords of tenants' own logins, encrypted in the backoffice. A process reads all passwords at the first
+ * use, so that the first query of a tenant needs no read; passwords of later tenants are read one by one.
  */
 
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
@@ -9,7 +9,7 @@ import { type Database, isDatabaseUnavailable } from '../../../kernel/database/d
 import { bindingOfOwn, type OwnLogins } from '../../../tenants/isolation/own-logins.ts'
 import type { TenantTables } from '../../../tenants/tenant/tables.ts'
 
-/** At most so many are read together. */
+/** Maximum number of passwords that are read together. */
 const READ_TOGETHER = 20_000
 
 export class KeptLogins implements OwnLogins {
@@ -27,7 +27,10 @@ export class KeptLogins implements OwnLogins {
     this.areMade = areMade
   }
 
-  /** Throws `E_DEPENDENCY_UNAVAILABLE` when the backoffice does not answer: that is no word about the server of the tenant. */
+  /**
+   * Throws `E_DEPENDENCY_UNAVAILABLE` if the backoffice does not respond, which is unrelated to the server of the
+   * tenant.
+   */
   passwordOf(locator: string): Promise<string | undefined> {
     const known = this.#known.get(locator)
     if (known) return known
@@ -49,11 +52,11 @@ export class KeptLogins implements OwnLogins {
     )
     this.forget(locator)
     const password = await this.passwordOf(locator)
-    if (password === undefined) throw new Error(`the login of "${locator}" was removed meanwhile`)
+    if (password === undefined) throw new Error(`The login of "${locator}" was removed concurrently`)
     return password
   }
 
-  /** Databases with a login of their own. */
+  /** Names of databases with their own login. */
   async all(): Promise<ReadonlySet<string>> {
     const rows = await this.#query()
       .selectFrom('tenantLogins')
@@ -92,7 +95,7 @@ export class KeptLogins implements OwnLogins {
 
   async #read(locator: string): Promise<string | undefined> {
     const encrypted = await this.#encryptedOf(locator).catch((error) => {
-      throw isDatabaseUnavailable(error) ? DependencyUnavailable('The backoffice database does not answer.') : error
+      throw isDatabaseUnavailable(error) ? DependencyUnavailable('The backoffice database does not respond.') : error
     })
     return encrypted && this.#secrets.decrypt(encrypted, bindingOfOwn(this.#placement, locator))
   }

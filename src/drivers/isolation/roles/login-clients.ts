@@ -1,6 +1,6 @@
 /**
- * Opens connections of the tenants' login and checks each before its use: the database, the absence of an undeclared pooler and, once a
- * minute, the rights of the login. Its sessions begin with the settings of session-settings.ts.
+ * Opens connections of the tenants' login and checks each before its use: the database, the absence of an undeclared
+ * pooler and, once a minute, the rights of the login. Its sessions start with the settings of session-settings.ts.
  */
 import pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
@@ -25,14 +25,14 @@ import { rejectPrivilegedRole } from './login-rights.ts'
 const CONNECT_TIMEOUT_MS = 5_000
 /** Interval between two checks of the rights of a login. */
 const TRUSTED_MS = 60_000
-const PASSWORD_REFUSED = '28P01'
-/** Errors of a refused login; 28000 where pg_hba.conf or NOLOGIN forbids it, which no password changes. */
-const REFUSED = new Set([PASSWORD_REFUSED, '28000'])
-/** Age at which the result of a login expires, and timeout of a probe. */
+const PASSWORD_REJECTED = '28P01'
+/** SQL states of a rejected login. 28000 is raised for pg_hba.conf or NOLOGIN, and no password changes it. */
+const LOGIN_REJECTED = new Set([PASSWORD_REJECTED, '28000'])
+/** Age at which the result of a login attempt expires, and timeout of a probe. */
 const RESULT_TTL_MS = 10_000
 const PROBE_MS = 1_500
-/** Errors of poolers that reject `options` in the startup packet. */
-const OPTIONS_REFUSED = new Set(['08P01', '0A000'])
+/** SQL states of poolers that reject `options` in the startup packet. */
+const OPTIONS_REJECTED = new Set(['08P01', '0A000'])
 
 /** The database of the placement, in contrast to those that belong to a tenant. */
 export const OWN_DATABASE = ''
@@ -57,9 +57,10 @@ export class LoginClients {
   }
 
   /**
-   * Throws `E_DEPENDENCY_UNAVAILABLE` when the server refuses the login, also after its password was restored.
+   * Throws `E_DEPENDENCY_UNAVAILABLE` if the server rejects the login, even after its password was restored.
    * @param database one that belongs to a tenant, or `OWN_DATABASE`
-   * @param options `restores`: whether a changed password is restored; false for readers such as the doctor; default true
+   * @param options `restores`: whether a changed password is restored; false for readers such as the doctor; default
+   * true
    */
   async open(database: string, { restores = true } = {}): Promise<pg.Client> {
     const password = await this.#ownPassword(database)
@@ -74,16 +75,19 @@ export class LoginClients {
       if (!isRejection(error)) throw error
       if (password === undefined) this.#noteRejection(error)
       const cause = password === undefined ? error : new OwnLoginRejected(error)
-      throw DependencyUnavailable("The server refuses the login of tenants' queries.", { cause })
+      throw DependencyUnavailable("The server rejects the login of tenants' queries.", { cause })
     }
   }
 
-  /** Of the login that belongs to a database alone. */
+  /** Password of the login that belongs to one database only; undefined for the placement's login. */
   async #ownPassword(database: string): Promise<string | undefined> {
     return database === OWN_DATABASE ? undefined : this.#placement.ownLogins?.passwordOf(database)
   }
 
-  /** Whether the server refuses the login. An accepted login counts for ten seconds; false if the server does not respond. */
+  /**
+   * Whether the server rejects the login. An accepted login counts for ten seconds; false if the server does not
+   * respond.
+   */
   async isRejected(): Promise<boolean> {
     const { isRejected = true, at = 0 } = this.#lastResult ?? {}
     if (isRejected || performance.now() > at + RESULT_TTL_MS) {
@@ -92,19 +96,19 @@ export class LoginClients {
       await withTimeout(login, PROBE_MS, timeoutError).catch((error) =>
         this.#log.debug(
           { err: error, placement: this.#placement.name },
-          "the login of tenants' queries was tried in vain",
+          "an attempt to log in as the login of tenants' queries failed",
         ),
       )
     }
     return this.#lastResult?.isRejected ?? false
   }
 
-  /** Logged once, until the server accepts the login again. */
+  /** Logs once until the server accepts the login again. */
   #noteRejection(error: unknown): void {
     if (!this.#isRejectionLogged) {
       this.#log.error(
         { err: error, placement: this.#placement.name },
-        "a server refused the login of tenants' queries; run tenantry doctor",
+        "a server rejected the login of tenants' queries; run tenantry doctor",
       )
     }
     this.#isRejectionLogged = true
@@ -128,17 +132,17 @@ export class LoginClients {
       keepAlive: true,
       application_name: 'tenantry tenants',
     })
-    client.on('error', () => undefined) // Connections handles it later
+    client.on('error', () => undefined) // the pool handles errors later
     const timer = setTimeout(() => destroyClient(client, timeoutError()), CONNECT_TIMEOUT_MS)
     try {
       await client.connect().catch((error) => {
-        throw OPTIONS_REFUSED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
+        throw OPTIONS_REJECTED.has(error.code) && !pooler ? hiddenPooler(name, error) : error
       })
       if (ownPassword === undefined) {
         this.#lastResult = { isRejected: false, at: performance.now() }
         this.#isRejectionLogged = false
       }
-      // Checked in the database of all tenants and in one of a tenant; the doctor checks each of these.
+      // Checked in the placement's database and in one database of a tenant; the doctor checks all of them.
       const where = database === OWN_DATABASE ? 'own' : 'tenants'
       if (performance.now() > (this.#trustedUntil.get(where) ?? 0)) {
         await rejectPrivilegedRole(client, scopeRole)
@@ -147,12 +151,12 @@ export class LoginClients {
       const reached = await tryScope(client, pooler ? 'in full' : 'named')
       if (reached.isBehindPooler && !pooler) throw hiddenPooler(name)
       if (database !== OWN_DATABASE && reached.database !== database) {
-        throw new Error(`asked for the database "${database}", the server gave "${reached.database}"`)
+        throw new Error(`connected to the database "${reached.database}" instead of "${database}"`)
       }
       return client
     } catch (error) {
       await closeClient(client).catch((failure) =>
-        this.#log.debug({ err: failure }, 'a failed connection was not ended in order'),
+        this.#log.debug({ err: failure }, 'a failed connection was not closed cleanly'),
       )
       throw database === OWN_DATABASE ? error : closedOr(error)
     } finally {
@@ -160,7 +164,7 @@ export class LoginClients {
     }
   }
 
-  /** Without settings of sessions, for who connects once: the password is read again. */
+  /** URL without session settings, for a single connection. The password is read again. */
   async urlOf(database: string): Promise<string> {
     this.#placement.ownLogins?.forget(database)
     return this.#loginUrl(database, await this.#ownPassword(database))
@@ -177,7 +181,7 @@ export class LoginClients {
     return this.#placement.pooler ? url : withSettings(url, settings)
   }
 
-  /** Read once: a change of the server's configuration applies to processes that are started after it. */
+  /** Reads the settings once: a change of the server's configuration applies to processes that are started later. */
   #sessionSettings(): Promise<SessionSettings> {
     this.#settings ??= this.#readSettings().catch((error) => {
       this.#settings = undefined
@@ -193,7 +197,7 @@ export class LoginClients {
       query_timeout: CONNECT_TIMEOUT_MS,
       application_name: 'tenantry setup',
     })
-    owner.on('error', () => undefined) // it fails the statement, too; without a listener it would end the process
+    owner.on('error', () => undefined) // the error fails the statement, too; without a listener it would end the process
     try {
       await owner.connect()
       const settings = await readSessionSettings(owner, this.#placement.settings)
@@ -205,11 +209,11 @@ export class LoginClients {
   }
 }
 
-/** A refusal is FATAL; statements may raise these states with another severity. */
+/** A rejected login is FATAL; statements may raise these states with another severity. */
 const isRejection = (error: unknown): boolean =>
-  REFUSED.has(sqlState(error) ?? '') && (error as { severity?: string }).severity === 'FATAL'
+  LOGIN_REJECTED.has(sqlState(error) ?? '') && (error as { severity?: string }).severity === 'FATAL'
 
-const isPasswordRejection = (error: unknown): boolean => isRejection(error) && sqlState(error) === PASSWORD_REFUSED
+const isPasswordRejection = (error: unknown): boolean => isRejection(error) && sqlState(error) === PASSWORD_REJECTED
 
 export function withLogin(url: string, login: string, password: string): string {
   const changed = new URL(url)
@@ -224,10 +228,10 @@ export function withDatabase(url: string, database: string): string {
   return changed.href
 }
 
-/** Behind an undeclared pooler a named statement would be missing, or would be the statement of another client. */
+/** Behind an undeclared pooler, a named statement would be missing, or would be the statement of another client. */
 const hiddenPooler = (placement: string, cause?: unknown) =>
   new Error(
-    `placements.${placement}: a pooler stands before \`tenantUrl\`: set placements.${placement}.pooler to true, or let ` +
+    `placements.${placement}: \`tenantUrl\` connects to a pooler. Set placements.${placement}.pooler to true, or let ` +
       '`tenantUrl` name PostgreSQL itself',
     { cause },
   )

@@ -1,4 +1,6 @@
-/** What the doctor examines of the logins of tenants' queries: that each server lets them in, as they were made. */
+/**
+ * Diagnosis of the logins of tenants' queries: each server must accept the stored password, with unchanged defaults.
+ */
 
 import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
 import type { Logger } from '../../../kernel/base/logger.ts'
@@ -6,9 +8,9 @@ import { type Diagnosis, type Examination, type Finding, notExamined } from '../
 import type { LoginRepair } from './login-repair.ts'
 import { isFaulty } from './login-state.ts'
 
-const EXAMINED_AT_ONCE = 4
+const MAX_CONCURRENT = 4
 const REMEDY =
-  'Restore it with tenantry doctor --fix; a start, and a connection that the server refuses, do the same. SQL of a tenant may have ' +
+  'Restore it with tenantry doctor --fix. A start and a rejected connection restore it automatically, too. SQL of a tenant may have ' +
   'changed it: see docs/security.md.'
 
 export const loginDiagnosis: Diagnosis<LoginRepair> = {
@@ -19,14 +21,14 @@ export const loginDiagnosis: Diagnosis<LoginRepair> = {
     const { placement, database } = subject as Subject
     const faults = await logins.restore(placement, database)
     return faults && isFaulty(faults)
-      ? 'it is restored'
-      : 'it was restored already: together with the password, or by another process'
+      ? 'it was restored'
+      : 'it had been restored already: together with the password, or by another process'
   },
 }
 
 interface Subject {
   readonly placement: string
-  /** Of a login that belongs to one tenant. */
+  /** Set for a login that belongs to one tenant. */
   readonly database?: string
 }
 
@@ -34,7 +36,7 @@ async function* examineLogins(logins: LoginRepair, { log }: Examination): AsyncI
   for (const placement of logins.placements) {
     yield* await examined(logins, { placement }, log)
     const found: Finding[][] = []
-    await forEachConcurrent(await logins.owned(placement), EXAMINED_AT_ONCE, async (database, index) => {
+    await forEachConcurrent(await logins.owned(placement), MAX_CONCURRENT, async (database, index) => {
       found[index] = await examined(logins, { placement, database }, log)
     })
     yield* found.flat()
@@ -53,7 +55,7 @@ async function examined(logins: LoginRepair, subject: Subject, log: Logger): Pro
       code: 'logins.password',
       message: `${placement}: the password of "${login}" was changed`,
     }
-    const others = `${placement}: "${login}" has other defaults than it was made with: ${settings.join(', ')}`
+    const others = `${placement}: the defaults of "${login}" were changed: ${settings.join(', ')}`
     return [
       ...(passwordChanged ? [password] : []),
       ...(settings.length > 0 ? [{ ...finding, code: 'logins.settings', message: others }] : []),

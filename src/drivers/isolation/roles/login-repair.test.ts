@@ -1,4 +1,4 @@
-/** SQL of one tenant changes the login that all tenants of a server share. */
+/** Tests changes of the shared login of a server by SQL of one tenant. */
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import type { EventOf } from '../../../kernel/events/events.ts'
@@ -36,7 +36,7 @@ afterEach(() => opened.end())
 const login = async () =>
   (await opened.tenancy.kernel.database.sql('select login from multitenancy.placement_logins')).rows[0].login as string
 const server = (text: string) => opened.tenancy.kernel.database.sql(text)
-/** So that the next statement needs a new one. */
+/** Ends all sessions, so that the next statement needs a new one. */
 const endSessions = async () =>
   void (await server(
     `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${await login()}' and pid <> pg_backend_pid()`,
@@ -49,7 +49,7 @@ const defaults = async () =>
   (await server(`select setconfig from pg_db_role_setting where setrole = '${await login()}'::regrole`)).rows
 
 describe.each(['schema-pg', 'rowscope-pg'])('a shared login, %s', (isolation) => {
-  test('is restored when the server refuses it after a tenant has changed its password', async () => {
+  test('is restored when the server rejects it after a tenant has changed its password', async () => {
     const [acme, globex] = [await create('acme', isolation), await create('globex', isolation)]
     await raw(acme.db, WRITE_PASSWORD)
     await endSessions()
@@ -69,25 +69,28 @@ const HOLDS: readonly (readonly [string, (login: string) => string])[] = [
   ],
 ]
 
-test.each(HOLDS)('a transaction of a tenant that holds %s does not delay the restore', async (_, hold) => {
-  const [acme, globex] = [await create('acme', 'rowscope-pg'), await create('globex', 'schema-pg')]
-  const holding = await acme.pool.connect()
-  await holding.query('begin')
-  await holding.query('select 1') // takes the connection
-  await raw(acme.db, WRITE_PASSWORD)
-  await holding.query(hold(await login()))
-  const { storage } = opened.tenancy.tenants
-  await server(
-    `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${await login()}' and state = 'idle'`,
-  )
-  expect(await eventually(() => raw(globex.db, 'select id from notes'))).toEqual([])
-  expect(restored).toHaveLength(1)
-  expect(await storage.rejectedLogins()).toEqual([])
-  await holding.query('rollback').catch(() => undefined) // the owner may have ended its session
-  holding.release(true)
-})
+test.each(HOLDS)(
+  'a shared login is restored without waiting for a tenant’s transaction that holds %s',
+  async (_, hold) => {
+    const [acme, globex] = [await create('acme', 'rowscope-pg'), await create('globex', 'schema-pg')]
+    const holding = await acme.pool.connect()
+    await holding.query('begin')
+    await holding.query('select 1') // takes the connection
+    await raw(acme.db, WRITE_PASSWORD)
+    await holding.query(hold(await login()))
+    const { storage } = opened.tenancy.tenants
+    await server(
+      `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${await login()}' and state = 'idle'`,
+    )
+    expect(await eventually(() => raw(globex.db, 'select id from notes'))).toEqual([])
+    expect(restored).toHaveLength(1)
+    expect(await storage.rejectedLogins()).toEqual([])
+    await holding.query('rollback').catch(() => undefined) // the owner may have ended its session
+    holding.release(true)
+  },
+)
 
-test('a login whose restored password the server refuses is reported as refused, and not as restored', async () => {
+test('a login whose restored password the server rejects is reported as rejected, and not as restored', async () => {
   const { db } = await create('acme', 'schema-pg')
   await server(`alter role ${await login()} valid until '2000-01-01'`)
   await endSessions()
@@ -99,7 +102,7 @@ test('a login whose restored password the server refuses is reported as refused,
   await expect(opened.tenancy.tenants.storage.checkLogins()).rejects.toThrow('refused by 1 server')
 })
 
-test('a start restores password and defaults of the login, once for all processes', async () => {
+test('a changed login is restored once at the start of several processes', async () => {
   const acme = await create('acme', 'schema-pg')
   await raw(acme.db, WRITE_DEFAULTS)
   await raw(acme.db, WRITE_PASSWORD)
@@ -110,7 +113,7 @@ test('a start restores password and defaults of the login, once for all processe
   expect(await raw((await next.tenant('acme')).db, 'select id from notes')).toEqual([])
 })
 
-test('a login that the server refuses for another reason than its password is not restored', async () => {
+test('a login is not restored if the server rejects it for another reason than its password', async () => {
   const { db } = await create('acme', 'schema-pg')
   await server(`alter role ${await login()} nologin`)
   await endSessions()
@@ -125,7 +128,7 @@ test('a login that the server refuses for another reason than its password is no
   expect(restored).toEqual([])
 })
 
-test('the doctor reports and restores the password and the defaults of a changed login', async () => {
+test('the doctor reports and restores a login with changed password and defaults', async () => {
   const { doctor } = opened.tenancy
   const acme = await create('acme', 'schema-pg')
   const found = async () =>
@@ -138,20 +141,20 @@ test('the doctor reports and restores the password and the defaults of a changed
   const database = (await server('select current_database() as name')).rows[0].name
   expect(await found()).toEqual([
     `logins.password main: the password of "${await login()}" was changed`,
-    `logins.settings main: "${await login()}" has other defaults than it was made with: local_preload_libraries, ` +
+    `logins.settings main: the defaults of "${await login()}" were changed: local_preload_libraries, ` +
       `statement_timeout, DateStyle in database ${database}`,
   ])
   const { fixes } = await doctor.fix({ approve: async () => true })
   expect(fixes.map(({ code, outcome }) => `${code}: ${outcome}`)).toEqual([
-    'logins.password: it is restored',
-    'logins.settings: it was restored already: together with the password, or by another process',
+    'logins.password: it was restored',
+    'logins.settings: it had been restored already: together with the password, or by another process',
   ])
   expect(await found()).toEqual([])
   expect(restored).toHaveLength(1)
 })
 
 describe('a configured login (tenantUrl)', () => {
-  test('fails the check and opens the circuit of its server until the server accepts it', async () => {
+  test('that the server rejects fails the check and opens the circuit of its server until it is accepted', async () => {
     await create('acme', 'schema-pg')
     const name = `given_${(await login()).slice(-8)}`
     await server(`create role ${name} login noinherit password 'p'`)

@@ -1,10 +1,10 @@
 /**
- * Restores a login that Tenantry made. Every role may change its own password and its own defaults, so SQL of one tenant may do so for
- * all tenants that share the login: no session could connect, or all sessions would begin with the tenant's settings. A tenant with a
- * login of its own does so to itself.
+ * Restores a login that Tenantry created. Every role may change its own password and defaults, so SQL of one tenant may
+ * do so for all tenants that share the login: no session could connect, or all sessions would start with the tenant's
+ * settings. SQL of a tenant with its own login affects only this tenant.
  *
- *   at the start (the shared ones), when the server refuses the login (28P01), doctor --fix
- *      ──► lock of the login ──► compare ──► restore, commit ──► log, event `TenantLoginRestored`
+ *   at the start (shared logins), when the server rejects the login (28P01), doctor --fix
+ *      ──► lock of the placement ──► compare ──► restore, commit ──► log, event `TenantLoginRestored`
  */
 
 import type { Logger } from '../../../kernel/base/logger.ts'
@@ -18,7 +18,7 @@ import type { TenantTables } from '../../../tenants/tenant/tables.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
 import {
   compareLogin,
-  endingChanges,
+  endUncommittedChanges,
   faultsOf,
   isFaulty,
   type KeptLogin,
@@ -55,8 +55,8 @@ export class LoginRepair {
   }
 
   /**
-   * Faults of the login of a placement, or of one database there; undefined for a configured login (`tenantUrl`), whose password is not
-   * kept here.
+   * Returns the faults of the login of a placement, or of one database there; undefined for a configured login
+   * (`tenantUrl`), whose password is not stored.
    */
   async examine(placement: string, database?: string): Promise<LoginFaults | undefined> {
     const kept = await (database === undefined ? this.#kept(placement) : this.#keptOwn(placement, database))
@@ -67,7 +67,7 @@ export class LoginRepair {
     return faultsOf(kept, compared)
   }
 
-  /** Databases of a placement with a login of their own. */
+  /** Databases of a placement with their own login. */
   async owned(placement: string): Promise<readonly string[]> {
     const rows = await this.#dependencies.database
       .query<TenantTables>()
@@ -80,8 +80,8 @@ export class LoginRepair {
   }
 
   /**
-   * Restores what differs. @param database of a login that belongs to it alone; default that of the placement
-   * @returns its faults before; undefined for a configured login, or none
+   * Restores differences. @param database with its own login; default: the login of the placement
+   * @returns the former faults; undefined for a configured or missing login
    */
   restore(placement: string, database?: string): Promise<LoginFaults | undefined> {
     const key = `${placement} ${database ?? ''}`
@@ -107,7 +107,7 @@ export class LoginRepair {
     if (!faults || !isFaulty(faults)) return faults
     if (faults.passwordChanged && (await this.examine(placement, database))?.passwordChanged) {
       throw new Error(
-        `the server refuses the login "${faults.login}" with its own password, too: is it VALID UNTIL a past date?`,
+        `The server rejects the login "${faults.login}" even with its stored password: is it VALID UNTIL a past date?`,
       )
     }
     log.warn({ placement, ...faults }, "the login of tenants' queries had been changed and was restored")
@@ -115,7 +115,10 @@ export class LoginRepair {
     return faults
   }
 
-  /** One process at a time for each placement. The lock is a row of the backoffice: tenants cannot take it, as they can advisory locks. */
+  /**
+   * Serializes processes for each placement. The lock is a row of the backoffice, because tenants can take advisory
+   * locks.
+   */
   #alone<T>(placement: string, work: () => Promise<T>): Promise<T> {
     const { database } = this.#dependencies
     return database.outside(() =>
@@ -135,7 +138,7 @@ export class LoginRepair {
         const compared = await compareLogin(server, this.#urlOf(placement), kept)
         const statements = restoring(kept, compared)
         const work = async () => {
-          if (compared.isThere) await server.query(endingChanges(kept.login))
+          if (compared.isThere) await server.query(endUncommittedChanges(kept.login))
           await server.query(statements.join('; '))
         }
         if (statements.length > 0) await inTransaction(server, work, { begin: BEGIN })
@@ -145,7 +148,7 @@ export class LoginRepair {
       try {
         return await attempt()
       } catch (error) {
-        // "tuple concurrently updated": a tenant has changed the login in the same moment.
+        // "tuple concurrently updated": a tenant has changed the login concurrently.
         if (sqlState(error) !== INTERNAL_ERROR || attempts === ATTEMPTS) throw error
       }
     }
@@ -153,7 +156,7 @@ export class LoginRepair {
 
   #urlOf(placement: string): string {
     const url = this.#dependencies.urls.get(placement)
-    if (url === undefined) throw new Error(`the placement "${placement}" is not configured`)
+    if (url === undefined) throw new Error(`Placement "${placement}" is not configured`)
     return url
   }
 
@@ -184,29 +187,25 @@ export class LoginRepair {
   }
 }
 
-type Placements = Readonly<Record<string, PlacementConfig & { readonly url: string }>>
+export type Placements = Readonly<Record<string, PlacementConfig & { readonly url: string }>>
 
-/** Prepares all placements, with their logins. */
+/** Prepares all placements. A placement restores its login with the first connection that its server refuses. */
 export async function preparePlacements(
   placements: Placements,
-  dependencies: Omit<RepairDependencies, 'urls'>,
-): Promise<{ prepared: ReadonlyMap<string, Placement>; logins: LoginRepair }> {
-  const urls = new Map(Object.entries(placements).map(([name, { url }]) => [name, url]))
-  const logins = new LoginRepair({ ...dependencies, urls })
+  logins: Pick<LoginRepair, 'restore'>,
+  { database, secrets, log }: Pick<RepairDependencies, 'database' | 'secrets' | 'log'>,
+): Promise<ReadonlyMap<string, Placement>> {
   const prepared = new Map<string, Placement>()
   for (const [name, config] of Object.entries(placements)) {
-    const placement = await preparePlacement(
-      name,
-      config,
-      dependencies.database,
-      dependencies.secrets,
-      dependencies.log,
-    )
+    const placement = await preparePlacement(name, config, database, secrets, log)
     const restoreLogin = async (database?: string) => {
       if (database !== undefined) placement.ownLogins?.forget(database) // another process may have replaced it
       return (await logins.restore(name, database)) !== undefined
     }
     prepared.set(name, { ...placement, restoreLogin })
   }
-  return { prepared, logins }
+  return prepared
 }
+
+export const urlsOf = (placements: Placements): ReadonlyMap<string, string> =>
+  new Map(Object.entries(placements).map(([name, { url }]) => [name, url]))

@@ -1,4 +1,4 @@
-/** A login that was found to be in order is asked again: what an administrator gives it later is noticed too. */
+/** Tests that the rights of an accepted login are checked again, because an administrator may change them later. */
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { createInstallation, type Installation, provisioned } from './installation.fixture.ts'
 
@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => installation.end())
 
-test('a login that is made a superuser after the first connection is refused at the next one, when a minute has passed', async () => {
+test('a login that becomes a superuser after its first connection is rejected a minute later', async () => {
   const placement = await installation.prepare()
   const { pool } = await provisioned(await installation.open(placement), 'acme')
   const held = await pool.connect()

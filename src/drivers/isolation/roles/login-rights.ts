@@ -1,7 +1,10 @@
-/** A login of tenants' queries that could see or own more than it should is refused before it is used. */
+/** Rejects a login of tenants' queries that has more rights than it should, before it is used. */
 import type pg from 'pg'
 
-/** Of a row of `pg_shdepend` about an owner: whether what it owns gives rights. Temporary objects of another database count as others. */
+/**
+ * Whether an owned object gives rights, for a row of `pg_shdepend`. Temporary objects of another database count as such
+ * objects.
+ */
 export const GIVES_RIGHTS = `classid not in ('pg_catalog.pg_largeobject'::pg_catalog.regclass, 'pg_catalog.pg_default_acl'::pg_catalog.regclass)
   and not exists (
     select from pg_catalog.pg_depend inside join pg_catalog.pg_namespace n on n.oid = inside.refobjid
@@ -10,8 +13,9 @@ export const GIVES_RIGHTS = `classid not in ('pg_catalog.pg_largeobject'::pg_cat
       and inside.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass and n.nspname ~ '^pg_temp_')`
 
 /**
- * What a role is or may become, and why it must not have tenants' queries. Any statement of a tenant can make the role own objects
- * that give no rights: these must not stop the connections of all tenants. Names are qualified, as a temporary table may have them.
+ * What makes a role, or a role that it may become, unsuitable for tenants' queries. Any statement of a tenant can
+ * create objects of the role that give no rights; these must not stop the connections of all tenants. Names are
+ * qualified, as temporary tables may shadow them.
  */
 const PRIVILEGES = `
   select rolname as role, rolname = session_user as itself, case
@@ -35,5 +39,5 @@ export async function rejectPrivilegedRole(client: pg.ClientBase, scopeRole: str
   const privileged = rows.find(({ fault }) => fault)
   if (!privileged) return
   const who = privileged.itself ? `the role "${privileged.role}"` : `the role may become "${privileged.role}", which`
-  throw new Error(`tenantUrl: ${who} ${privileged.fault}; tenants' queries must use one that does not`)
+  throw new Error(`tenantUrl: ${who} ${privileged.fault}; use another role for tenants' queries`)
 }

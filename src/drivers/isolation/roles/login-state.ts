@@ -1,7 +1,7 @@
 /**
- * Compares a login that Tenantry made with the state of its creation, and states what restores it. The expected state is the password of
- * the backoffice, and `search_path = pg_catalog` as the only default. The owner cannot read the password of a role: a connection with it
- * tells.
+ * Compares a login that Tenantry created with its expected state, and returns the statements that restore it. The
+ * expected state is the stored password, and `search_path = pg_catalog` as the only default. The owner cannot read the
+ * password of a role, so it is tested with a connection.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -9,17 +9,17 @@ import { StorageFenced } from '../../../tenants/isolation/driver.ts'
 import { closedOr } from '../connections/closed-database.ts'
 import { withSettings } from '../scope/session-settings.ts'
 import { withDatabase, withLogin } from './login-clients.ts'
-import { makingOwnLogin, standingOf } from './own-login-role.ts'
+import { ownLoginStatements, roleStateOf } from './own-login-role.ts'
 import { scramVerifier } from './scram-verifier.ts'
 import { withServer } from './tenant-login.ts'
 
-const PASSWORD_REFUSED = '28P01'
-/** The only default of a login that is made here, as the catalog has it. */
+const PASSWORD_REJECTED = '28P01'
+/** The only default of a login that Tenantry creates, in the form of the catalog. */
 const SEARCH_PATH = 'search_path=pg_catalog'
 
 export interface LoginFaults {
   readonly login: string
-  /** Whether the server refuses the password. */
+  /** Whether the server rejects the password. */
   readonly passwordChanged: boolean
   /** Unexpected and missing defaults, each with its database if it applies to one only. */
   readonly settings: readonly string[]
@@ -28,13 +28,13 @@ export interface LoginFaults {
 export interface KeptLogin {
   readonly login: string
   readonly password: string
-  /** Of a login that belongs to a database of the same name: what it takes. */
+  /** Scope role of a login that belongs to a database of the same name. */
   readonly scopeRole?: string
 }
 
 interface Default {
   readonly name: string
-  /** Null for one that applies to all databases. */
+  /** Null for a default that applies to all databases. */
   readonly database: string | null
 }
 
@@ -44,7 +44,7 @@ export interface ComparedLogin {
   readonly defaults: readonly Default[]
 }
 
-/** Lets the login connect, although a tenant has named a missing library for its sessions. */
+/** Allows the login to connect although a tenant has set a missing library for its sessions. */
 const NO_LIBRARIES = new Map([['local_preload_libraries', '']])
 
 /** Unexpected defaults of a role, and the missing default. */
@@ -62,15 +62,15 @@ export async function compareLogin(
   ownerUrl: string,
   { login, password, scopeRole }: KeptLogin,
 ): Promise<ComparedLogin> {
-  if (scopeRole !== undefined && !(await standingOf(server, login, scopeRole)).isOurs) {
+  if (scopeRole !== undefined && !(await roleStateOf(server, login, scopeRole)).isOurs) {
     return { isThere: false, isRejected: true, defaults: [] }
   }
   const { rows } = await server.query(DEFAULTS, [pg.escapeIdentifier(login)])
   const own = withSettings(withLogin(ownerUrl, login, password), NO_LIBRARIES)
   const url = scopeRole === undefined ? own : withDatabase(own, login)
   const isRejected = await withServer(url, async () => false).catch((error) => {
-    if (sqlState(error) === PASSWORD_REFUSED) return true
-    if (scopeRole !== undefined && StorageFenced.matches(closedOr(error))) return false // asked after the password
+    if (sqlState(error) === PASSWORD_REJECTED) return true
+    if (scopeRole !== undefined && StorageFenced.matches(closedOr(error))) return false // checked by the server after the password
     throw error
   })
   return { isThere: true, isRejected, defaults: rows }
@@ -82,12 +82,12 @@ export const faultsOf = ({ login }: KeptLogin, { isRejected, defaults }: Compare
   settings: defaults.map(({ name, database }) => (database === null ? name : `${name} in database ${database}`)),
 })
 
-/** Statements that restore what differs; none if nothing does. */
+/** Returns the statements that restore differences; an empty list if there are none. */
 export function restoring(
   { login, password, scopeRole }: KeptLogin,
   { isThere, isRejected, defaults }: ComparedLogin,
 ): string[] {
-  if (!isThere) return [makingOwnLogin(login, password, scopeRole ?? '', false)]
+  if (!isThere) return [ownLoginStatements(login, password, scopeRole ?? '', false)]
   const role = `alter role ${pg.escapeIdentifier(login)}`
   const databases = new Set(defaults.map(({ database }) => database))
   return [
@@ -102,10 +102,10 @@ export function restoring(
 export const isFaulty = ({ passwordChanged, settings }: LoginFaults): boolean => passwordChanged || settings.length > 0
 
 /**
- * Ends sessions of the login that have changed a role and not committed: they would block the owner for as long as they like. An owner
- * that may not end them waits for the lock time-out.
+ * Ends sessions of the login with an uncommitted change of a role, which would block the owner without limit. An owner
+ * without the right to end them waits for the lock timeout.
  */
-export const endingChanges = (login: string): string => {
+export const endUncommittedChanges = (login: string): string => {
   const role = pg.escapeIdentifier(login)
   return `do $do$
     declare is_member boolean := pg_has_role(current_user, ${pg.escapeLiteral(login)}, 'usage'); one integer;

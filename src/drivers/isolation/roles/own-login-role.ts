@@ -1,18 +1,18 @@
 /**
- * The login of one tenant's database, at the server: a role with the name of the database, which may connect to that one only, and takes
- * the scope role as the login of the placement does.
+ * Manages the login of one tenant's database: a role with the name of the database, which may connect to this database
+ * only, and takes the scope role like the login of the placement.
  *
- *   password committed in the backoffice ──► role made, or given the password again ──open──► may connect
+ *   password committed in the backoffice ──► role created, or password set again ──open──► may connect
  *
- * A run that was killed in between left a password that the next one finds. A tenant's SQL may change password and defaults of its login,
- * and connect to nothing with them but its own database: no other tenant has this login.
+ * The password of an interrupted run is used by the next one. A tenant's SQL may change the password and defaults of
+ * its login, but with them it can only connect to its own database.
  */
 import pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
 import type { Placement } from '../../../tenants/isolation/driver.ts'
 import { scramVerifier } from './scram-verifier.ts'
 
-/** The server whose roles they are. */
+/** The server of the roles. */
 interface Server {
   readonly placement: Placement
   readonly name: string
@@ -23,30 +23,30 @@ interface Server {
 
 export const OWN_LOGIN_DEFAULT = 'search_path = pg_catalog'
 
-export interface Standing {
-  /** Whether the role of `url` may make roles. */
+export interface RoleState {
+  /** Whether the role of `url` may create roles. */
   readonly mayMake: boolean
   readonly isThere: boolean
-  /** Whether it takes the scope role of this placement: what else has the name is left alone. */
+  /** Whether it is a member of this placement's scope role; any other role of the name is left unchanged. */
   readonly isOurs: boolean
 }
 
-const STANDING = `
+const ROLE_STATE = `
   select owner.rolcreaterole or owner.rolsuper as "mayMake", own.oid is not null as "isThere",
     coalesce((select true from pg_auth_members where roleid = $2::regrole and member = own.oid), false) as "isOurs"
   from pg_roles as owner left join pg_roles as own on own.rolname = $1 where owner.rolname = current_user`
 
-export async function standingOf(client: pg.ClientBase, name: string, scopeRole: string): Promise<Standing> {
-  const { rows } = await client.query(STANDING, [name, pg.escapeIdentifier(scopeRole)])
+export async function roleStateOf(client: pg.ClientBase, name: string, scopeRole: string): Promise<RoleState> {
+  const { rows } = await client.query(ROLE_STATE, [name, pg.escapeIdentifier(scopeRole)])
   return rows[0]
 }
 
 /**
- * What makes the role, or gives one that is there its password again.
+ * Returns statements that create the role, or set the password of an existing one.
  *
- * The owner becomes a member: else it could not see or end the sessions of the role, unless it is a superuser.
+ * The owner becomes a member: otherwise it could not see or end the sessions of the role, unless it is a superuser.
  */
-export function makingOwnLogin(name: string, password: string, scopeRole: string, isThere: boolean): string {
+export function ownLoginStatements(name: string, password: string, scopeRole: string, isThere: boolean): string {
   const role = pg.escapeIdentifier(name)
   const verifier = pg.escapeLiteral(scramVerifier(password))
   const rights = `login nosuperuser nobypassrls noinherit nocreatedb nocreaterole password ${verifier}`
@@ -60,40 +60,40 @@ export function makingOwnLogin(name: string, password: string, scopeRole: string
 }
 
 /**
- * Makes the login of a database that is there, where the placement has such logins. Safe to repeat.
- * @param client in a transaction that has the storage alone
+ * Creates the login of an existing database if the placement has such logins. Safe to repeat.
+ * @param client in a transaction with the lock of the storage
  */
 export async function makeOwnLogin(server: Server, client: pg.ClientBase, name: string): Promise<void> {
   const { ownLogins } = server.placement
   if (!ownLogins?.areMade) return
-  const { mayMake, isThere, isOurs } = await standingOf(client, name, server.scopeRole)
+  const { mayMake, isThere, isOurs } = await roleStateOf(client, name, server.scopeRole)
   if (!mayMake) {
-    const words = 'the role of `url` may not make roles (CREATEROLE): a tenant uses the login of the placement'
+    const words = 'the role of `url` may not create roles (CREATEROLE): a tenant uses the login of the placement'
     server.log.warn({ placement: server.name, locator: name }, words)
     return
   }
-  if (isThere && !isOurs) throw new Error(`there is a role "${name}" on the server that Tenantry has not made`)
-  await client.query(makingOwnLogin(name, await ownLogins.keep(name), server.scopeRole, isThere))
+  if (isThere && !isOurs) throw new Error(`The role "${name}" exists on the server and was not created by Tenantry`)
+  await client.query(ownLoginStatements(name, await ownLogins.keep(name), server.scopeRole, isThere))
 }
 
-/** Drops role and password of a database that is gone. Safe to repeat. @param client that has the storage alone */
+/** Drops role and password of a dropped database. Safe to repeat. @param client with the lock of the storage */
 export async function dropOwnLogin(server: Server, client: pg.ClientBase, name: string): Promise<void> {
   const { ownLogins } = server.placement
   if (!ownLogins) return
-  if ((await standingOf(client, name, server.scopeRole)).isOurs) {
+  if ((await roleStateOf(client, name, server.scopeRole)).isOurs) {
     await client.query(`drop role if exists ${pg.escapeIdentifier(name)}`)
   }
   await ownLogins.remove(name)
 }
 
-/** The role of tenants' queries in a database. */
+/** Returns the role of tenants' queries in a database. */
 export async function loginOf(server: Server, name: string): Promise<string> {
   return (await server.placement.ownLogins?.passwordOf(name)) === undefined ? server.login : name
 }
 
 /**
- * Whether tenants' queries are let into a row of `pg_database`, as SQL. The role of this name may be another's: only one that takes the
- * scope role counts.
+ * SQL condition on a row of `pg_database`: whether tenants' queries may connect. A role with the name of the database
+ * counts only if it takes the scope role.
  * @param login of the placement, as SQL @param scopeRole as SQL
  */
 export const isOpenTo = (login: string, scopeRole: string): string => `(datallowconn and exists (
@@ -101,7 +101,7 @@ export const isOpenTo = (login: string, scopeRole: string): string => `(datallow
     and (rolname = ${login} or rolname = datname and pg_has_role(login.oid, ${scopeRole}::name, 'member'))))`
 
 /**
- * Whether a role is the login of a database of this installation, as SQL for a rule of the catalog.
+ * SQL condition for a catalog rule: whether a role is the login of a database of this installation.
  * @param role a row of pg_roles
  */
 export const isOwnLogin = (role: string): string => `(exists (

@@ -1,4 +1,4 @@
-/** What the doctor finds of tenants' own logins, and restores. */
+/** Tests the doctor's findings and fixes for tenants' own logins. */
 import { afterAll, describe, expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { raw } from '../../../testing/leak/operations.ts'
@@ -8,38 +8,38 @@ import { asLogin, useOwnLogins, WRITE_PASSWORD } from './own-login.fixture.ts'
 const here = useOwnLogins()
 const { endSessions, findings, locatorOf, restored, run, sql } = here
 
-/** The report has what is found after the fixes. */
+/** Runs the doctor with fixes; the report has the remaining findings. */
 const fix = (options: { readonly prove?: boolean } = {}) =>
   here.opened.tenancy.doctor.fix({ ...options, approve: async () => true })
 
 describe('the doctor', () => {
-  afterAll(async () => expect(await findings(true)).toEqual([])) // each test has mended what it broke
+  afterAll(async () => expect(await findings(true)).toEqual([])) // each test has fixed its faults
 
-  test('reports what a tenant has changed of its login, and restores it', async () => {
+  test('reports the changes that a tenant has made to its login, and restores it', async () => {
     const locator = await locatorOf('acme')
     restored.splice(0)
     await raw(here.acme.db, asLogin(`alter role current_user set statement_timeout = '1ms'`))
     await raw(here.acme.db, WRITE_PASSWORD)
     expect((await findings()).map(({ code, message }) => `${code} ${message}`)).toEqual([
       `logins.password main: the password of "${locator}" was changed`,
-      `logins.settings main: "${locator}" has other defaults than it was made with: statement_timeout`,
+      `logins.settings main: the defaults of "${locator}" were changed: statement_timeout`,
     ])
     expect(await fix()).toMatchObject({ status: 'ok' })
     expect(restored).toMatchObject([{ login: locator, passwordChanged: true, settings: ['statement_timeout'] }])
   })
 
-  test('makes a login again that was dropped, with its password', async () => {
+  test('creates a dropped login again, with its stored password', async () => {
     await raw(here.acme.db, 'insert into notes (id) values (7)')
     await run('revoke connect on database $acme from $acme')
     await run('drop role $acme')
     await endSessions()
     await fix()
-    // Its database was closed, as no role had the right to connect.
+    // The database was closed while no role had the right to connect.
     expect(await fix({ prove: true })).toMatchObject({ status: 'ok' })
     expect(await eventually(() => raw(here.acme.db, 'select id from notes'))).toEqual([{ id: 7 }])
   })
 
-  test('finds rights that reach beyond the login of one tenant', async () => {
+  test('reports rights that exceed those of one tenant’s login', async () => {
     const [acme, globex] = [await locatorOf('acme'), await locatorOf('globex')]
     const names = { stranger: `${acme}_2` }
     await run('grant connect on database $globex to $acme')
@@ -56,7 +56,7 @@ describe('the doctor', () => {
     })
     expect(found.map(({ code, message }) => `${code} ${message}`).sort()).toEqual([
       expect.stringMatching(`^isolation.login-creates-roles .*role ${acme} may create roles$`),
-      expect.stringMatching(`^isolation.login-inherits .*role ${acme} has the rights of the roles it may take`),
+      expect.stringMatching(`^isolation.login-inherits .*role ${acme} inherits the rights of its roles`),
       expect.stringMatching(`^isolation.login-member-of .*role ${globex} may become ${acme}$`),
       expect.stringMatching(`^isolation.own-login-connects .*role ${acme} .* may connect to the database ${globex}$`),
       expect.stringMatching(/^isolation.own-login-reaches-rows .* has rows of other tenants/),
@@ -65,7 +65,7 @@ describe('the doctor', () => {
     ])
   })
 
-  test('gives a login of its own to a tenant that has none', async () => {
+  test('gives an own login to a tenant without one', async () => {
     const locator = await locatorOf('acme')
     const [{ login }] = await sql('select login from multitenancy.placement_logins')
     await sql(`delete from multitenancy.tenant_logins where locator = $1`, [locator])

@@ -1,4 +1,4 @@
-/** A tenancy with database-pg and the tenants acme and globex, for tests of their logins. */
+/** Opens a tenancy with database-pg and the tenants acme and globex, for tests of their logins. */
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
@@ -17,7 +17,7 @@ const NOTES = {
 export const asLogin = (statement: string) => `do $$ begin set local role none; ${statement}; end $$`
 export const WRITE_PASSWORD = asLogin(`execute format('alter role %I password ''x''', session_user)`)
 
-/** For one file. */
+/** For one test file. */
 export function useOwnLogins() {
   const lines: string[] = []
   const fixture = {} as { opened: TestTenancy<[]>; acme: TenantHandle; globex: TenantHandle }
@@ -45,7 +45,7 @@ export function useOwnLogins() {
     create,
     locatorOf: async (id: string): Promise<string> =>
       (await sql('select locator from multitenancy.tenants where id = $1', [id]))[0].locator,
-    /** So that the next statement needs a new one. */
+    /** Ends all sessions, so that the next statement needs a new one. */
     endSessions: async () =>
       void (await sql(
         `select pg_terminate_backend(pid, 5000) from pg_stat_activity

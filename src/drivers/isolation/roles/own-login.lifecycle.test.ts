@@ -1,4 +1,4 @@
-/** The login of a tenant's database over its life: made, made again, shared where the placement has none of their own, dropped. */
+/** Tests the lifecycle of the login of a tenant's database. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
@@ -17,7 +17,7 @@ import { TEST_APP_KEY } from '../../../testing/base/tenancy.ts'
 import { databasePg } from '../database-pg.ts'
 import { createInstallation, type Installation, locationOf, provisioned } from './installation.fixture.ts'
 import { KeptLogins } from './kept-logins.ts'
-import { makingOwnLogin } from './own-login-role.ts'
+import { ownLoginStatements } from './own-login-role.ts'
 import { type PlacementConfig, preparePlacement } from './tenant-login.ts'
 
 const WHO = 'select session_user as login'
@@ -35,14 +35,14 @@ afterAll(() => installation?.end())
 const sql = async (text: string, values: unknown[] = []) => (await installation.database.sql(text, values)).rows
 const whoIs = async (one: IsolationDriver, id: string) =>
   (await directHandle(one, locationOf(one, id)).pool.query(WHO)).rows[0].login
-/** Of a database: its rows, and its roles. */
+/** Number of stored passwords and of roles for a database. */
 const left = async (locator: string) => [
   (await sql('select from multitenancy.tenant_logins where locator = $1', [locator])).length,
   (await sql('select from pg_roles where rolname = $1', [locator])).length,
 ]
 
 describe('provisioning', () => {
-  test('that was killed between password and role goes on, and one that is repeated makes no other', async () => {
+  test('continues after an interruption between password and role, and creates the login once', async () => {
     const location = locationOf(driver, 'killed')
     const password = await placement.ownLogins?.keep(location.locator)
     expect(await left(location.locator)).toEqual([1, 0])
@@ -59,20 +59,20 @@ describe('provisioning', () => {
 
   test('sends no password to the server', () => {
     for (const isThere of [true, false]) {
-      expect(makingOwnLogin('name', 'the-password', 'scope', isThere)).not.toContain('the-password')
+      expect(ownLoginStatements('name', 'the-password', 'scope', isThere)).not.toContain('the-password')
     }
   })
 
-  test('takes over no role that has the name', async () => {
+  test('does not take over an existing role of the name', async () => {
     const location = locationOf(driver, 'taken')
     await sql(`create role ${pg.escapeIdentifier(location.locator)} login`)
     onTestFinished(async () => void (await sql(`drop role ${pg.escapeIdentifier(location.locator)}`)))
-    await expect(driver.provision(location)).rejects.toThrow(`there is a role "${location.locator}" on the server`)
+    await expect(driver.provision(location)).rejects.toThrow(`The role "${location.locator}" exists on the server`)
     await driver.drop(location)
     expect(await left(location.locator)).toEqual([0, 1])
   })
 
-  test('makes a role that may do nothing but connect, and takes the scope role', async () => {
+  test('creates a role that may only connect and take the scope role', async () => {
     const { locator } = locationOf(driver, 'plain')
     await provisioned(driver, 'plain')
     const [role] = await sql(
@@ -91,7 +91,7 @@ describe('provisioning', () => {
     expect(granted).toEqual([{ datname: locator, privilege_type: 'CONNECT' }])
   })
 
-  test('makes none where the placement has none of their own, and says so at the start', async () => {
+  test('creates no login if the placement shares one, and logs this at the start', async () => {
     const lines: string[] = []
     const log = createLogger({ level: 'warn', write: (line) => void lines.push(line) })
     const shared = databasePg()
@@ -109,12 +109,16 @@ describe('provisioning', () => {
       yield locationOf(shared, 'sharing')
     }
     expect(await Array.fromAsync(shared.audit(locations()))).toMatchObject([
-      { severity: 'info', code: 'isolation.login-shared', message: expect.stringContaining('`tenantUrl` is given') },
+      {
+        severity: 'info',
+        code: 'isolation.login-shared',
+        message: expect.stringContaining('`tenantUrl` is configured'),
+      },
     ])
     await shared.drop(locationOf(shared, 'sharing'))
   })
 
-  test('has logins of their own unless a pooler stands between', async () => {
+  test('creates own logins unless a pooler is used', async () => {
     const prepare = (config: Partial<PlacementConfig>) =>
       preparePlacement(
         'main',
@@ -129,7 +133,7 @@ describe('provisioning', () => {
   })
 })
 
-test('a copy into other storage has a login of its own, and the former one goes with the storage that is left', async () => {
+test('a copy into other storage has its own login, and dropping the former storage drops the former login', async () => {
   const [former, next] = [1, 2].map((epoch) => ({
     ...locationOf(driver, 'moved'),
     epoch,
@@ -149,7 +153,7 @@ test('a copy into other storage has a login of its own, and the former one goes 
   await driver.drop(next)
 })
 
-test('a tenant of an earlier release gets a login of its own, and stays closed where it is', async () => {
+test('a tenant without an own login receives one from the doctor, and closed storage stays closed', async () => {
   const shared = await installation.open({ ...placement, ownLogins: undefined })
   const [open, closed] = ['early', 'early-closed'].map((id) => locationOf(driver, id)) as [
     StorageLocation,
@@ -172,7 +176,7 @@ test('a tenant of an earlier release gets a login of its own, and stays closed w
   await expect(shared.execute(open, { text: WHO })).rejects.toSatisfy(StorageFenced.matches)
 })
 
-test('a fence holds for the login of the tenant, and is lifted for it', async () => {
+test('a fence and its lifting apply to the own login of the tenant', async () => {
   const location = locationOf(driver, 'fenced')
   const { pool } = await provisioned(driver, 'fenced')
   await driver.fence(location)
@@ -182,7 +186,7 @@ test('a fence holds for the login of the tenant, and is lifted for it', async ()
   expect(await whoIs(driver, 'fenced')).toBe(location.locator)
 })
 
-test('a password is sealed anew after a change of the application key', async () => {
+test('a password is encrypted again after a change of the application key', async () => {
   const { locator } = locationOf(driver, 'resealed')
   await provisioned(driver, 'resealed')
   const password = await placement.ownLogins?.passwordOf(locator)

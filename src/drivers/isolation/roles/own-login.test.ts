@@ -1,4 +1,4 @@
-/** database-pg: each tenant has a login of its own, and its SQL changes nothing of another tenant. */
+/** Tests that SQL of a tenant of database-pg, which has its own login, affects no other tenant. */
 import { describe, expect, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { raw } from '../../../testing/leak/operations.ts'
@@ -15,7 +15,7 @@ describe('SQL of a tenant', () => {
     `statement_timeout = '1ms'`,
     'default_transaction_read_only = on',
     `datestyle = 'German'`,
-  ])('that sets %s for its login changes no session of another', async (setting) => {
+  ])('that sets %s for its login changes no session of another tenant', async (setting) => {
     await raw(
       here.acme.db,
       asLogin(`execute format('alter role %I set ${setting.replaceAll("'", "''")}', session_user)`),
@@ -30,7 +30,7 @@ describe('SQL of a tenant', () => {
     expect(set).toEqual([{ rolname: await locatorOf('acme') }])
   })
 
-  test('that changes its password keeps out nobody but itself, until the owner restores it', async () => {
+  test('that changes the password of its login locks out only its own tenant, until the owner restores the password', async () => {
     await raw(here.acme.db, WRITE_PASSWORD)
     await endSessions()
     expect(await eventually(() => raw(here.globex.db, 'select id from notes'))).toEqual([{ id: 1 }])
@@ -44,7 +44,7 @@ describe('SQL of a tenant', () => {
     expect(await here.opened.tenancy.tenants.storage.rejectedLogins()).toEqual([])
   })
 
-  test('that knows its password connects to the database of no other tenant', async () => {
+  test('that knows the password of its login cannot connect to the database of another tenant', async () => {
     await raw(here.acme.db, WRITE_PASSWORD)
     const [own, other] = [await locatorOf('acme'), await locatorOf('globex')]
     const url = withLogin(here.opened.url, own, 'x')
@@ -52,7 +52,7 @@ describe('SQL of a tenant', () => {
     await expect(connected(withDatabase(url, other), async () => undefined)).rejects.toMatchObject({ code: '42501' })
   })
 
-  test('ends and cancels no session of another tenant', async () => {
+  test('cannot end or cancel a session of another tenant', async () => {
     const busy = await here.globex.pool.connect()
     await busy.query('begin')
     const [{ pid }] = (await busy.query('select pg_backend_pid() as pid')).rows
@@ -69,20 +69,20 @@ describe('SQL of a tenant', () => {
     busy.release()
   })
 
-  test('that is refused a session opens the circuit of its tenant and of no other', async () => {
-    const refused = await create('refused')
-    await run('alter role $refused nologin')
+  test('with a rejected login opens the circuit of its tenant only', async () => {
+    const rejected = await create('rejected')
+    await run('alter role $rejected nologin')
     await endSessions()
     await eventually(() =>
-      expect(raw(refused.db, 'select 1')).rejects.toMatchObject({
+      expect(raw(rejected.db, 'select 1')).rejects.toMatchObject({
         code: 'E_DEPENDENCY_UNAVAILABLE',
         cause: { cause: { code: '28000' } },
       }),
     )
-    await eventually(() => expect(raw(refused.db, 'select 1')).rejects.toMatchObject({ code: 'E_CIRCUIT_OPEN' }))
+    await eventually(() => expect(raw(rejected.db, 'select 1')).rejects.toMatchObject({ code: 'E_CIRCUIT_OPEN' }))
     expect(await eventually(() => raw(here.globex.db, 'select id from notes'))).toEqual([{ id: 1 }])
     const { servers, tenants } = here.opened.tenancy.tenants.circuits.snapshot()
-    expect([...servers, ...tenants].filter(({ state }) => state !== 'CLOSED')).toMatchObject([{ tenantId: 'refused' }])
+    expect([...servers, ...tenants].filter(({ state }) => state !== 'CLOSED')).toMatchObject([{ tenantId: 'rejected' }])
     await here.opened.tenancy.tenants.storage.checkLogins()
   })
 })
@@ -101,7 +101,7 @@ describe('a purge', () => {
   })
 })
 
-test('a password is sealed in the backoffice, and in no log', async () => {
+test('a password is encrypted in the backoffice and is not logged', async () => {
   const locator = await locatorOf('globex')
   const [{ password }] = await sql('select password from multitenancy.tenant_logins where locator = $1', [locator])
   expect(password).toMatch(/^v1\./)

@@ -1,4 +1,4 @@
-/** Two tenants on an installation of each driver, whose placement keeps some rights of PUBLIC. */
+/** Opens two tenants on an installation of each driver, whose placement keeps some rights of PUBLIC. */
 import { afterAll, beforeAll, inject } from 'vitest'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'

@@ -1,4 +1,4 @@
-/** Objects of tenants that must not stop the connections of all, on each driver. */
+/** Tests, on each driver, that objects of one tenant do not stop the connections of all tenants. */
 import pg from 'pg'
 import { describe, expect, test, vi } from 'vitest'
 import type { Repair } from '../../../tenants/isolation/driver.ts'
@@ -7,10 +7,10 @@ import { auditOf, kinds, openOn, useInstallation } from './public-rights.fixture
 
 const TRUSTED_MS = 61_000
 
-describe.each(kinds)('what a statement of one tenant leaves behind, %s', (kind) => {
+describe.each(kinds)('objects left by a statement of one tenant, %s', (kind) => {
   const here = useInstallation(kind, ['temporary', 'large-objects'])
 
-  test('large objects and default privileges do not stop new connections; the doctor finds and removes them', async () => {
+  test('large objects and default privileges do not stop new connections; the doctor reports and removes them', async () => {
     await here.a.pool.query('select lo_create(0)')
     await here.a.pool.query('alter default privileges revoke execute on functions from public')
     await here.a.pool.query(
@@ -36,7 +36,7 @@ describe.each(kinds)('what a statement of one tenant leaves behind, %s', (kind) 
     expect(await auditOf(again)).toEqual([])
   })
 
-  test('objects in pg_temp of a session that goes on do not stop new connections', async () => {
+  test('objects in pg_temp of an open session do not stop new connections', async () => {
     const placement = await here.installation.prepare()
     const { scopeRole } = placement
     const locator = locationOf(here.driver, 'a').locator
@@ -51,7 +51,7 @@ describe.each(kinds)('what a statement of one tenant leaves behind, %s', (kind) 
     await session.end()
   })
 
-  /** Made anew, and asked what they own, as a minute has passed since the last one was. */
+  /** Opens new connections after a minute, so that their login is checked again. */
   async function expectNewConnections(): Promise<void> {
     const both = () => Promise.all([here.a, here.b, here.a, here.b].map(({ pool }) => pool.connect()))
     for (const client of await both()) client.release(true)

@@ -1,11 +1,11 @@
-/** Rights that a placement takes from PUBLIC, keeps, and gives back. */
+/** Tests rights that a placement takes from PUBLIC, keeps, and gives back. */
 import { describe, expect, inject, test } from 'vitest'
 import type { PublicRight } from '../../../tenants/isolation/driver.ts'
 import { createInstallation, provisioned } from './installation.fixture.ts'
 import { auditOf, NOTES, openOn } from './public-rights.fixture.ts'
 
-describe('the right of a placement', () => {
-  test('comes back to PUBLIC where the configuration keeps it, and goes again', async () => {
+describe('the rights of PUBLIC on a placement', () => {
+  test('are given back if the configuration keeps them, and are revoked again', async () => {
     const installation = await createInstallation(inject('postgresUrl'), { migrations: [NOTES] })
     const may = async () => {
       const { rows } = await installation.database.sql(
@@ -26,7 +26,7 @@ describe('the right of a placement', () => {
     await installation.end()
   })
 
-  test('stays where the owner may not revoke it: the doctor prints the statements for an administrator', async () => {
+  test('stay if the owner may not revoke them: the doctor prints the statements for an administrator', async () => {
     const name = `owner_${Math.random().toString(36).slice(2, 10)}`
     const installation = await createInstallation(inject('postgresUrl'), {
       ownerUrl: (url) => Object.assign(new URL(url), { username: name, password: 'p' }).href,

@@ -1,4 +1,4 @@
-/** What SQL of one tenant may do to others, apart from their rows: each way, on each driver. */
+/** Tests, on each driver, each way in which SQL of one tenant may affect other tenants apart from their rows. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -39,7 +39,7 @@ describe.each(kinds)('SQL of one tenant, %s', (kind) => {
     expect((await here.b.pool.query('select owner from notes')).rows).toEqual([{ owner: 'b' }])
   })
 
-  test('dblink is rejected, where its extension is installed', async () => {
+  test('dblink is rejected if its extension is installed', async () => {
     const url =
       kind === 'database-pg'
         ? withDatabase(here.installation.url, locationOf(here.driver, 'a').locator)

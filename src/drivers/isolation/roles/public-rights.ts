@@ -1,11 +1,12 @@
 /**
- * Rights that PostgreSQL gives to PUBLIC and that reach beyond a tenant's scope (`PublicRight`). They are taken from PUBLIC in each
- * database with tenants' rows, and given back where the placement keeps them.
+ * Revokes rights that PostgreSQL gives to PUBLIC and that reach beyond a tenant's scope (`PublicRight`), in each
+ * database with tenants' rows, and gives back those that the placement keeps.
  *
- * - The rights are the database's own: functions of `pg_catalog` belong to the superuser who made the server, TEMPORARY to the owner
- *   of the database. Where the role of `url` may not revoke them, the doctor prints the statements for an administrator.
- * - Functions that PUBLIC may not execute in a new server (`lo_import`, `pg_read_file`) are not among them: they have a rule.
- * - In the database of one tenant, TEMPORARY is the scope role's, and PUBLIC has none.
+ * - Functions of `pg_catalog` belong to the superuser of the server, TEMPORARY to the owner of the database. Where the
+ *   role of `url` may not revoke a right, the doctor prints the statements for an administrator.
+ * - Functions that PUBLIC may not execute on a new server (`lo_import`, `pg_read_file`) are covered by a catalog rule
+ *   instead.
+ * - In the database of one tenant, the scope role has TEMPORARY, and PUBLIC has no right.
  */
 import pg from 'pg'
 import type { Placement } from '../../../tenants/isolation/driver.ts'
@@ -18,7 +19,7 @@ const TEMPORARY = `
     exists (select from aclexplode(coalesce(datacl, acldefault('d', datdba))) where grantee = 0 and privilege_type = 'TEMPORARY') as "isPublic"
   from pg_database where datname = current_database()`
 
-/** A function that PUBLIC could not execute when it was made is not restored. */
+/** A function that PUBLIC could not execute at its creation is not restored. */
 const FUNCTIONS = `
   select "right", 'function ' || p.oid::regprocedure, 'execute', proowner,
     exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) where grantee = 0)
@@ -37,8 +38,8 @@ const FUNCTIONS = `
     and not exists (select from aclexplode(initprivs) where grantee = 0))`
 
 /**
- * Takes the rights from PUBLIC, and gives back those to keep; only where that changes something, and the role of `url` may do it.
- * One statement, for a transaction that has the lock of `baseObjects`.
+ * Returns one statement that revokes the rights and gives back those to keep, if that changes anything and the role of
+ * `url` has the right to do it. To be executed in a transaction with the lock of `baseObjects`.
  * @param database the placement's own, or one that belongs to a tenant
  */
 export const adjustPublicRights = ({ publicRights = [] }: Kept, database: 'own' | 'tenant' = 'own'): string => `do $do$
@@ -67,7 +68,7 @@ export const publicRightsRules = ({ publicRights = [] }: Kept, database: 'own' |
     code: 'isolation.public-temporary',
     severity: 'warn',
     query: `select object, pg_has_role(rights.owner, 'usage') as "mayRepair" from (${TEMPORARY}) as rights where ${isNotKept}`,
-    fault: () => 'lets PUBLIC make temporary objects, tenants too',
+    fault: () => 'allows PUBLIC, including tenants, to create temporary objects',
     remedy: ({ object }) => `revoke temporary on ${object} from public`,
     repair,
   }
@@ -78,7 +79,7 @@ export const publicRightsRules = ({ publicRights = [] }: Kept, database: 'own' |
         string_agg(substr(rights.object, 10), ', ' order by rights.object) as other, quote_ident(current_user) as owner,
         bool_and(pg_has_role(rights.owner, 'usage')) as "mayRepair"
       from (${FUNCTIONS}) as rights ("right", object, privilege, owner, "isPublic") where ${isNotKept} group by "right"`,
-    fault: ({ detail }) => `lets PUBLIC ${SHARES[detail]}`,
+    fault: ({ detail }) => `allows PUBLIC to ${SHARES[detail]}`,
     remedy: ({ detail, other, owner, mayRepair }) =>
       [
         `revoke execute on function ${other} from public`,

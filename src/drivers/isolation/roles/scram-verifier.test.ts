@@ -20,7 +20,7 @@ describe('scramVerifier', () => {
     expect(() => scramVerifier(password)).toThrow(TypeError)
   })
 
-  test('PostgreSQL stores the verifier as given and accepts its password only', async () => {
+  test('PostgreSQL stores the verifier unchanged and accepts its password only', async () => {
     const [url, name, password] = [inject('postgresUrl'), `scram_${randomBytes(4).toString('hex')}`, randomToken()]
     const verifier = scramVerifier(password)
     await withServer(url, async (server) => {

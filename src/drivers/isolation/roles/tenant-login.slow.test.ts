@@ -15,7 +15,7 @@ const as = (login: string, password: string) => (url: string) => {
   return changed.href
 }
 
-/** A login of the host's own, removed after all tests. */
+/** Creates a login of the host, removed after all tests. */
 async function createLogin(): Promise<string> {
   const name = `host_${randomBytes(4).toString('hex')}`
   const server = new Database({ url: inject('postgresUrl'), max: 1 }, createLogger({ level: 'silent' }))
@@ -29,7 +29,7 @@ async function createLogin(): Promise<string> {
 const roles: (() => Promise<void>)[] = []
 afterAll(() => Promise.all(roles.map((remove) => remove())))
 
-describe('a placement that is down at the start', () => {
+describe('the start with an unavailable placement', () => {
   let opened: TestTenancy<[]>
   let elsewhere: TestDatabase
   let way: Way
@@ -55,38 +55,35 @@ describe('a placement that is down at the start', () => {
     await way.close()
   })
 
-  test.each(['made', 'given'])(
-    'and whose login was %s at an earlier one keeps nobody from being served',
-    async (how) => {
-      const tenantUrl = how === 'given' ? as(await createLogin(), 'p')(way.url) : undefined
-      const first = await opened.open({ placements: placements(way.url, tenantUrl) })
-      await installed(first, { id: 'near', name: 'Near' })
-      await installed(first, { id: 'far', name: 'Far', placement: 'elsewhere' })
-      await first.stop()
-      await way.close()
-      const next = await start({ placements: placements(way.url, tenantUrl) })
-      expect(logged()).toMatchObject([{ msg: expect.stringContaining('cannot be reached') }])
-      const notes = async (id: string) => (await next.tenant(id)).db.selectFrom('notes').selectAll().execute()
-      expect(await notes('near')).toEqual([])
-      await expect(notes('far')).rejects.toThrow()
-      await way.open()
-      await eventually(async () => expect(await notes('far')).toEqual([]))
-      await way.close()
-      await way.open()
-    },
-  )
+  test.each(['made', 'given'])('serves the other placements if its login was %s at an earlier start', async (how) => {
+    const tenantUrl = how === 'given' ? as(await createLogin(), 'p')(way.url) : undefined
+    const first = await opened.open({ placements: placements(way.url, tenantUrl) })
+    await installed(first, { id: 'near', name: 'Near' })
+    await installed(first, { id: 'far', name: 'Far', placement: 'elsewhere' })
+    await first.stop()
+    await way.close()
+    const next = await start({ placements: placements(way.url, tenantUrl) })
+    expect(logged()).toMatchObject([{ msg: expect.stringContaining('cannot be reached') }])
+    const notes = async (id: string) => (await next.tenant(id)).db.selectFrom('notes').selectAll().execute()
+    expect(await notes('near')).toEqual([])
+    await expect(notes('far')).rejects.toThrow()
+    await way.open()
+    await eventually(async () => expect(await notes('far')).toEqual([]))
+    await way.close()
+    await way.open()
+  })
 
-  test('and has never been up ends it, by name', async () => {
+  test('fails with the name of the placement if it was never available', async () => {
     await way.close()
     await expect(start({ placements: placements(way.url) })).rejects.toMatchObject({
       code: 'E_DEPENDENCY_UNAVAILABLE',
-      message: expect.stringContaining('the placement "elsewhere" does not answer'),
+      message: expect.stringContaining('the placement "elsewhere" does not respond'),
       cause: { code: 'ECONNREFUSED' },
     })
     await way.open()
   })
 
-  test('is looked at by the next one: without its roles there is none', async () => {
+  test('is followed by a start that checks the roles of the placement and fails without them', async () => {
     await (await opened.open({ placements: placements(way.url) })).stop()
     const rows = await opened.tenancy.kernel.database.sql(
       `update multitenancy.placement_logins set scope_role = scope_role || '_gone' where placement = 'elsewhere' returning 1`,
@@ -99,9 +96,9 @@ describe('a placement that is down at the start', () => {
   })
 
   test.each([
-    ['is yet to be asked for its login', 'create role', false],
+    ['has not returned its login yet', 'create role', false],
     ['has its login', 'pg_roles', true],
-  ])('as it has gone silent is not waited for for ever, when it %s', async (_words, statement, isKept) => {
+  ])('does not wait without limit for an unresponsive server that %s', async (_words, statement, isKept) => {
     const hanging = await startFaultProxy(elsewhere.url)
     const url = hanging.through(elsewhere.url)
     if (isKept) await (await opened.open({ placements: placements(url) })).stop()
@@ -114,7 +111,7 @@ describe('a placement that is down at the start', () => {
     await fault.happened
     vi.advanceTimersByTime(60_000)
     vi.useRealTimers()
-    expect(await starting).toMatch(isKept ? 'started' : 'the placement "elsewhere" does not answer')
+    expect(await starting).toMatch(isKept ? 'started' : 'the placement "elsewhere" does not respond')
     expect(logged()).toHaveLength(isKept ? 1 : 0)
     await hanging.close()
   })

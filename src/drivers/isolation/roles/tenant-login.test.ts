@@ -24,7 +24,7 @@ beforeEach(async () => {
 })
 afterEach(() => installation.end())
 
-/** A login of the host's own. Returns the URL by which it connects to the installation. */
+/** Creates a login of the host. Returns the URL by which it connects to the installation. */
 async function createLogin(attributes = ''): Promise<{ name: string; url: string }> {
   const name = `host_${randomBytes(4).toString('hex')}`
   await server.sql(`create role ${name} login password 'p' ${attributes}`)
@@ -46,8 +46,8 @@ const write = async (tenantUrl: string | undefined, tenantId: string) => {
   return db.selectFrom('notes').selectAll().execute()
 }
 
-describe('the login that is made', () => {
-  test('is nobody, owns nothing, and may read nothing outside of a tenant’s scope', async () => {
+describe('the login that Tenantry creates', () => {
+  test('has no privileges, owns nothing, and may read nothing outside of a tenant’s scope', async () => {
     const { tenantUrl, scopeRole } = await installation.prepare()
     const login = loginOf(tenantUrl)
     await write(undefined, 'acme')
@@ -100,7 +100,7 @@ describe('the login that is made', () => {
     }
   })
 
-  test('is the same for ten processes that ask at once, and at the next start; its password is kept sealed', async () => {
+  test('is the same for ten concurrent processes and for the next start; its password is stored encrypted', async () => {
     const all = await Promise.all(Array.from({ length: 10 }, () => installation.prepare()))
     const [first] = all
     for (const urls of all) expect(urls).toEqual(first)
@@ -110,7 +110,7 @@ describe('the login that is made', () => {
     expect(JSON.stringify(await sql('select * from multitenancy.placement_logins'))).not.toContain(password)
   })
 
-  test('is another one for each installation on a server, and neither knows the other', async () => {
+  test('differs between installations on one server, which have no rights on each other', async () => {
     const other = await createInstallation(inject('postgresUrl'), { migrations: NOTES })
     try {
       const [one, two] = await Promise.all([installation.prepare(), other.prepare()])
@@ -131,8 +131,8 @@ describe('the login that is made', () => {
   })
 })
 
-describe('a login that is given', () => {
-  test('is used, and takes over from another with the rights on every tenant', async () => {
+describe('a configured login', () => {
+  test('is used, and receives the rights on every tenant from the former login', async () => {
     expect(await write(undefined, 'acme')).toEqual([{ owner: 'acme' }])
     const { url } = await createLogin()
     expect(await write(url, 'acme')).toHaveLength(2)
@@ -159,8 +159,8 @@ describe('a login that is given', () => {
       'owns something',
     ],
     ['a member of the owner', '', ['grant $other to $login', 'create schema s authorization $other'], 'owns something'],
-    ['one who may read everything', '', ['grant pg_read_all_data to $login'], 'may read or write everything'],
-  ])('that is %s is refused', async (_, attributes, statements, fault) => {
+    ['a role that may read all data', '', ['grant pg_read_all_data to $login'], 'may read or write everything'],
+  ])('that is %s is rejected', async (_, attributes, statements, fault) => {
     const { name, url } = await createLogin(attributes)
     const { name: other } = await createLogin()
     const database = new URL(installation.url).pathname.slice(1)
@@ -181,15 +181,15 @@ describe('an owner that is no superuser', () => {
     await sql(`grant create on database ${database} to ${name}`)
   }
 
-  test('needs no more than to make roles', async () => {
+  test('needs only the right to create roles', async () => {
     await installFor('createrole')
     expect(await write(undefined, 'acme')).toEqual([{ owner: 'acme' }])
   })
 
-  test('and may not make roles, is told what to have done; when it is done, it starts', async () => {
+  test('without the right to create roles is rejected with the statements for an administrator, which make the start succeed', async () => {
     await installFor('')
-    const refused = await installation.prepare().catch((error: Error) => error.message)
-    const statements = String(refused)
+    const failure = await installation.prepare().catch((error: Error) => error.message)
+    const statements = String(failure)
       .split('\n')
       .filter((line) => line.startsWith('  '))
     expect(statements).toEqual([
@@ -199,7 +199,7 @@ describe('an owner that is no superuser', () => {
       '  create role "tenantry_tenant_scope" nologin noinherit;',
       '  grant "tenantry_tenant_scope" to "tenantry_tenant";',
     ])
-    // The names belong to the whole server, where another installation has them.
+    // Role names belong to the whole server, where another installation uses them.
     const unique = (text: string) => text.replaceAll('tenantry_tenant', login)
     const login = `admin_${randomBytes(4).toString('hex')}`
     roles.push(login, `${login}_scope`)

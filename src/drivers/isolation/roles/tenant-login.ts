@@ -1,14 +1,15 @@
 /**
- * The login that tenants' queries use, on each placement: `tenantry_tenant`, which is no superuser, owns nothing, does not
- * bypass row security and inherits nothing. Its rights are those of a scope role, which it takes for the length of a tenant's
- * scope; outside of one it may not read a single row.
+ * Prepares the login of tenants' queries on each placement: `tenantry_tenant`, which is no superuser, owns nothing,
+ * does not bypass row security and inherits nothing. Its only rights are those of a scope role, which it takes for the
+ * duration of a tenant's scope.
  *
- * Unless the host gives `tenantUrl`, both roles are made at the first start and the password is kept encrypted in the backoffice
- * database. Roles belong to a whole server: when the name is taken there by another installation, ours gets a suffix.
- *
- * A placement that is down does not keep the others from being served: once its login is known, a start goes on without having
- * seen its roles. The next one looks again; meanwhile nothing can be done there without them. Nothing waits for a server that
- * has gone silent, as a start that makes a login holds up those of all other processes.
+ * - Unless the host configures `tenantUrl`, both roles are created at the first start, and the password is stored
+ *   encrypted in the backoffice. Roles belong to a whole server: if another installation uses the name, a suffix is
+ *   added.
+ * - An unavailable placement does not stop the start once its login is known: the next start checks its roles. Without
+ *   them, its tenants cannot be served.
+ * - Every wait for a server has a timeout, because a start that creates a login blocks the starts of all other
+ *   processes.
  */
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
@@ -26,11 +27,11 @@ import { withLogin } from './login-clients.ts'
 import { scramVerifier } from './scram-verifier.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
-/** On the server, of one statement that waits for another's lock. */
+/** Timeout at the server, for a statement that waits for a lock. */
 const STATEMENT_TIMEOUT_MS = 5_000
-/** Of its response: longer, so that what the server has given up is not tried again while it runs. */
+/** Timeout of the response; longer, so that the server has cancelled the statement before it is tried again. */
 const RESPONSE_TIMEOUT_MS = 8_000
-/** Its server is that of the backoffice, without which there is no start. */
+/** The placement on the server of the backoffice, which every start needs. */
 const BACKOFFICE = 'main'
 const LOGIN = 'tenantry_tenant'
 const ATTEMPTS = 5
@@ -39,20 +40,26 @@ const QUERY_CANCELED = '57014'
 const INSUFFICIENT_PRIVILEGE = '42501'
 
 export interface PlacementConfig {
-  /** Owns the tenants' storage and does DDL. Of `main` it is that of the backoffice database, and not given here. */
+  /**
+   * URL of the owner of tenants' storage, for DDL. For `main` it is the URL of the backoffice database, and not set
+   * here.
+   */
   readonly url?: string | undefined
-  /** The login of tenants' queries; made at the first start when absent. */
+  /** URL of the login of tenants' queries; default: a login that is created at the first start. */
   readonly tenantUrl?: string | undefined
-  /** Set it when a pooler in transaction mode (PgBouncer) stands before `tenantUrl`. */
+  /** Whether `tenantUrl` connects to a pooler in transaction mode (PgBouncer); default false. */
   readonly pooler?: boolean | undefined
-  /** Rights that PUBLIC keeps in the databases here; default none. docs/security.md has what each of them shares between tenants. */
+  /**
+   * Rights that PUBLIC keeps in the databases here; default none. docs/security.md lists what each right shares between
+   * tenants.
+   */
   readonly publicRights?: readonly PublicRight[] | undefined
   /**
-   * Settings of tenants' sessions, in place of those that a session of `url` has.
+   * Settings of tenants' sessions, instead of those of a session of `url`.
    * @example { statement_timeout: '30s', timezone: 'Europe/Berlin' }
    */
   readonly settings?: Readonly<Record<string, string>> | undefined
-  /** Of this process, for tenants' queries on this server. */
+  /** Limits of connections of this process for tenants' queries on this server. */
   readonly connections?: Partial<ConnectionLimits> | undefined
 }
 
@@ -62,13 +69,13 @@ function limitsOf({ max = 10, perTenant, queuePerTenant = 100, waitMs = 5_000 }:
 
 interface Known {
   readonly placement: Placement
-  /** Made at an earlier start, so that they should be there. */
+  /** Roles of an earlier start, which should exist. */
   readonly expected?: Roles
 }
 
 /**
- * Makes sure that the login and its role exist, and answers how to connect. Safe in any number of processes at once.
- * `E_DEPENDENCY_UNAVAILABLE` when they have yet to be made on a server that does not answer.
+ * Creates the login and its scope role if necessary, and returns how to connect. Safe to run concurrently in several
+ * processes. Throws `E_DEPENDENCY_UNAVAILABLE` if they must be created on a server that does not respond.
  */
 export async function preparePlacement(
   name: string,
@@ -85,7 +92,7 @@ export async function preparePlacement(
     if (name === BACKOFFICE || !isDatabaseUnavailable(error)) throw error
     log.warn(
       { err: error, placement: name },
-      'a placement cannot be reached: its tenants are not served until it is back',
+      'a placement cannot be reached: its tenants are not served until it is available',
     )
   }
   return placement
@@ -150,13 +157,13 @@ function knownOrMade(
   })
 }
 
-/** What the password of a placement's login is bound to. */
+/** Context that the encrypted password of a placement's login is bound to. */
 export const bindingOf = (placement: string): string => `placement_logins ${placement}`
 
 const unprepared = (placement: string, cause: unknown) =>
   DependencyUnavailable(
-    `The server of the placement "${placement}" does not answer, and the login of its tenants' queries is yet to be prepared ` +
-      'there: bring it back, or leave the placement out of the configuration until then.',
+    `The server of the placement "${placement}" does not respond, and the login of its tenants' queries must be prepared ` +
+      'there: start the server, or remove the placement from the configuration until it is available.',
     { cause },
   )
 
@@ -165,7 +172,7 @@ interface Roles {
   readonly scopeRole: string
 }
 
-/** A connection for setting up, which nothing waits for longer than a few seconds. */
+/** Connects for setup, with a timeout of a few seconds for each response. */
 export async function withServer<T>(url: string, work: (server: pg.Client) => Promise<T>): Promise<T> {
   const server = new pg.Client({
     connectionString: url,
@@ -173,7 +180,7 @@ export async function withServer<T>(url: string, work: (server: pg.Client) => Pr
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: RESPONSE_TIMEOUT_MS,
   })
-  server.on('error', () => undefined) // fails the statement, too; unheard, it would end the process
+  server.on('error', () => undefined) // the error fails the statement, too; without a listener it would end the process
   await server.connect()
   try {
     return await work(server)
@@ -182,17 +189,20 @@ export async function withServer<T>(url: string, work: (server: pg.Client) => Pr
   }
 }
 
-/** Roles are the server's, and no dump of a database brings them; without them every right on tenants' rows is lost. */
+/**
+ * Roles belong to the server, and no dump of a database contains them. Without them, all rights on tenants' rows are
+ * lost.
+ */
 async function assertRolesExist(server: pg.Client, { login, scopeRole }: Roles): Promise<void> {
   const { rows } = await server.query('select from pg_roles where rolname = any($1)', [[login, scopeRole]])
   if (rows.length === 2) return
   throw new Error(
-    `The roles "${login}" and "${scopeRole}" of this installation are not on this server. Was its database restored here? ` +
+    `The roles "${login}" and "${scopeRole}" of this installation do not exist on this server. Was its database restored here? ` +
       'Restore the roles first (pg_dumpall --roles-only), then the database, so that its grants find them.',
   )
 }
 
-/** @param kept the role that has rights on the tenants' rows already; another login takes it over. */
+/** @param kept existing scope role with the rights on the tenants' rows; the new login takes it over */
 async function makeLogin(server: pg.Client, password: string, kept: string | undefined): Promise<Roles> {
   for (let attempt = 1; ; attempt++) {
     const login = attempt === 1 ? LOGIN : `${LOGIN}_${randomUUID().slice(0, 8)}`
@@ -207,7 +217,7 @@ async function makeLogin(server: pg.Client, password: string, kept: string | und
   }
 }
 
-/** The host's own login; an administrator may have given it its scope role already. */
+/** Prepares the host's login. An administrator may already have granted it its scope role. */
 async function adoptLogin(server: pg.Client, login: string, kept: string | undefined): Promise<Roles> {
   const scopeRole = kept ?? scopeRoleOf(login)
   const { rows } = await server.query(
@@ -220,10 +230,10 @@ async function adoptLogin(server: pg.Client, login: string, kept: string | undef
   return { login, scopeRole }
 }
 
-/** The host's login may be one that inherits: this membership must not give it the rights outside of a scope. */
+/** The host's login may be one that inherits: this membership must not give it rights outside of a scope. */
 async function withoutInherit(server: pg.Client): Promise<string> {
   const { rows } = await server.query(`select current_setting('server_version_num')::int >= 160000 as knows`)
-  return rows[0].knows ? ' with inherit false' : '' // before, it is the login that must be NOINHERIT; else it is refused
+  return rows[0].knows ? ' with inherit false' : '' // in older versions the login must be NOINHERIT; otherwise it is rejected
 }
 
 async function run(server: pg.Client, statements: readonly string[]): Promise<void> {
@@ -253,17 +263,23 @@ const createScope = (role: string): string => `create role ${pg.escapeIdentifier
 const grantScope = (role: string, login: string): string =>
   `grant ${pg.escapeIdentifier(role)} to ${pg.escapeIdentifier(login)}`
 
-/** The same for a login that is made as for one that is given: what the remedy says is what is looked for afterwards. */
+/**
+ * The same name for created and configured logins, so that the start finds the role of the statements for an
+ * administrator.
+ */
 const scopeRoleOf = (login: string): string => `${login.slice(0, 57)}_scope`
 
 const remedy = (statements: readonly string[]): string =>
   [
-    'The database role of `url` may not create roles. Let an administrator run these statements (with a password of your own),',
-    "then put the login's URL into `tenantUrl`; or give the role CREATEROLE:",
+    'The database role of `url` may not create roles. Have an administrator run these statements (with another password),',
+    'then set `tenantUrl` to the URL of the login; or give the role CREATEROLE:',
     ...statements.map((statement) => `  ${statement.replace(/password '.*'/, "password '…'")};`),
   ].join('\n')
 
-/** By name, the backoffice's own among them. Throws an `Error` for a placement without `url`, and for settings that are fixed. */
+/**
+ * Placements by name, including the backoffice's. Throws an `Error` for a placement without `url`, and for settings
+ * that are fixed.
+ */
 export function placementsOf({
   placements = {},
   database,
@@ -273,7 +289,7 @@ export function placementsOf({
 }) {
   const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
     const url = name === 'main' ? database.url : placement.url
-    if (!url) throw new Error(`the placement "${name}" has no url`)
+    if (!url) throw new Error(`Placement "${name}" has no url`)
     const [fault] = settingFaults(placement)
     if (fault) throw new Error(`placements.${name}.${fault}`)
     return [name, { ...placement, url }] as const

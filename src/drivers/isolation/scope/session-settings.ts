@@ -128,7 +128,7 @@ export function settingFaults({ settings = {}, pooler = false }: GivenSettings):
     if (pooler && NOT_OF_SCOPE.has(name.toLowerCase())) {
       return [`settings.${name}: has no effect behind a pooler: set it in the configuration of the server`]
     }
-    return isFixed ? [`settings.${name}: isolation depends on this setting, so its value is fixed: remove it`] : []
+    return isFixed ? [`settings.${name}: isolation depends on this setting, and its value is fixed; remove it`] : []
   })
 }
 

@@ -1,4 +1,4 @@
-/** The driver database-pg in a process of its own, for tests that kill it or want another one's eyes. */
+/** The driver database-pg in a separate process, for tests that kill it or need another process. */
 
 import { serveParent } from '../../../../test/support/child.ts'
 import { createLogger } from '../../../kernel/base/logger.ts'
@@ -12,14 +12,14 @@ import { KeptLogins } from '../roles/kept-logins.ts'
 
 export interface ProcessOptions {
   readonly installation: string
-  /** Of the server of the backoffice. */
+  /** On the server of the backoffice. */
   readonly placement: Placement
   readonly migrations: readonly TenantMigration[]
 }
 
 export type Question =
   | { readonly what: 'provision'; readonly location: StorageLocation }
-  /** Answers what the statement does, or fails with its code. */
+  /** Returns the result of the statement, or fails with its code. */
   | { readonly what: 'execute'; readonly location: StorageLocation; readonly text: string }
 
 await serveParent(async ({ installation, placement, migrations }: ProcessOptions) => {

@@ -1,4 +1,4 @@
-/** Drains after a fence, on every driver: acknowledged rows are stored, and no later transaction commits. */
+/** Tests drains after a fence, on every driver: acknowledged rows are stored, and no later transaction commits. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../../tenants/isolation/driver.ts'
@@ -13,7 +13,7 @@ export const insert = (id: number, tenant: string) => ({
   values: [id, `of ${tenant}`],
 })
 
-/** @param kinds of drivers of which `drains` proves nothing */
+/** @param kinds of drivers that `drains` does not test */
 export function fencedDrains(kinds: readonly string[]): void {
   describe.each(kinds)('a drain of %s', (kind) => {
     const outside = new Outside()
@@ -39,7 +39,7 @@ interface Fenced {
 }
 
 export function behindTheFence(fenced: () => Fenced): void {
-  test('every write that was acknowledged is there, and none comes later', async () => {
+  test('keeps every acknowledged write, and no write is stored afterwards', async () => {
     const { subject, driver, outside } = fenced()
     const other = driver.capabilities.durable ? await subject.open(proofMigrations(driver.capabilities.engine)) : driver
     const location = locationIn(subject, driver, 'hammered')
@@ -100,7 +100,7 @@ export function behindTheFence(fenced: () => Fenced): void {
     await driver.drop(location)
   })
 
-  test('storage that is not there is no failure', async () => {
+  test('succeeds for missing storage', async () => {
     const { subject, driver } = fenced()
     await driver.drain(locationIn(subject, driver, 'never'), { maxMs: 0 })
   })

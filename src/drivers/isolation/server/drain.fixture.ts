@@ -1,4 +1,4 @@
-/** Drains of drivers whose tenants share a database. */
+/** Tests drains of drivers whose tenants share a database. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
@@ -11,7 +11,7 @@ import { itemsOf, Outside } from '../../../testing/leak/operations-server.ts'
 import { openSubject } from '../proof/subject.fixture.ts'
 import { behindTheFence, insert } from './drain.fenced.fixture.ts'
 
-/** Its plan stays in the session that has called it. */
+/** Its plan is cached in the session that has called it. */
 const PUT: TenantMigration = {
   name: '0003_put',
   checksum: '3',
@@ -53,14 +53,14 @@ export function drains(kinds: readonly string[]): void {
       readonly id: string
       readonly location: StorageLocation
       readonly handle: TenantHandle
-      /** Ids of the rows that are there, whatever stands before the storage. */
+      /** Ids of the stored rows, also those of fenced storage. */
       readonly rows: () => Promise<number[]>
     }
     const fresh = async (): Promise<Environment> => {
       const id = `t${++numbered}`
       const location = locationIn(subject, driver, id)
       const view = subject.viewOf?.(location)
-      if (!view) throw new Error('there is no server')
+      if (!view) throw new Error('no server')
       const [where, values] = view.tenantColumn === undefined ? ['', []] : ['where tenant_id = $1', [view.tenantColumn]]
       const text = `select id from ${itemsOf(view)} ${where} order by id`
       return {
@@ -70,11 +70,11 @@ export function drains(kinds: readonly string[]): void {
         rows: async () => (await outside.all(view, text, values)).map((row) => row.id),
       }
     }
-    const viewOf = ({ location }: Environment) => subject.viewOf?.(location) ?? expect.fail('there is no server')
+    const viewOf = ({ location }: Environment) => subject.viewOf?.(location) ?? expect.fail('no server')
     const atServer = (environment: Environment, text: string, values: unknown[] = []) =>
       outside.all(viewOf(environment), text, values)
 
-    /** A statement that does not end until the blocker does. */
+    /** Runs a statement that ends after the blocker. */
     const blocked = ({ id, handle }: Environment) =>
       watched(
         handle.pool.query(
@@ -101,7 +101,7 @@ export function drains(kinds: readonly string[]): void {
           ['that has not touched a table', 'writes', []],
           ['that has only read', 'writes', ['read']],
           ['by a function with its plan', 'calls', []],
-        ])('%s and goes on', async (_, how, first) => {
+        ])('%s and continues', async (_, how, first) => {
           const environment = await fresh()
           const { id, location } = environment
           const connection = await driver.connect(location)
@@ -139,7 +139,7 @@ export function drains(kinds: readonly string[]): void {
       },
     )
 
-    test('waits for a statement that is under way, and for that of another tenant: nothing tells whose it is', async () => {
+    test('waits for single statements of all tenants, because their tenant is unknown', async () => {
       const [environment, other] = [await fresh(), await fresh()]
       const block = await blocker(environment)
       const [own, others] = [blocked(environment), blocked(other)]
@@ -162,7 +162,7 @@ export function drains(kinds: readonly string[]): void {
       )
     })
 
-    test('does not wait for transactions of other tenants, nor do they notice it', async () => {
+    test('neither waits for transactions of other tenants nor affects them', async () => {
       const [environment, other] = [await fresh(), await fresh()]
       const busy = await driver.connect(other.location)
       await busy.begin()
@@ -175,7 +175,7 @@ export function drains(kinds: readonly string[]): void {
       expect(await other.rows()).toEqual([1, 2])
     })
 
-    test('nor for the processes that work for one of them', async () => {
+    test('does not wait for parallel workers of other tenants', async () => {
       const [environment, other] = [await fresh(), await fresh()]
       await other.handle.pool.query(insert(1, other.id))
       const busy = await other.handle.pool.connect()
@@ -199,7 +199,7 @@ export function drains(kinds: readonly string[]): void {
       busy.release()
     })
 
-    test('does not wait for what has begun after it', async () => {
+    test('does not wait for statements that started after the fence', async () => {
       const [environment, other] = [await fresh(), await fresh()]
       const connection = await driver.connect(environment.location)
       await connection.begin()
@@ -222,7 +222,7 @@ export function drains(kinds: readonly string[]): void {
       await late.promise
     })
 
-    test('nor for one that has failed: what is left of it cannot be committed', async () => {
+    test('does not wait for a failed transaction, which cannot commit', async () => {
       const environment = await fresh()
       const connection = await driver.connect(environment.location)
       await connection.begin()
@@ -235,7 +235,7 @@ export function drains(kinds: readonly string[]): void {
       expect(await environment.rows()).toEqual([])
     })
 
-    test('ends what its tenant leaves open, with all that it has written', async () => {
+    test('ends open transactions of its tenant, whose writes are rolled back', async () => {
       const [environment, other] = [await fresh(), await fresh()]
       const [idle, busy] = [await driver.connect(environment.location), await driver.connect(other.location)]
       for (const [connection, { id }] of [
@@ -258,15 +258,15 @@ export function drains(kinds: readonly string[]): void {
       expect(await environment.rows()).toEqual([2])
     })
 
-    test('gives up when it cannot tell, and says what to look for without saying whose or what it is', async () => {
+    test('fails for a transaction of an unknown tenant, with its process id and without its statement', async () => {
       const [environment, other] = [await fresh(), await fresh()]
       const held = new pg.Client({ connectionString: viewOf(other).tenantUrl })
-      await held.connect() // another program with the tenants' login: it leaves no mark
+      await held.connect() // another program with the tenants' login: it has no mark
       await held.query('begin')
       const [{ pid }] = (await held.query('select pg_backend_pid() as pid')).rows
       await driver.fence(environment.location)
-      const refused = await driver.drain(environment.location, { graceMs: 0, maxMs: 20 }).catch((error) => error)
-      expect(refused).toMatchObject({
+      const failure = await driver.drain(environment.location, { graceMs: 0, maxMs: 20 }).catch((error) => error)
+      expect(failure).toMatchObject({
         code: 'E_DEPENDENCY_UNAVAILABLE',
         message: expect.stringMatching(
           /^A statement or transaction of the tenants' login, .* has been open since \d{4}-/,
@@ -278,16 +278,16 @@ export function drains(kinds: readonly string[]): void {
       await held.end()
     })
 
-    test('may be given up, and asked for again', async () => {
+    test('can be aborted and repeated', async () => {
       const environment = await fresh()
       const connection = await driver.connect(environment.location)
       await connection.begin()
       await driver.fence(environment.location)
-      const giving = new AbortController()
-      const draining = driver.drain(environment.location, { ...LONG, signal: giving.signal })
-      giving.abort()
+      const abort = new AbortController()
+      const draining = driver.drain(environment.location, { ...LONG, signal: abort.signal })
+      abort.abort()
       await expect(draining).rejects.toThrow('aborted')
-      await expect(driver.drain(environment.location, { graceMs: 0, signal: giving.signal })).rejects.toThrow('aborted')
+      await expect(driver.drain(environment.location, { graceMs: 0, signal: abort.signal })).rejects.toThrow('aborted')
       await connection.end('rollback')
       connection.release()
       await driver.drain(environment.location)

@@ -11,9 +11,9 @@ import { drains } from './drain.fixture.ts'
 
 drains(['schema-pg, transaction', 'rowscope-pg, transaction'])
 
-describe('where transactions may be prepared', () => {
+describe('a drain on a server with prepared transactions', () => {
   test.each(['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch'])(
-    'one of the tenant is not forgotten, of %s',
+    'waits for a prepared transaction of the tenant, of %s',
     async (kind) => {
       const directory = mkdtempSync(join(tmpdir(), 'tenantry-prepared-'))
       const server = await startEmbeddedPostgres({
@@ -39,7 +39,7 @@ describe('where transactions may be prepared', () => {
         client.release(true)
       }
       const location = locationIn(subject, driver, 'a')
-      const view = subject.viewOf?.(location) ?? expect.fail('there is no server')
+      const view = subject.viewOf?.(location) ?? expect.fail('no server')
       await driver.fence(location)
       await expect(driver.drain(location, { graceMs: 0, maxMs: 0 })).rejects.toMatchObject({
         code: 'E_DEPENDENCY_UNAVAILABLE',

@@ -1,22 +1,21 @@
 /**
- * The wait behind a fence, until nothing that was begun before it can change anything any more.
+ * Waits behind a fence until no transaction that began before it can change anything.
  *
- *   the fence is committed ─► what is open now? ─► each of it has ended
- *                                  │
- *                                  ├─ known to be another tenant's    not waited for
- *                                  ├─ known to be this tenant's       ended by us after `graceMs`
- *                                  └─ not known whose                 waited for; E_DEPENDENCY_UNAVAILABLE after `maxMs`
+ *   fence committed ─► list open transactions ─► all of them have ended
+ *                           │
+ *                           ├─ of another tenant, by its mark    not waited for
+ *                           ├─ of this tenant, by its mark       ended after `graceMs`
+ *                           └─ without a mark                    waited for; E_DEPENDENCY_UNAVAILABLE after `maxMs`
  *
- * A transaction goes on by the rights and rows that it saw when it began. It has its virtual id before it looks at any, so what may
- * have missed the fence is among the ids that are there once the fence is committed; what is not among them meets the fence. An id
- * is not given twice, and is there until all can see how its transaction ended. No setting of the server hides it, and everybody may
- * see it: so it is asked as the owner, who comes past a pooler that has no session left.
- *
- * Whose a transaction is, its mark says: an advisory lock that is taken with its BEGIN (scoped-query.ts). A statement alone has none,
- * as that would cost it something; it is short as a rule, and waited for whoever it belongs to. Two tenants have the same mark once
- * in four thousand million times: a transaction of the one is then waited for, and ended after `graceMs`, as if it were the other's.
- *
- * What the owner does is not waited for: a fence does not concern its migrations.
+ * - A transaction keeps the rights and rows that it saw when it began. It has its virtual id before it reads any, so a
+ *   transaction that may have missed the fence is among the ids that exist after the fence is committed. Ids are not
+ *   reused, and exist until the result of their transaction is visible. Every role may see them, so the owner reads
+ *   them, even if the pooler is full.
+ * - The mark of a transaction is an advisory lock that is taken with its BEGIN (scoped-query.ts). A single statement
+ *   has none, because of the cost; it is usually short, and waited for with any tenant. Two tenants share a mark with a
+ *   probability of one in four thousand million: then a transaction of the other tenant is waited for, and ended after
+ *   `graceMs`.
+ * - Statements of the owner are not waited for, because a fence does not apply to its migrations.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
@@ -29,32 +28,32 @@ import { MARKS, markOf } from '../scope/scoped-query.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { endSessions, MAY_END } from './tenant-database.ts'
 
-/** What takes long is looked at less often: all locks of the server are read each time. */
+/** The interval grows, because each poll reads all locks of the server. */
 const [FIRST_POLL_MS, LONGEST_POLL_MS] = [5, 100]
 const END_AGAIN_MS = 1_000
 const RETRY_AFTER_SECONDS = 30
 
-/** A transaction that is open. */
+/** An open transaction. */
 interface Open {
   readonly id: string
-  /** Null for one that is prepared: it is in no session. */
+  /** Null for a prepared transaction, which has no session. */
   readonly pid: number | null
-  /** By its mark; null when it has none. Those of other tenants are not asked for. */
+  /** Whether its mark is that of the tenant; null without a mark. Transactions of other tenants are not read. */
   readonly isOwn: true | null
   /** Whether the owner may end it. */
   readonly mayEnd: boolean
-  /** Null when the owner may not know. */
+  /** Null if the owner has no right to see it. */
   readonly since: Date | null
 }
 
 /**
- * In a database that tenants share.
- * @param tenantId as the scope of its transactions has it
+ * Drains a tenant in a database that tenants share.
+ * @param tenantId as in the scope of its transactions
  */
 export const drainTransactions = (server: PostgresServer, tenantId: string, options?: DrainOptions): Promise<void> =>
   ended(server, () => all(server, OPEN, tenantId), options)
 
-/** In one of its own, whose fence has ended all sessions. */
+/** Drains the database of one tenant, whose fence has ended all sessions. */
 export async function drainDatabase(server: PostgresServer, database: string, options?: DrainOptions): Promise<void> {
   await endSessions(server, database)
   await ended(server, () => all(server, PREPARED, database), options)
@@ -82,13 +81,16 @@ async function ended(
     if (waitedMs >= maxMs) throw stillOpen(open, maxMs, failure)
     if (waitedMs >= endAfterMs) {
       endAfterMs = waitedMs + END_AGAIN_MS
-      failure = await end(server, open).catch((error) => error) // told when it does not end by itself either
+      failure = await end(server, open).catch((error) => error) // thrown when the transaction does not end either
     }
     await sleep(pollMs, undefined, { signal })
   }
 }
 
-/** Those with the mark of the tenant. The owner need not have the rights of the login; a role may always end its own sessions. */
+/**
+ * Ends transactions with the mark of the tenant. The owner need not have the rights of the login; a role may always end
+ * its own sessions.
+ */
 async function end(server: PostgresServer, open: readonly Open[]): Promise<void> {
   const ours = open.filter(({ isOwn, pid }) => isOwn && pid !== null)
   const [byOwner, byLogin] = [true, false].map((may) => ours.filter(({ mayEnd }) => mayEnd === may).map(({ id }) => id))
@@ -100,14 +102,14 @@ async function end(server: PostgresServer, open: readonly Open[]): Promise<void>
     return client.query(END, [byLogin])
   })
   await withTimeout(done, RESPONSE_TIMEOUT_MS, () => {
-    if (login) destroyClient(login, timeoutError()) // by a pooler it may be kept waiting for the very session that it is to end
+    if (login) destroyClient(login, timeoutError()) // a pooler may delay it behind the very session that it is to end
     return timeoutError()
   })
 }
 
 /**
- * Of whoever may take the scope role: the login, and that of an earlier configuration. What works for another transaction has no
- * mark, and ends before it. $1: the scope role, $2: the tenant.
+ * Open transactions of all roles that may take the scope role: the login, and that of an earlier configuration.
+ * Parallel workers have no mark, and end before their leader. $1: the scope role, $2: the tenant.
  */
 const OPEN = `
   with locks as materialized (
@@ -133,7 +135,7 @@ const PREPARED = `
   select 'prepared ' || transaction as id, null as pid, true as "isOwn", false as "mayEnd", prepared as since
   from pg_prepared_xacts where database = $2 and pg_has_role(owner, $1::name, 'member')`
 
-/** By the id and not by the session, which may be at another tenant's by now. */
+/** By transaction id and not by session, which may serve another tenant by now. */
 const END = `
   select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
   where locktype = 'virtualxid' and mode = 'ExclusiveLock' and virtualxid = any($1) and ${MAY_END}`
@@ -143,8 +145,8 @@ function stillOpen(open: readonly Open[], maxMs: number, failure: unknown): Erro
   const what = open.every(({ pid }) => pid === null) ? 'A prepared transaction' : 'A statement or transaction'
   const which = open.map(({ pid, id }) => (pid === null ? id : `in process ${pid}`)).join(', ')
   return DependencyUnavailable(
-    `${what} of the tenants' login, begun before the storage was closed, has been open ` +
-      `${oldest ? `since ${oldest.toISOString()}` : `for more than ${maxMs} ms`}: wait until it is over, or end it at the ` +
+    `${what} of the tenants' login, which began before the storage was closed, has been open ` +
+      `${oldest ? `since ${oldest.toISOString()}` : `for more than ${maxMs} ms`}: wait until it has ended, or end it at the ` +
       'database server, and try again.',
     { retryAfterSeconds: RETRY_AFTER_SECONDS, cause: new Error(`still open: ${which}`, { cause: failure }) },
   )

@@ -1,4 +1,4 @@
-/** A drop among others: who is at work on the same storage, hangs in the middle of it, or comes when all is over. */
+/** Tests drops concurrent with other work on the same storage, which is running, blocked, or starts after the drop. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
@@ -29,7 +29,7 @@ const NOTES = [
   },
 ]
 const OWN_STORAGE = ['schema-pg', 'database-pg'] as const
-/** Of what an import or a provision does first. */
+/** The first lock of an import or a provision. */
 const LOCKS: Readonly<Record<Kind, (locator: string) => string>> = {
   'schema-pg': lockOf,
   'rowscope-pg': (locator) => lockOf(stagingSchemaOf(locator)),
@@ -57,7 +57,7 @@ async function anotherProcess({ installation, makers }: CopyFixture): Promise<Co
   }
 }
 
-/** Comes to a table, or into the middle of its rows, and goes on when it is told. */
+/** A copy that blocks before a table, or within its rows, until `goOn` is called. */
 function hanging(where: 'before the rows' | 'in the rows') {
   const [reached, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const hang = async () => {
@@ -87,7 +87,7 @@ async function filled(id: string, kind: Kind = 'schema-pg'): Promise<void> {
   await directHandle(fixture.drivers[kind], locationOf(kind, id)).pool.query('insert into notes (id) values (1), (2)')
 }
 
-/** Whether there is something, also what no tenant could reach. */
+/** Whether storage exists, even if no tenant can reach it. */
 async function isThere(at: StorageLocation): Promise<boolean> {
   if (at.isolation === 'rowscope-pg') {
     const [{ rows }] = await sql(
@@ -99,7 +99,7 @@ async function isThere(at: StorageLocation): Promise<boolean> {
   return stored?.some(({ locator }) => locator === at.locator) ?? false
 }
 
-/** Has a lock until it is told. */
+/** Holds a lock until the returned function is called. */
 async function holding(lock: string): Promise<() => Promise<void>> {
   const client = new pg.Client({ connectionString: fixture.installation.url, application_name: 'tenantry ddl' })
   await client.connect()
@@ -112,7 +112,7 @@ const waiting = (count: number) =>
     expect(rows).toHaveLength(count)
   })
 
-describe('what hangs in the middle of its work', () => {
+describe('a drop concurrent with blocked work', () => {
   const importing = async (kind: Kind, id: string) => {
     const at = locationOf(kind, id)
     const { copy, reached, goOn } = hanging('before the rows')
@@ -132,7 +132,7 @@ describe('what hangs in the middle of its work', () => {
     return { at, end: await holding(lock(at.locator)) }
   }
 
-  test('is not waited for without end: the drop says what holds the storage, and can be done again', async () => {
+  test('fails after a timeout with the holder of the storage, and can be repeated', async () => {
     const stuck = await Promise.all([
       importing('schema-pg', 'hanging'),
       importing('rowscope-pg', 'hanging'),
@@ -157,7 +157,7 @@ describe('what hangs in the middle of its work', () => {
     }
   })
 
-  test('in a database of its own is ended', async () => {
+  test('ends the work in a database of one tenant', async () => {
     const at = locationOf('database-pg', 'hanging')
     const { copy, reached, goOn } = hanging('before the rows')
     const imported = fixture.drivers['database-pg'].import(at, copy, { signal: never() }).catch((error) => error)
@@ -168,7 +168,7 @@ describe('what hangs in the middle of its work', () => {
     expect(await isThere(at)).toBe(false)
   })
 
-  test('elsewhere on the server, in the rows of a copy, is not waited for by a drop', async () => {
+  test('does not wait for a copy in another database that blocks the server', async () => {
     await filled('apart', 'database-pg')
     const at = locationOf('database-pg', 'apart')
     const { copy, reached, goOn } = hanging('in the rows')
@@ -191,7 +191,7 @@ describe('what hangs in the middle of its work', () => {
     expect(await isThere(at)).toBe(false)
   })
 
-  test('for one tenant, in tables that all share, does not keep another from being dropped', async () => {
+  test('of one tenant does not wait for another tenant’s import into shared tables', async () => {
     await filled('leaving', 'rowscope-pg')
     const { at, end } = await importing('rowscope-pg', 'coming')
     await others['rowscope-pg'].drop(locationOf('rowscope-pg', 'leaving'))
@@ -201,8 +201,8 @@ describe('what hangs in the middle of its work', () => {
   })
 })
 
-describe('what is made where all was dropped', () => {
-  const gone = new Error('the place was given up')
+describe('a drop concurrent with creation of the storage', () => {
+  const gone = new Error('the storage was abandoned')
   const makings = {
     import: (driver: IsolationDriver, at: StorageLocation, assertNotAbandoned: () => Promise<void>) =>
       driver.import(at, replayed(held), { signal: never(), assertNotAbandoned }),
@@ -214,7 +214,7 @@ describe('what is made where all was dropped', () => {
     ...OWN_STORAGE.map((kind) => ['provision', kind] as const),
   ]
 
-  test.each(cases)('is nothing: %s by %s, after the drop, finds that it was given up', async (what, kind) => {
+  test.each(cases)('leaves nothing: %s by %s after the drop finds the storage abandoned', async (what, kind) => {
     const at = locationOf(kind, 'late')
     let isAbandoned = false
     const release = await holding(LOCKS[kind](at.locator))
@@ -231,19 +231,19 @@ describe('what is made where all was dropped', () => {
     expect(await isThere(at)).toBe(false)
   })
 
-  test.each(cases)('is nothing: %s by %s, before the drop, is removed by it', async (what, kind) => {
+  test.each(cases)('leaves nothing: %s by %s before the drop is removed by it', async (what, kind) => {
     const at = locationOf(kind, 'early')
     let dropping: Promise<void> | undefined
     const making = makings[what](fixture.drivers[kind], at, async () => {
-      dropping = others[kind].drop(at) // what was asked is true no more, and nothing has been made yet
+      dropping = others[kind].drop(at) // the check has passed before the drop, and nothing has been created yet
       await waiting(1)
     })
-    await making.catch((error) => expect(kind, error).toBe('database-pg')) // which is gone under its feet
+    await making.catch((error) => expect(kind, error).toBe('database-pg')) // the database is dropped during the work
     await dropping
     expect(await isThere(at)).toBe(false)
   })
 
-  test('is nothing while others copy the template', async () => {
+  test('leaves nothing while others copy the template', async () => {
     const at = locationOf('database-pg', 'queued')
     const release = await holding(`hashtextextended('template0', 2)`)
     const making = fixture.drivers['database-pg'].provision(at).catch((error) => error)
@@ -258,7 +258,7 @@ describe('what is made where all was dropped', () => {
 })
 
 test.each(['schema-pg', 'rowscope-pg'] as const)(
-  'an import by %s that waits for the storage ends when it is not wanted any more, whoever has that',
+  'an import by %s that waits for the storage ends when it is aborted, while another process holds the storage',
   async (kind) => {
     const at = locationOf(kind, 'waiting')
     const release = await holding(LOCKS[kind](at.locator))
@@ -273,7 +273,7 @@ test.each(['schema-pg', 'rowscope-pg'] as const)(
   },
 )
 
-test('tenants are dropped at the same moment where the policy of their owner is not what it has to be', async () => {
+test('concurrent drops succeed although the policies of the owner must be restored', async () => {
   await withOwner(inject('postgresUrl'), async (ownerUrl) => {
     const theirs = await openCopyFixture(inject('postgresUrl'), { migrations: NOTES, ownerUrl })
     try {

@@ -1,6 +1,6 @@
 /**
- * One PostgreSQL server (a placement) as the drivers use it: a small pool of the owner for DDL, and the connections of the tenant
- * login for tenants' queries, which all drivers of a tenancy share. A login that could see more than it should is refused.
+ * One PostgreSQL server (a placement) for the drivers of a tenancy, which share it: a small pool of the owner for DDL,
+ * and the connections of the tenant login for tenants' queries. A login with too many rights is rejected.
  */
 import pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
@@ -22,35 +22,37 @@ import type { Holding } from '../transactions/copy-session.ts'
 import { beginAlone, inTransaction } from '../transactions/owner-transaction.ts'
 import { type AloneOptions, aloneWithTimeout } from '../transactions/storage-lock.ts'
 
-/** As many exports as a process has workers for, and as many imports. Each keeps a connection for as long as it takes. */
+/**
+ * Maximum of concurrent exports and of concurrent imports, equal to the workers of a process. Each holds a connection.
+ */
 export const COPIES = 6
-/** As many as a run of migrations may use at once, whatever is copied meanwhile; opened when they are needed. */
+/** Enough for a run of migrations concurrent with copies; opened on demand. */
 const OWNER_CONNECTIONS = 16 + 2 * COPIES
 const CONNECT_TIMEOUT_MS = 5_000
 export const DDL_APPLICATION = 'tenantry ddl'
 const OWNER = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEEP_ALIVE, application_name: DDL_APPLICATION }
 const LOCK_TIMEOUT_MS = 10_000
-/** Sooner than who waits for an answer gives up, so that there is one. */
+/** Shorter than the timeout of an awaited response, so that the caller receives the cause. */
 const AWAITED_LOCK_MS = 4_000
-/** A backend keeps some 60 KB of each five tables it has seen. */
+/** The cache of a backend grows by some 60 KB for each five tables. */
 const SCHEMAS_PER_CONNECTION = 1_000
 
-/** For what is under way on the owner's connections to come to its end. */
+/** Time for work on the owner's connections to end at `close`. */
 const CLOSE_MS = 10_000
 
 export interface AdministerOptions extends Pick<AloneOptions, 'partOf'> {
-  /** Whether somebody waits for it: fails then as `answered` does. */
+  /** Whether a caller awaits it: then it has the timeout of `ownedWithTimeout`. */
   readonly isAwaited?: boolean | undefined
 }
 
 export interface MigratingOptions<T> {
-  /** How long a statement may wait for a lock; default 10,000. */
+  /** How long a statement may wait for a lock, in ms; default 10,000. */
   readonly lockTimeoutMs?: number | undefined
-  /** The database that it is done in, and that has the lock; default the placement's own. */
+  /** Database of the work and of the lock; default the placement's own. */
   readonly database?: string | undefined
-  /** Tried first, with a transaction of its own; undefined when it has done nothing. */
+  /** Tried first, with its own transaction; returns undefined if it has done nothing. */
   readonly atOnce?: ((client: pg.ClientBase, lockTimeoutMs: number) => Promise<T | undefined>) | undefined
-  /** Of a copy that may be given up, also while it waits for the lock. */
+  /** For a copy that may be aborted, even while it waits for the lock. */
   readonly hold?: Holding | undefined
 }
 
@@ -58,7 +60,7 @@ export class PostgresServer {
   readonly name: string
   readonly scopeRole: string
   readonly connections: Connections
-  /** Two kinds of room: an import may be fed by an export that waits for it. */
+  /** Separate from `imports`, because an import may wait for the export that feeds it. */
   readonly exports = new Semaphore(COPIES)
   readonly imports = new Semaphore(COPIES)
   readonly #placement: Placement
@@ -69,7 +71,7 @@ export class PostgresServer {
   #users = 0
   #prepared: Promise<void> | undefined
 
-  /** The server of a placement: one for all drivers of a tenancy. Give it back with `close`. */
+  /** Returns the server of a placement, one for all drivers of a tenancy. Release it with `close`. */
   static of(placement: Placement, log: Logger): PostgresServer {
     const server = servers.get(placement) ?? new PostgresServer(placement, log)
     servers.set(placement, server)
@@ -87,7 +89,8 @@ export class PostgresServer {
       max: OWNER_CONNECTIONS,
       ...OWNER,
     })
-    // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
+    // A client that is lost in use fails the next statement; without a listener, its 'error' event would end the
+    // process.
     this.#owner.on('connect', (client) => {
       client.on('error', () => undefined)
       this.#owned.add(client)
@@ -121,12 +124,12 @@ export class PostgresServer {
     return decodeURIComponent(new URL(this.#placement.tenantUrl).username)
   }
 
-  /** With the login of tenants' queries, and its password. @param database one that belongs to a tenant */
+  /** URL with the login of tenants' queries and its password. @param database one that belongs to a tenant */
   loginUrl(database = OWN_DATABASE): Promise<string> {
     return this.#logins.urlOf(database)
   }
 
-  /** One statement of a tenant, on a connection that it holds for no longer. */
+  /** Runs one statement of a tenant, on a connection that is held only for this statement. */
   async execute(
     scope: Scope,
     scopeMode: ScopeMode,
@@ -141,7 +144,7 @@ export class PostgresServer {
     }
   }
 
-  /** @param database one that belongs to the tenant. */
+  /** @param database one that belongs to the tenant */
   async connect(scope: Scope, scopeMode: ScopeMode, database = OWN_DATABASE): Promise<ScopedConnection> {
     const taken = this.connections.acquire({ tenantId: scope.tenantId, database, schema: scope.openSchema })
     const pooled = taken instanceof Promise ? await taken : taken
@@ -149,7 +152,10 @@ export class PostgresServer {
     return new ScopedConnection(this.connections, pooled, settings ? { ...scope, settings } : scope, scopeMode)
   }
 
-  /** One transaction of the owner in the placement's database that has this storage alone, as `aloneWithTimeout` does. */
+  /**
+   * Runs one transaction of the owner in the placement's database with the lock of this storage, like
+   * `aloneWithTimeout`.
+   */
   administer<T>(
     locator: string,
     work: (client: pg.ClientBase) => Promise<T>,
@@ -160,7 +166,10 @@ export class PostgresServer {
     return isAwaited ? this.ownedWithTimeout(alone) : this.owned(alone)
   }
 
-  /** One for migrations, which wait for one another, told what the storage has. @param storage as their records name it */
+  /**
+   * Runs a transaction for migrations, serialized by storage, with the records of the storage.
+   * @param storage as in the records
+   */
   async migrating<T>(
     storage: string,
     work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
@@ -171,10 +180,10 @@ export class PostgresServer {
       (await atOnce?.(client, lockTimeoutMs)) ??
       inTransaction(client, (opened) => work(client, opened.at(-1)?.rows[0]), { begin })
     const held = hold ? (client: pg.ClientBase) => hold(client, () => alone(client)) : alone
-    return database === OWN_DATABASE ? this.owned(held) : this.ownedIn(database, held)
+    return this.ownedIn(database, held)
   }
 
-  /** A connection of the owner to the placement's database, outside of any transaction. */
+  /** Runs work on a connection of the owner to the placement's database, outside of any transaction. */
   async owned<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
     this.#prepared ??= this.#prepare()
     await this.#prepared
@@ -193,7 +202,7 @@ export class PostgresServer {
     }
   }
 
-  /** The same for work that somebody waits for: fails when the server has not answered all of it in five seconds. */
+  /** Like `owned` for awaited work: fails if the server has not responded to all of it within five seconds. */
   ownedWithTimeout<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
     let isLate = false
     let client: pg.ClientBase | undefined
@@ -211,8 +220,9 @@ export class PostgresServer {
     })
   }
 
-  /** A connection of the owner to another database of the server, closed afterwards. */
+  /** Runs work on a connection of the owner to a database of the server. The connection to another database is temporary. */
   async ownedIn<T>(database: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+    if (database === OWN_DATABASE) return this.owned(work)
     const client = new pg.Client({
       connectionString: withDatabase(this.#placement.url, database),
       ...OWNER,
@@ -226,7 +236,10 @@ export class PostgresServer {
     }
   }
 
-  /** A connection of the tenant login in addition to its budget, closed afterwards. @param options of `LoginClients.open` */
+  /**
+   * Runs work on a temporary connection of the tenant login outside of its budget.
+   * @param options of `LoginClients.open`
+   */
   async asLogin<T>(work: (client: pg.ClientBase) => Promise<T>, options?: { restores: boolean }): Promise<T> {
     const client = await this.#logins.open(OWN_DATABASE, options)
     try {
@@ -236,12 +249,12 @@ export class PostgresServer {
     }
   }
 
-  /** Whether the server refuses the login of tenants' queries. */
+  /** Whether the server rejects the login of tenants' queries. */
   isLoginRejected(): Promise<boolean> {
     return this.#logins.isRejected()
   }
 
-  /** Closes everything when the last driver gives it back. */
+  /** Closes everything when the last driver has released it. */
   async close(): Promise<void> {
     if (--this.#users > 0) return
     servers.delete(this.#placement)

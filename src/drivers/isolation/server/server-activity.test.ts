@@ -1,4 +1,4 @@
-/** What is read of sessions, by an owner that may not look into those of others. */
+/** Tests the listed sessions for an owner without rights on those of other roles. */
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { proofMigrations } from '../../../testing/base/subject.ts'
@@ -27,14 +27,14 @@ afterAll(async () => {
   await server.end()
 })
 
-test('the sessions of the owner and of the login are told, nobody else’s, and texts only when they are asked for', async () => {
+test('activity lists the sessions of the owner and of the login only, and their statements on request only', async () => {
   const placement = await installation.prepare()
   const driver = await installation.open(placement)
   const { pool } = await provisioned(driver, 'acme')
   const [ofTenant, ofOwner, ofHost] = [
     await pool.connect(),
     new pg.Client({ connectionString: placement.url, application_name: 'a console' }),
-    new pg.Client({ connectionString: installation.url, application_name: 'somebody else' }),
+    new pg.Client({ connectionString: installation.url, application_name: 'another program' }),
   ]
   try {
     await ofOwner.connect()
@@ -80,7 +80,7 @@ test('the sessions of the owner and of the login are told, nobody else’s, and 
   }
 })
 
-test('the sessions of tenants with logins of their own are told, by an owner that is no superuser', async () => {
+test('activity lists the sessions of tenants’ own logins for an owner that is no superuser', async () => {
   const driver = await installation.open(await installation.prepare(), { driver: () => databasePg() })
   const { pool } = await provisioned(driver, 'globex')
   const { locator } = locationOf(driver, 'globex')

@@ -1,7 +1,7 @@
 /**
- * What a server is doing, for the doctor. Who may not administer it sees of others' sessions only that they are there: so the owner
- * is asked for its own and those of single tenants' logins, of which it is a member, and the login that tenants share for its own, by a
- * connection beside those of its budget.
+ * Reads the sessions of a server for the doctor. A role without administrative rights sees only the number of others'
+ * sessions. So the owner reads its own and those of single tenants' logins, of which it is a member; the shared login
+ * reads its own, on a connection outside of its budget.
  */
 import type pg from 'pg'
 import { withTimeout } from '../../../kernel/base/with-timeout.ts'
@@ -18,7 +18,8 @@ export async function activityOf(server: PostgresServer, options: ActivityOption
     ...(await client.query(CAPACITY)).rows[0],
     sessions: await read(client),
   }))
-  // A server that is full refuses the login; that it is full is the finding. The doctor changes nothing, so the login is not restored.
+  // A full server rejects the login; the finding is that it is full. The doctor changes nothing, so the login is not
+  // restored.
   const isFull = ofOwner.connections >= ofOwner.available
   const ofLogin = await withTimeout(server.asLogin(read, { restores: false }), RESPONSE_TIMEOUT_MS, timeoutError).catch(
     (error) => {
@@ -36,7 +37,7 @@ const sessions = async (
   { login, scopeRole }: PostgresServer,
 ): Promise<LongSession[]> => (await client.query(SESSIONS, [longMs, showsSql, DDL_APPLICATION, login, scopeRole])).rows
 
-/** Sessions of others may be counted by anybody, by database. */
+/** Every role may count the sessions of others, by database. */
 const CAPACITY = `
   select (select sum(numbackends) from pg_stat_database where datid <> 0)::int as connections,
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int

@@ -1,18 +1,16 @@
 /**
- * One database that belongs to one tenant: made, opened to the tenant login, closed, and dropped.
+ * Manages one database that belongs to one tenant.
  *
- *   make ──► a copy of the template, for nobody but its owner ──open──► the login may connect ──close──► nobody again
+ *   make ──► copy of the template, only for its owner ──open──► the login may connect ──close──► only the owner again
  *
- * CREATE DATABASE is no part of a transaction. What makes a copy a tenant's storage is the login's right to connect, which is
- * given when everything is in it; a run that was killed before that left a copy which the next one goes on with. The login is the
- * tenant's own (own-login-role.ts), or where the placement has no such logins, that of all its tenants. Rights on a
- * database are kept in a catalog that all databases of a server share, so they are changed from the placement's own.
- *
- * Who makes it has a lock that `drop` waits for, and asks under it whether the place was given up: so a run that was overtaken by a
- * drop, however late it comes, makes nothing that nobody knows of.
- *
- * `close` takes that right away and ends the login's sessions. Its owner may still connect: a suspended tenant is migrated like
- * any other.
+ * - CREATE DATABASE cannot run in a transaction. A copy becomes the tenant's storage when the login receives the right
+ *   to connect, which happens when its content is complete. The next run continues with the copy of an interrupted one.
+ * - The login is the tenant's own (own-login-role.ts), or that of the placement. Rights on a database are in a catalog
+ *   that all databases of a server share, so they are changed from the placement's database.
+ * - The creation holds a lock that `drop` waits for, and checks under it whether the storage was abandoned. So a late
+ *   run creates no database after the drop.
+ * - `close` revokes the right to connect and ends the login's sessions. The owner may still connect, to migrate a
+ *   suspended tenant.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
@@ -24,12 +22,12 @@ import { lockOf } from '../transactions/owner-transaction.ts'
 import { locked, lockedWithTimeout } from '../transactions/storage-lock.ts'
 import type { PostgresServer } from './postgres-server.ts'
 
-/** The mark of a drop that was interrupted: such a database can only be dropped. */
+/** Mark of an interrupted drop: such a database can only be dropped. */
 const INVALID = -2
 const INSUFFICIENT_PRIVILEGE = '42501'
 const IN_USE = '55006'
 const QUERY_CANCELED = '57014'
-/** The server itself waits 5 s for others to leave the template, each time. */
+/** The server itself waits 5 s at each attempt until no session uses the template. */
 const ATTEMPTS = 5
 const SESSIONS_END_WITHIN_MS = 10_000
 const DROPPED_WITHIN_MS = 60_000
@@ -38,13 +36,15 @@ const POLL_MS = 10
 
 const AWAITED = { isAwaited: true }
 
-/** Copies of one process, one after the other: who waits holds no connection. */
+/** Serializes the copies of one process, so that a waiting one holds no connection. */
 const copying = new WeakMap<PostgresServer, Promise<unknown>>()
 
-/** What a database is made and dropped under; apart from that of its rights, so that a fence need not wait for a copy. */
+/**
+ * Key of the lock for creation and drop. It differs from the lock for rights, so that a fence need not wait for a copy.
+ */
 const existenceOf = (name: string): string => `hashtextextended(${pg.escapeLiteral(name)}, 3)`
 
-/** Copies `template` unless the database is there already. Others that copy it wait, in all processes. */
+/** Copies `template` unless the database exists. Copies of the same template are serialized over all processes. */
 export async function makeDatabase(
   server: PostgresServer,
   name: string,
@@ -78,7 +78,9 @@ export async function makeDatabase(
   })
 }
 
-/** Lets the login of the tenant connect, and no other of tenants' queries. A database that is not there is opened when it is made. */
+/**
+ * Allows only the login of the tenant to connect for tenants' queries. A missing database is opened at its creation.
+ */
 export async function openDatabase(server: PostgresServer, name: string): Promise<void> {
   const database = pg.escapeIdentifier(name)
   await server.administer(
@@ -94,7 +96,7 @@ export async function openDatabase(server: PostgresServer, name: string): Promis
   )
 }
 
-/** Lets nobody but the owner connect, and ends the sessions of tenants' queries. */
+/** Allows only the owner to connect, and ends the sessions of tenants' queries. */
 export async function closeDatabase(server: PostgresServer, name: string): Promise<void> {
   await server.administer(
     name,
@@ -110,7 +112,7 @@ export async function closeDatabase(server: PostgresServer, name: string): Promi
       await client.query(`revoke connect on database ${pg.escapeIdentifier(name)} from ${grantees.join(', ')}`)
       if (await isOpen(server, client, name)) {
         throw new Error(
-          `"${await loginOf(server, name)}" may connect to every database: it is a member of a role that may`,
+          `"${await loginOf(server, name)}" may connect to every database, because it is a member of a role with this right`,
         )
       }
     },
@@ -120,8 +122,8 @@ export async function closeDatabase(server: PostgresServer, name: string): Promi
 }
 
 /**
- * Gives a database that is used by the login of the placement one of its own, and ends the sessions there. One that is closed stays so.
- * Safe to repeat.
+ * Gives an own login to a database that uses the login of the placement, and ends the sessions there. A closed database
+ * stays closed. Safe to repeat.
  */
 export async function giveOwnLogin(server: PostgresServer, name: string): Promise<void> {
   const database = pg.escapeIdentifier(name)
@@ -140,7 +142,7 @@ export async function giveOwnLogin(server: PostgresServer, name: string): Promis
 export const isClosed = (server: PostgresServer, name: string): Promise<boolean> =>
   server.ownedWithTimeout(async (client) => !(await isOpen(server, client, name)))
 
-/** Whoever is connected to it loses the connection. What it could not drop in time is `INVALID`, and dropped the next time. */
+/** Ends all connections. A database that could not be dropped in time is `INVALID`, and is dropped the next time. */
 export async function dropDatabase(server: PostgresServer, name: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
   const drop = `drop database if exists ${pg.escapeIdentifier(name)}`
   await closeDatabase(server, name)
@@ -151,7 +153,7 @@ export async function dropDatabase(server: PostgresServer, name: string, withinM
           await dropWithTimeout(client, `${drop} with (force)`, withinMs)
         } catch (error) {
           if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
-          await dropWithTimeout(client, drop, withinMs) // the server's own processes are not the owner's to end by force
+          await dropWithTimeout(client, drop, withinMs) // the owner has no right to end the server's own processes
         }
         await dropOwnLogin(server, client, name)
       }),
@@ -160,8 +162,8 @@ export async function dropDatabase(server: PostgresServer, name: string, withinM
 }
 
 /**
- * A server drops a database when every session of it, in whichever database, has looked up from its work. One that waits for its own
- * client in the middle of a COPY does not, however long that takes: nobody waits for that.
+ * To drop a database, a server waits until each session of any database has processed a barrier. A session that waits
+ * for its client in a COPY does not, so the wait has a timeout.
  */
 async function dropWithTimeout(client: pg.ClientBase, drop: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
   await client.query(`set statement_timeout = ${Number(withinMs)}`)
@@ -171,7 +173,7 @@ async function dropWithTimeout(client: pg.ClientBase, drop: string, withinMs = D
     throw sqlState(error) === QUERY_CANCELED ? await stillThere(client, error) : error
   } finally {
     await client.query('reset statement_timeout').catch((error) => {
-      throw new Error('a connection has kept its time-out', { cause: error }) // and is not used again
+      throw new Error('A connection could not reset its timeout', { cause: error }) // and is not reused
     })
   }
 }
@@ -182,15 +184,15 @@ async function stillThere(client: pg.ClientBase, cause: unknown): Promise<Error>
   )
   const busy = rows.map(({ pid, name }) => `${pid} (${name})`).join(', ')
   return DependencyUnavailable(
-    'The database of the tenant could not be dropped yet, as the server waits for sessions that are busy. It is tried again.',
+    'The database of the tenant could not be dropped yet, because the server waits for busy sessions. The drop is tried again.',
     {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
-      cause: new Error(`waiting for their clients: ${busy || 'none'}`, { cause }),
+      cause: new Error(`sessions that wait for their clients: ${busy || 'none'}`, { cause }),
     },
   )
 }
 
-/** The databases made for this installation, opened or not: its scope role has a right on each. */
+/** Databases of this installation, opened or not: its scope role has a right on each. */
 export async function databasesOf(server: PostgresServer): Promise<StoredLocation[]> {
   const { rows } = await server.ownedWithTimeout((client) =>
     client.query(
@@ -225,7 +227,7 @@ async function rejection(client: pg.ClientBase, template: string, cause: unknown
     ? `alter database ${pg.escapeIdentifier(template)} is_template true`
     : `alter role ${role} createdb`
   return new Error(
-    `The database role of \`url\` may not make databases for tenants. Let an administrator run this statement:\n  ${remedy};`,
+    `The database role of \`url\` may not create databases for tenants. Have an administrator run this statement:\n  ${remedy};`,
     { cause },
   )
 }
@@ -239,24 +241,30 @@ async function isOpen(server: PostgresServer, client: pg.ClientBase, name: strin
   return rows[0]?.open === true
 }
 
-/** A session that is about to be one: its lock goes when it is in the list. */
+/** Sessions that are being started; the lock is released after the session is in the list. */
 const STARTING = `select from pg_locks where locktype = 'object' and classid = 'pg_database'::regclass
   and mode = 'RowExclusiveLock' and objid = (select oid from pg_database where datname = $1)`
 
 /** Whether the owner may end the session of `usesysid`. */
 export const MAY_END = `(pg_has_role(usesysid, 'usage') or pg_has_role('pg_signal_backend', 'usage'))`
 
-/** The owner need not have the rights of the login. A role may end its own sessions, unless that right was taken from PUBLIC. */
+/**
+ * The owner need not have the rights of the login. A role may end its own sessions, unless that right was revoked from
+ * PUBLIC.
+ */
 const END_OWN = `select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = session_user`
 
-/** Of the installation's logins, that of an earlier configuration too; an administrator's own are left alone. */
+/**
+ * Sessions of the installation's logins, including that of an earlier configuration; sessions of administrators are
+ * left alone.
+ */
 const SESSIONS = `
   from pg_stat_activity join pg_database on pg_database.oid = datid join pg_roles on pg_roles.oid = usesysid
   where pg_database.datname = $1 and usesysid <> datdba and not rolsuper and pg_has_role(usesysid, $2::name, 'member')`
 
 /**
- * One that was let in before the door was closed may not be in the list of sessions yet; until it is, it holds a lock on the
- * database. So the locks are looked at first.
+ * A session that was admitted before the database was closed may not be in the list of sessions yet. Until it is, it
+ * holds a lock on the database, so the locks are read first.
  */
 export async function endSessions(server: PostgresServer, name: string): Promise<void> {
   const deadline = performance.now() + SESSIONS_END_WITHIN_MS

@@ -1,51 +1,43 @@
 /**
- * A connection to one tenant's storage, as PostgreSQL has them. What is sent to it runs in the order in which it was sent.
+ * A connection to the storage of one tenant, with transactions as PostgreSQL has them. Calls run in the order in which they were made.
  *
  *   closed ─begin─► begun ─first statement─► open ─commit, rollback─► closed
- *                                            │  ▲
- *                         a statement fails  │  rollback to a savepoint
- *                                            ▼  │
- *                                           failed ─rollback─► closed      takes no statement, cannot be committed
+ *                                            │  ▲ rollback to a savepoint
+ *                         a statement fails  ▼  │
+ *                                           failed ─rollback─► closed      accepts no statement and no commit
  *
- * Behind a fence one that stays open is lost: its work is undone, and it takes no statement more.
- *
- * It has the storage for itself from the first statement of a transaction to its end, and otherwise for one statement: who
- * holds a connection, and asks nothing, keeps nobody waiting. SQLite would go on after a failed statement; a host that relied
- * on it would find out on a PostgreSQL driver.
+ * A transaction has the storage exclusively from its first statement to its end. A transaction that a drain ends is `failed`.
  */
-import {
-  type Statement,
-  type StatementResult,
-  StorageFenced,
-  type TenantConnection,
-  type TransactionModes,
+import { transactionInProgress } from '../../../tenants/handles/transaction-errors.ts'
+import type {
+  Statement,
+  StatementResult,
+  TenantConnection,
+  TransactionModes,
 } from '../../../tenants/isolation/driver.ts'
-import { IN_FAILED_TRANSACTION, IN_TRANSACTION, SqliteError } from './errors.ts'
+import { SqliteError } from './errors.ts'
 import type { SqliteStorage } from './storage.ts'
 
-export interface SqliteConnectionOptions {
-  /** For migrations: the storage of a suspended tenant is migrated too. */
-  readonly passesFence?: boolean
-  /** How long a transaction may wait for its turn. */
-  readonly waitMs?: number | undefined
-}
-
 const ROLLBACK_TO = /^\s*rollback\s+(transaction\s+)?to\b/i
-const READ_ONLY = /^\s*read\s+only\s*$/i
 
 export class SqliteConnection implements TenantConnection {
   readonly #storage: SqliteStorage
-  readonly #options: SqliteConnectionOptions
-  #state: 'closed' | 'begun' | 'open' | 'failed' | 'lost' = 'closed'
+  readonly #passesFence: boolean
+  readonly #waitMs: number | undefined
+  #state: 'closed' | 'begun' | 'open' | 'failed' = 'closed'
   #isReadOnly = false
-  /** Whether the storage is ours until the transaction ends. */
   #holdsStorage = false
   #isReleased = false
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(storage: SqliteStorage, options: SqliteConnectionOptions = {}) {
+  /** @param waitMs how long a transaction may wait for the storage */
+  constructor(
+    storage: SqliteStorage,
+    { passesFence = false, waitMs }: { passesFence?: boolean; waitMs?: number } = {},
+  ) {
     this.#storage = storage
-    this.#options = options
+    this.#passesFence = passesFence
+    this.#waitMs = waitMs
   }
 
   get inTransaction(): boolean {
@@ -56,67 +48,64 @@ export class SqliteConnection implements TenantConnection {
     return this.#state === 'failed'
   }
 
-  get isLost(): boolean {
-    return this.#state === 'lost'
-  }
-
   query(statement: Statement): Promise<StatementResult> {
-    return this.#inOrder(() => (this.inTransaction ? this.#inside(statement) : alone(this.#storage, statement)))
+    return this.#inOrder(() => (this.inTransaction ? this.#inside(statement) : execute(this.#storage, statement)))
   }
 
-  /** Every transaction here is serializable: whatever level is asked for, it is kept. */
-  begin({ accessMode }: TransactionModes = {}): Promise<void> {
+  /** Every transaction is serializable, whatever isolation level the host names. */
+  begin({ accessMode = '' }: TransactionModes = {}): Promise<void> {
     return this.#inOrder(() => {
-      if (this.inTransaction) throw new SqliteError(IN_TRANSACTION, 'there is already a transaction in progress')
-      this.#assertNotFenced()
-      this.#isReadOnly = READ_ONLY.test(accessMode ?? '')
+      if (this.inTransaction) throw transactionInProgress()
+      this.#assertUsable()
+      this.#isReadOnly = accessMode.trim().toLowerCase() === 'read only'
       this.#state = 'begun'
     })
   }
 
-  /** Has the storage from now on, before the first statement of the transaction. */
+  /** Takes the storage before the first statement of the transaction. */
   async enter(): Promise<void> {
     if (this.#state !== 'begun') return
-    await this.#storage.take(this.#options.waitMs, () => this.#lose())
+    await this.#storage.take(() => this.#evict(), this.#waitMs)
+    this.#holdsStorage = true
     try {
-      this.#assertNotReleased()
-      this.#assertNotFenced()
+      this.#assertUsable()
       this.#storage.database.begin(this.#isReadOnly)
+      this.#state = 'open'
     } catch (error) {
-      this.#storage.give()
+      this.#leave()
       throw error
     }
-    this.#holdsStorage = true
-    this.#state = 'open'
   }
 
-  end(how: 'commit' | 'rollback'): Promise<void> {
+  /** @param committed runs after the commit and before the next transaction */
+  end(how: 'commit' | 'rollback', committed?: () => void): Promise<void> {
     return this.#inOrder(() => {
-      if (how === 'rollback') return this.#leave(() => this.#storage.database.rollback())
+      if (how === 'rollback') return this.#leave()
       if (!this.inTransaction) throw new Error('the transaction was ended before; there is nothing to commit')
-      const { hasFailed, isLost } = this
-      this.#leave(() => (hasFailed ? this.#storage.database.rollback() : this.#commit()))
-      if (isLost) throw lost()
-      if (hasFailed) throw new Error('the transaction was rolled back: a statement in it had failed')
+      if (this.hasFailed) {
+        this.#leave()
+        throw new Error('the transaction was rolled back: a statement in it had failed')
+      }
+      this.#leave(() => {
+        this.#assertUsable()
+        this.#storage.database.commit()
+        committed?.()
+      })
     })
   }
 
   release(): void {
     this.#isReleased = true
-    this.#leave(() => this.#storage.database.rollback())
+    this.#leave()
   }
 
   async #inside(statement: Statement): Promise<StatementResult> {
-    if (this.isLost) throw lost()
-    if (this.hasFailed && !ROLLBACK_TO.test(statement.text)) {
-      throw new SqliteError(
-        IN_FAILED_TRANSACTION,
-        'current transaction is aborted, commands ignored until end of transaction block',
-      )
+    if (this.hasFailed && !(this.#holdsStorage && ROLLBACK_TO.test(statement.text))) {
+      throw new SqliteError('25P02', 'current transaction is aborted, commands ignored until end of transaction block')
     }
     try {
       await this.enter()
-      this.#assertNotFenced()
+      this.#assertUsable()
       const result = this.#storage.database.run(statement)
       this.#state = 'open'
       return result
@@ -126,30 +115,21 @@ export class SqliteConnection implements TenantConnection {
     }
   }
 
-  #commit(): void {
-    try {
-      this.#assertNotFenced()
-    } catch (error) {
-      this.#storage.database.rollback()
-      throw error
-    }
-    this.#storage.database.commit()
+  /** Called by a drain, which waits for migrations. */
+  #evict(): void {
+    if (this.#passesFence) return
+    this.#leave()
+    this.#state = 'failed'
   }
 
-  /** Ended in the host's stead; what passes the fence is no host's. */
-  #lose(): void {
-    if (!this.#holdsStorage || this.#options.passesFence) return
-    this.#leave(() => this.#storage.database.rollback())
-    this.#state = 'lost'
-  }
-
-  #leave(finish: () => void): void {
+  #leave(commit?: () => void): void {
     this.#state = 'closed'
     if (!this.#holdsStorage) return
     this.#holdsStorage = false
     try {
-      finish()
+      commit?.()
     } finally {
+      this.#storage.database.rollback()
       this.#storage.give()
     }
   }
@@ -159,12 +139,13 @@ export class SqliteConnection implements TenantConnection {
       this.#assertNotReleased()
       return work()
     })
-    this.#last = result.catch(() => undefined) // whoever asked has it
+    this.#last = result.catch(() => undefined) // the caller has the error
     return result
   }
 
-  #assertNotFenced(): void {
-    if (!this.#options.passesFence) this.#storage.assertNotFenced()
+  #assertUsable(): void {
+    this.#assertNotReleased()
+    this.#storage.assertUsable(this.#passesFence)
   }
 
   #assertNotReleased(): void {
@@ -172,25 +153,15 @@ export class SqliteConnection implements TenantConnection {
   }
 }
 
-const lost = () => StorageFenced('The transaction was ended when the storage of the tenant had been closed.')
-
-/** One statement, in a transaction of its own. */
-export async function alone(storage: SqliteStorage, statement: Statement): Promise<StatementResult> {
-  await storage.take()
-  const { database } = storage
+/** Runs one statement in its own transaction. */
+export async function execute(storage: SqliteStorage, statement: Statement): Promise<StatementResult> {
+  const connection = new SqliteConnection(storage)
   try {
-    storage.assertNotFenced()
-    database.begin()
-    let result: StatementResult
-    try {
-      result = database.run(statement)
-    } catch (error) {
-      database.rollback()
-      throw error
-    }
-    database.commit()
+    await connection.begin()
+    const result = await connection.query(statement)
+    await connection.end('commit')
     return result
   } finally {
-    storage.give()
+    connection.release()
   }
 }

@@ -1,191 +1,101 @@
-/**
- * One tenant's database in the memory of this process. A statement of the host is one statement, runs in a transaction that was
- * begun before it, and passes the authorizer; statements of our own do not. Temporary objects end with their transaction.
- */
-import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
+/** The in-memory database of one tenant. Statements of the host cannot reach files, other databases or the transaction itself. */
+import type { DatabaseSync, SQLOutputValue } from 'node:sqlite'
 import type { Statement, StatementResult } from '../../../tenants/isolation/driver.ts'
-import { type Authorizer, hostAuthorizer } from './authorizer.ts'
-import { NOT_ALLOWED, SqliteError, SYNTAX_ERROR, sqliteError } from './errors.ts'
-import { SqliteSnapshot } from './snapshot.ts'
-import { hasStatement, textOf } from './text.ts'
-import { bound, fromSqlite, toSqlite } from './values.ts'
+import { SqliteError, toSqliteError } from './errors.ts'
+import { commandOf, fromSqlite, isBlank, parametersOf } from './statement.ts'
 
-/** `node:sqlite`, loaded by who needs it: on some versions of Node it warns as soon as it is imported. */
+/** Some versions of Node log a warning when `node:sqlite` is imported, so only the start of the driver imports it. */
 export type Sqlite = typeof import('node:sqlite')
 
 const COUNTED = new Set(['INSERT', 'UPDATE', 'DELETE'])
 const NOTHING: StatementResult = { rows: [], rowCount: null, command: '', fields: [] }
+/** With an argument these read the schema, and the last one ends with the transaction; others would change a setting. */
+const ALLOWED_PRAGMAS = /^((table|index)_x?(info|list)|foreign_key_(list|check)|defer_foreign_keys)$/i
 
 export class SqliteDatabase {
   readonly #codes: Sqlite['constants']
   readonly #database: DatabaseSync
-  readonly #mayHost: Authorizer
-  /** Whose statement runs: everything here is synchronous, so it is one at a time. */
-  #isOwn = false
-  #rejection: string | undefined
-  #hasTemporary = false
   #isReadOnly = false
+  /** Whether a statement of the host is running; all calls are synchronous. */
+  #isHost = false
+  #refusal: string | undefined
 
   constructor({ DatabaseSync, constants }: Sqlite) {
     this.#codes = constants
-    this.#mayHost = hostAuthorizer(constants)
-    this.#database = new DatabaseSync(':memory:', { allowExtension: false, defensive: true, limits: { attach: 0 } })
-    this.#database.setAuthorizer((action, first, second, schema) => this.#authorize(action, first, second, schema))
-    this.own('pragma temp_store = memory')
+    this.#database = new DatabaseSync(':memory:', { allowExtension: false, defensive: true })
+    this.#database.exec('pragma temp_store = memory')
+    this.#database.setAuthorizer((action, first, second) => {
+      const refusal = this.#isHost ? this.#refusalOf(action, first, second) : undefined
+      this.#refusal ??= refusal
+      return refusal === undefined ? constants.SQLITE_OK : constants.SQLITE_DENY
+    })
   }
 
-  begin(isReadOnly = false): void {
-    this.own('begin')
-    if (!isReadOnly) return
-    this.#isReadOnly = true
-    this.own('pragma query_only = on')
+  begin(isReadOnly: boolean): void {
+    this.#isReadOnly = isReadOnly
+    this.#database.exec('begin')
   }
 
-  /** When it fails, it has rolled back. */
   commit(): void {
     try {
-      if (this.#hasTemporary) this.#dropTemporary()
-      this.own('commit')
+      this.#database.exec('commit')
     } catch (error) {
-      this.rollback()
-      throw error
+      throw toSqliteError(error)
     }
-    this.#ended()
   }
 
-  /** Also after a statement that has taken the whole transaction back. */
+  /** Has no effect if the database is closed, or after a statement that has rolled back. */
   rollback(): void {
-    if (this.#database.isTransaction) this.own('rollback')
-    this.#ended()
+    if (this.#database.isOpen && this.#database.isTransaction) this.#database.exec('rollback')
   }
 
-  /** One statement of the host, in the transaction that is open. */
+  /** Runs one statement of the host in the open transaction. */
   run({ text, values, rowMode }: Statement): StatementResult {
-    const read = textOf(text)
-    if (read.command === '' && !hasStatement(text)) return NOTHING
-    const given = bound(read, values) as SQLOutputValue[]
-    return this.#checked(() => {
+    if (isBlank(text)) return NOTHING
+    this.#isHost = true
+    this.#refusal = undefined
+    try {
       const statement = this.#database.prepare(text)
-      assertOneStatement(text, statement)
+      if (!isBlank(text.slice(statement.sourceSQL.length))) {
+        throw new SqliteError('42601', 'cannot insert multiple commands into a prepared statement')
+      }
+      statement.setReturnArrays(true)
+      statement.setReadBigInts(true)
+      const command = commandOf(text)
       const fields = statement.columns().map(({ name }) => ({ name }))
-      const { command } = read
+      const parameters = parametersOf(text, values) as SQLOutputValue[]
       if (fields.length === 0) {
-        const { changes } = statement.run(...given)
+        const { changes } = statement.run(...parameters)
         return { rows: [], rowCount: COUNTED.has(command) ? Number(changes) : null, command, fields }
       }
-      const rows = allRows(statement, given)
-      return {
-        rows: rowMode === 'array' ? rows : rows.map((row) => named(fields, row)),
-        rowCount: COUNTED.has(command) || command === 'SELECT' ? rows.length : null,
-        command,
-        fields,
-      }
-    })
-  }
-
-  /** A statement of our own, which the authorizer lets pass. Returns its rows. */
-  own(text: string, values: readonly unknown[] = []): any[] {
-    return this.#asOurs(() => {
-      const statement = this.#database.prepare(text)
-      const fields = statement.columns()
-      return allRows(statement, values.map(toSqlite) as SQLOutputValue[]).map((row) => named(fields, row))
-    })
-  }
-
-  /** A statement of our own that is run many times, with values as SQLite has them. */
-  repeated(text: string): (values: readonly SQLInputValue[]) => void {
-    const statement = this.#asOurs(() => this.#database.prepare(text))
-    return (values) => this.#asOurs(() => statement.run(...values))
-  }
-
-  /**
-   * One transaction of our own in which foreign keys are not looked at, and the tables that virtual ones stand on may be written to.
-   * When it throws, the database is to be given up.
-   */
-  async unguarded<T>({ shadows }: { readonly shadows: boolean }, work: () => Promise<T>): Promise<T> {
-    this.own('pragma foreign_keys = off') // to no effect within a transaction
-    if (shadows) this.#database.enableDefensive?.(false) // before Node 24.12 nothing is defended
-    this.begin()
-    let result: T
-    try {
-      result = await work()
+      const found = statement.all(...parameters) as unknown as SQLOutputValue[][]
+      const arrays = found.map((row) => row.map(fromSqlite))
+      const rows = rowMode === 'array' ? arrays : arrays.map((row) => toObject(fields, row))
+      return { rows, rowCount: rows.length, command, fields }
     } catch (error) {
-      this.rollback()
-      throw error
+      throw this.#refusal === undefined ? toSqliteError(error) : new SqliteError('42501', this.#refusal, error)
+    } finally {
+      this.#isHost = false
     }
-    this.commit()
-    if (shadows) this.#database.enableDefensive?.(true)
-    this.own('pragma foreign_keys = on')
-    return result
   }
 
-  /** Nothing else may be done with the database until it is there. */
-  snapshot(sqlite: Sqlite): Promise<SqliteSnapshot> {
-    return SqliteSnapshot.of(this.#database, sqlite)
-  }
-
-  /** Everything in it is lost. */
+  /** All rows are lost. */
   close(): void {
     this.#database.close()
   }
 
-  #authorize(action: number, first: string | null, second: string | null, schema: string | null): number {
-    const { SQLITE_OK, SQLITE_DENY, SQLITE_INSERT } = this.#codes
-    if (this.#isOwn) return SQLITE_OK
-    this.#hasTemporary ||= action === SQLITE_INSERT && schema === 'temp' // whatever is made is first entered there
-    const rejection = this.#mayHost(action, first, second)
-    this.#rejection ??= rejection
-    return rejection === undefined ? SQLITE_OK : SQLITE_DENY
-  }
-
-  #asOurs<T>(work: () => T): T {
-    this.#isOwn = true
-    try {
-      return this.#checked(work)
-    } finally {
-      this.#isOwn = false
+  #refusalOf(action: number, first: string | null, second: string | null): string | undefined {
+    const codes = this.#codes
+    if (action === codes.SQLITE_ATTACH || action === codes.SQLITE_DETACH) return 'ATTACH and DETACH are not available'
+    if (action === codes.SQLITE_TRANSACTION) return 'a statement must not begin or end the transaction that it runs in'
+    if (action === codes.SQLITE_PRAGMA && second !== null && !ALLOWED_PRAGMAS.test(first ?? '')) {
+      return `PRAGMA ${first} is not available with a value`
     }
+    const isWrite = [codes.SQLITE_INSERT, codes.SQLITE_UPDATE, codes.SQLITE_DELETE].includes(action)
+    return isWrite && this.#isReadOnly ? 'the transaction is read only' : undefined
   }
-
-  #checked<T>(work: () => T): T {
-    this.#rejection = undefined
-    try {
-      return work()
-    } catch (error) {
-      if (this.#rejection !== undefined) throw new SqliteError(NOT_ALLOWED, this.#rejection, error)
-      throw sqliteError(error)
-    }
-  }
-
-  /** Views, triggers and virtual tables first: they stand on tables, or have some of their own. */
-  #dropTemporary(): void {
-    const objects = this.own(
-      `select type, name from temp.sqlite_schema where type in ('table', 'view', 'trigger') and name not like 'sqlite\\_%' escape '\\'
-       order by rootpage`,
-    )
-    for (const { type, name } of objects) this.own(`drop ${type} if exists temp."${name.replaceAll('"', '""')}"`)
-  }
-
-  #ended(): void {
-    this.#hasTemporary = false
-    if (!this.#isReadOnly) return
-    this.#isReadOnly = false
-    this.own('pragma query_only = off')
-  }
-}
-
-/** SQLite prepares the first statement of a text and leaves the rest. */
-function assertOneStatement(text: string, { sourceSQL }: StatementSync): void {
-  if (!hasStatement(text.slice(sourceSQL.length))) return
-  throw new SqliteError(SYNTAX_ERROR, 'cannot insert multiple commands into a prepared statement: send one at a time')
-}
-
-function allRows(statement: StatementSync, values: SQLOutputValue[]): unknown[][] {
-  statement.setReturnArrays(true)
-  statement.setReadBigInts(true)
-  return (statement.all(...values) as unknown as SQLOutputValue[][]).map((row) => row.map(fromSqlite))
 }
 
 /** Of columns with one name the last is kept, as node-postgres does. */
-const named = (fields: readonly { readonly name: string }[], row: readonly unknown[]): Record<string, unknown> =>
+const toObject = (fields: readonly { readonly name: string }[], row: readonly unknown[]): Record<string, unknown> =>
   Object.fromEntries(fields.map(({ name }, at) => [name, row[at]]))

@@ -1,9 +1,9 @@
-/** Cases of dunning: events and ends that do not depend on the action. */
+/** Tests events and ends of dunning cases that do not depend on the action. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { OpenBilling } from '../billing.fixture.ts'
-import { DAYS, type Debtors, openDebtors, paysNextPeriod, standingAndCases } from './dunning.fixture.ts'
+import { DAYS, type Debtors, openDebtors, paysNextPeriod, statusAndCases } from './dunning.fixture.ts'
 
-const [state, standing] = ['suspended', 'suspended pro']
+const [state, statusAndPlan] = ['suspended', 'suspended pro']
 let open: OpenBilling & Debtors
 beforeAll(async () => {
   open = await openDebtors('suspend')
@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterEach(() => open.clear())
 afterAll(() => open.end())
 
-test('failures are told with what is to be known of them', async () => {
+test('failed payments are published with attempt, invoice and time of the next attempt', async () => {
   open.receivedEvents.splice(0)
   const { tenantId, subscriptionId } = await open.debtor('scale')
   const [invoice] = open.invoices(subscriptionId)
@@ -28,39 +28,39 @@ test('failures are told with what is to be known of them', async () => {
   ])
 })
 
-test('the provider gives up earlier', async () => {
+test('the grace period begins when the provider exhausts its retries before maxAttempts', async () => {
   open.provider.settings.retryDays = []
   const { tenantId } = await open.debtor()
   open.provider.settings.retryDays = [DAYS.retry, 60]
   expect(await open.cases(tenantId)).toEqual(['grace'])
   await open.pass({ days: DAYS.grace })
-  expect(await open.standing(tenantId)).toBe(standing)
+  expect(await open.statusAndPlan(tenantId)).toBe(statusAndPlan)
 })
 
 test.each([
-  ['while it is tried', 0],
-  ['in its grace', DAYS.retry],
-])('a subscription that ends %s ends it', async (_, days) => {
+  ['during the retries', 0],
+  ['in its grace period', DAYS.retry],
+])('a subscription that ends %s ends its dunning case', async (_, days) => {
   const { tenantId, subscriptionId } = await open.debtor()
   await open.pass({ days })
   open.provider.cancel(subscriptionId)
   await open.pass({})
   await open.pass({ days: 60 })
-  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active free', ['ended']])
+  expect([await open.statusAndPlan(tenantId), await open.cases(tenantId)]).toEqual(['active free', ['ended']])
   expect((await open.tenancy.billing.of(tenantId)).dunning).toBeNull()
 })
 
-test('what was asked for and is not owed any more is no debt', async () => {
+test('a voided invoice is no debt: the tenant recovers', async () => {
   const { tenantId, subscriptionId } = await open.debtor()
   await open.pass({ days: DAYS.retry })
   await open.pass({ days: DAYS.grace })
   const [invoice] = open.invoices(subscriptionId)
   open.provider.emit('invoice.voided', { ...invoice, status: 'void' })
   await open.deliverAndProcess()
-  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
+  expect([await open.statusAndPlan(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
 })
 
-test('the first payment of a subscription has no case: nothing has begun', async () => {
+test('a failed first payment of a subscription opens no case', async () => {
   const { tenantId, customerId, subscriptionId } = await open.payer()
   open.provider.cancel(subscriptionId)
   open.provider.setPaymentMethod(customerId, 'declines')
@@ -68,17 +68,17 @@ test('the first payment of a subscription has no case: nothing has begun', async
   open.provider.subscribe(customerId, open.prices.pro)
   await open.pass({ hours: 1 })
   expect(open.receivedNamesOf(tenantId)).toContain('PaymentFailed')
-  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active free', []])
+  expect([await open.statusAndPlan(tenantId), await open.cases(tenantId)]).toEqual(['active free', []])
 })
 
-test('a later period that is paid takes all of it back when only a sync finds it', async () => {
+test('a paid later period that only a sync finds recovers the tenant', async () => {
   const { tenantId } = await paysNextPeriod(open, state)
   await Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
-  expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
+  expect(await statusAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
   await open.deliverAndProcess()
 })
 
-test('a failure that is heard after the payment of a later period takes nothing away', async () => {
+test('a failure that is received after the payment of a later period has no effect', async () => {
   const { tenantId, customerId } = await open.payer()
   const before = open.provider.events.length
   open.provider.setPaymentMethod(customerId, 'declines')
@@ -90,11 +90,11 @@ test('a failure that is heard after the payment of a later period takes nothing 
     await open.tenancy.billing.processing.process(id, true)
   }
   await open.pass({ days: DAYS.grace })
-  expect(await standingAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
+  expect(await statusAndCases(open, tenantId)).toEqual(['active pro', ['recovered']])
   expect(open.receivedNamesOf(tenantId)).not.toContain('TenantSuspended')
 })
 
-test('what is billed in the middle of a period that is not paid joins its case', async () => {
+test('an unpaid invoice for a change during the period joins the case of the period', async () => {
   const { tenantId, subscriptionId } = await open.debtor()
   await open.pass({ days: 1 })
   open.provider.changePrice(subscriptionId, open.prices.scale, 'always_invoice')
@@ -110,21 +110,22 @@ test('what is billed in the middle of a period that is not paid joins its case',
   expect(await open.cases(tenantId)).toEqual([state])
   open.provider.payInvoice(change?.id as string)
   await open.deliverAndProcess()
-  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active scale', ['recovered']])
+  expect([await open.statusAndPlan(tenantId), await open.cases(tenantId)]).toEqual(['active scale', ['recovered']])
 })
 
-test('an invoice that was paid by other means takes all of it back, though nothing was collected', async () => {
+test('an invoice that was paid by other means recovers the tenant, although no money was collected', async () => {
   const { tenantId, subscriptionId } = await open.debtor()
   await open.pass({ days: DAYS.retry })
   await open.pass({ days: DAYS.grace })
   const [owed] = open.invoices(subscriptionId)
   open.provider.emit('invoice.paid', { ...owed, status: 'paid' })
   await open.deliverAndProcess()
-  expect([await open.standing(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
-  expect(open.receivedNamesOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1) // its first invoice
+  expect([await open.statusAndPlan(tenantId), await open.cases(tenantId)]).toEqual(['active pro', ['recovered']])
+  // the first invoice
+  expect(open.receivedNamesOf(tenantId).filter((name) => name === 'PaymentSucceeded')).toHaveLength(1)
 })
 
-test('a replay of events publishes nothing and changes nothing, also after the provider has forgotten them', async () => {
+test('a replay of events publishes nothing and changes nothing, also after the provider has forgotten the objects', async () => {
   const { tenantId, customerId, subscriptionId } = await open.debtor()
   await open.pass({ days: DAYS.retry })
   open.provider.changePrice(subscriptionId, open.prices.scale)
@@ -138,7 +139,7 @@ test('a replay of events publishes nothing and changes nothing, also after the p
   const ids = [tenantId, other.tenantId]
   const known = async () =>
     Promise.all(
-      ids.map(async (id) => [await open.standing(id), await open.cases(id), await open.tenancy.billing.of(id)]),
+      ids.map(async (id) => [await open.statusAndPlan(id), await open.cases(id), await open.tenancy.billing.of(id)]),
     )
   const before = await known()
   open.receivedEvents.splice(0)

@@ -1,11 +1,11 @@
-/** A suspension by dunning where the subscription has ended, or where events are received late. */
+/** Tests suspensions by dunning after the subscription has ended, and with late events. */
 import { describe, expect, test } from 'vitest'
 import { GRACE, sharedSuspending } from './suspending.fixture.ts'
 
 const open = sharedSuspending()
 
-describe('the subscription has ended', () => {
-  test('who was suspended stays so, until a new one is paid', async () => {
+describe('dunning suspension of an ended subscription', () => {
+  test('continues until a new subscription is paid', async () => {
     const { tenantId, customerId, subscriptionId } = await open.suspended()
     open.provider.cancel(subscriptionId)
     await open.pass({ days: 30 })
@@ -17,7 +17,7 @@ describe('the subscription has ended', () => {
     expect(open.activations(tenantId)).toEqual(['TenantActivated'])
   })
 
-  test('one payment is enough for all that is left of it', async () => {
+  test('ends for all open cases with one payment', async () => {
     const { tenantId, customerId, subscriptionId } = await open.suspended()
     await open.pass({ days: 35 })
     expect(await open.now(tenantId)).toEqual(['suspended pro', 'suspended', 'suspended'])
@@ -28,7 +28,7 @@ describe('the subscription has ended', () => {
     expect(await open.now(tenantId)).toEqual(['active scale', 'recovered', 'recovered'])
   })
 
-  test('what was paid before is no payment', async () => {
+  test('is not affected by a replayed payment from before the suspension', async () => {
     const { tenantId, customerId, subscriptionId } = await open.suspended()
     await open.pass({ days: 1 })
     open.provider.cancel(subscriptionId)
@@ -45,8 +45,8 @@ describe('the subscription has ended', () => {
   })
 })
 
-describe('what is heard late', () => {
-  test('a payment that the provider knows of: nobody is suspended', async () => {
+describe('dunning with late events', () => {
+  test('suspends no tenant whose payment is known only to the provider', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     open.pay(subscriptionId)
     open.provider.advance(GRACE)
@@ -57,13 +57,15 @@ describe('what is heard late', () => {
     expect(open.activations(tenantId)).toEqual([])
   })
 
-  test('nobody is suspended before the provider was asked, which may be away', async () => {
+  test('suspends no tenant before a request to the provider, also while the provider is unavailable', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     open.provider.advance(GRACE)
     await open.deliver()
     open.provider.faults.respond(500, { path: /invoices/ })
     expect(await open.tenancy.billing.dunning.sweep()).toBe(0)
-    expect(open.log.at(-1)).toContain('a grace is over, and the provider cannot be asked')
+    expect(open.log.at(-1)).toContain(
+      'the end of a grace period was postponed, because the payment provider was unavailable',
+    )
     expect(await open.now(tenantId)).toEqual(['active pro', 'grace'])
     open.provider.faults.clear()
     await open.tenancy.billing.dunning.sweep()
@@ -73,7 +75,7 @@ describe('what is heard late', () => {
     expect(await open.now(tenantId)).toEqual(['active pro', 'recovered'])
   })
 
-  test('a trial is no payment: what was suspended for a subscription that has ended stays so', async () => {
+  test('does not count a trial as a payment for an ended subscription', async () => {
     const { tenantId, customerId, subscriptionId } = await open.debtor()
     open.provider.advance(GRACE)
     await open.deliverAndProcess()
@@ -85,7 +87,7 @@ describe('what is heard late', () => {
     expect((await open.now(tenantId))[0]).toBe('suspended pro')
   })
 
-  test('an end that came before the grace was over: the suspension is taken back', async () => {
+  test('rolls back the suspension when the subscription ended before the end of the grace period', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     open.provider.advance({ days: 6 })
     open.provider.cancel(subscriptionId)
@@ -97,7 +99,7 @@ describe('what is heard late', () => {
     expect(open.activations(tenantId)).toEqual(['TenantActivated'])
   })
 
-  test('an end that came after the grace was over: it stays', async () => {
+  test('keeps the suspension when the subscription ended after the end of the grace period', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     open.provider.advance(GRACE)
     open.provider.cancel(subscriptionId)
@@ -105,7 +107,7 @@ describe('what is heard late', () => {
     expect(await open.now(tenantId)).toEqual(['suspended free', 'suspended'])
   })
 
-  test('everything, the payment of a new subscription first: nobody is suspended', async () => {
+  test('suspends no tenant when the payment of a new subscription is received first', async () => {
     const { tenantId, customerId, subscriptionId } = await open.payer()
     const before = open.provider.events.length
     open.provider.setPaymentMethod(customerId, 'declines')
@@ -122,7 +124,7 @@ describe('what is heard late', () => {
     expect(open.receivedNamesOf(tenantId)).not.toContain('TenantSuspended')
   })
 
-  test('a failure of an invoice that is paid, where the provider has neither any more', async () => {
+  test('ignores a failed payment of a paid invoice that the provider no longer has', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     open.pay(subscriptionId)
     await open.deliverAndProcess()

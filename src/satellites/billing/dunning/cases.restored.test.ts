@@ -1,4 +1,7 @@
-/** A tenant that dunning has suspended is deleted, and is back: it is as it would be had it never been away. */
+/**
+ * Tests tenants that dunning suspended and that are deleted and restored: the status is the same as without the
+ * deletion.
+ */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'
 import { type Debtors, debtorsOf } from './dunning.fixture.ts'
@@ -14,11 +17,11 @@ beforeAll(async () => {
 afterEach(() => open.clear())
 afterAll(() => open.end())
 
-const now = async (tenantId: string) => [await open.standing(tenantId), ...(await open.cases(tenantId))]
+const now = async (tenantId: string) => [await open.statusAndPlan(tenantId), ...(await open.cases(tenantId))]
 const pay = (subscriptionId: string, index = 0) =>
   open.provider.payInvoice(open.invoices(subscriptionId)[index]?.id as string)
 
-/** Of the invoices of so many periods, the grace is over. */
+/** A tenant whose grace period has ended for the invoices of that many periods. */
 async function suspended(periods: 1 | 2) {
   const one = await open.debtor()
   await open.pass({ days: 7 })
@@ -27,7 +30,7 @@ async function suspended(periods: 1 | 2) {
   return one
 }
 
-test('what was paid meanwhile activates it', async () => {
+test('a payment during the deletion activates the restored tenant', async () => {
   const { tenantId, subscriptionId } = await suspended(1)
   await open.tenancy.tenants.delete(tenantId)
   pay(subscriptionId)
@@ -37,7 +40,7 @@ test('what was paid meanwhile activates it', async () => {
   expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
 })
 
-test('what is paid afterwards does', async () => {
+test('a payment after the restoration activates the tenant', async () => {
   const { tenantId, subscriptionId } = await suspended(1)
   await open.tenancy.tenants.delete(tenantId)
   await open.tenancy.tenants.restore(tenantId)
@@ -47,7 +50,7 @@ test('what is paid afterwards does', async () => {
   expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
 })
 
-test('where all that is owed was not paid, the rest has to be', async () => {
+test('a restored tenant with a remaining debt stays suspended until it is paid', async () => {
   const { tenantId, subscriptionId } = await suspended(2)
   await open.tenancy.tenants.delete(tenantId)
   pay(subscriptionId, 1)
@@ -59,7 +62,7 @@ test('where all that is owed was not paid, the rest has to be', async () => {
   expect(await now(tenantId)).toEqual(['active pro', 'recovered', 'recovered'])
 })
 
-test('a grace that ended meanwhile suspends it', async () => {
+test('a grace period that ends during the deletion suspends the restored tenant', async () => {
   const { tenantId, subscriptionId } = await open.debtor()
   await open.tenancy.tenants.delete(tenantId)
   await open.pass({ days: 7 })
@@ -71,7 +74,7 @@ test('a grace that ended meanwhile suspends it', async () => {
   expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
 })
 
-test('who was suspended by somebody else stays so', async () => {
+test('a restored tenant that an operator had suspended stays suspended', async () => {
   const { tenantId, subscriptionId } = await suspended(1)
   await open.tenancy.tenants.activate(tenantId)
   await open.pass({ seconds: 1 })
@@ -83,7 +86,7 @@ test('who was suspended by somebody else stays so', async () => {
   expect(await now(tenantId)).toEqual(['suspended pro', 'recovered'])
 })
 
-test('who was activated by hand before stays active', async () => {
+test('a restored tenant that an operator had activated stays active', async () => {
   const { tenantId, subscriptionId } = await suspended(1)
   await open.tenancy.tenants.activate(tenantId)
   await open.tenancy.tenants.delete(tenantId)
@@ -96,7 +99,7 @@ test('who was activated by hand before stays active', async () => {
   expect(await now(tenantId)).toEqual(['active pro', 'recovered'])
 })
 
-test('who is activated by hand afterwards stays active, where somebody else had suspended it', async () => {
+test('a restored tenant that an operator activates stays active after an earlier suspension by an operator', async () => {
   const { tenantId } = await open.debtor()
   await open.tenancy.tenants.suspend(tenantId)
   await open.tenancy.tenants.delete(tenantId)

@@ -1,11 +1,11 @@
-/** Suspensions by dunning while ten processes sweep, and payments that arrive during a sweep or a suspension. */
+/** Tests suspensions by dunning with ten sweeping processes, and payments during a sweep or a suspension. */
 import { describe, expect, test } from 'vitest'
 import { TenantSuspended } from '../../../tenants/tenant/events.ts'
 import { GRACE, sharedSuspending } from './suspending.fixture.ts'
 
 const open = sharedSuspending()
 
-test('ten processes that sweep at once suspend each tenant once', async () => {
+test('ten processes that sweep concurrently suspend each tenant once', async () => {
   const debtors = await open.debtors(3)
   open.provider.advance(GRACE)
   const others = await Promise.all(Array.from({ length: 9 }, () => open.open({ role: 'api' })))
@@ -23,5 +23,5 @@ test('ten processes that sweep at once suspend each tenant once', async () => {
 
 describe.each([1, 2, 3, 4, 5])('round %i', () => {
   test('a payment that is processed during a sweep prevents the suspension', () => open.paysDuringSweep())
-  test('a suspension that is repeated while the payment is processed stays', () => open.repeatsSuspension())
+  test('a suspension by an operator during the processing of the payment stays', () => open.repeatsSuspension())
 })

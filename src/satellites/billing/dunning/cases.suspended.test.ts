@@ -1,4 +1,4 @@
-/** A suspension by dunning: what takes it back and what does not, and that many who do it at once do it once. */
+/** Tests which payments and operator actions end a suspension by dunning, and that concurrent sweeps act once. */
 import { describe, expect, test } from 'vitest'
 import { ChangeRecorded } from '../../../kernel/events/changes.ts'
 import { TenantSuspended } from '../../../tenants/tenant/events.ts'
@@ -11,8 +11,8 @@ const open = sharedSuspending()
 const setStatus = (tenantId: string, status: string) =>
   open.tenancy.kernel.database.sql('update multitenancy.tenants set status = $2 where id = $1', [tenantId, status])
 
-describe('somebody else has a say', () => {
-  test('who was suspended before stays so', async () => {
+describe('dunning and operators', () => {
+  test('a tenant that an operator suspended before stays suspended after the payment', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     await open.tenancy.tenants.suspend(tenantId)
     await open.pass(GRACE)
@@ -22,7 +22,7 @@ describe('somebody else has a say', () => {
     expect(await open.now(tenantId)).toEqual(['suspended pro', 'recovered'])
   })
 
-  test('whose suspension somebody has repeated stays so', async () => {
+  test('a tenant whose suspension an operator repeated stays suspended after the payment', async () => {
     const { tenantId, subscriptionId } = await open.suspended()
     expect(await open.tenancy.tenants.suspend(tenantId)).toMatchObject({ changed: false })
     open.pay(subscriptionId)
@@ -31,9 +31,10 @@ describe('somebody else has a say', () => {
     expect(open.activations(tenantId)).toEqual([])
   })
 
-  test('whose suspension is repeated while the payment is processed stays so', () => open.repeatsSuspension())
+  test('a tenant whose suspension an operator repeats during the processing of the payment stays suspended', () =>
+    open.repeatsSuspension())
 
-  test('who was activated and suspended again by hand stays so', async () => {
+  test('a tenant that an operator activated and suspended again stays suspended', async () => {
     const { tenantId, subscriptionId } = await open.suspended()
     await open.tenancy.tenants.activate(tenantId)
     await open.pass({ seconds: 1 })
@@ -45,7 +46,7 @@ describe('somebody else has a say', () => {
     expect(open.activations(tenantId)).toEqual(['TenantActivated'])
   })
 
-  test('who was activated and suspended again by hand in the same moment stays so', async () => {
+  test('a tenant that an operator activated and suspended again in the same millisecond stays suspended', async () => {
     const { tenantId, subscriptionId } = await open.suspended()
     await open.tenancy.tenants.activate(tenantId)
     await open.tenancy.tenants.suspend(tenantId)
@@ -55,22 +56,25 @@ describe('somebody else has a say', () => {
     expect(open.activations(tenantId)).toEqual(['TenantActivated'])
   })
 
-  test.each(['failed', 'provisioning'])('who is %s by then is suspended when it is there', async (status) => {
-    const { tenantId, subscriptionId } = await open.debtor()
-    await setStatus(tenantId, status)
-    await open.pass(GRACE)
-    expect(await open.now(tenantId)).toEqual([`${status} pro`, 'suspended'])
-    expect(await open.tenancy.billing.dunning.sweep()).toBe(0)
-    await setStatus(tenantId, 'active')
-    expect(await open.tenancy.billing.dunning.sweep()).toBe(1)
-    expect(await open.now(tenantId)).toEqual(['suspended pro', 'suspended'])
-    expect(await open.tenancy.billing.dunning.sweep()).toBe(0)
-    open.pay(subscriptionId)
-    await open.deliverAndProcess()
-    expect(await open.now(tenantId)).toEqual(['active pro', 'recovered'])
-  })
+  test.each(['failed', 'provisioning'])(
+    'a tenant with the status %s is suspended as soon as it is active',
+    async (status) => {
+      const { tenantId, subscriptionId } = await open.debtor()
+      await setStatus(tenantId, status)
+      await open.pass(GRACE)
+      expect(await open.now(tenantId)).toEqual([`${status} pro`, 'suspended'])
+      expect(await open.tenancy.billing.dunning.sweep()).toBe(0)
+      await setStatus(tenantId, 'active')
+      expect(await open.tenancy.billing.dunning.sweep()).toBe(1)
+      expect(await open.now(tenantId)).toEqual(['suspended pro', 'suspended'])
+      expect(await open.tenancy.billing.dunning.sweep()).toBe(0)
+      open.pay(subscriptionId)
+      await open.deliverAndProcess()
+      expect(await open.now(tenantId)).toEqual(['active pro', 'recovered'])
+    },
+  )
 
-  test('who has paid before it is there, and nobody has heard of it, is not suspended', async () => {
+  test('a tenant that paid before it is active is not suspended, although the payment was not received', async () => {
     const { tenantId, subscriptionId } = await open.debtor()
     await setStatus(tenantId, 'provisioning')
     await open.pass(GRACE)
@@ -80,7 +84,7 @@ describe('somebody else has a say', () => {
     expect(await open.now(tenantId)).toEqual(['active pro', 'recovered'])
   })
 
-  test('who was activated by hand is not suspended again for the same', async () => {
+  test('a tenant that an operator activated is not suspended again for the same case', async () => {
     const { tenantId, customerId, subscriptionId } = await open.suspended()
     await open.tenancy.tenants.activate(tenantId)
     for (const { id } of open.eventsOf(customerId)) await open.tenancy.billing.inbox.replay(id)
@@ -93,9 +97,9 @@ describe('somebody else has a say', () => {
     expect(open.activations(tenantId)).toEqual(['TenantActivated'])
   })
 
-  test('who is deleted before is not suspended, and who is deleted after is not activated', async () => {
+  test('a deleted tenant is not suspended, and a suspended tenant that is deleted is not activated', async () => {
     const [before, after] = await open.debtors(2)
-    if (!before || !after) throw new Error('there are two')
+    if (!before || !after) throw new Error('two debtors expected')
     await open.tenancy.tenants.delete(before.tenantId)
     await open.pass(GRACE)
     await open.tenancy.tenants.delete(after.tenantId)
@@ -108,24 +112,24 @@ describe('somebody else has a say', () => {
   })
 })
 
-test('one that cannot be suspended holds up nobody', async () => {
+test('a tenant whose suspension fails does not block others', async () => {
   const debtors = await open.debtors(3)
   const [, stuck] = debtors.map(({ tenantId }) => tenantId)
   const done = open.tenancy.kernel.events.subscribe(TenantSuspended, 'within', ({ tenantId }) => {
-    if (tenantId === stuck) throw new Error('not this one')
+    if (tenantId === stuck) throw new Error('the suspension fails for the test')
   })
   open.provider.advance(GRACE)
-  await expect(open.tenancy.billing.dunning.sweep()).rejects.toThrow('graces that could not be ended: 1')
-  const standings = () => Promise.all(debtors.map(({ tenantId }) => open.now(tenantId)))
+  await expect(open.tenancy.billing.dunning.sweep()).rejects.toThrow('grace periods that could not be ended: 1')
+  const statuses = () => Promise.all(debtors.map(({ tenantId }) => open.now(tenantId)))
   const suspendedByNow = ['suspended pro', 'suspended']
-  expect(await standings()).toEqual([suspendedByNow, ['active pro', 'grace'], suspendedByNow])
+  expect(await statuses()).toEqual([suspendedByNow, ['active pro', 'grace'], suspendedByNow])
   done()
   expect(await open.tenancy.billing.dunning.sweep()).toBe(1)
-  expect(await standings()).toEqual([suspendedByNow, suspendedByNow, suspendedByNow])
+  expect(await statuses()).toEqual([suspendedByNow, suspendedByNow, suspendedByNow])
 })
 
-describe('many at once', () => {
-  test('ten sweeps of two processes act once', async () => {
+describe('concurrent dunning', () => {
+  test('ten sweeps of two processes suspend each tenant once', async () => {
     const debtors = await open.debtors(3)
     open.provider.advance(GRACE)
     const other = await open.open({ role: 'api' })
@@ -144,7 +148,7 @@ describe('many at once', () => {
 
   test('a payment that is processed during a sweep prevents the suspension', () => open.paysDuringSweep())
 
-  test('two customers of one tenant: what one ends does not take away what the other begins', async () => {
+  test('the end of one customer does not remove the plan that a second customer of the tenant starts concurrently', async () => {
     const { tenantId, customerId } = await open.payer()
     open.provider.deleteCustomer(customerId)
     const second = open.provider.customer({ metadata: { tenantId } })
@@ -166,12 +170,12 @@ describe('many at once', () => {
     gate.resolve()
     await Promise.all([ending, beginning])
     done()
-    expect(await open.standing(tenantId)).toBe('active pro')
+    expect(await open.statusAndPlan(tenantId)).toBe('active pro')
     open.provider.deleteCustomer(second.id)
   })
 })
 
-/** Until somebody waits for the lock of a customer. */
+/** Waits until a session waits for the lock of a customer. */
 const waitsForLock = () =>
   eventually(async () => {
     const { rows } = await open.tenancy.kernel.database.sql(`select from ${WAITING_LOCKS} where locktype = 'advisory'`)

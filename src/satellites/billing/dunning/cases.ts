@@ -1,9 +1,10 @@
 /**
- * The cases of dunning: a row for each billing period of a subscription in which a payment has failed. What they come to is decided in
- * dunning.ts; this keeps them, carries out what the policy says when a grace is over, and takes it back when the payment comes.
+ * Stores the dunning cases: a row for each billing period of a subscription with a failed payment. Applies the action
+ * of the policy at the end of a grace period, and reverts it after the payment. The states are computed in dunning.ts.
  *
- * A case is brought to what is known with each thing that becomes known, so a suspension that was carried out because a payment, or an
- * end, was heard of too late is taken back as well. What is over is looked at again only when something new is known of it.
+ * - New facts update a case in any order, so a suspension is also reverted if the payment or the end of the
+ *   subscription is received late.
+ * - A closed case changes only with a new fact.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { recordChange } from '../../../kernel/events/changes.ts'
@@ -13,17 +14,19 @@ import { isDone, isPayment, PaymentError, type ProviderInvoice } from '../model/
 import type { BillingTables, DunningRow, Records } from '../model/tables.ts'
 import { ProviderReads } from '../provider/provider-reads.ts'
 import { lockPayer, type Subscriptions } from '../subscriptions/subscriptions.ts'
-import { isFinal, type Standing, standingOf, withFailure, withLaterPayment, withSettlement } from './dunning.ts'
+import { type DunningState, dunningStateOf, isFinal, withFailure, withLaterPayment, withSettlement } from './dunning.ts'
 import { DunningSuspensions, openCases } from './suspensions.ts'
 
-/** What becomes of a case whose grace is over. */
+/** State of a case after its grace period, by action. */
 const APPLIED = { downgrade: 'downgraded', suspend: 'suspended', none: 'grace' } as const
 
 export interface Failure {
   readonly at: Date
-  /** The invoice as it is by now, where the provider still has it: more attempts may have failed. */
+  /**
+   * The provider's current invoice, which may have more failed attempts. Undefined if the provider no longer has it.
+   */
   readonly current: ProviderInvoice | undefined
-  /** Whether it is paid by now, or not owed any more. */
+  /** Whether the invoice is paid or no longer owed. */
   readonly isSettled: boolean
 }
 
@@ -40,12 +43,15 @@ export class DunningCases {
     this.#subscriptions = subscriptions
   }
 
-  /** Those that are not over, the latest first. */
+  /** Open cases of the tenant, latest period first. */
   open(tenantId: string): Promise<DunningRow[]> {
     return openCases(this.#dependencies, tenantId)
   }
 
-  /** An attempt to collect has failed. The first invoice of a subscription has no case: nothing has begun. */
+  /**
+   * Records a failed attempt. The first invoice of a subscription has no case, because the subscription is not active
+   * yet.
+   */
   async failed(tenantId: string, invoice: ProviderInvoice, { at, current, isSettled }: Failure): Promise<void> {
     const { id, subscriptionId, periodEnd, isFirst } = invoice
     if (isFirst || subscriptionId === null) return
@@ -58,8 +64,8 @@ export class DunningCases {
   }
 
   /**
-   * An invoice is paid, or not owed any more; a payment settles the periods before it as well. Where nothing of them has failed yet,
-   * this is asked for when that is heard.
+   * Records that an invoice is paid or no longer owed. A payment also settles earlier periods. A case that is opened
+   * later by a late failure checks the received events for such a payment.
    */
   async settled(invoice: ProviderInvoice): Promise<void> {
     const row = await this.#caseOf(invoice)
@@ -70,10 +76,10 @@ export class DunningCases {
   }
 
   /**
-   * A tenant is back that was deleted: what was paid meanwhile could not activate it, and a grace that was over not suspend it. Under the
-   * lock of the payer.
+   * Applies the dunning state to a restored tenant: activates it if it was paid during the deletion, or suspends it if
+   * a grace period ended. Requires the payer's lock.
    */
-  async takeBack(tenantId: string): Promise<void> {
+  async restore(tenantId: string): Promise<void> {
     const rows = await queryOf(this.#dependencies)
       .selectFrom('billingDunning')
       .selectAll()
@@ -90,17 +96,20 @@ export class DunningCases {
     return isFinal(invoice, this.#policy)
   }
 
-  /** A subscription has ended: nothing is tried any more. What was suspended stays so until somebody pays. */
+  /** Records the end of a subscription. A suspension stays until a payment. */
   async end(subscriptionId: string): Promise<void> {
     await this.#settleAll(await this.#rows(subscriptionId))
   }
 
-  /** Somebody has paid for a subscription of the tenant: what is left of those that have ended is over. */
+  /** Records a payment of the tenant, which closes the suspended cases of ended subscriptions. */
   async paid(tenantId: string): Promise<void> {
     await this.#settleAll((await this.open(tenantId)).filter(({ state }) => state === 'suspended'))
   }
 
-  /** Carries out what is due; returns how many cases that were. Each in a transaction of its own, so that none holds up another. */
+  /**
+   * Applies due actions; returns their number. Each case has a separate transaction, so a failure does not block the
+   * others.
+   */
   async sweep(signal?: AbortSignal): Promise<number> {
     if (this.#policy.action === 'none') return 0
     const due = await this.#dependencies.kernel.database
@@ -126,10 +135,15 @@ export class DunningCases {
         if (await this.#carryOut(one)) done += 1
       } catch (error) {
         if (!(error instanceof PaymentError && error.isPassing)) failures.push(error)
-        else log.warn({ tenantId: one.tenantId, code: error.code }, 'a grace is over, and the provider cannot be asked')
+        else
+          log.warn(
+            { tenantId: one.tenantId, code: error.code },
+            'the end of a grace period was postponed, because the payment provider was unavailable',
+          )
       }
     }
-    if (failures.length > 0) throw new AggregateError(failures, `graces that could not be ended: ${failures.length}`)
+    if (failures.length > 0)
+      throw new AggregateError(failures, `grace periods that could not be ended: ${failures.length}`)
     return done
   }
 
@@ -174,7 +188,7 @@ export class DunningCases {
     return row
   }
 
-  /** Each as it is when its turn comes: what becomes of one may concern the next. */
+  /** Reads each case again before it is settled, because settling one case may change the next one. */
   async #settleAll(rows: readonly DunningRow[], known = (records: Records) => records): Promise<void> {
     for (const { subscriptionId, periodEnd } of rows) {
       const row = await this.#row(subscriptionId, periodEnd)
@@ -182,18 +196,18 @@ export class DunningCases {
     }
   }
 
-  /** Brings a case to what is known. True when something has happened to the tenant. */
+  /** Updates a case with the known facts. Returns true if the tenant was suspended or downgraded. */
   async #settle(row: DunningRow, invoices: Records): Promise<boolean> {
     if (row.closedAt !== null && isDeepStrictEqual(invoices, row.invoices)) return false
     const now = this.#dependencies.kernel.clock.now()
     const endedAt = await this.#subscriptions.endOf(row.subscriptionId)
-    const standing = standingOf(invoices, endedAt, this.#policy, now)
-    const state = await this.#stateOf(row.tenantId, standing, endedAt)
+    const computed = dunningStateOf(invoices, endedAt, this.#policy, now)
+    const state = await this.#stateOf(row.tenantId, computed, endedAt)
     const isClosed = state === 'recovered' || state === 'ended'
     await this.#write(row, {
       invoices: JSON.stringify(invoices) as never,
       state,
-      graceUntil: isClosed ? null : untilOf(standing),
+      graceUntil: isClosed ? null : untilOf(computed),
       closedAt: isClosed ? (row.closedAt ?? now) : null,
     })
     if (state !== row.state) await this.#record(row, state)
@@ -204,12 +218,12 @@ export class DunningCases {
     return state === 'suspended' || state === 'downgraded'
   }
 
-  async #stateOf(tenantId: string, standing: Standing, endedAt: Date | null): Promise<DunningRow['state']> {
-    if (standing.state === 'good') return 'recovered'
-    if (standing.state !== 'over') return standing.state
+  async #stateOf(tenantId: string, computed: DunningState, endedAt: Date | null): Promise<DunningRow['state']> {
+    if (computed.state === 'good') return 'recovered'
+    if (computed.state !== 'over') return computed.state
     const { action } = this.#policy
     if (endedAt === null) return APPLIED[action]
-    if (action !== 'suspend') return 'ended' // there is no plan to be taken away any more
+    if (action !== 'suspend') return 'ended' // the ended subscription has no plan to downgrade
     return (await wasReportedPaid(this.#dependencies, tenantId, endedAt)) ? 'recovered' : 'suspended'
   }
 
@@ -240,7 +254,7 @@ export class DunningCases {
       .execute()
   }
 
-  /** The one that has an invoice, or else that of its billing period. */
+  /** Case that contains the invoice, or the case of its billing period. */
   async #caseOf({ id, subscriptionId, periodEnd }: ProviderInvoice): Promise<DunningRow | undefined> {
     if (subscriptionId === null) return undefined
     const holding = (await this.#rows(subscriptionId)).find(({ invoices }) => invoices[id])
@@ -252,7 +266,10 @@ export class DunningCases {
   }
 }
 
-/** What has failed may be paid by now, and nobody have heard of it: nothing is taken away before the provider was asked. */
+/**
+ * Adds payments that only the provider knows. Called before the action, so that a late event does not suspend a paying
+ * tenant.
+ */
 function asOfNow({ subscriptionId, periodEnd, invoices }: DunningRow, reads: ProviderReads): Records {
   const paid = reads.lastPaid(subscriptionId)
   if (paid && paid.periodEnd > periodEnd) return withLaterPayment(invoices)
@@ -266,4 +283,4 @@ function asOfNow({ subscriptionId, periodEnd, invoices }: DunningRow, reads: Pro
 
 const isSuspensionDue = ({ state, isSuspensionDue }: DunningRow): boolean => state === 'suspended' && isSuspensionDue
 
-const untilOf = (standing: Standing): Date | null => ('until' in standing ? standing.until : null)
+const untilOf = (computed: DunningState): Date | null => ('until' in computed ? computed.until : null)

@@ -1,37 +1,40 @@
-/** Tenants whose payments fail, and what has become of them. */
+/** Tenants with failing payments, and queries for their state. */
 import type Stripe from 'stripe'
 import { expect, inject } from 'vitest'
 import { TenantActivated, TenantSuspended } from '../../../tenants/tenant/events.ts'
 import { type OpenBilling, openBilling, type Subscriber } from '../billing.fixture.ts'
 
 export interface Debtors {
-  /** A tenant that has gone through a checkout. */
+  /** A tenant with a completed checkout. */
   payer(price?: 'pro' | 'scale'): Promise<Subscriber>
-  /** One whose card is declined from then on, and the first attempt of whose next period has failed. */
+  /** A payer whose card is declined, after the first failed attempt for its next period. */
   debtor(price?: 'pro' | 'scale'): Promise<Subscriber>
-  /** Several, all in the same second. */
+  /** Several debtors with the same times. */
   debtors(count: number, price?: 'pro' | 'scale'): Promise<Subscriber[]>
-  /** Time goes by, the provider tells of it, and what is due is done. */
+  /** Advances the clock, delivers and processes the events, and sweeps. */
   pass(by: Parameters<OpenBilling['provider']['advance']>[0]): Promise<void>
-  /** Of a subscription, the latest first, as they were last told of. */
+  /** Invoices of a subscription as of their last event, latest first. */
   invoices(subscriptionId: string): Stripe.Invoice[]
-  /** Events about a customer and what it has, the oldest first. */
+  /** Events about a customer and its objects, oldest first. */
   eventsOf(customerId: string): Stripe.Event[]
-  /** The state of the tenant's cases, by period. */
+  /** States of the tenant's cases, by period. */
   cases(tenantId: string): Promise<string[]>
-  /** `active pro` */
-  standing(tenantId: string): Promise<string>
-  /** What was heard of one tenant: billing's own, and whether it was suspended or activated. */
+  /** Status and plan: `active pro` */
+  statusAndPlan(tenantId: string): Promise<string>
+  /** Names of the published events of one tenant: billing events, TenantSuspended and TenantActivated. */
   receivedNamesOf(tenantId: string): string[]
-  /** Deletes the customers at the provider; removes all cases and received events. The events of the deletion are not delivered. */
+  /**
+   * Deletes the customers at the provider; removes all cases and received events. The events of the deletion are not
+   * delivered.
+   */
   clear(): Promise<void>
 }
 
-/** Days until the second and last attempt, and days of grace after it, of `openDebtors`. */
+/** Days until the second and last attempt, and days of the grace period, in `openDebtors`. */
 export const DAYS = { retry: 3, grace: 7 }
 export type Action = 'none' | 'downgrade' | 'suspend'
 
-/** Each with a database and a provider of its own. */
+/** Each call opens a separate database and provider. */
 export async function openDebtors(action: Action): Promise<OpenBilling & Debtors> {
   const open = await openBilling(inject('postgresUrl'), {
     options: { dunning: { maxAttempts: 2, graceDays: DAYS.grace, action } },
@@ -40,12 +43,12 @@ export async function openDebtors(action: Action): Promise<OpenBilling & Debtors
   return Object.assign(open, debtorsOf(open))
 }
 
-export const standingAndCases = async (open: Debtors, tenantId: string) => [
-  await open.standing(tenantId),
+export const statusAndCases = async (open: Debtors, tenantId: string) => [
+  await open.statusAndPlan(tenantId),
   await open.cases(tenantId),
 ]
 
-/** The grace of a debtor ends, and the next period is paid, while the invoice of the one before stays open. */
+/** A debtor whose grace period has ended, and whose next period is paid while the earlier invoice stays open. */
 export async function paysNextPeriod(open: OpenBilling & Debtors, state: string): Promise<Subscriber> {
   const one = await open.debtor()
   await open.pass({ days: DAYS.retry })
@@ -118,7 +121,7 @@ export function debtorsOf(open: OpenBilling): Debtors {
       )
       return rows.map(({ state }) => state)
     },
-    async standing(tenantId) {
+    async statusAndPlan(tenantId) {
       const { status, metadata } = await tenancy.tenants.get(tenantId)
       return `${status} ${metadata.plan ?? 'free'}`
     },

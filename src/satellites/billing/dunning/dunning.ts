@@ -1,15 +1,16 @@
 /**
- * What becomes of a tenant whose payment fails, as a pure function: of what is known of the invoices of a billing period, the end of the
- * subscription, the policy, and the time.
+ * Computes the dunning state of a billing period, as a pure function of its invoices, the end of the subscription, the
+ * policy and the time.
  *
- *   good --payment failed--> retrying --maxAttempts, or the provider gives up--> grace --its time over--> downgraded | suspended
- *     ^                         |                                                  |                            |
- *     +------------------------ all that has failed is paid, in any state: recovered, once ---------------------+
+ *   good ──payment failed──► retrying ──maxAttempts, or no further attempt──► grace ──graceDays──► over
+ *     ▲                         │                                               │                    │
+ *     └─────────────────────────┴────── all failed invoices are paid ───────────┴────────────────────┘
  *
- * A subscription that ends before its grace is over ends this as well; one that ends later has been downgraded or suspended by then.
- *
- * What is known only grows: more attempts, an earlier end of the attempts, paid, ended. So it comes to the same in whatever order it is
- * heard, however late, and however often.
+ * - The policy's action turns `over` into downgraded or suspended.
+ * - A subscription that ends before its grace period ends the case. One that ends later is already downgraded or
+ *   suspended.
+ * - Facts are only added (attempts, an earlier last attempt, a payment, an end), so the result does not depend on their
+ *   order.
  */
 import type { ProviderInvoice } from '../model/provider.ts'
 import type { DunningPolicy } from '../model/settings.ts'
@@ -17,7 +18,7 @@ import type { InvoiceRecord, Records } from '../model/tables.ts'
 
 const DAY_MS = 86_400_000
 
-export type Standing =
+export type DunningState =
   | { readonly state: 'good' }
   | { readonly state: 'retrying'; readonly attempt: number }
   | { readonly state: 'grace'; readonly attempt: number; readonly until: Date }
@@ -26,11 +27,11 @@ export type Standing =
 
 const UNKNOWN: InvoiceRecord = { attempt: 0, exhaustedAt: null, isSettled: false }
 
-/** Whether nothing is tried any more after this attempt, by the policy or by the provider. */
+/** Whether no further attempt counts, by the policy or by the provider. */
 export const isFinal = ({ attempt, nextAttemptAt }: ProviderInvoice, { maxAttempts }: DunningPolicy): boolean =>
   attempt >= maxAttempts || nextAttemptAt === null
 
-/** @param at when its last attempt has failed, or when that became known */
+/** @param at time of the last failed attempt, or time at which it became known */
 export function withFailure(records: Records, invoice: ProviderInvoice, policy: DunningPolicy, at: Date): Records {
   const known = records[invoice.id] ?? UNKNOWN
   const exhaustedAt = isFinal(invoice, policy) ? at.toISOString() : null
@@ -39,18 +40,23 @@ export function withFailure(records: Records, invoice: ProviderInvoice, policy: 
   return { ...records, [invoice.id]: record }
 }
 
-/** Paid, or not owed any more. */
+/** Marks an invoice as paid or no longer owed. */
 export const withSettlement = (records: Records, invoiceId: string): Records => ({
   ...records,
   [invoiceId]: { ...(records[invoiceId] ?? UNKNOWN), isSettled: true },
 })
 
-/** A later period is paid for: who goes on with the subscription owes nothing of it any more, whatever becomes of the invoices. */
+/** A payment for a later period settles all invoices of this period, regardless of their status. */
 export const withLaterPayment = (records: Records): Records =>
   Object.fromEntries(Object.entries(records).map(([id, record]) => [id, { ...record, isSettled: true }]))
 
-/** @param endedAt when the subscription has ended */
-export function standingOf(records: Records, endedAt: Date | null, { graceDays }: DunningPolicy, now: Date): Standing {
+/** @param endedAt end of the subscription */
+export function dunningStateOf(
+  records: Records,
+  endedAt: Date | null,
+  { graceDays }: DunningPolicy,
+  now: Date,
+): DunningState {
   const open = Object.values(records).filter(({ isSettled, attempt }) => !isSettled && attempt > 0)
   if (open.length === 0) return { state: 'good' }
   const attempt = Math.max(...open.map((one) => one.attempt))

@@ -1,4 +1,4 @@
-/** Tenants that dunning suspends as soon as one attempt to collect has failed and the grace is over. */
+/** Tenants that dunning suspends after one failed attempt and the grace period. */
 import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest'
 import { type OpenBilling, openBilling, type Subscriber } from '../billing.fixture.ts'
 import { type Debtors, debtorsOf } from './dunning.fixture.ts'
@@ -6,19 +6,19 @@ import { type Debtors, debtorsOf } from './dunning.fixture.ts'
 export const GRACE = { days: 7 }
 
 export interface Suspending extends OpenBilling, Debtors {
-  /** Standing and cases: `['suspended pro', 'suspended']` */
+  /** Status, plan and cases: `['suspended pro', 'suspended']` */
   now(tenantId: string): Promise<string[]>
   /** The id of the latest event of a type. */
   lastOf(type: string): string
   /** @param index of the invoice, 0: the latest */
   pay(subscriptionId: string, index?: number): void
-  /** `TenantActivated`, as often as it was published for the tenant. */
+  /** Published `TenantActivated` events of the tenant. */
   activations(tenantId: string): string[]
-  /** A debtor whose grace is over. */
+  /** A debtor whose grace period has ended. */
   suspended(): Promise<Subscriber>
-  /** A case: an operator repeats the suspension while the payment is processed. */
+  /** Test case: an operator repeats the suspension during the processing of the payment. */
   repeatsSuspension(): Promise<void>
-  /** A case: the payment is processed during a sweep. */
+  /** Test case: the payment is processed during a sweep. */
   paysDuringSweep(): Promise<void>
 }
 
@@ -28,7 +28,7 @@ async function openSuspending(): Promise<Suspending> {
     provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [60] },
   })
   const open = Object.assign(opened, debtorsOf(opened))
-  const now = async (tenantId: string) => [await open.standing(tenantId), ...(await open.cases(tenantId))]
+  const now = async (tenantId: string) => [await open.statusAndPlan(tenantId), ...(await open.cases(tenantId))]
   const pay = (subscriptionId: string, index = 0) => {
     open.provider.payInvoice(open.invoices(subscriptionId)[index]?.id as string)
   }
@@ -63,7 +63,7 @@ async function openSuspending(): Promise<Suspending> {
   })
 }
 
-/** For the tests of one file. Each begins without cases and events. */
+/** One tenancy for the tests of a file. Each test starts without cases and events. */
 export function sharedSuspending(): Suspending {
   const open = {} as Suspending
   beforeAll(async () => {

@@ -1,13 +1,16 @@
 /**
- * Tenants that dunning has suspended. A case says when it did so, for as long as the suspension is its own: a tenant is activated again
- * only where nobody has touched it since, nor wanted it suspended as well; one that is deleted by then, when it is back. A tenant that
- * is not there to be suspended when it should be, is when it is; not one that somebody has activated since it was.
+ * Suspends and activates tenants for dunning.
+ *
+ * - A case stores `suspendedAt` as long as the suspension belongs to it. Its end activates the tenant only if no
+ *   operator has changed the suspension since.
+ * - A deleted tenant is activated or suspended when it is restored. A tenant that is not active yet is suspended when
+ *   it becomes active, unless an operator has activated it since.
  */
 import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import type { DunningRow } from '../model/tables.ts'
 
-/** Those that are not over, the latest first. */
+/** Open cases of the tenant, latest period first. */
 export const openCases = (dependencies: BillingDependencies, tenantId: string): Promise<DunningRow[]> =>
   queryOf(dependencies)
     .selectFrom('billingDunning')
@@ -33,7 +36,7 @@ export class DunningSuspensions {
     if (changed && tenant.suspendedAt) await this.#give(row, new Date(tenant.suspendedAt))
   }
 
-  /** Of one case; another of the tenant that is not over goes on with it. */
+  /** Ends the suspension of one case. Another suspending case of the tenant takes over the suspension. */
   async end(row: DunningRow): Promise<void> {
     const { suspendedAt: since } = row
     if (since === null) return
@@ -45,11 +48,11 @@ export class DunningSuspensions {
     if (stillSuspending) return this.#give(stillSuspending, since)
     if (status !== 'suspended') return
     const { suspendedAt } = await tenants.get(row.tenantId)
-    // Suspended at another time is suspended by somebody else.
+    // A different time means a suspension by an operator.
     if (suspendedAt === since.toISOString()) await tenants.activate(row.tenantId)
   }
 
-  /** Somebody wants a tenant suspended, or active, whatever dunning wants. */
+  /** An operator suspends or activates the tenant, which overrides dunning. */
   async yield(tenantId: string): Promise<void> {
     await queryOf(this.#dependencies)
       .updateTable('billingDunning')
@@ -72,7 +75,7 @@ export class DunningSuspensions {
       .execute()
   }
 
-  /** False when somebody else wants it suspended by now. */
+  /** Returns false if the suspension no longer belongs to the case. */
   async #take({ subscriptionId, periodEnd }: DunningRow): Promise<boolean> {
     const taken = await queryOf(this.#dependencies)
       .updateTable('billingDunning')

@@ -1,7 +1,8 @@
 /**
- * The inbox: every event of the provider once, with the job that processes it, in one transaction. What is received here is not lost,
- * whatever becomes of the process; what was received before is not received again. A job carries the tenant, where it is known whose
- * the event is: many events of one tenant have their turns beside those of others.
+ * Stores each event of the provider once, together with its processing job, in one transaction.
+ *
+ * - A stored event is not lost when the process ends. A repeated event is not stored again.
+ * - The job carries the tenant if it is known, so the events of one tenant do not delay those of others.
  */
 
 import { Batcher } from '../../../kernel/base/batcher.ts'
@@ -12,11 +13,11 @@ import { ProcessProviderEvent } from '../model/job-types.ts'
 import type { ProviderEvent } from '../model/provider.ts'
 import type { InboxRow } from '../model/tables.ts'
 
-/** Something is wrong when an event has waited for so long: its job was lost. */
+/** An event that has waited for longer has lost its job. */
 const STUCK_MS = 600_000
-const AT_ONCE = 500
-const TAKEN_AT_ONCE = 100
-/** The provider is told to send again what is not written down by then; nothing that is received later waits for it. */
+const MAX_RESENT = 500
+const MAX_BATCH_SIZE = 100
+/** After this time the provider is asked to send the event again. Later events do not wait for a stuck insert. */
 const TIMEOUT_MS = 5_000
 const DAY_MS = 86_400_000
 
@@ -24,13 +25,13 @@ const AS_NEW = `status = 'waiting', attempts = 0, error_code = null, processed_a
 
 export interface ReplayOptions {
   readonly eventId?: string | undefined
-  /** All that have failed. */
+  /** Select failed events. */
   readonly failed?: boolean | undefined
-  /** Only those that happened since then. */
+  /** Select events that happened at this time or later. */
   readonly since?: Date | undefined
 }
 
-/** `isFetched`: we have asked for it; the provider has not sent it. */
+/** `isFetched`: fetched by a backfill, not sent by the provider. */
 interface Arrival {
   readonly event: ProviderEvent
   readonly isFetched: boolean
@@ -47,10 +48,12 @@ export class Inbox {
   constructor(dependencies: BillingDependencies) {
     this.#dependencies = dependencies
     const { database } = dependencies.kernel
-    this.#batcher = new Batcher((all) => database.outside(() => this.#takeAll(all)), { maxItems: TAKEN_AT_ONCE })
+    this.#batcher = new Batcher((all) => database.outside(() => this.#takeAll(all)), { maxItems: MAX_BATCH_SIZE })
   }
 
-  /** False when it was there. What is received in one moment is one transaction, which commits before any of it is answered. */
+  /**
+   * Returns false for a known event. Concurrent events share one transaction, which commits before any call returns.
+   */
   async take(event: ProviderEvent, { isFetched = false } = {}): Promise<boolean> {
     const taken = await this.#batcher.add({ event, isFetched })
     if ('error' in taken) throw taken.error
@@ -61,7 +64,7 @@ export class Inbox {
     return sendEvents(this.#dependencies, eventIds)
   }
 
-  /** The oldest first. */
+  /** Oldest first. */
   replayable({
     eventId,
     failed,
@@ -78,7 +81,10 @@ export class Inbox {
     return query.execute()
   }
 
-  /** It is processed again, whatever came of it before; what it said is not said again. */
+  /**
+   * Processes an event again, regardless of its previous result. Typed events that were published are not published
+   * again.
+   */
   async replay(eventId: string): Promise<void> {
     const { database } = this.#dependencies.kernel
     await database.transaction(async () => {
@@ -90,8 +96,8 @@ export class Inbox {
   }
 
   /**
-   * What could not be done before it was known whose it is: some of it has failed, some waits to be tried again, and some was refused,
-   * of which nothing is said yet.
+   * Sends the customer's events that need its tenant: failed and waiting ones without a resolvable tenant, and rejected
+   * ones, whose typed events have not been published.
    */
   async resendUnresolved(customerId: string): Promise<void> {
     const { rows } = await this.#dependencies.kernel.database.sql(
@@ -105,7 +111,7 @@ export class Inbox {
     await this.send(...rows.map(({ eventId }) => eventId))
   }
 
-  /** Sends those again whose job was lost. */
+  /** Sends waiting events again whose job was lost. */
   async resend(): Promise<number> {
     const { clock } = this.#dependencies.kernel
     const rows = await queryOf(this.#dependencies)
@@ -114,15 +120,15 @@ export class Inbox {
       .where('status', '=', 'waiting')
       .where('receivedAt', '<', new Date(clock.now().getTime() - STUCK_MS))
       .orderBy('receivedAt')
-      .limit(AT_ONCE)
+      .limit(MAX_RESENT)
       .execute()
     await this.send(...rows.map(({ eventId }) => eventId))
     return rows.length
   }
 
   /**
-   * Removes what is done with and past its retention; what has failed stays until somebody has looked at it, and what was refused until
-   * the other customer is gone.
+   * Deletes processed events after their retention. Failed events stay, and rejected ones stay until the other customer
+   * is deleted.
    */
   async cleanUp(): Promise<number> {
     const { kernel, settings } = this.#dependencies
@@ -136,13 +142,13 @@ export class Inbox {
     return rows[0].removed
   }
 
-  /** When one is refused, the others are not to suffer for it. */
+  /** On an error, bisects the batch, so that one rejected event does not affect the others. */
   async #takeAll(all: readonly Arrival[]): Promise<Taken[]> {
     try {
       const news = await withTimeout(
         this.#insert(all),
         TIMEOUT_MS,
-        () => new InsertTimeout('the database does not answer'),
+        () => new InsertTimeout('The database did not respond in time'),
       )
       return all.map(({ event }) => ({ isNew: news.delete(event.id) }))
     } catch (error) {
@@ -155,8 +161,8 @@ export class Inbox {
   }
 
   /**
-   * Returns those that were not there, each with its job; what was fetched, and is sent now, has been received now. In the same order
-   * everywhere, so that nobody waits in a circle.
+   * Returns the ids of new events, each with its job. A fetched event that the provider sends now becomes received now.
+   * Rows are sorted by id, so that concurrent inserts do not deadlock.
    */
   #insert(all: readonly Arrival[]): Promise<Set<string>> {
     const { database, clock } = this.#dependencies.kernel
@@ -181,7 +187,7 @@ export class Inbox {
   }
 }
 
-/** The jobs of events that were received before. */
+/** Sends the processing jobs of stored events. */
 async function sendEvents({ kernel }: BillingDependencies, eventIds: readonly string[]): Promise<void> {
   const { rows } = await kernel.database.sql(
     `select event_id as "eventId", tenant_id as "tenantId"
@@ -197,7 +203,7 @@ async function sendEvents({ kernel }: BillingDependencies, eventIds: readonly st
   await kernel.jobs.sendAll(ProcessProviderEvent, sent)
 }
 
-/** What was refused for a tenant has its turn, as if nothing had been said of it: the tenant's customer is gone. */
+/** Sends the events that were rejected for the tenant as new events, after the tenant's customer is deleted. */
 export async function sendRejected(dependencies: BillingDependencies, tenantId: string): Promise<void> {
   const { rows } = await dependencies.kernel.database.sql(
     `update multitenancy.billing_inbox set ${AS_NEW}, published_at = null, rejected_for = null where rejected_for = $1

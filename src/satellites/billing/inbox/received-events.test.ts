@@ -1,4 +1,4 @@
-/** What a subscription has come to, by what was heard of it: the same in whatever order, also for what happened in one second. */
+/** Tests the last state of a subscription among its received events: independent of order, also within one second. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CREATED, type RawSubscription, rawItems, rawSubscription, subjectOfRaw } from '../raw-subscription.fixture.ts'
@@ -7,13 +7,13 @@ import { lastOf, type ReceivedEvent } from './received-events.ts'
 const VOID = { behavior: 'void', resumes_at: null }
 
 interface Step {
-  /** Seconds that go by before it. */
+  /** Seconds since the previous step. */
   readonly after: number
   readonly change: RawSubscription
 }
 
-/** As the provider tells of a life: each change with what was different before it. */
-function life(steps: readonly Step[], end?: { readonly after: number }): ReceivedEvent[] {
+/** Events of a subscription as the provider sends them: each change with the previous values. */
+function eventsOf(steps: readonly Step[], end?: { readonly after: number }): ReceivedEvent[] {
   let [now, at] = [rawSubscription(), CREATED]
   const received: ReceivedEvent[] = []
   const receive = (type: string, before?: RawSubscription) =>
@@ -49,10 +49,10 @@ const change = fc.constantFrom<RawSubscription>(
 const steps = fc.array(fc.record({ after: fc.constantFrom(0, 0, 0, 1, 60), change }), { maxLength: 8 })
 const end = fc.option(fc.record({ after: fc.constantFrom(0, 1) }), { nil: undefined })
 
-test('is what the last event tells, in whatever order they are heard', () => {
+test('lastOf returns the last event, regardless of the order of receipt', () => {
   const histories = fc
     .tuple(steps, end)
-    .map(([changes, over]) => life(changes, over))
+    .map(([changes, over]) => eventsOf(changes, over))
     .chain((all) => fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })))
   fc.assert(
     fc.property(histories, ([inOrder, disordered]) => {
@@ -62,22 +62,22 @@ test('is what the last event tells, in whatever order they are heard', () => {
   )
 })
 
-test('is the later one where some was never heard', () => {
-  const [created, , second] = life([
+test('lastOf returns the later event if events between are missing', () => {
+  const [created, , second] = eventsOf([
     { after: 5, change: { status: 'past_due' } },
     { after: 5, change: { status: 'unpaid' } },
   ])
   expect(lastOf([second, created].filter((one) => one !== undefined))?.subscription.status).toBe('unpaid')
 })
 
-test('is in the later period, where nothing else tells two of one second apart', () => {
-  const [created] = life([])
-  const renewed = life([{ after: 0, change: { items: rawItems('price_pro', 1, 1) } }])[1]
-  if (!created || !renewed) throw new Error('no life')
+test('lastOf returns the event of the later period if two events of one second are otherwise equal', () => {
+  const [created] = eventsOf([])
+  const renewed = eventsOf([{ after: 0, change: { items: rawItems('price_pro', 1, 1) } }])[1]
+  if (!created || !renewed) throw new Error('the subscription has no events')
   expect(lastOf([renewed, created])).toBe(renewed)
   expect(lastOf([created, renewed])).toBe(renewed)
 })
 
-test('is nothing where nothing was heard', () => {
+test('lastOf returns undefined without events', () => {
   expect(lastOf([])).toBeUndefined()
 })

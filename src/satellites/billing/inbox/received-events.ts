@@ -1,6 +1,6 @@
 /**
- * What events have said, whether they are done with or not: it stands in for what the provider no longer has, and it tells what has
- * happened before or after something that is heard late.
+ * Reads stored events, processed or not. They replace objects that the provider no longer has, and order a late event
+ * relative to others.
  */
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import {
@@ -17,8 +17,8 @@ export type ReceivedEvent = Pick<Extract<Subject, { kind: 'subscription' }>, 'su
 }
 
 /**
- * What a subscription has come to by what was heard of it, in whatever order: the last second tells. Of several changes in one second
- * each leads from a state to another; the state that is come to more often than it is left is the last.
+ * Last event of a subscription, independent of the order of receipt: the latest second decides. Within one second each
+ * change leads from one state to another; the last state is the one that is entered more often than it is left.
  */
 export function lastOf(received: readonly ReceivedEvent[]): ReceivedEvent | undefined {
   const end = received.find(({ type }) => type === 'customer.subscription.deleted')
@@ -44,7 +44,7 @@ function lastOfSecond(together: readonly ReceivedEvent[], begin: ReceivedEvent |
     count({ ...subscription, ...before }, -1)
   }
   const arrived = together.filter(({ subscription }) => (balance.get(keyOf(subscription)) ?? 0) > 0)
-  // Periods only go on, and of two that are alike in everything else the later one is the last.
+  // Periods never move backwards, so among otherwise equal events the one with the later period is the last.
   const [last] = (arrived.length > 0 ? arrived : together).toSorted(
     (a, b) =>
       timeOf(b.subscription.periodStart) - timeOf(a.subscription.periodStart) ||
@@ -56,7 +56,7 @@ function lastOfSecond(together: readonly ReceivedEvent[], begin: ReceivedEvent |
 
 const timeOf = (date: Date | null): number => date?.getTime() ?? 0
 
-/** The members whose state before it an event tells. */
+/** The members whose previous values are part of an event. */
 const keyOf = ({ status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollectionPaused }: ProviderSubscription) =>
   JSON.stringify([status, items, trialEnd, cancelAtPeriodEnd, cancelAt, isCollectionPaused])
 
@@ -80,7 +80,7 @@ export async function latestReceived(
   return last
 }
 
-/** Undefined of what cannot be read: that event comes to nothing by itself, when its turn is. */
+/** Undefined for an invalid payload. The processing of that event reports the error. */
 function readable(read: () => Subject): Subject | undefined {
   try {
     return read()
@@ -90,7 +90,7 @@ function readable(read: () => Subject): Subject | undefined {
   }
 }
 
-/** Whether an invoice was paid, is not owed any more, or a later period of its subscription was paid for. */
+/** Whether events report the invoice as paid or voided, or a payment for a later period of its subscription. */
 export async function wasReportedSettled(
   dependencies: BillingDependencies,
   invoice: ProviderInvoice,
@@ -110,7 +110,7 @@ export async function wasReportedSettled(
   })
 }
 
-/** Whether anything was paid for a tenant at that time, or later; a trial's invoice of nothing is none. */
+/** Whether events report a payment of the tenant at or after `since`. A trial invoice of zero does not count. */
 export async function wasReportedPaid(
   dependencies: BillingDependencies,
   tenantId: string,

@@ -1,8 +1,8 @@
-/** What the inbox has of received events. */
+/** Counts stored events and their jobs. */
 import type Stripe from 'stripe'
 import type { OpenBilling } from '../billing.fixture.ts'
 
-/** Reads on the connections of `open`, whatever the connections of a receiver do. */
+/** Uses the connections of `open`, independent of the receiver's connections. */
 export async function countKept(
   { tenancy }: OpenBilling,
   events: readonly Stripe.Event[],

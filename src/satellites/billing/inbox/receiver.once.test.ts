@@ -1,4 +1,4 @@
-/** Whoever receives an event, and however many of them at once: it is written down once, has one job, and is answered only then. */
+/** Tests that concurrent receivers store an event once, with one job, before they respond. */
 import type Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { shuffled } from '../../../../test/support/provider/provider.ts'
@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => open.end())
 
-const happened = (count: number): Stripe.Event[] =>
+const emitEvents = (count: number): Stripe.Event[] =>
   Array.from({ length: count }, () =>
     open.provider.emit('product.updated', { id: `prod_${++made}`, object: 'product' }),
   )
@@ -31,25 +31,25 @@ async function received(by: BillingTenancy, event: Stripe.Event): Promise<{ stat
 
 const kept = (events: readonly Stripe.Event[]) => countKept(open, events)
 
-const refuse = (eventId: string) =>
+const rejectEvent = (eventId: string) =>
   open.tenancy.kernel.database.sql(
-    `create or replace function public.refuse() returns trigger language plpgsql as $$
-       begin raise check_violation using message = 'refused for the test'; end $$;
-     create or replace trigger refused before insert on multitenancy.billing_inbox
-       for each row when (new.event_id = '${eventId}') execute function public.refuse()`,
+    `create or replace function public.reject_event() returns trigger language plpgsql as $$
+       begin raise check_violation using message = 'rejected for the test'; end $$;
+     create or replace trigger rejected before insert on multitenancy.billing_inbox
+       for each row when (new.event_id = '${eventId}') execute function public.reject_event()`,
   )
 
-describe('the same event at the same moment', () => {
-  test('in one process is received once', async () => {
-    const [event] = happened(1) as [Stripe.Event]
+describe('concurrent receipt of one event', () => {
+  test('stores an event once in one process', async () => {
+    const [event] = emitEvents(1) as [Stripe.Event]
     const responses = await Promise.all(Array.from({ length: 10 }, () => received(open.tenancy, event)))
     expect(responses.map(({ status }) => status)).toEqual(Array(10).fill(200))
     expect(responses.filter(({ json }) => !json.duplicate)).toHaveLength(1)
     expect(await kept([event])).toEqual({ events: 1, jobs: 1 })
   })
 
-  test('in several processes is received once', async () => {
-    const [event] = happened(1) as [Stripe.Event]
+  test('stores an event once in several processes', async () => {
+    const [event] = emitEvents(1) as [Stripe.Event]
     const by = (n: number) => tenancies[n % tenancies.length] as BillingTenancy
     const responses = await Promise.all(Array.from({ length: 10 }, (_, n) => received(by(n), event)))
     expect(responses.map(({ status }) => status)).toEqual(Array(10).fill(200))
@@ -58,8 +58,8 @@ describe('the same event at the same moment', () => {
   })
 })
 
-test('many events, each in all processes, in another order everywhere, are each received once', async () => {
-  const events = happened(250)
+test('stores each of many events once when all processes receive them in different orders', async () => {
+  const events = emitEvents(250)
   const responses = await Promise.all(
     tenancies.flatMap((tenancy, n) =>
       shuffled(events, n).map(async (event) => ({ id: event.id, ...(await received(tenancy, event)) })),
@@ -71,34 +71,34 @@ test('many events, each in all processes, in another order everywhere, are each 
   expect(await kept(events)).toEqual({ events: 250, jobs: 250 })
 })
 
-test('one that PostgreSQL refuses is answered 503, and the others, received with it, are not', async () => {
-  const events = happened(40)
+test('an event that PostgreSQL rejects gets 503, and the other events of its batch get 200', async () => {
+  const events = emitEvents(40)
   const poison = events[17] as Stripe.Event
   const good = events.filter((event) => event !== poison)
-  await refuse(poison.id)
+  await rejectEvent(poison.id)
   const responses = await Promise.all(events.map((event) => received(open.tenancy, event)))
   expect(responses.flatMap(({ status }, n) => (status === 200 ? [] : [[n, status]]))).toEqual([[17, 503]])
   expect(responses[17]?.json).toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
-  expect(JSON.stringify(responses[17])).not.toContain('refused for the test')
-  expect(open.log.join('')).toContain('refused for the test')
+  expect(JSON.stringify(responses[17])).not.toContain('rejected for the test')
+  expect(open.log.join('')).toContain('rejected for the test')
   expect(await kept(good)).toEqual({ events: 39, jobs: 39 })
   expect(await kept([poison])).toEqual({ events: 0, jobs: 0 })
-  await refuse('nothing')
+  await rejectEvent('nothing')
   expect(await received(open.tenancy, poison)).toMatchObject({ status: 200, json: { received: true } })
   expect(await kept([poison])).toEqual({ events: 1, jobs: 1 })
 })
 
-describe('an event that is not for us', () => {
+describe('an event that billing does not process', () => {
   const outcome = async ({ id }: Stripe.Event) => (await open.inbox()).find(({ eventId }) => eventId === id)
 
-  test('of a type that nobody handles is written down, and completed', async () => {
+  test('of an unhandled type is stored and completed', async () => {
     const event = open.provider.emit('tax.settings.updated' as never, { object: 'tax.settings', status: 'active' })
     expect(await received(open.tenancy, event)).toMatchObject({ status: 200, json: { received: true } })
     await open.process()
     expect(await outcome(event)).toMatchObject({ type: 'tax.settings.updated', status: 'completed', errorCode: null })
   })
 
-  test('of the other mode is written down, ignored, and not looked into', async () => {
+  test('of the other mode is stored and ignored, without a request to the provider', async () => {
     const { tenantId, customerId, subscriptionId } = await open.subscriber('pro')
     const before = await open.tenancy.billing.of(tenantId)
     open.provider.setLivemode(true)
@@ -108,17 +108,17 @@ describe('an event that is not for us', () => {
     open.provider.setLivemode(false)
     const live = open.provider.events.filter(({ livemode }) => livemode)
     expect(live.map(({ type }) => type)).toContain('customer.subscription.deleted')
-    const asked = open.provider.requests.length
+    const requestsBefore = open.provider.requests.length
     open.receivedEvents.splice(0)
     await open.deliverAndProcess()
     for (const event of live) expect(await outcome(event)).toMatchObject({ status: 'ignored', errorCode: null })
     expect(await kept(live)).toEqual({ events: live.length, jobs: live.length })
-    expect(open.provider.requests.length).toBe(asked)
+    expect(open.provider.requests.length).toBe(requestsBefore)
     expect(open.receivedEvents).toEqual([])
     expect(await open.tenancy.billing.of(tenantId)).toEqual(before)
   })
 
-  test('of test mode is that in production, with the live key', async () => {
+  test('of test mode is ignored in production with the live key', async () => {
     const { tenantId, customerId, subscriptionId } = await open.subscriber('pro')
     const before = await open.tenancy.billing.of(tenantId)
     vi.stubEnv('NODE_ENV', 'production')
@@ -138,8 +138,8 @@ describe('an event that is not for us', () => {
     for (const event of events) expect(await received(live, event)).toMatchObject({ status: 200 })
     await open.process(live)
     for (const event of events) expect(await outcome(event)).toMatchObject({ status: 'ignored', errorCode: null })
-    // The provider, which is Stripe itself here, is not asked: nobody was refused, or waited in vain.
-    expect(open.log.join('')).not.toMatch(/does not answer|an event failed/)
+    // A request would go to Stripe itself, and would fail or time out.
+    expect(open.log.join('')).not.toMatch(/did not respond|processing of a provider event failed/)
     expect(await live.billing.of(tenantId)).toEqual(before)
     expect((await live.tenants.get(tenantId)).metadata.plan).toBe('pro')
   })

@@ -1,4 +1,7 @@
-/** The database is away, or its line breaks at the worst moment: what was answered 200 is in the inbox, whatever else happens. */
+/**
+ * Tests that an event with the response 200 is in the inbox, also when the database or its connection fails during the
+ * receipt.
+ */
 import type Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../../../test/support/fault-proxy.ts'
@@ -20,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => open.end())
 
-const happened = (): Stripe.Event => open.provider.emit('product.updated', { id: `prod_${++made}`, object: 'product' })
+const emitEvent = (): Stripe.Event => open.provider.emit('product.updated', { id: `prod_${++made}`, object: 'product' })
 
 async function post(receivers: Mountable, event: Stripe.Event, secret = SECRET) {
   const { body, headers } = open.provider.signed(event, { secret, at: new Date() })
@@ -32,7 +35,7 @@ async function post(receivers: Mountable, event: Stripe.Event, secret = SECRET) 
 
 const kept = (events: readonly Stripe.Event[]) => countKept(open, events)
 
-describe('while the database is away', () => {
+describe('receiver while the database is unavailable', () => {
   let proxy: Awaited<ReturnType<typeof startProxy>>
   let receivers: Mountable
 
@@ -42,8 +45,8 @@ describe('while the database is away', () => {
   })
   afterAll(() => proxy.close())
 
-  test('an event is answered 503 with when to send it again, and is received when it is', async () => {
-    const events = Array.from({ length: 5 }, happened)
+  test('responds 503 with retry-after, and receives the repeated event after the outage', async () => {
+    const events = Array.from({ length: 5 }, emitEvent)
     await proxy.close()
     const responses = await Promise.all(events.map((event) => post(receivers, event)))
     for (const response of responses) expect(response).toEqual(UNAVAILABLE)
@@ -53,24 +56,24 @@ describe('while the database is away', () => {
     expect(await kept(events)).toEqual({ events: 5, jobs: 5 })
   })
 
-  test('whoever has not signed is still told so, and nothing of the outage', async () => {
+  test('responds 401 to an invalid signature, without a hint at the outage', async () => {
     await proxy.close()
-    const response = await post(receivers, happened(), 'whsec_of_somebody_else')
+    const response = await post(receivers, emitEvent(), 'whsec_of_another_endpoint')
     expect(response).toEqual({ status: 401, retryAfter: null, code: 'E_SIGNATURE_INVALID' })
     await proxy.open()
   })
 
-  test('what was answered 200 when it went away is in the inbox with its job', async () => {
-    const events = Array.from({ length: 400 }, happened)
-    const answered = Promise.withResolvers<void>()
+  test('an event with the response 200 before an outage is in the inbox with its job', async () => {
+    const events = Array.from({ length: 400 }, emitEvent)
+    const responded = Promise.withResolvers<void>()
     const all = Promise.all(
       events.map(async (event, n) => {
         const { status } = await post(receivers, event)
-        if (n === 120) answered.resolve()
+        if (n === 120) responded.resolve()
         return { event, status }
       }),
     )
-    await answered.promise
+    await responded.promise
     await proxy.close()
     const responses = await all
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200, 503]))
@@ -82,7 +85,7 @@ describe('while the database is away', () => {
   })
 })
 
-describe('when the line breaks', () => {
+describe('receiver when the database connection breaks', () => {
   let proxy: FaultProxy
   let receivers: Mountable
 
@@ -93,9 +96,9 @@ describe('when the line breaks', () => {
   afterAll(() => proxy.close())
 
   test.each(['begin', 'insert into multitenancy.billing_inbox', 'INSERT INTO multitenancy_jobs.', 'commit'])(
-    'before “%s” is done, nothing of it is, and it is answered 503',
+    'before “%s” is executed: responds 503 and stores nothing',
     async (statement) => {
-      const event = happened()
+      const event = emitEvent()
       const fault = proxy.at(statement, 'cut the line')
       expect(await post(receivers, event)).toEqual(UNAVAILABLE)
       expect(fault.hasHappened).toBe(true)
@@ -105,8 +108,8 @@ describe('when the line breaks', () => {
     },
   )
 
-  test('before the answer to the commit has come, it is sent again, and was there', async () => {
-    const event = happened()
+  test('before the response to the commit: responds 503, and reports the repeated event as a duplicate', async () => {
+    const event = emitEvent()
     const fault = proxy.at('commit', 'lose the answer')
     expect(await post(receivers, event)).toEqual(UNAVAILABLE)
     expect(fault.hasHappened).toBe(true)
@@ -115,8 +118,8 @@ describe('when the line breaks', () => {
     expect(await kept([event])).toEqual({ events: 1, jobs: 1 })
   })
 
-  test('and nothing more is heard, it is given up, and what comes later does not wait for it', async () => {
-    const [stuck, ...later] = Array.from({ length: 5 }, happened) as [Stripe.Event, ...Stripe.Event[]]
+  test('without an error: the stuck event times out with 503, and later events do not wait for it', async () => {
+    const [stuck, ...later] = Array.from({ length: 5 }, emitEvent) as [Stripe.Event, ...Stripe.Event[]]
     const fault = proxy.at('insert into multitenancy.billing_inbox', 'hang')
     const first = post(receivers, stuck)
     await fault.happened

@@ -1,4 +1,4 @@
-/** From where an event may be sent: `billing.webhook.allowedIps`, and whose word counts for the sender's address. */
+/** Tests the allowed senders of events: `billing.webhook.allowedIps` and `trustProxy`. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createReceivers } from '../../../http/receivers.ts'
 import { type OpenBilling, openBilling, SECRET } from '../billing.fixture.ts'
@@ -14,7 +14,7 @@ afterAll(() => open.end())
 
 type Send = (ip: string | undefined, forwarded?: string | readonly string[]) => Promise<number>
 
-/** The status that an event is answered with which comes from there, where `webhook` is configured. */
+/** Sends an event from an address to a receiver with the settings, and returns the status of the response. */
 async function senderFor(webhook: BillingOptions['webhook']): Promise<Send> {
   const receivers = createReceivers(await open.open({ satellites: [billing({ ...open.options, webhook })] }))
   return async (ip, forwarded = []) => {
@@ -31,7 +31,7 @@ async function senderFor(webhook: BillingOptions['webhook']): Promise<Send> {
   }
 }
 
-test('without a list it may come from anywhere', async () => {
+test('without allowedIps an event may come from any address', async () => {
   const send = await senderFor({})
   expect(await send('203.0.113.7')).toBe(200)
   expect(await send(undefined)).toBe(200)
@@ -60,7 +60,7 @@ describe('with a list', () => {
     '2001:db8:1::7',
     '2001:0db8:0001:0000:0000:0000:0000:0007',
     '2001:db8:2:ffff::1',
-  ])('it may come from %s', async (ip) => expect(await send(ip)).toBe(200))
+  ])('accepts an event from %s', async (ip) => expect(await send(ip)).toBe(200))
 
   test.each([
     '203.0.113.8',
@@ -75,32 +75,32 @@ describe('with a list', () => {
     '',
     'localhost',
     '203.0.113.7:443',
-  ])('it may not come from %j', async (ip) => expect(await send(ip)).toBe(403))
+  ])('rejects an event from %j', async (ip) => expect(await send(ip)).toBe(403))
 
-  test('it may not come from where nobody knows', async () => expect(await send(undefined)).toBe(403))
+  test('rejects an event from an unknown address', async () => expect(await send(undefined)).toBe(403))
 
-  test('what is forwarded counts for nothing, without a proxy of ours', async () => {
+  test('ignores x-forwarded-for without a trusted proxy', async () => {
     expect(await send('192.0.2.1', '203.0.113.7')).toBe(403)
     expect(await send(undefined, '203.0.113.7')).toBe(403)
     expect(await send('203.0.113.7', '192.0.2.1')).toBe(200)
   })
 })
 
-describe('behind a proxy of ours', () => {
+describe('receiver behind one trusted proxy', () => {
   let send: Send
 
   beforeAll(async () => {
     send = await senderFor({ allowedIps: ['203.0.113.0/24', '2001:db8::/32'], trustProxy: 1 })
   })
 
-  test('the address is the one that the proxy has seen', async () => {
+  test('uses the address that the proxy has added', async () => {
     expect(await send('10.0.0.1', '203.0.113.7')).toBe(200)
     expect(await send('10.0.0.1', '2001:db8::7')).toBe(200)
     expect(await send('10.0.0.1', '192.0.2.1')).toBe(403)
     expect(await send(undefined, '203.0.113.7')).toBe(200)
   })
 
-  test('what a sender writes before it counts for nothing', async () => {
+  test('ignores entries that the sender has added', async () => {
     for (const forged of ['203.0.113.7, 192.0.2.1', '203.0.113.7,203.0.113.8,192.0.2.1', '203.0.113.7 ,  192.0.2.1 ']) {
       expect(await send('10.0.0.1', forged)).toBe(403)
     }
@@ -109,7 +109,7 @@ describe('behind a proxy of ours', () => {
     expect(await send('10.0.0.1', ['192.0.2.1', '203.0.113.7'])).toBe(200)
   })
 
-  test('the address of the proxy itself is nobody’s', async () => {
+  test('rejects an event without a forwarded address, although the address of the proxy is allowed', async () => {
     expect(await send('203.0.113.7')).toBe(403)
     for (const nothing of ['', ',', 'unknown', '203.0.113.7,', '_hidden']) {
       expect(await send('203.0.113.7', nothing)).toBe(403)
@@ -117,7 +117,7 @@ describe('behind a proxy of ours', () => {
   })
 })
 
-test('behind a proxy that notes the port, too, the address is without it', async () => {
+test('ignores the port in a forwarded address', async () => {
   const send = await senderFor({ allowedIps: ['10.0.0.1', '2001:db8::1', '::1'], trustProxy: 1 })
   for (const hop of ['10.0.0.1:4444', '[2001:db8::1]:80', '[2001:db8::1]', '[::1]', '::1', '::ffff:10.0.0.1']) {
     expect([hop, await send('192.0.2.1', hop)]).toEqual([hop, 200])
@@ -127,11 +127,11 @@ test('behind a proxy that notes the port, too, the address is without it', async
   }
 })
 
-test('behind several proxies it is what the first of them has seen', async () => {
+test('with two trusted proxies the receiver uses the address that the first proxy has added', async () => {
   const send = await senderFor({ allowedIps: ['203.0.113.0/24'], trustProxy: 2 })
   expect(await send('10.0.0.1', '203.0.113.7, 10.0.0.2')).toBe(200)
   expect(await send('10.0.0.1', '192.0.2.1, 203.0.113.7, 10.0.0.2')).toBe(200)
   expect(await send('10.0.0.1', '203.0.113.7, 192.0.2.1, 10.0.0.2')).toBe(403)
-  // Who comes past one of them has not been seen by all.
+  // The request has passed only one of the two proxies.
   expect(await send('10.0.0.1', '203.0.113.7')).toBe(403)
 })

@@ -1,4 +1,4 @@
-/** What the receiver looks at, in which order, and what it answers. */
+/** Tests the checks of the receiver, their order, and its responses. */
 import Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { Mountable } from '../../../http/app.ts'
@@ -25,14 +25,14 @@ interface ReceiverResponse {
 
 const RECEIVED = { status: 200, json: { received: true } }
 const DUPLICATE = { status: 200, json: { received: true, duplicate: true } }
-const refused = (status: number, code: string) => ({ status, json: { status, code } })
+const problem = (status: number, code: string) => ({ status, json: { status, code } })
 
-/** Something that has happened, about nothing of ours. */
-const happened = (): Stripe.Event => open.provider.emit('product.updated', { id: `prod_${++made}`, object: 'product' })
+/** An event about an object that billing does not process. */
+const emitEvent = (): Stripe.Event => open.provider.emit('product.updated', { id: `prod_${++made}`, object: 'product' })
 const signed = (event: Stripe.Event) => open.provider.signed(event, { secret: SECRET, at: new Date() })
 const signatureOf = (payload: string) => Stripe.webhooks.generateTestHeaderString({ payload, secret: SECRET })
 
-/** How often an event is in the inbox, and how many jobs it has. */
+/** Number of stored events and of jobs with this id. */
 async function kept(eventId: string): Promise<[events: number, jobs: number]> {
   const { rows } = await open.tenancy.kernel.database.sql(
     `select (select count(*)::int from multitenancy.billing_inbox where event_id = $1) as events,
@@ -43,7 +43,7 @@ async function kept(eventId: string): Promise<[events: number, jobs: number]> {
   return [rows[0].events, rows[0].jobs]
 }
 
-/** Receivers of the same tenancy, as another process might be configured. */
+/** Receivers of the same tenancy with other settings. */
 async function receiversWith(webhook: BillingOptions['webhook']): Promise<Mountable> {
   return createReceivers(await open.open({ satellites: [billing({ ...open.options, webhook })] }))
 }
@@ -55,8 +55,8 @@ async function responseOf(receivers: Mountable, request: RequestInit, ip?: strin
 }
 
 describe('an event', () => {
-  test('is received once, and has one job', async () => {
-    const event = happened()
+  test('is stored once with one job, and reported as a duplicate afterwards', async () => {
+    const event = emitEvent()
     const { body, headers } = signed(event)
     expect(await open.post(body, headers)).toMatchObject(RECEIVED)
     expect(await kept(event.id)).toEqual([1, 1])
@@ -65,8 +65,8 @@ describe('an event', () => {
     expect(await kept(event.id)).toEqual([1, 1])
   })
 
-  test('is answered nothing else, as JSON that nobody keeps', async () => {
-    const { body, headers } = signed(happened())
+  test('gets a JSON response that must not be cached', async () => {
+    const { body, headers } = signed(emitEvent())
     const response = await open.post(body, { ...headers, 'x-request-id': 'of-the-provider' })
     expect(response.json).toEqual({ received: true })
     expect(Object.fromEntries(response.headers)).toMatchObject({
@@ -76,8 +76,8 @@ describe('an event', () => {
     })
   })
 
-  test('is in the inbox as it was, without what is nobody’s business', async () => {
-    const event = happened()
+  test('is stored in redacted form', async () => {
+    const event = emitEvent()
     await open.deliver([event])
     expect((await open.inbox()).find(({ eventId }) => eventId === event.id)).toEqual({
       eventId: event.id,
@@ -96,8 +96,8 @@ describe('an event', () => {
     })
   })
 
-  test('that was done with is not done again when it is received again', async () => {
-    const event = happened()
+  test('that was processed is not processed again after another receipt', async () => {
+    const event = emitEvent()
     const { body, headers } = signed(event)
     await open.post(body, headers)
     await open.process()
@@ -108,9 +108,9 @@ describe('an event', () => {
 })
 
 describe('a body', () => {
-  const padded = (length: number) => JSON.stringify(happened()).padEnd(length, ' ')
+  const padded = (length: number) => JSON.stringify(emitEvent()).padEnd(length, ' ')
 
-  test('may have 1 MiB, and not a byte more, whether its length is told or not', async () => {
+  test('of up to 1 MiB is accepted, with and without a content-length', async () => {
     for (const hasLength of [true, false]) {
       const [fits, larger] = [padded(MIB), padded(MIB + 1)]
       const headersOf = (body: string) => ({
@@ -118,11 +118,11 @@ describe('a body', () => {
         ...(hasLength ? { 'content-length': String(body.length) } : {}),
       })
       expect(await open.post(fits, headersOf(fits))).toMatchObject(RECEIVED)
-      expect(await open.post(larger, headersOf(larger))).toMatchObject(refused(413, 'E_PAYLOAD_TOO_LARGE'))
+      expect(await open.post(larger, headersOf(larger))).toMatchObject(problem(413, 'E_PAYLOAD_TOO_LARGE'))
     }
   })
 
-  test('that has no end is read no further', async () => {
+  test('without an end is read up to the limit only', async () => {
     let read = 0
     const body = new ReadableStream({
       pull(controller) {
@@ -131,18 +131,18 @@ describe('a body', () => {
       },
     })
     const request = { method: 'POST', body, duplex: 'half' } as RequestInit
-    expect(await responseOf(createReceivers(open.tenancy), request)).toMatchObject(refused(413, 'E_PAYLOAD_TOO_LARGE'))
+    expect(await responseOf(createReceivers(open.tenancy), request)).toMatchObject(problem(413, 'E_PAYLOAD_TOO_LARGE'))
     expect(read).toBeLessThanOrEqual(MIB + 4 * 64 * 1024)
   })
 
-  test('that is compressed is not taken', async () => {
-    const { body, headers } = signed(happened())
+  test('that is compressed is rejected with 415', async () => {
+    const { body, headers } = signed(emitEvent())
     const response = await open.post(body, { ...headers, 'content-encoding': 'gzip' })
-    expect(response).toMatchObject(refused(415, 'E_UNSUPPORTED_MEDIA_TYPE'))
+    expect(response).toMatchObject(problem(415, 'E_UNSUPPORTED_MEDIA_TYPE'))
   })
 })
 
-test('it takes POST alone', async () => {
+test('the receiver accepts only POST', async () => {
   for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
     const { status, json, headers } = await responseOf(createReceivers(open.tenancy), { method })
     expect([status, headers.get('allow')]).toEqual([405, 'POST'])
@@ -150,10 +150,10 @@ test('it takes POST alone', async () => {
   }
 })
 
-describe('the order of what is looked at', () => {
-  test('is: who sends, how much, whether it is signed, what it is', async () => {
+describe('order of the checks', () => {
+  test('is sender, size, signature, form', async () => {
     const receivers = await receiversWith({ allowedIps: ['203.0.113.7'] })
-    const body = JSON.stringify(happened())
+    const body = JSON.stringify(emitEvent())
     const large = 'x'.repeat(MIB + 1)
     const [from, elsewhere] = ['203.0.113.7', '203.0.113.8']
     const statusOf = async (of: string, signature: string, ip: string) =>
@@ -167,7 +167,7 @@ describe('the order of what is looked at', () => {
     expect(await statusOf(body, signatureOf(body), from)).toBe(200)
   })
 
-  test('nothing is read of whoever may not send', async () => {
+  test('rejects a sender that is not allowed before it reads the body', async () => {
     const receivers = await receiversWith({ allowedIps: ['203.0.113.7'] })
     let isRead = false
     const pull = () => {
@@ -175,7 +175,7 @@ describe('the order of what is looked at', () => {
     }
     const body = new ReadableStream({ pull }, { highWaterMark: 0 })
     const request = { method: 'POST', body, duplex: 'half' } as RequestInit
-    expect(await responseOf(receivers, request, '203.0.113.8')).toMatchObject(refused(403, 'E_ADDRESS_NOT_ALLOWED'))
+    expect(await responseOf(receivers, request, '203.0.113.8')).toMatchObject(problem(403, 'E_ADDRESS_NOT_ALLOWED'))
     expect(isRead).toBe(false)
   })
 })

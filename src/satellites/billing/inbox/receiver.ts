@@ -1,6 +1,6 @@
 /**
- * Where the provider sends its events to: who sends, how much, and whether it is signed is looked at in this order; then the event is
- * written down, and that is all. What it means is found out later, by a job.
+ * Receives events of the provider: checks sender, size and signature in this order, then stores the event. A job
+ * processes the event later.
  */
 
 import { DependencyUnavailable, invalid, SignatureInvalid } from '../../../kernel/base/errors.ts'
@@ -13,7 +13,7 @@ import type { Inbox } from './inbox.ts'
 
 export interface Receipt {
   readonly received: true
-  /** Only when it was received before. */
+  /** Present if the event is already known. */
   readonly duplicate?: true
 }
 
@@ -26,11 +26,14 @@ export class Receiver {
     this.#inbox = inbox
   }
 
-  /** `E_ADDRESS_NOT_ALLOWED`, a 413 of `body()`, `E_SIGNATURE_INVALID`, a 400, or `E_DEPENDENCY_UNAVAILABLE`: then it is sent again. */
+  /**
+   * Throws `E_ADDRESS_NOT_ALLOWED`, the 413 of `body()`, `E_SIGNATURE_INVALID`, a 400, or `E_DEPENDENCY_UNAVAILABLE`,
+   * after which the provider sends the event again.
+   */
   async receive({ headers, ip, body }: Received): Promise<Receipt> {
     const { allowedIps, trustProxy } = this.#dependencies.settings.webhook
     if (allowedIps && !isAddressAmong(senderOf(headers, ip, trustProxy), allowedIps)) {
-      throw AddressNotAllowed('The address of the sender is not among billing.webhook.allowedIps.')
+      throw AddressNotAllowed('The sender is not in billing.webhook.allowedIps.')
     }
     const event = await this.#verified(await body(), headers.get('stripe-signature') ?? '')
     return (await this.#taken(event)) ? { received: true } : { received: true, duplicate: true }
@@ -42,9 +45,12 @@ export class Receiver {
       event = await this.#dependencies.payments.verified(bytes, signature)
     } catch (error) {
       if (paymentErrorOf(error).code !== 'payload_invalid') throw error
-      throw invalid([{ path: '', message: 'signed, but no event of the payment provider' }])
+      throw invalid([{ path: '', message: 'must be an event of the payment provider' }])
     }
-    if (!event) throw SignatureInvalid('No secret of the endpoint has signed this body within the last 5 minutes.')
+    if (!event)
+      throw SignatureInvalid(
+        'No secret of billing.stripe.webhookSecret has signed this body within the last 5 minutes.',
+      )
     return event
   }
 
@@ -53,18 +59,18 @@ export class Receiver {
       return await this.#inbox.take(event)
     } catch (cause) {
       const { retryAfterSeconds } = this.#dependencies.kernel.resilience
-      throw DependencyUnavailable('The event could not be written down. Send it again.', { retryAfterSeconds, cause })
+      throw DependencyUnavailable('The event could not be stored. Send it again.', { retryAfterSeconds, cause })
     }
   }
 }
 
-/** Of the connection, or what the first of our own proxies has seen: so many entries from the end of `x-forwarded-for`. */
+/** The connection's address, or with trusted proxies that entry of `x-forwarded-for`, counted from the end. */
 function senderOf(headers: Headers, ip: string | null, trustProxy: number): string {
   if (trustProxy === 0) return ip ?? ''
   const hops = (headers.get('x-forwarded-for') ?? '').split(',').map((hop) => hop.trim())
   return withoutPort(hops.at(-trustProxy) ?? '')
 }
 
-/** Some proxies note it, too: `192.0.2.1:4444`, `[2001:db8::1]:4444`. */
+/** Removes the port that some proxies add: `192.0.2.1:4444`, `[2001:db8::1]:4444`. */
 const withoutPort = (hop: string): string =>
   /^\[([^\]]+)\](?::\d+)?$/.exec(hop)?.[1] ?? /^(\d+(?:\.\d+){3}):\d+$/.exec(hop)?.[1] ?? hop

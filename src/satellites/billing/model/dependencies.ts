@@ -1,4 +1,4 @@
-/** What the parts of billing are built on. */
+/** Dependencies that all modules of billing share. */
 import type { Kernel } from '../../../kernel/kernel.ts'
 import type { Tenants } from '../../../tenants/tenants.ts'
 import type { PlanMap } from './entitlement.ts'
@@ -16,7 +16,7 @@ export interface BillingDependencies {
 
 export const queryOf = ({ kernel }: BillingDependencies) => kernel.database.query<BillingTables>()
 
-/** Until the transaction ends: whatever concerns a customer is done by one at a time. */
+/** Held until the transaction ends, so that only one transaction at a time changes the data of a customer. */
 export async function lockCustomer({ kernel }: BillingDependencies, customerId: string): Promise<void> {
   await kernel.database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry billing ' || $1, 0))`, [
     customerId,

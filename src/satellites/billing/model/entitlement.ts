@@ -1,6 +1,4 @@
-/**
- * Which plan a tenant has paid for, as a pure function of its subscriptions. Of several that count, the one that was made last decides.
- */
+/** Computes the plan of a tenant from its subscriptions. Of several effective subscriptions, the newest decides. */
 import type { ProviderItem, SubscriptionStatus } from './provider.ts'
 
 export interface Entitling {
@@ -8,9 +6,9 @@ export interface Entitling {
   readonly status: SubscriptionStatus
   readonly items: readonly Pick<ProviderItem, 'priceId' | 'productId'>[]
   readonly createdAt: Date
-  /** Whether its payments have failed, and nothing has come of it yet. */
+  /** Whether a dunning case is open: retrying, or in its grace period. */
   readonly isInDunning: boolean
-  /** Whether its grace is over, and its plan is taken away. */
+  /** Whether the grace period has ended and dunning has downgraded the tenant. */
   readonly isDowngraded: boolean
 }
 
@@ -19,7 +17,7 @@ export interface PlanMap {
   readonly defaultPlan: string
 }
 
-/** Of its first item that is mapped; undefined when none is. */
+/** Plan of the first mapped item; undefined if no item is mapped. */
 export function planOfItems(items: Entitling['items'], { products }: PlanMap): string | undefined {
   const mapped = items
     .flatMap(({ priceId, productId }) => (productId === null ? [priceId] : [priceId, productId]))
@@ -38,7 +36,7 @@ export function entitledPlan(subscriptions: readonly Entitling[], plans: PlanMap
   return plans.defaultPlan
 }
 
-/** What is unpaid counts while it is tried, and in its grace. */
+/** An unpaid subscription is effective during the retries and the grace period. */
 function counts({ status, isInDunning, isDowngraded }: Entitling): boolean {
   if (isDowngraded) return false
   return status === 'active' || status === 'trialing' || status === 'past_due' || (status === 'unpaid' && isInDunning)

@@ -7,19 +7,19 @@ const at = z.iso.datetime()
 const ofSubscription = {
   tenantId: z.string(),
   subscriptionId: z.string(),
-  status: z.enum(SUBSCRIPTION_STATUSES).describe('As it was when this happened'),
-  plan: z.string().describe('Of the price that is subscribed to'),
-  at: at.describe("When it happened, by the provider's clock"),
+  status: z.enum(SUBSCRIPTION_STATUSES).describe('Status at the time of the event'),
+  plan: z.string().describe('Plan of the subscribed price'),
+  at: at.describe("Time of the event by the provider's clock"),
 }
 
 export const SubscriptionActivated = event(
   'SubscriptionActivated',
-  'A subscription has begun; it may be on trial',
+  'A subscription has started, possibly on trial',
   z.object(ofSubscription),
 )
 export const SubscriptionUpdated = event(
   'SubscriptionUpdated',
-  'Status, price, quantity, trial or planned end of a subscription have changed',
+  'Status, price, quantity, trial end or planned end of a subscription has changed',
   z.object({
     ...ofSubscription,
     changed: z.array(z.enum(['status', 'items', 'trialEnd', 'cancelAtPeriodEnd', 'cancelAt'])),
@@ -27,12 +27,12 @@ export const SubscriptionUpdated = event(
 )
 export const SubscriptionPaused = event(
   'SubscriptionPaused',
-  'Nothing is collected for a subscription any more: its trial has ended without a means of payment, or somebody has paused it',
+  'Collection for a subscription has stopped: its trial ended without a payment method, or an operator or customer paused it',
   z.object(ofSubscription),
 )
 export const SubscriptionResumed = event(
   'SubscriptionResumed',
-  'A subscription that was paused goes on',
+  'A paused subscription has resumed',
   z.object(ofSubscription),
 )
 export const SubscriptionCanceled = event('SubscriptionCanceled', 'A subscription has ended', z.object(ofSubscription))
@@ -46,32 +46,32 @@ const ofInvoice = {
   tenantId: z.string(),
   subscriptionId: z.string().nullable(),
   invoiceId: z.string(),
-  amount: z.int().describe('In the smallest unit of the currency'),
-  currency: z.string().describe('Lowercase ISO code'),
+  amount: z.int().describe('Amount in the smallest unit of the currency'),
+  currency: z.string().describe('Lowercase ISO code of the currency'),
   at,
 }
 
-export const PaymentSucceeded = event('PaymentSucceeded', 'An invoice was paid', z.object(ofInvoice))
+export const PaymentSucceeded = event('PaymentSucceeded', 'An invoice has been paid', z.object(ofInvoice))
 export const PaymentFailed = event(
   'PaymentFailed',
   'An attempt to collect an invoice has failed',
   z.object({
     ...ofInvoice,
     attempt: z.int(),
-    final: z.boolean().describe('Whether the grace begins with it'),
-    nextAttemptAt: at.nullable().describe('When the provider tries again'),
+    final: z.boolean().describe('Whether the grace period begins with this failure'),
+    nextAttemptAt: at.nullable().describe('Time of the next attempt by the provider'),
   }),
 )
 
 export const BillingMisconfigured = event(
   'BillingMisconfigured',
-  'Something at the provider, or in the configuration, does not fit the other',
+  'The configuration of billing does not match the data at the provider',
   z.object({
     tenantId: z.string().nullable(),
     reason: z
       .enum(['plan_unmapped', 'second_customer', 'plan_resolved_by_host'])
       .describe(
-        '`plan_unmapped`: no price of a subscription is in billing.products; `second_customer`: another customer is mapped to the tenant; `plan_resolved_by_host`: plans.getPlan decides, so billing writes no plan',
+        '`plan_unmapped`: no price of a subscription is in billing.products. `second_customer`: another customer is mapped to the tenant. `plan_resolved_by_host`: plans.getPlan decides, so billing writes no plan',
       ),
     subscriptionId: z.string().nullable(),
     customerId: z.string().nullable(),
@@ -80,7 +80,7 @@ export const BillingMisconfigured = event(
 
 export const BillingEventDeadLettered = event(
   'BillingEventDeadLettered',
-  'An event of the provider could not be processed; billing:replay does it again',
+  'Processing of a provider event has failed permanently; billing:replay processes it again',
   z.object({ tenantId: z.string().nullable(), eventId: z.string(), errorCode: z.enum(ERROR_CODES) }),
 )
 

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { jobType } from '../../../kernel/jobs/jobs.ts'
 
-/** One of a tenant at a time: they would wait for each other, in the place of those of others. */
+/** One job per tenant at a time: parallel jobs would wait for the same lock and occupy the workers of other tenants. */
 export const ProcessProviderEvent = jobType({
   name: 'ProcessProviderEvent',
-  summary: 'Brings subscriptions, plans and dunning up to an event of the payment provider',
+  summary: 'Applies an event of the payment provider to subscriptions, plans and dunning',
   data: z.object({ eventId: z.string() }),
   retries: 2,
   retryDelaySeconds: 30,
@@ -12,10 +12,13 @@ export const ProcessProviderEvent = jobType({
   perTenant: 1,
 })
 
-/** Tried again by the job only where its process has ended: what the provider has not taken says itself when it is due. */
+/**
+ * Retries cover only a process that ended. After a failed report, the row of the batch contains the time of the next
+ * attempt.
+ */
 export const ReportUsageBatch = jobType({
   name: 'ReportUsageBatch',
-  summary: 'Reports what a tenant has used of a meter to the payment provider',
+  summary: "Reports a batch of a tenant's metered usage to the payment provider",
   data: z.object({ id: z.uuid() }),
   retries: 3,
   retryDelaySeconds: 10,
@@ -24,14 +27,14 @@ export const ReportUsageBatch = jobType({
 
 export const SweepBilling = jobType({
   name: 'SweepBilling',
-  summary: 'Ends graces that are over, and sends again what was lost on the way',
+  summary: 'Ends expired grace periods, and sends lost jobs of events and usage again',
   data: z.object({}),
   workers: 1,
 })
 
 export const PingProvider = jobType({
   name: 'PingProvider',
-  summary: 'Measures whether the payment provider answers',
+  summary: 'Measures the response time of the payment provider',
   data: z.object({}),
   workers: 1,
   retries: 0,
@@ -40,18 +43,18 @@ export const PingProvider = jobType({
 
 export const CleanUpBilling = jobType({
   name: 'CleanUpBilling',
-  summary: 'Removes events of the payment provider that are done with and past their retention',
+  summary: 'Deletes processed events of the payment provider after their retention',
   data: z.object({}),
   workers: 1,
 })
 
 /**
- * Without a tenant: what is left to do at the provider outlives it. It is tried for a week, each hour in the end: nobody else ends what
- * is paid for nothing.
+ * Without a tenant, because the cancellation must survive the purge of the tenant. Retried for a week, at last hourly:
+ * no other process ends a subscription of a deleted tenant.
  */
 export const CancelSubscriptions = jobType({
   name: 'CancelSubscriptions',
-  summary: 'Cancels the subscriptions of a tenant that was deleted',
+  summary: 'Cancels the subscriptions of a deleted tenant',
   data: z.object({ customerId: z.string() }),
   retries: 175,
   retryDelaySeconds: 30,

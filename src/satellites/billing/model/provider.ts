@@ -1,15 +1,14 @@
 /**
- * The provider of payments, as billing knows it: what there is (subscription, invoice, price), what can be asked of it, and how it
- * fails. Another provider is another file beside stripe/provider.ts.
+ * Port of the payment provider: its objects, its requests, and its errors. Another provider is another implementation
+ * next to stripe/provider.ts.
  *
- * Times are dates, amounts are in the smallest unit of their currency. What is read is what the provider has now, or undefined where
- * it no longer has it.
+ * - Times are dates. Amounts are in the smallest unit of their currency.
+ * - A read returns the current state at the provider, or undefined if the provider no longer has the object.
  */
 
-/** Type of the event that tests the way from the provider to the inbox. No event of a provider has it. */
+/** Type of the event that tests the delivery from the provider to the inbox. The provider itself never uses it. */
 export const TEST_TYPE = 'tenantry.test'
 
-/** The provider's eight. */
 export const SUBSCRIPTION_STATUSES = [
   'incomplete',
   'incomplete_expired',
@@ -33,7 +32,7 @@ export interface ProviderSubscription {
   readonly id: string
   readonly customerId: string
   readonly status: SubscriptionStatus
-  /** What is paid for; the first one that a plan is mapped to decides. */
+  /** Subscribed prices; the first item that is mapped to a plan decides. */
   readonly items: readonly ProviderItem[]
   readonly periodStart: Date | null
   readonly periodEnd: Date | null
@@ -41,9 +40,9 @@ export interface ProviderSubscription {
   readonly cancelAtPeriodEnd: boolean
   readonly cancelAt: Date | null
   readonly endedAt: Date | null
-  /** Whether nothing is collected for a while, although it goes on. */
+  /** Whether collection is paused while the subscription continues. */
   readonly isCollectionPaused: boolean
-  /** What whoever made it has noted. */
+  /** Tenant id in the metadata of the subscription. */
   readonly tenantId: string | null
   readonly createdAt: Date
 }
@@ -56,7 +55,7 @@ export interface ProviderInvoice {
   readonly customerId: string | null
   readonly subscriptionId: string | null
   readonly status: InvoiceStatus
-  /** The first of a subscription, which has not begun before it is paid. */
+  /** Whether it is the first invoice of a subscription, which is incomplete until this invoice is paid. */
   readonly isFirst: boolean
   readonly attempt: number
   readonly nextAttemptAt: Date | null
@@ -64,14 +63,14 @@ export interface ProviderInvoice {
   readonly amountPaid: number
   /** Lowercase ISO code. */
   readonly currency: string
-  /** When the billing period ends that it is about: one that is begun, or one in which something was changed. */
+  /** End of the billing period of the invoice: the period that begins, or the period in which a change was made. */
   readonly periodEnd: Date
 }
 
-/** Paid, or not owed any more. */
+/** Whether the invoice is paid or no longer owed. */
 export const isDone = ({ status }: Pick<ProviderInvoice, 'status'>): boolean => status === 'paid' || status === 'void'
 
-/** Whether money came for it; a trial's invoice of nothing is no payment. */
+/** Whether money was collected. A trial invoice of zero is not a payment. */
 export const isPayment = ({ status, amountPaid }: Pick<ProviderInvoice, 'status' | 'amountPaid'>): boolean =>
   status === 'paid' && amountPaid > 0
 
@@ -79,11 +78,11 @@ export interface ProviderSession {
   readonly id: string
   readonly customerId: string | null
   readonly subscriptionId: string | null
-  /** The tenant, as it was given with the checkout. */
+  /** Tenant id given at the creation of the checkout. */
   readonly reference: string | null
 }
 
-/** What an event is about. `before` has the members that it changed, as they were. */
+/** Object of an event. `before` contains the previous values of the changed members. */
 export type Subject =
   | {
       readonly kind: 'subscription'
@@ -95,14 +94,14 @@ export type Subject =
   | { readonly kind: 'customer'; readonly customerId: string; readonly isDeleted: boolean }
   | { readonly kind: 'other' }
 
-/** An event as it is received: verified, and free of everything that may concern a person. */
+/** A received event: verified, and without personal data. */
 export interface ProviderEvent {
   readonly id: string
   readonly type: string
   readonly createdAt: Date
   readonly isLive: boolean
   readonly customerId: string | null
-  /** Kept as it is for replays; `subjectOf` reads it. */
+  /** Kept unchanged for replays; `subjectOf` reads it. */
   readonly payload: Readonly<Record<string, unknown>>
 }
 
@@ -110,7 +109,7 @@ export interface CheckoutOptions {
   readonly tenantId: string
   readonly customerId: string
   readonly priceId: string
-  /** Of what is paid for by use, beside it. */
+  /** Prices of metered usage, in addition to the price of the plan. */
   readonly meteredPriceIds: readonly string[]
   readonly successUrl: string
   readonly cancelUrl: string
@@ -119,7 +118,7 @@ export interface CheckoutOptions {
 }
 
 export interface UsageReport {
-  /** The same for every time it is sent. */
+  /** Identical in all attempts to send the report. */
   readonly id: string
   readonly customerId: string
   readonly meter: string
@@ -127,32 +126,35 @@ export interface UsageReport {
   readonly at: Date
 }
 
-/** Each throws a PaymentError. */
+/** Every method throws PaymentError. */
 export interface Payments {
-  /** Whether its key is one for real money. */
+  /** Whether the key is a live key. */
   readonly isLive: boolean
-  /** Undefined when none of the secrets has signed it lately; `payload_invalid` when it is no event. */
+  /**
+   * Undefined if no secret has signed the body within the last 5 minutes. Throws `payload_invalid` if the body is not
+   * an event.
+   */
   verified(body: Uint8Array, signature: string): Promise<ProviderEvent | undefined>
   subjectOf(event: Pick<ProviderEvent, 'type' | 'payload'>): Subject
-  /** A body and a header as the provider would send them; for trying out whether an endpoint is reached. */
+  /** A signed body and its signature header, as the provider sends them. Used to test an endpoint. */
   signed(event: Readonly<Record<string, unknown>>): Promise<{ readonly body: string; readonly signature: string }>
   ping(timeoutMs: number): Promise<void>
   subscription(id: string): Promise<ProviderSubscription | undefined>
-  /** All of a customer, those that have ended as well. */
+  /** All subscriptions of a customer, including ended ones. */
   subscriptions(customerId: string): AsyncIterable<ProviderSubscription>
   invoice(id: string): Promise<ProviderInvoice | undefined>
-  /** The latest of a subscription for which money came. */
+  /** Latest invoice of a subscription for which money was collected. */
   lastPaid(subscriptionId: string): Promise<ProviderInvoice | undefined>
-  /** Whether there still is one: it may have been deleted. */
+  /** False if the customer has been deleted. */
   hasCustomer(customerId: string): Promise<boolean>
-  /** The tenant that is noted with a customer. */
+  /** Tenant id in the metadata of the customer. */
   tenantOf(customerId: string): Promise<string | undefined>
   productOf(priceId: string): Promise<string | undefined>
-  /** The same customer however often it is asked for the same number in the sequence of a tenant, for a day. */
+  /** Idempotent for a day: the same tenant and sequence number return the same customer. */
   createCustomer(tenantId: string, sequence: number): Promise<string>
   checkout(options: CheckoutOptions): Promise<{ readonly id: string; readonly url: string }>
   portal(customerId: string, returnUrl: string): Promise<string>
-  /** Of the first item that is one of the plan, or of the first; what is paid for by use stays. */
+  /** Changes the price of the plan's item, or of the first item if there is none. Metered items stay. */
   changePrice(
     subscriptionId: string,
     priceId: string,
@@ -160,11 +162,11 @@ export interface Payments {
   ): Promise<ProviderSubscription>
   cancel(subscriptionId: string, options: { readonly atPeriodEnd: boolean }): Promise<ProviderSubscription>
   reportUsage(report: UsageReport): Promise<void>
-  /** The events that the provider still has, as it lists them: the newest first, as a rule. */
+  /** Events that the provider still has, in its order: usually the newest first. */
   events(since: Date): AsyncIterable<ProviderEvent>
 }
 
-/** What a failure is called towards everybody; a provider's own words go to the log alone. */
+/** Public codes of failures. The provider's own messages are only logged. */
 export const ERROR_CODES = [
   'tenant_not_resolvable',
   'customer_not_found',
@@ -179,7 +181,7 @@ export const ERROR_CODES = [
 ] as const
 export type BillingErrorCode = (typeof ERROR_CODES)[number]
 
-/** Those that time may mend. */
+/** Failures that can succeed on a retry. */
 const PASSING: ReadonlySet<BillingErrorCode> = new Set([
   'tenant_not_resolvable',
   'provider_unavailable',
@@ -200,6 +202,5 @@ export class PaymentError extends Error {
   }
 }
 
-/** Whatever was thrown. */
 export const paymentErrorOf = (error: unknown): PaymentError =>
   error instanceof PaymentError ? error : new PaymentError('unhandled', { cause: error })

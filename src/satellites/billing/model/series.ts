@@ -1,4 +1,4 @@
-/** What came of the payment provider's events; counted in this process, so a scrape only prints. */
+/** Counts provider events by outcome, in this process; a scrape reads memory only. */
 import { Counter, type Series } from '../../../kernel/metrics/metrics.ts'
 
 const OUTCOMES = ['completed', 'ignored', 'failed'] as const
@@ -18,7 +18,7 @@ export class EventCounts {
   series(): Series {
     return {
       name: 'multitenancy_billing_events_total',
-      help: 'Events of the payment provider; ignored: of the other mode; failed: given up',
+      help: 'Events of the payment provider by outcome. ignored: an event of the other mode (test or live); failed: failed permanently',
       type: 'counter',
       collect: () => this.#counts.samples(),
     }

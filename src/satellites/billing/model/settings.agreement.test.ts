@@ -1,6 +1,6 @@
 /**
- * The ready-made service reads the same options from its file, with words for the reference: what it takes and refuses, and what it makes
- * of what is left out, is what billing itself does. Only the key may come from elsewhere there.
+ * Compares the service's settings of billing with the options of the satellite: same rules, same defaults, same errors.
+ * Only the API key may come from another source in the service.
  */
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -11,7 +11,7 @@ type Json = Record<string, any>
 
 const MINIMAL = { stripe: { apiKey: 'sk_test_1', webhookSecret: 'whsec_1' }, products: { price_1: 'pro' } }
 
-/** Without the words. */
+/** JSON schema without descriptions. */
 function rulesOf(schema: z.ZodType): Json {
   const bare = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(bare)
@@ -22,7 +22,7 @@ function rulesOf(schema: z.ZodType): Json {
   return bare(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })) as Json
 }
 
-test('every member has the same rule and the same default', () => {
+test('service settings and options have the same rules and defaults', () => {
   const [file, own] = [rulesOf(BillingSettings), rulesOf(Options)]
   const { stripe: fileStripe, ...fileRest } = file.properties
   const { stripe: ownStripe, ...ownRest } = own.properties
@@ -32,7 +32,7 @@ test('every member has the same rule and the same default', () => {
   expect([own.required, file.required]).toEqual([['stripe', 'products'], ['products']])
 })
 
-test('the same is made of the same', () => {
+test('service settings and options parse the same input to the same result', () => {
   const all = {
     stripe: {
       ...MINIMAL.stripe,
@@ -50,32 +50,32 @@ test('the same is made of the same', () => {
   for (const given of [MINIMAL, all]) expect(BillingSettings.parse(given)).toEqual(Options.parse(given))
 })
 
-/** Paths and words of what is wrong. */
-const refused = (schema: z.ZodType, given: object): string[] => {
+/** Paths and messages of validation errors. */
+const errorsOf = (schema: z.ZodType, given: object): string[] => {
   const { error } = schema.safeParse(given)
   return (error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)
 }
 
 test.each<[string, object]>([
-  ['an address that is none', { webhook: { allowedIps: ['stripe.com'] } }],
-  ['a range that is none', { webhook: { allowedIps: ['10/8', '10.0.0.0/33'] } }],
-  ['a path that is none', { webhook: { path: 'stripe' } }],
+  ['an invalid address', { webhook: { allowedIps: ['stripe.com'] } }],
+  ['an invalid range', { webhook: { allowedIps: ['10/8', '10.0.0.0/33'] } }],
+  ['an invalid path', { webhook: { path: 'stripe' } }],
   ['a retention that is too short', { webhook: { retentionDays: 29 } }],
-  ['ids that are none', { products: { 'price 1': 'pro' }, usage: { calls: { meter: 'm', priceId: 'price 3' } } }],
-  ['a quota that is none', { usage: { 'a b': { meter: 'm' } } }],
+  ['invalid ids', { products: { 'price 1': 'pro' }, usage: { calls: { meter: 'm', priceId: 'price 3' } } }],
+  ['an invalid quota name', { usage: { 'a b': { meter: 'm' } } }],
   ['a meter without a name', { usage: { calls: { meter: '', flushMs: 1 } } }],
-  ['a key that is none', { stripe: { apiKey: 'pk_test_1', webhookSecret: [] } }],
-  ['an endpoint that is none', { stripe: { apiKey: 'sk_test_1', endpoint: 'localhost', timeoutMs: 1 } }],
-  ['dunning that is none', { dunning: { maxAttempts: 0, graceDays: 366, action: 'shout' } }],
-  ['another end', { onTenantDelete: 'forget' }],
-  ['what there is not', { price: 1 }],
-])('refused in the same words: %s', (_, more) => {
-  const words = refused(Options, { ...MINIMAL, ...more })
+  ['an invalid API key', { stripe: { apiKey: 'pk_test_1', webhookSecret: [] } }],
+  ['an invalid endpoint', { stripe: { apiKey: 'sk_test_1', endpoint: 'localhost', timeoutMs: 1 } }],
+  ['an invalid dunning policy', { dunning: { maxAttempts: 0, graceDays: 366, action: 'shout' } }],
+  ['an unknown onTenantDelete', { onTenantDelete: 'forget' }],
+  ['an unknown option', { price: 1 }],
+])('service settings and options reject %s with the same messages', (_, more) => {
+  const words = errorsOf(Options, { ...MINIMAL, ...more })
   expect(words.length).toBeGreaterThan(0)
-  expect(refused(BillingSettings, { ...MINIMAL, ...more })).toEqual(words)
+  expect(errorsOf(BillingSettings, { ...MINIMAL, ...more })).toEqual(words)
 })
 
-describe('what no member can know alone is refused by both, or by none', () => {
+describe('service settings and options agree on rules across members', () => {
   const PLANS = ['free', 'pro']
   const byGuard = (given: object, env = {}): boolean => {
     try {
@@ -101,8 +101,8 @@ describe('what no member can know alone is refused by both, or by none', () => {
     [true, { ...MINIMAL, products: { price_1: 'toString' } }],
     [true, { ...MINIMAL, defaultPlan: 'gold' }],
     [false, { ...MINIMAL, defaultPlan: 'free' }],
-  ])('%j: %j', (isRefused, given) => {
-    expect([byGuard(given), byFile(given)]).toEqual([isRefused, isRefused])
+  ])('%j: %j', (isRejected, given) => {
+    expect([byGuard(given), byFile(given)]).toEqual([isRejected, isRejected])
   })
 
   const [PRODUCTION, ALLOWED] = [{ NODE_ENV: 'production' }, { STRIPE_ALLOW_LIVE_IN_DEV: 'true' }]
@@ -114,8 +114,8 @@ describe('what no member can know alone is refused by both, or by none', () => {
     [false, 'sk_live_1', PRODUCTION],
     [true, 'sk_test_1', PRODUCTION],
     [true, 'rk_test_1', { ...PRODUCTION, ...ALLOWED }],
-  ])('%j: the key %s with %j', (isRefused, apiKey, env) => {
+  ])('rejected is %j: key %s with %j', (isRejected, apiKey, env) => {
     const given = { ...MINIMAL, stripe: { ...MINIMAL.stripe, apiKey } }
-    expect([byGuard(given, env), byFile(given, env)]).toEqual([isRefused, isRefused])
+    expect([byGuard(given, env), byFile(given, env)]).toEqual([isRejected, isRejected])
   })
 })

@@ -1,4 +1,4 @@
-/** What may be configured of billing; and the guard that is asked at the start, row by row, in its order. */
+/** Tests of the options of billing, and of the checks at start in their order. */
 import { describe, expect, inject, test, vi } from 'vitest'
 import { TenancyError } from '../../../kernel/base/errors.ts'
 import { testTenancy } from '../../../testing/base/tenancy.ts'
@@ -24,7 +24,7 @@ const optionsOf = ({ stripe = {}, more = {} }: Given): BillingOptions => ({
   ...more,
 })
 
-/** What the guard throws; undefined when it lets it through. */
+/** Message of the thrown error; undefined if the settings are valid. */
 function rejection(given: Given): string | undefined {
   const isPlan = (name: string) => Object.hasOwn(PLANS.definitions, name)
   try {
@@ -36,32 +36,35 @@ function rejection(given: Given): string | undefined {
   }
 }
 
-describe('the guard', () => {
-  test.each(TEST_KEYS)('refuses a test key in production: %s', (apiKey) => {
+describe('verifySettings', () => {
+  test.each(TEST_KEYS)('rejects the test key %s in production', (apiKey) => {
     expect(rejection({ env: PRODUCTION, stripe: { apiKey } })).toMatch(/test key.*production.*use the live key/)
     expect(rejection({ env: { ...PRODUCTION, ...ALLOWED }, stripe: { apiKey } })).toMatch(/test key/)
   })
 
-  test.each(LIVE_KEYS)('refuses a live key outside of production, unless it is allowed: %s', (apiKey) => {
-    const stripe = { apiKey }
-    for (const NODE_ENV of [undefined, '', 'development', 'test', 'staging', 'Production', 'production ']) {
-      const message = rejection({ env: { NODE_ENV }, stripe })
-      expect(message).toMatch(/live key.*not production.*STRIPE_ALLOW_LIVE_IN_DEV=true/)
-      expect(rejection({ env: { NODE_ENV, ...ALLOWED }, stripe })).toBeUndefined()
-    }
-    for (const almost of ['1', 'yes', 'TRUE', ' true', '']) {
-      expect(rejection({ env: { STRIPE_ALLOW_LIVE_IN_DEV: almost }, stripe })).toMatch(/live key/)
-    }
-    expect(rejection({ env: PRODUCTION, stripe })).toBeUndefined()
-  })
+  test.each(LIVE_KEYS)(
+    'rejects the live key %s outside of production unless STRIPE_ALLOW_LIVE_IN_DEV is true',
+    (apiKey) => {
+      const stripe = { apiKey }
+      for (const NODE_ENV of [undefined, '', 'development', 'test', 'staging', 'Production', 'production ']) {
+        const message = rejection({ env: { NODE_ENV }, stripe })
+        expect(message).toMatch(/live key.*not production.*STRIPE_ALLOW_LIVE_IN_DEV=true/)
+        expect(rejection({ env: { NODE_ENV, ...ALLOWED }, stripe })).toBeUndefined()
+      }
+      for (const almost of ['1', 'yes', 'TRUE', ' true', '']) {
+        expect(rejection({ env: { STRIPE_ALLOW_LIVE_IN_DEV: almost }, stripe })).toMatch(/live key/)
+      }
+      expect(rejection({ env: PRODUCTION, stripe })).toBeUndefined()
+    },
+  )
 
-  test.each(TEST_KEYS)('lets a test key through outside of production: %s', (apiKey) => {
+  test.each(TEST_KEYS)('accepts the test key %s outside of production', (apiKey) => {
     for (const NODE_ENV of [undefined, 'development', 'test', 'staging']) {
       expect(rejection({ env: { NODE_ENV }, stripe: { apiKey } })).toBeUndefined()
     }
   })
 
-  test('wants a webhook secret, and takes several', () => {
+  test('requires a webhook secret, and accepts several', () => {
     expect(rejection({ stripe: { webhookSecret: undefined } })).toMatch(
       /webhookSecret is missing.*signing secret.*whsec_/,
     )
@@ -80,26 +83,26 @@ describe('the guard', () => {
     '\twhsec_51Abc\t',
     'whsec_51 Abc',
     'whsec_ ',
-  ])('refuses what is no webhook secret, alone or beside one: %j', (webhookSecret) => {
-    expect(rejection({ stripe: { webhookSecret } })).toMatch(/not a signing secret.*whsec_, without blanks/)
+  ])('rejects the malformed webhook secret %j, as the only one and in a list', (webhookSecret) => {
+    expect(rejection({ stripe: { webhookSecret } })).toMatch(/not a signing secret.*whsec_ and contains no blanks/)
     expect(rejection({ stripe: { webhookSecret: [SECRET, webhookSecret] } })).toMatch(/not a signing secret/)
   })
 
-  test('refuses plans that do not exist, and names them', () => {
+  test('rejects and names plans that do not exist', () => {
     const products = { price_pro: 'pro', prod_gold: 'gold' }
-    expect(rejection({ more: { products } })).toMatch(/billing\.products: "prod_gold" names the plan "gold"/)
-    expect(rejection({ more: { defaultPlan: 'golden' } })).toMatch(/billing\.defaultPlan: there is no plan "golden"/)
+    expect(rejection({ more: { products } })).toMatch(/billing\.products: plan "gold" of "prod_gold" not found/)
+    expect(rejection({ more: { defaultPlan: 'golden' } })).toMatch(/billing\.defaultPlan: plan "golden" not found/)
     expect(rejection({ more: { defaultPlan: 'free', products: { prod_scale: 'scale' } } })).toBeUndefined()
     expect(rejection({ more: { products: { price_odd: 'toString' } } })).toMatch(/"toString"/)
   })
 
-  test('refuses another server than the provider’s own in production', () => {
+  test("rejects an endpoint other than the provider's own in production", () => {
     const stripe = { apiKey: 'sk_live_51Abc', endpoint: 'http://127.0.0.1:12111' }
-    expect(rejection({ env: PRODUCTION, stripe })).toMatch(/endpoint is for tests/)
+    expect(rejection({ env: PRODUCTION, stripe })).toMatch(/endpoint is only for tests/)
     expect(rejection({ env: ALLOWED, stripe })).toBeUndefined()
   })
 
-  test('says what is wrong in the order in which it would do harm', () => {
+  test('reports the most harmful error first', () => {
     const wrong = { webhookSecret: undefined, endpoint: 'http://127.0.0.1:12111' }
     const plans = { products: { price_pro: 'gold' }, defaultPlan: 'golden' }
     const repaired: readonly [Given, RegExp][] = [
@@ -127,7 +130,7 @@ describe('the guard', () => {
     for (const [given, message] of repaired) expect(rejection(given)).toMatch(message)
   })
 
-  test('is asked at the start: nothing runs that it refuses', async () => {
+  test('stops the start of a tenancy with invalid settings', async () => {
     const start = (options: BillingOptions) =>
       testTenancy(inject('postgresUrl'), { satellites: [billing(options)], plans: PLANS, role: 'api' })
     await expect(start(optionsOf({ stripe: { apiKey: 'sk_live_51Abc' } }))).rejects.toThrow(/is a live key/)
@@ -139,7 +142,7 @@ describe('the guard', () => {
 })
 
 describe('options', () => {
-  const faults = (more: object): string => {
+  const validationErrors = (more: object): string => {
     try {
       billing({ ...optionsOf({}), ...more } as BillingOptions)
       return ''
@@ -151,7 +154,7 @@ describe('options', () => {
   }
   const stripe = (of: object) => ({ stripe: { ...optionsOf({}).stripe, ...of } })
 
-  test('that are left out are what the guide says', () => {
+  test('options have the documented defaults', () => {
     expect(Options.parse(optionsOf({ stripe: { webhookSecret: undefined } }))).toEqual({
       stripe: { apiKey: 'sk_test_51Abc', webhookSecret: undefined, timeoutMs: 10_000, maxNetworkRetries: 3 },
       products: { price_pro: 'pro' },
@@ -169,58 +172,66 @@ describe('options', () => {
     [
       'a publishable key',
       stripe({ apiKey: 'pk_test_51Abc' }),
-      /^billing\.stripe\.apiKey: not a secret or restricted key/,
+      /^billing\.stripe\.apiKey: must be a secret or restricted key/,
     ],
-    ['half a key', stripe({ apiKey: 'sk_test_' }), /apiKey/],
-    ['a key with a line end', stripe({ apiKey: 'sk_test_51Abc\n' }), /apiKey/],
-    ['a key of no mode', stripe({ apiKey: 'sk_51Abc' }), /apiKey/],
-    ['no secret in a list of them', stripe({ webhookSecret: [] }), /billing\.stripe\.webhookSecret/],
-    ['an endpoint that is no URL', stripe({ endpoint: 'localhost' }), /billing\.stripe\.endpoint: Invalid URL/],
-    ['a time-out of nothing', stripe({ timeoutMs: 0 }), /billing\.stripe\.timeoutMs/],
-    ['an option that there is not', { webhooks: {} }, /Unrecognized key: "webhooks"/],
-    ['a misspelt option', { webhook: { allowedIPs: [] } }, /^billing\.webhook: Unrecognized key: "allowedIPs"/],
-    ['a path without its slash', { webhook: { path: 'stripe' } }, /path: not a path like \/webhooks\/stripe/],
-    ['a path that ends with a slash', { webhook: { path: '/stripe/' } }, /path: not a path/],
-    ['a path with a query', { webhook: { path: '/stripe?a' } }, /path: not a path/],
-    ['a path with a pattern', { webhook: { path: '/:stripe' } }, /path: not a path/],
+    ['an incomplete key', stripe({ apiKey: 'sk_test_' }), /apiKey/],
+    ['a key with a line feed', stripe({ apiKey: 'sk_test_51Abc\n' }), /apiKey/],
+    ['a key without a mode', stripe({ apiKey: 'sk_51Abc' }), /apiKey/],
+    ['an empty list of secrets', stripe({ webhookSecret: [] }), /billing\.stripe\.webhookSecret/],
+    ['an endpoint that is not a URL', stripe({ endpoint: 'localhost' }), /billing\.stripe\.endpoint: Invalid URL/],
+    ['a timeout of zero', stripe({ timeoutMs: 0 }), /billing\.stripe\.timeoutMs/],
+    ['an unknown option', { webhooks: {} }, /Unrecognized key: "webhooks"/],
+    ['a misspelled option', { webhook: { allowedIPs: [] } }, /^billing\.webhook: Unrecognized key: "allowedIPs"/],
     [
-      'a name for an address',
+      'a path without a leading slash',
+      { webhook: { path: 'stripe' } },
+      /path: must be a path such as \/webhooks\/stripe/,
+    ],
+    ['a path with a trailing slash', { webhook: { path: '/stripe/' } }, /path: must be a path/],
+    ['a path with a query', { webhook: { path: '/stripe?a' } }, /path: must be a path/],
+    ['a path with a pattern', { webhook: { path: '/:stripe' } }, /path: must be a path/],
+    [
+      'a host name in place of an address',
       { webhook: { allowedIps: ['stripe.com'] } },
-      /^billing\.webhook\.allowedIps\.0: not an address/,
+      /^billing\.webhook\.allowedIps\.0: must be an address/,
     ],
     [
-      'half a range',
+      'an incomplete range',
       { webhook: { allowedIps: ['3.18.12.63', '10/8'] } },
-      /allowedIps\.1: .* range like 10\.0\.0\.0\/8/,
+      /allowedIps\.1: .* range such as 10\.0\.0\.0\/8/,
     ],
-    ['a range of too many bits', { webhook: { allowedIps: ['10.0.0.0/33'] } }, /allowedIps\.0/],
-    ['an address of one link', { webhook: { allowedIps: ['fe80::1%eth0'] } }, /allowedIps\.0/],
-    ['trust without a number', { webhook: { trustProxy: true } }, /billing\.webhook\.trustProxy: .*expected number/],
-    ['fewer proxies than none', { webhook: { trustProxy: -1 } }, /trustProxy/],
-    ['a retention of nothing', { webhook: { retentionDays: 0 } }, /billing\.webhook\.retentionDays/],
-    ['a plan for something that is no id', { products: { 'price pro': 'pro' } }, /^billing\.products\.price pro/],
+    ['a range with too many bits', { webhook: { allowedIps: ['10.0.0.0/33'] } }, /allowedIps\.0/],
+    ['a link-local address with a zone', { webhook: { allowedIps: ['fe80::1%eth0'] } }, /allowedIps\.0/],
+    [
+      'trustProxy without a number',
+      { webhook: { trustProxy: true } },
+      /billing\.webhook\.trustProxy: .*expected number/,
+    ],
+    ['a negative number of proxies', { webhook: { trustProxy: -1 } }, /trustProxy/],
+    ['a retention of zero', { webhook: { retentionDays: 0 } }, /billing\.webhook\.retentionDays/],
+    ['a plan for an invalid id', { products: { 'price pro': 'pro' } }, /^billing\.products\.price pro/],
     ['a product without a plan', { products: { price_pro: null } }, /^billing\.products\.price_pro/],
     [
-      'dunning with another end',
+      'an unknown dunning action',
       { dunning: { action: 'delete' } },
       /billing\.dunning\.action: .*"none"\|"downgrade"\|"suspend"/,
     ],
     ['dunning without an attempt', { dunning: { maxAttempts: 0 } }, /billing\.dunning\.maxAttempts/],
-    ['a grace before the end', { dunning: { graceDays: -1 } }, /billing\.dunning\.graceDays/],
-    ['usage of what cannot be counted', { usage: { 'a b': { meter: 'm' } } }, /^billing\.usage\.a b/],
-    ['usage of no meter', { usage: { calls: { flushMs: 10_000 } } }, /^billing\.usage\.calls\.meter/],
+    ['a negative grace period', { dunning: { graceDays: -1 } }, /billing\.dunning\.graceDays/],
+    ['usage of an invalid quota name', { usage: { 'a b': { meter: 'm' } } }, /^billing\.usage\.a b/],
+    ['usage without a meter', { usage: { calls: { flushMs: 10_000 } } }, /^billing\.usage\.calls\.meter/],
     [
-      'usage all the time',
+      'a flush interval that is too short',
       { usage: { calls: { meter: 'm', flushMs: 10 } } },
       /^billing\.usage\.calls\.flushMs: .*1000/,
     ],
-    ['another thing to do with a deleted tenant', { onTenantDelete: 'keep' }, /"cancel"\|"detach"\|"preserve"/],
-  ])('are refused with where and why: %s', (_, more, message) => {
-    expect(faults(more)).toMatch(message)
+    ['an unknown onTenantDelete', { onTenantDelete: 'keep' }, /"cancel"\|"detach"\|"preserve"/],
+  ])('options with %s are rejected with path and reason', (_, more, message) => {
+    expect(validationErrors(more)).toMatch(message)
   })
 
-  test('are refused with all their faults at once, and without what was given', () => {
-    const message = faults({
+  test('options with several errors are rejected with all errors and without the given values', () => {
+    const message = validationErrors({
       stripe: { apiKey: 'sk_hush_hush', webhookSecret: 7 },
       webhook: { path: 'hush', allowedIps: ['hush.example'] },
     })
@@ -231,13 +242,13 @@ describe('options', () => {
   })
 
   test.each(['3.18.12.63', '3.130.192.0/18', '2001:db8::1', '2001:db8::/32', '::ffff:3.18.12.63', '0.0.0.0/0'])(
-    'take the address or range %s',
-    (one) => expect(faults({ webhook: { allowedIps: [one] } })).toBe(''),
+    'options accept the address or range %s',
+    (one) => expect(validationErrors({ webhook: { allowedIps: [one] } })).toBe(''),
   )
 
-  test('may be absent where billing is only described, and not where it is started', async () => {
+  test('options may be absent for a description of the satellite, but not at start', async () => {
     expect(billing().receivers).toMatchObject([{ path: '/webhooks/stripe' }])
     const start = testTenancy(inject('postgresUrl'), { satellites: [billing()], plans: PLANS, role: 'api' })
-    await expect(start).rejects.toThrow(/billing is not configured: it needs stripe\.apiKey/)
+    await expect(start).rejects.toThrow(/billing is not configured\. Set stripe\.apiKey/)
   })
 })

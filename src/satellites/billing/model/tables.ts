@@ -1,19 +1,21 @@
 /**
- * Tables of billing. They contain no personal data: of events only the members that stripe/redaction.ts keeps, of customers only ids.
+ * Tables of billing. They contain no personal data: of events only the members that stripe/redaction.ts keeps, of
+ * customers only ids.
  *
- * - `billing_inbox`: each event of the provider once. `published_at`: its typed events were published, so a replay publishes nothing
- *   again. `rejected_for`: it waits until the tenant's other customer is deleted.
- * - `billing_dunning`: a case for each billing period of a subscription with a failed payment; an `InvoiceRecord` for each of its invoices.
- * - `billing_usage`: usage to report; its id is the identifier at the provider. `billing_usage_watermarks`: how much of each day's counters
- *   it contains, by store. `billing_metered_quotas`: the time from which a quota is billed.
+ * - `billing_inbox`: each event of the provider once. `published_at`: its typed events were published, so a replay
+ *   publishes nothing again. `rejected_for`: it waits until the tenant's other customer is deleted.
+ * - `billing_dunning`: a case for each billing period of a subscription with a failed payment; an `InvoiceRecord` for
+ *   each of its invoices.
+ * - `billing_usage`: usage to report; its id is the identifier at the provider. `billing_usage_watermarks`: how much of
+ *   each day's counters it contains, by store. `billing_metered_quotas`: the time from which a quota is billed.
  */
 import type { Migration } from '../../../kernel/database/migrations.ts'
 import type { BillingErrorCode, ProviderItem, SubscriptionStatus } from './provider.ts'
 
-/** What is known of one invoice. Times are ISO texts, as they are kept. */
+/** State of one invoice in a dunning case. Times are ISO texts, as stored. */
 export interface InvoiceRecord {
   readonly attempt: number
-  /** When the last attempt that counts has failed; null: none has. */
+  /** Time at which the last attempt failed; null while attempts remain. */
   readonly exhaustedAt: string | null
   readonly isSettled: boolean
 }
@@ -26,7 +28,7 @@ export interface CustomerRow {
   mappedAt: Date
   /** Null while it is the tenant's. */
   closedAt: Date | null
-  /** Deleted at the provider; or detached: it goes on there, and is nothing to the tenant any more. */
+  /** `deleted` at the provider, or `detached`: the customer continues at the provider without the tenant. */
   closedAs: 'deleted' | 'detached' | null
 }
 
@@ -44,7 +46,7 @@ export interface SubscriptionRow {
   endedAt: Date | null
   isCollectionPaused: boolean
   createdAt: Date
-  /** Of when this is: nothing older is written over it. */
+  /** Time of this state at the provider. An older state does not replace a newer one. */
   asOf: Date
 }
 
@@ -58,14 +60,14 @@ export interface InboxRow {
   isLive: boolean
   createdAt: Date
   receivedAt: Date
-  /** We have asked for it; the provider has not sent it, or has later. */
+  /** Fetched by a backfill, and not (yet) sent by the provider. */
   isFetched: boolean
   status: InboxStatus
   attempts: number
   errorCode: BillingErrorCode | null
   processedAt: Date | null
   publishedAt: Date | null
-  /** The tenant that had another customer when this was done with. */
+  /** Tenant that had another customer when the event was rejected. */
   rejectedFor: string | null
 }
 
@@ -76,9 +78,12 @@ export interface DunningRow {
   invoices: Records
   state: 'retrying' | 'grace' | 'downgraded' | 'suspended' | 'recovered' | 'ended'
   graceUntil: Date | null
-  /** When dunning has suspended the tenant; null: it has not, or somebody else had. */
+  /** Time at which dunning suspended the tenant; null if it did not, or if the tenant was already suspended. */
   suspendedAt: Date | null
-  /** It was to suspend the tenant when that was deleted, or not there yet; nobody has decided otherwise since. */
+  /**
+   * The suspension is pending: the tenant was deleted or not yet installed, and no operator has decided otherwise
+   * since.
+   */
   isSuspensionDue: boolean
   openedAt: Date
   closedAt: Date | null
@@ -90,17 +95,17 @@ export interface UsageRow {
   meter: string
   quantity: number
   usedAt: Date
-  /** When the first report of it left that may have counted; null: none may have. */
+  /** Time of the first report that may have counted; null if no report may have counted. */
   firstSentAt: Date | null
-  /** How many reports of it have left that were not refused since. */
+  /** Number of reports that have left and were not rejected. */
   unanswered: number
   sentAt: Date | null
   errorCode: BillingErrorCode | null
-  /** That have failed. */
+  /** Number of failed attempts. */
   attempts: number
-  /** When it is tried again at the latest; null: it is not. */
+  /** Time of the next attempt; null if there is none. */
   nextAttemptAt: Date | null
-  /** When it was given up to send it, because it may have counted; null: it was not. */
+  /** Time at which sending stopped because the usage may have counted; null if it did not stop. */
   heldAt: Date | null
 }
 

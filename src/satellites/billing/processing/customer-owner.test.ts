@@ -1,4 +1,4 @@
-/** A tenant has one customer: another is refused, and has its turn when the first is gone. */
+/** Tests that a tenant has one customer, and that a second customer replaces the first when the first is deleted. */
 import type Stripe from 'stripe'
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { WAITING_LOCKS } from '../../../testing/base/database.ts'
@@ -18,8 +18,8 @@ const customerOf = async (tenantId: string) => (await open.tenancy.billing.of(te
 const published = () => namesOf(open.receivedEvents).filter((name) => name !== 'SubscriptionUpdated')
 const lastOf = (type: Stripe.Event.Type) => open.provider.events.findLast((event) => event.type === type)?.id as string
 
-/** A tenant with a customer, and a second one that pays for it, and was refused. */
-async function two() {
+/** A tenant with a mapped customer, and a second customer whose events were rejected. */
+async function withSecondCustomer() {
   const first = await open.subscriber()
   const second = open.provider.customer({ metadata: { tenantId: first.tenantId } })
   open.provider.subscribe(second.id, open.prices.scale)
@@ -31,23 +31,23 @@ async function two() {
   return { ...first, secondId: second.id }
 }
 
-test('it is taken up when the first was deleted at the provider, and says what it had not', async () => {
-  const { tenantId, customerId, secondId } = await two()
+test('a second customer is mapped when the first is deleted at the provider, and its rejected events are published', async () => {
+  const { tenantId, customerId, secondId } = await withSecondCustomer()
   open.provider.deleteCustomer(customerId)
   await open.deliverAndProcess()
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
   expect(published().sort()).toEqual(['PaymentSucceeded', 'SubscriptionActivated', 'SubscriptionCanceled'])
 })
 
-test('so it is when nothing was heard of that, and the first is found to be gone', async () => {
-  const { tenantId, customerId, secondId } = await two()
+test('a second customer is mapped when a sync finds that the first was deleted', async () => {
+  const { tenantId, customerId, secondId } = await withSecondCustomer()
   open.provider.deleteCustomer(customerId)
   await Array.fromAsync(open.tenancy.billing.sync.run(tenantId))
   await open.process()
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['scale', secondId])
 })
 
-test('so it is when the first is found to be gone at the very moment at which the second is refused', async () => {
+test('a second customer is mapped when the first is closed while an event of the second is rejected', async () => {
   const { database, events } = open.tenancy.kernel
   const { tenantId, customerId } = await open.subscriber()
   let closing: Promise<unknown> | undefined
@@ -63,7 +63,7 @@ test('so it is when the first is found to be gone at the very moment at which th
   })
   const second = open.provider.customer({ metadata: { tenantId } })
   open.provider.subscribe(second.id, open.prices.scale)
-  // Nothing else is heard of it that would have it mapped.
+  // No later event of the second customer may map it.
   await open.deliver(open.provider.events.filter(({ id }) => id === lastOf('customer.subscription.created')))
   await open.process()
   await closing
@@ -73,24 +73,24 @@ test('so it is when the first is found to be gone at the very moment at which th
   await open.deliverAndProcess()
 })
 
-test('a replay of what was refused says nothing again, and nothing twice when it is taken up', async () => {
-  const { tenantId, customerId } = await two()
-  const refused = lastOf('customer.subscription.created')
-  await open.tenancy.billing.inbox.replay(refused)
+test('a replay of a rejected event publishes nothing, before and after the second customer is mapped', async () => {
+  const { tenantId, customerId } = await withSecondCustomer()
+  const rejected = lastOf('customer.subscription.created')
+  await open.tenancy.billing.inbox.replay(rejected)
   await open.process()
   expect(open.receivedEvents).toEqual([])
   open.provider.deleteCustomer(customerId)
   await open.deliverAndProcess()
   expect(published().filter((name) => name === 'SubscriptionActivated')).toHaveLength(1)
   open.receivedEvents.splice(0)
-  await open.tenancy.billing.inbox.replay(refused)
+  await open.tenancy.billing.inbox.replay(rejected)
   await open.process()
   expect(open.receivedEvents).toEqual([])
   expect(await planOf(tenantId)).toBe('scale')
 })
 
-test('it is taken up when the tenant is back without the first, with all that was refused of it', async () => {
-  const { tenantId, secondId } = await two()
+test('a second customer is mapped with all its rejected events after the tenant is restored without the first', async () => {
+  const { tenantId, secondId } = await withSecondCustomer()
   await open.tenancy.tenants.delete(tenantId)
   await open.tenancy.tenants.restore(tenantId)
   expect([await planOf(tenantId), await customerOf(tenantId)]).toEqual(['free', null])
@@ -106,7 +106,7 @@ test('it is taken up when the tenant is back without the first, with all that wa
   expect(published()).toEqual(['SubscriptionCanceled'])
 })
 
-test("another tenant's customer is no second one of a tenant that has none", async () => {
+test('the customer of another tenant is not a second customer of a tenant without one', async () => {
   const payer = await open.subscriber()
   const tenantId = await open.tenant()
   const { object } = open.provider.events.findLast(({ type }) => type === 'checkout.session.completed')?.data ?? {}

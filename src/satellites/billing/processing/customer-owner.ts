@@ -1,6 +1,6 @@
 /**
- * Whose a customer is that an event names: a mapping says so, or the subscription, or the customer itself at the provider. A tenant has
- * one: another is refused, and what was heard of it waits for the first to be gone.
+ * Resolves the tenant of a customer: from the mapping, the subscription, or the customer's metadata at the provider. A
+ * tenant has one customer. Events of a second customer are rejected, and wait until the first is deleted.
  */
 
 import { wasReportedDeleted } from '../inbox/received-events.ts'
@@ -12,7 +12,7 @@ import type { ProviderReads } from '../provider/provider-reads.ts'
 import type { Mapped } from '../subscriptions/customers.ts'
 import type { BillingServices } from './services.ts'
 
-/** An event that is at work, in its transaction. */
+/** A provider event during its processing transaction. */
 export interface EventContext {
   readonly row: InboxRow
   readonly reads: ProviderReads
@@ -20,7 +20,7 @@ export interface EventContext {
 
 interface Customer {
   readonly customerId: string | null
-  /** The tenant that is noted with a subscription of it. */
+  /** Tenant id in the metadata of a subscription of the customer. */
   readonly tenantId: string | null
 }
 
@@ -31,7 +31,10 @@ export class CustomerOwnerResolver {
     this.#services = services
   }
 
-  /** Undefined when the tenant is gone, or has another customer, which is said then. Throws where nobody knows whose it is. */
+  /**
+   * Undefined if the tenant is purged, or has another customer, which is published. Throws `tenant_not_resolvable` if
+   * no tenant is known.
+   */
   async of({ customerId, tenantId }: Customer, context: EventContext): Promise<string | undefined> {
     if (customerId === null) throw new PaymentError('customer_not_found')
     const known = await this.#services.customers.tenantOf(customerId)
@@ -41,15 +44,15 @@ export class CustomerOwnerResolver {
     return (await this.map(named, customerId, context)) === 'mapped' ? named : undefined
   }
 
-  /** Whatever was heard of the customer before it was known whose it is, is done now; that it is gone by now counts at once. */
+  /** Sends the customer's unresolved events again. Closes the mapping immediately if the customer has been deleted. */
   async map(tenantId: string, customerId: string, context: EventContext): Promise<Mapped> {
     const { dependencies, customers, inbox, tenantDeletion } = this.#services
-    if ((await customers.tenantOf(customerId)) === tenantId) return 'mapped' // or was, and is closed
+    if ((await customers.tenantOf(customerId)) === tenantId) return 'mapped' // open or closed
     const mapped = await customers.map(tenantId, customerId)
     if (mapped === 'taken') await this.#reject(tenantId, customerId, context)
     if (mapped === 'foreign')
-      dependencies.kernel.log.warn({ tenantId, customerId }, 'a customer of another tenant was refused')
-    if (mapped === 'gone') await tenantDeletion.orphaned(customerId)
+      dependencies.kernel.log.warn({ tenantId, customerId }, 'the customer of another tenant was rejected')
+    if (mapped === 'gone') await tenantDeletion.cancelOrphaned(customerId)
     if (mapped !== 'mapped') return mapped
     await inbox.resendUnresolved(customerId)
     if (await wasReportedDeleted(dependencies, customerId)) await customers.close(customerId)
@@ -64,7 +67,7 @@ export class CustomerOwnerResolver {
       .where('eventId', '=', eventId)
       .execute()
     if (publishedAt !== null) return
-    dependencies.kernel.log.warn({ tenantId, customerId }, 'a second customer for a tenant was refused')
+    dependencies.kernel.log.warn({ tenantId, customerId }, 'a second customer for a tenant was rejected')
     const reason = 'second_customer'
     await dependencies.kernel.events.publish(BillingMisconfigured, {
       tenantId,

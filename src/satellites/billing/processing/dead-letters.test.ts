@@ -1,4 +1,7 @@
-/** What is said of an event that came to nothing: once, with each code, at once or after the last attempt, and never in anybody's words. */
+/**
+ * Tests dead letters: one per failed event, with its code, immediately or after the last attempt, without the
+ * provider's message.
+ */
 import type Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'
@@ -19,8 +22,8 @@ afterEach(async () => {
   )
 })
 
-/** An event that is doomed, and the tenant, where it is known. */
-interface Doomed {
+/** An event whose processing fails, and its tenant if it is known. */
+interface FailingEvent {
   readonly eventId: string
   readonly tenantId: string | null
 }
@@ -29,68 +32,68 @@ interface Row {
   readonly code: BillingErrorCode
   readonly why: string
   readonly isPassing?: true
-  readonly doom: () => Promise<Doomed>
+  readonly makeFailing: () => Promise<FailingEvent>
 }
 
 const lastOf = <T extends object>(type: Stripe.Event.Type) => {
   const event = open.provider.events.findLast((one) => one.type === type)
-  if (!event) throw new Error(`there is no ${type}`)
+  if (!event) throw new Error(`the provider has no event ${type}`)
   return { eventId: event.id, object: event.data.object as unknown as T }
 }
 
-/** A subscription is changed, and asking for it ends like that. */
-const askedInVain = (fail: () => unknown) => async (): Promise<Doomed> => {
+/** A subscription change whose request to the provider fails. */
+const failingRead = (fail: () => unknown) => async (): Promise<FailingEvent> => {
   const { tenantId, subscriptionId } = await open.subscriber()
   open.provider.changePrice(subscriptionId, open.prices.scale)
   await fail()
   return { eventId: lastOf('customer.subscription.updated').eventId, tenantId }
 }
-const answered = (status: number) => askedInVain(() => open.provider.faults.respond(status))
+const failingResponse = (status: number) => failingRead(() => open.provider.faults.respond(status))
 
 const ROWS: readonly Row[] = [
   {
     code: 'tenant_not_resolvable',
-    why: 'a customer that nobody has made for a tenant',
+    why: 'a customer without a tenant',
     isPassing: true,
-    async doom() {
+    async makeFailing() {
       open.provider.subscribe(open.provider.customer().id, open.prices.pro)
       return { eventId: lastOf('customer.subscription.created').eventId, tenantId: null }
     },
   },
   {
     code: 'customer_not_found',
-    why: 'an invoice of no customer',
-    async doom() {
+    why: 'an invoice without a customer',
+    async makeFailing() {
       await open.subscriber()
       const { object } = lastOf('invoice.payment_succeeded')
       const { id } = open.provider.emit('invoice.payment_succeeded', { ...object, customer: null, parent: null })
       return { eventId: id, tenantId: null }
     },
   },
-  { code: 'provider_unavailable', why: 'an error of the provider', isPassing: true, doom: answered(500) },
+  { code: 'provider_unavailable', why: 'an error of the provider', isPassing: true, makeFailing: failingResponse(500) },
   {
     code: 'provider_unavailable',
-    why: 'the provider at the same object for somebody else',
+    why: 'a conflict at the provider',
     isPassing: true,
-    doom: answered(409),
+    makeFailing: failingResponse(409),
   },
   {
     code: 'provider_unavailable',
-    why: 'no provider to be reached',
+    why: 'an unreachable provider',
     isPassing: true,
-    doom: askedInVain(async () => {
+    makeFailing: failingRead(async () => {
       await open.provider.down()
       isDown = true
     }),
   },
-  { code: 'provider_rate_limited', why: 'too many requests', isPassing: true, doom: answered(429) },
-  { code: 'provider_rejected', why: 'a refusal', doom: answered(400) },
-  { code: 'authentication_failed', why: 'a key that is none', doom: answered(401) },
-  { code: 'authentication_failed', why: 'a key that may not do this', doom: answered(403) },
+  { code: 'provider_rate_limited', why: 'too many requests', isPassing: true, makeFailing: failingResponse(429) },
+  { code: 'provider_rejected', why: 'a rejection', makeFailing: failingResponse(400) },
+  { code: 'authentication_failed', why: 'an invalid key', makeFailing: failingResponse(401) },
+  { code: 'authentication_failed', why: 'a key without the permission', makeFailing: failingResponse(403) },
   {
     code: 'payload_invalid',
-    why: 'a status that this release does not know',
-    async doom() {
+    why: 'a subscription status that this release does not know',
+    async makeFailing() {
       const { tenantId } = await open.subscriber()
       const { object } = lastOf('customer.subscription.created')
       return {
@@ -101,9 +104,9 @@ const ROWS: readonly Row[] = [
   },
   {
     code: 'unhandled',
-    why: 'a database that refuses what is written',
+    why: 'a database that rejects the write',
     isPassing: true,
-    doom: askedInVain(() =>
+    makeFailing: failingRead(() =>
       open.tenancy.kernel.database.sql(
         'alter table multitenancy.billing_subscriptions add constraint nothing_more check (false) not valid',
       ),
@@ -111,10 +114,13 @@ const ROWS: readonly Row[] = [
   },
 ]
 
-/** Nothing comes to these: a subscription's own event stands in for it, and a price in no mapping has the default plan. */
+/**
+ * No event fails with these: the subscription of the event replaces a missing one, and an unmapped price has the
+ * default plan.
+ */
 const NEVER: readonly BillingErrorCode[] = ['subscription_not_found', 'plan_unmapped']
 
-test('each code that an event can come to is here', () => {
+test('the table of dead letters contains every code that an event can fail with', () => {
   const here = new Set<string>(ROWS.map(({ code }) => code))
   expect(ERROR_CODES.filter((code) => !here.has(code))).toEqual(NEVER)
 })
@@ -124,8 +130,8 @@ const rowOf = async (eventId: string) => (await open.inbox()).find((row) => row.
 const lettersOf = (eventId: string) =>
   open.receivedEvents.filter(([name, payload]) => name === 'BillingEventDeadLettered' && payload.eventId === eventId)
 
-test.each(ROWS)('$code: $why', async ({ code, isPassing, doom }) => {
-  const { eventId, tenantId } = await doom()
+test.each(ROWS)('$code: $why', async ({ code, isPassing, makeFailing }) => {
+  const { eventId, tenantId } = await makeFailing()
   await open.deliver()
   if (isPassing) {
     await expect(process(eventId, false)).rejects.toThrow()
@@ -144,11 +150,11 @@ test.each(ROWS)('$code: $why', async ({ code, isPassing, doom }) => {
     'select * from multitenancy.billing_inbox where event_id = $1',
     [eventId],
   )
-  expect(JSON.stringify(rows)).not.toMatch(/as the test asked|on the side of the provider|nothing_more/)
+  expect(JSON.stringify(rows)).not.toMatch(/as requested by the test|on the side of the provider|nothing_more/)
 })
 
-test('one that is replayed in vain is told of again; one that succeeds is not', async () => {
-  const { eventId } = await answered(400)()
+test('a failed replay publishes another dead letter, and a successful replay does not', async () => {
+  const { eventId } = await failingResponse(400)()
   await open.deliver()
   await process(eventId, true)
   await open.tenancy.billing.inbox.replay(eventId)
@@ -162,7 +168,7 @@ test('one that is replayed in vain is told of again; one that succeeds is not', 
   expect(lettersOf(eventId)).toHaveLength(2)
 })
 
-test('one that cannot be read holds up no other of its subscription, though the provider has forgotten that', async () => {
+test('an event with an invalid payload does not block other events of a subscription that the provider has forgotten', async () => {
   const { subscriptionId } = await open.subscriber()
   const { object } = lastOf('customer.subscription.created')
   const unreadable = open.provider.emit('customer.subscription.updated', { ...object, status: 'frozen' })

@@ -1,4 +1,4 @@
-/** What each event of the provider says happened to a subscription, by itself. */
+/** Tests the typed events that deriveEvents derives from single provider events. */
 import { describe, expect, test } from 'vitest'
 import { SUBSCRIPTION_STATUSES, type SubscriptionStatus } from '../model/provider.ts'
 import {
@@ -26,7 +26,7 @@ const updated = (...changed: Extract<DerivedEvent, { what: 'updated' }>['changed
 })
 const trialEnding = (daysLeft: number): DerivedEvent => ({ what: 'trialEnding', daysLeft })
 
-describe('created', () => {
+describe('deriveEvents for created', () => {
   test.each<[SubscriptionStatus, DerivedEvent[]]>([
     ['active', [activated]],
     ['trialing', [activated]],
@@ -36,7 +36,7 @@ describe('created', () => {
     ['unpaid', []],
     ['canceled', []],
     ['paused', []],
-  ])('%s', (status, expected) => {
+  ])('of a subscription with the status %s', (status, expected) => {
     expect(derivedFrom('created', subscription({ status }))).toEqual(expected)
   })
 })
@@ -47,19 +47,19 @@ test.each<[string, DerivedEvent[]]>([
   ['deleted', [canceled]],
   ['pending_update_applied', []],
   ['pending_update_expired', []],
-])('%s, whatever the snapshot', (type, expected) => {
+])('deriveEvents for %s derives its event, regardless of the status', (type, expected) => {
   for (const status of SUBSCRIPTION_STATUSES) expect(derivedFrom(type, subscription({ status }))).toEqual(expected)
 })
 
-describe('trial_will_end', () => {
+describe('deriveEvents for trial_will_end', () => {
   test.each<[string, number | null, number]>([
     ['three days before', CREATED + 3 * DAY, 3],
     ['a second less than three days before', CREATED + 3 * DAY - 1, 3],
     ['an hour before', CREATED + 3_600, 1],
     ['now', CREATED, 0],
-    ['after it, for a trial that was cut short', CREATED - DAY, 0],
+    ['after the end of a shortened trial', CREATED - DAY, 0],
     ['without a trial', null, 0],
-  ])('%s', (_, end, daysLeft) => {
+  ])('%s: reports the days left', (_, end, daysLeft) => {
     expect(derivedFrom('trial_will_end', subscription({ status: 'trialing', trial_end: end }))).toEqual([
       trialEnding(daysLeft),
     ])
@@ -69,23 +69,23 @@ describe('trial_will_end', () => {
 const VOID = { behavior: 'void', resumes_at: null }
 const END = CREATED + 31 * DAY
 
-describe('updated', () => {
+describe('deriveEvents for updated', () => {
   test.each<[string, RawSubscription, RawSubscription | undefined, DerivedEvent[]]>([
-    ['nothing is named', {}, undefined, []],
+    ['no changed member', {}, undefined, []],
     [
-      'nothing that is kept',
+      'no changed member that is kept',
       {},
       { latest_invoice: 'in_0', metadata: { tenantId: 'acme' }, default_payment_method: null },
       [],
     ],
     [
-      'a period is renewed',
+      'renewed period',
       { items: rawItems('price_pro', 1, 1) },
       { items: rawItems('price_pro', 1, 0), latest_invoice: 'in_0' },
       [],
     ],
     [
-      'a period is renewed, and nothing but a price is named beside it',
+      'renewed period, with only the price in the previous values',
       { items: rawItems('price_scale', 1, 1) },
       { items: rawItems('price_pro', 1, 0), latest_invoice: 'in_0' },
       [updated('items')],
@@ -93,87 +93,92 @@ describe('updated', () => {
     ['another price', { items: rawItems('price_scale') }, { items: rawItems() }, [updated('items')]],
     ['another quantity', { items: rawItems('price_pro', 5) }, { items: rawItems() }, [updated('items')]],
     [
-      'the same items in another order',
+      'same items in another order',
       { items: { data: [...rawItems('price_a').data, ...rawItems('price_b').data] } },
       { items: { data: [...rawItems('price_b').data, ...rawItems('price_a').data] } },
       [],
     ],
-    ['the first payment', { status: 'active' }, { status: 'incomplete' }, [activated]],
-    ['a trial after the first payment', { status: 'trialing' }, { status: 'incomplete' }, [activated]],
-    ['begun, and all that came with it', { trial_end: END }, { status: 'incomplete', trial_end: null }, [activated]],
-    ['never paid', { status: 'incomplete_expired', ended_at: END }, { status: 'incomplete' }, [updated('status')]],
-    ['the trial is over', { status: 'active' }, { status: 'trialing' }, [updated('status')]],
-    ['a payment has failed', { status: 'past_due' }, { status: 'active' }, [updated('status')]],
-    ['paid again', { status: 'active' }, { status: 'past_due' }, [updated('status')]],
-    ['given up', { status: 'unpaid' }, { status: 'past_due' }, [updated('status')]],
-    ['the status is named and the same', { status: 'active' }, { status: 'active' }, []],
-    ['paused, which has an event of its own', { status: 'paused' }, { status: 'active' }, []],
-    ['resumed, which has an event of its own', { status: 'active' }, { status: 'paused' }, []],
-    ['resumed, and the payment fails', { status: 'past_due' }, { status: 'active' }, [updated('status')]],
+    ['first payment', { status: 'active' }, { status: 'incomplete' }, [activated]],
+    ['trial after the first payment', { status: 'trialing' }, { status: 'incomplete' }, [activated]],
+    ['first payment with other changes', { trial_end: END }, { status: 'incomplete', trial_end: null }, [activated]],
     [
-      'ended, which has an event of its own',
+      'first payment expired',
+      { status: 'incomplete_expired', ended_at: END },
+      { status: 'incomplete' },
+      [updated('status')],
+    ],
+    ['trial ended', { status: 'active' }, { status: 'trialing' }, [updated('status')]],
+    ['payment failed', { status: 'past_due' }, { status: 'active' }, [updated('status')]],
+    ['paid again', { status: 'active' }, { status: 'past_due' }, [updated('status')]],
+    ['retries exhausted', { status: 'unpaid' }, { status: 'past_due' }, [updated('status')]],
+    ['unchanged status in the previous values', { status: 'active' }, { status: 'active' }, []],
+    ['paused, which has a separate event', { status: 'paused' }, { status: 'active' }, []],
+    ['resumed, which has a separate event', { status: 'active' }, { status: 'paused' }, []],
+    ['resumed with a failed payment', { status: 'past_due' }, { status: 'active' }, [updated('status')]],
+    [
+      'ended, which has a separate event',
       { status: 'canceled', ended_at: END },
       { status: 'active', ended_at: null },
       [],
     ],
     [
-      'paused together with another price',
+      'paused with another price',
       { status: 'paused', items: rawItems('price_scale') },
       { status: 'active', items: rawItems() },
       [updated('items')],
     ],
-    ['collection is paused', { pause_collection: VOID }, { pause_collection: null }, [paused]],
-    ['collection goes on', { pause_collection: null }, { pause_collection: VOID }, [resumed]],
+    ['collection paused', { pause_collection: VOID }, { pause_collection: null }, [paused]],
+    ['collection resumed', { pause_collection: null }, { pause_collection: VOID }, [resumed]],
     [
-      'collection is paused in another way',
+      'collection paused in another mode',
       { pause_collection: { ...VOID, behavior: 'keep_as_draft' } },
       { pause_collection: { behavior: 'void' } },
       [],
     ],
     [
-      'collection is paused until another day',
+      'collection paused until another day',
       { pause_collection: { ...VOID, resumes_at: END } },
       { pause_collection: { resumes_at: null } },
       [],
     ],
     [
-      'collection goes on, with another price',
+      'collection resumed with another price',
       { items: rawItems('price_scale') },
       { pause_collection: VOID, items: rawItems() },
       [resumed, updated('items')],
     ],
     [
-      'a trial is begun',
+      'trial started',
       { status: 'trialing', trial_end: END },
       { status: 'active', trial_end: null },
       [updated('status', 'trialEnd')],
     ],
-    ['a trial is made longer', { status: 'trialing', trial_end: END }, { trial_end: END - DAY }, [updated('trialEnd')]],
+    ['trial extended', { status: 'trialing', trial_end: END }, { trial_end: END - DAY }, [updated('trialEnd')]],
     [
-      'it will end with its period',
+      'end with the period scheduled',
       { cancel_at_period_end: true, cancel_at: END },
       { cancel_at_period_end: false, cancel_at: null },
       [updated('cancelAtPeriodEnd', 'cancelAt')],
     ],
     [
-      'it will not end after all',
+      'end with the period revoked',
       {},
       { cancel_at_period_end: true, cancel_at: END },
       [updated('cancelAtPeriodEnd', 'cancelAt')],
     ],
-    ['it will end one day', { cancel_at: END }, { cancel_at: null }, [updated('cancelAt')]],
-    ['it will end on another day', { cancel_at: END }, { cancel_at: END - DAY }, [updated('cancelAt')]],
+    ['end on a date scheduled', { cancel_at: END }, { cancel_at: null }, [updated('cancelAt')]],
+    ['end on another date scheduled', { cancel_at: END }, { cancel_at: END - DAY }, [updated('cancelAt')]],
     [
-      'all at once',
+      'all changes together',
       { status: 'past_due', items: rawItems('price_scale'), cancel_at_period_end: true },
       { status: 'active', items: rawItems(), cancel_at_period_end: false },
       [updated('status', 'items', 'cancelAtPeriodEnd')],
     ],
-  ])('%s', (_, now, before, expected) => {
+  ])('%s: derives the events', (_, now, before, expected) => {
     expect(derivedFrom('updated', subscription(now), before)).toEqual(expected)
   })
 
-  test('says the same however late it is', () => {
+  test('deriveEvents does not depend on the time of processing', () => {
     const now = subscription({ status: 'past_due' })
     expect(derivedFrom('updated', now, { status: 'active' }, CREATED + 300 * DAY)).toEqual([updated('status')])
   })

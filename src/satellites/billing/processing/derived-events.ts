@@ -1,6 +1,6 @@
 /**
- * What an event of the provider says happened to a subscription, from that event alone: so it is the same in whatever order events
- * arrive, and whatever has happened since. What is the case now is another question (subscriptions.ts).
+ * Derives typed events from a single provider event, so the result does not depend on the order of receipt or on later
+ * changes. The current state is the subject of subscriptions.ts.
  */
 import type { ProviderItem, ProviderSubscription } from '../model/provider.ts'
 
@@ -16,7 +16,7 @@ export type DerivedEvent =
 const BEGUN: ReadonlySet<string> = new Set(['active', 'trialing'])
 const NOT_BEGUN: ReadonlySet<string> = new Set(['incomplete', 'incomplete_expired'])
 
-/** @param before the members that the event names as changed, as they were */
+/** @param before previous values of the members that the event reports as changed */
 export function deriveEvents(
   type: string,
   now: ProviderSubscription,
@@ -70,10 +70,10 @@ function changesOf(now: ProviderSubscription, before: Partial<ProviderSubscripti
   return changed
 }
 
-/** Pauses and ends are told by events of their own. */
+/** Pauses and ends have separate provider events. */
 const hasOwnEvent = (before: string, now: string): boolean =>
   before === 'paused' || now === 'paused' || now === 'canceled'
 
-/** A period that is over changes the items as well, and nothing of them. */
+/** Ignores the periods of the items, which change with every renewal. */
 const itemsKey = (items: readonly ProviderItem[]): string =>
   JSON.stringify(items.map(({ priceId, quantity }) => [priceId, quantity]).sort())

@@ -1,9 +1,9 @@
-/** The provider has given up before the policy would have, and the event that says so never came. */
+/** Tests that the provider exhausts the retries before the dunning policy does, and its event is missing. */
 import { expect, inject, test } from 'vitest'
 import { openBilling } from '../billing.fixture.ts'
 import { debtorsOf } from '../dunning/dunning.fixture.ts'
 
-test('the grace begins when that is known', async () => {
+test('the grace period begins when the exhausted retries become known', async () => {
   const opened = await openBilling(inject('postgresUrl'), {
     options: { dunning: { maxAttempts: 5, graceDays: 7, action: 'suspend' } },
     provider: { start: new Date('2026-03-31T10:00:00Z'), afterRetries: 'past_due', retryDays: [3] },

@@ -1,4 +1,7 @@
-/** A payment has failed: what is known of its invoice is what the provider has now, and what was told of it where it has it no more. */
+/**
+ * Tests failed payments: the provider's current invoice counts, or the invoice of the event if the provider no longer
+ * has it.
+ */
 import type Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'
@@ -33,7 +36,7 @@ const publishedFailures = (tenantId: string) =>
       : [],
   )
 
-/** A payer whose renewal was declined so often, of which nobody has heard yet. */
+/** A tenant whose renewal was declined that many times, with received, unprocessed events. */
 async function declined(times: 1 | 2) {
   const payer = await open.payer()
   const before = failures().length
@@ -45,7 +48,7 @@ async function declined(times: 1 | 2) {
   return { ...payer, first, second, invoice: first.data.object as Stripe.Invoice }
 }
 
-test('an attempt of which nothing was heard counts, from when it is known', async () => {
+test('an attempt without a received event counts from the time at which it becomes known', async () => {
   const { tenantId, first, second } = await declined(2)
   await process(first.id)
   const now = open.provider.now().toISOString()
@@ -64,7 +67,7 @@ test('an attempt of which nothing was heard counts, from when it is known', asyn
   ])
 })
 
-test('what the provider has forgotten is what was told of it', async () => {
+test('the invoice of the event counts if the provider no longer has the invoice', async () => {
   const { tenantId, first, invoice } = await declined(2)
   open.provider.forget(invoice.id as string)
   await process(first.id)
@@ -73,7 +76,7 @@ test('what the provider has forgotten is what was told of it', async () => {
   ])
 })
 
-test('an attempt is not the last one where the provider has found a time for the next since', async () => {
+test('an attempt is not final if the provider has scheduled another one since the event', async () => {
   const { tenantId, first, invoice } = await declined(1)
   expect(invoice.next_payment_attempt).not.toBeNull()
   const early = open.provider.emit('invoice.payment_failed', { ...invoice, next_payment_attempt: null })
@@ -85,7 +88,7 @@ test('an attempt is not the last one where the provider has found a time for the
   await process(first.id)
 })
 
-test('an endpoint of an API version that told the subscription elsewhere: it is no invoice without one', async () => {
+test('an invoice event of an API version with another member for the subscription fails with payload_invalid', async () => {
   const { tenantId, subscriptionId, first, invoice } = await declined(1)
   const { parent: _, ...older } = invoice
   const event = open.provider.emit('invoice.payment_failed', { ...older, subscription: subscriptionId })

@@ -1,4 +1,4 @@
-/** Events that come before it is known whose they are, and after it is not theirs any more. */
+/** Tests events that arrive before their tenant is known, or after their customer is deleted. */
 import type Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'
@@ -15,7 +15,7 @@ afterEach(async () => {
 })
 afterAll(() => open.end())
 
-/** A tenant that has no customer any more. */
+/** A tenant whose customer was deleted. */
 async function freeTenant(): Promise<string> {
   const { tenantId, customerId } = await open.payer()
   open.provider.deleteCustomer(customerId)
@@ -24,7 +24,7 @@ async function freeTenant(): Promise<string> {
   return tenantId
 }
 
-/** Somebody whom nobody knows subscribes; only `checkout` will tell whose it is. */
+/** A subscription of a customer without a tenant; only the event of `checkout` names the tenant. */
 function stranger(tenantId: string) {
   const { id } = open.provider.customer()
   const subscription = open.provider.subscribe(id, open.prices.pro)
@@ -53,8 +53,8 @@ const mappingOf = async (customerId: string) => {
 
 test.each([
   ['have failed', true, 'failed'],
-  ['wait to be tried again', false, 'waiting'],
-])('those that %s are done when the checkout is told', async (_, isLast, status) => {
+  ['wait for a retry', false, 'waiting'],
+])('events of an unknown customer that %s are processed when the checkout is received', async (_, isLast, status) => {
   const tenantId = await freeTenant()
   const { created, checkout, id } = stranger(tenantId)
   await open.deliver()
@@ -65,28 +65,28 @@ test.each([
   await open.deliverAndProcess()
   expect(await statusOf(created)).toBe('completed')
   expect(open.receivedNamesOf(tenantId)).toEqual(expect.arrayContaining(['SubscriptionActivated', 'PaymentSucceeded']))
-  expect(await open.standing(tenantId)).toBe('active pro')
+  expect(await open.statusAndPlan(tenantId)).toBe('active pro')
   open.provider.deleteCustomer(id)
 })
 
-test('while it is asked whose it is, somebody else finds out: it is done', async () => {
+test('an event is processed when another process maps its customer during the request to the provider', async () => {
   const tenantId = await freeTenant()
   const { created, checkout, id } = stranger(tenantId)
   const session = checkout()
   await open.deliver()
   const held = open.provider.faults.hold({ path: `/v1/customers/${id}` })
-  const asking = process(created)
+  const processing = process(created)
   await held.arrived
   await process(session.id)
   held.release()
-  await asking
+  await processing
   expect(await statusOf(created)).toBe('completed')
   expect(open.receivedNamesOf(tenantId)).toContain('SubscriptionActivated')
   expect(open.receivedNamesOf(tenantId)).not.toContain('BillingEventDeadLettered')
   open.provider.deleteCustomer(id)
 })
 
-test('a customer that was deleted before it was known whose it is, is mapped and closed', async () => {
+test('a customer that was deleted before it was mapped is mapped and closed', async () => {
   const tenantId = await freeTenant()
   const { checkout, id } = stranger(tenantId)
   const session = checkout()
@@ -98,10 +98,10 @@ test('a customer that was deleted before it was known whose it is, is mapped and
   await open.process()
   expect(await mappingOf(id)).toEqual({ tenantId, closedAt: open.provider.now() })
   expect(open.receivedNamesOf(tenantId)).toContain('SubscriptionCanceled')
-  expect(await open.standing(tenantId)).toBe('active free')
+  expect(await open.statusAndPlan(tenantId)).toBe('active free')
 })
 
-test('a checkout that is told after its customer was deleted is not that of a second one', async () => {
+test('a checkout event after the deletion of its customer does not count as a second customer', async () => {
   const tenantId = await freeTenant()
   const { checkout, id } = stranger(tenantId)
   await open.deliver()

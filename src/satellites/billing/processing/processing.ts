@@ -1,11 +1,12 @@
 /**
- * What is done with an event of the provider, after it was received. Nothing of it is believed but that something has happened: what is
- * the case is asked of the provider anew, so that events may come late, twice, and in any order. Where the provider no longer has what
- * an event is about, what was kept of all events about it stands in for it.
+ * Processes received events of the provider. An event is only a signal: the current state comes from the provider, so
+ * events may be late, repeated and out of order. If the provider no longer has an object, its received events replace
+ * it.
  *
- * All of it is one transaction, under a lock of the customer: the state, the plan, what happens to the tenant, the typed events, and
- * that the event is done with. Killed anywhere, nothing of it has happened, and it is done again. The provider is asked before it, as a
- * slow one must hold neither connections nor locks; what another has written since then is asked for again (provider/provider-reads.ts).
+ * - State, plan, tenant transition, typed events and completion of the event are one transaction under the customer's
+ *   lock. A process that ends in between leaves no trace, and the event is processed again.
+ * - Requests to the provider happen outside of the transaction, without locks or connections
+ *   (provider/provider-reads.ts).
  */
 
 import { latestReceived, wasReportedSettled } from '../inbox/received-events.ts'
@@ -31,13 +32,13 @@ import type { BillingServices } from './services.ts'
 
 type SubscriptionSubject = Extract<Subject, { kind: 'subscription' }>
 
-/** An invoice as an event tells of it, and as the provider has it now, if it still has it. */
+/** An invoice as reported by an event, and its current state if the provider still has it. */
 interface Failed {
   readonly reported: ProviderInvoice
   readonly current: ProviderInvoice | undefined
 }
 
-/** It says itself whose it is. */
+/** A checkout session names its tenant itself. */
 const isSession = ({ type }: InboxRow): boolean => type === 'checkout.session.completed'
 
 export class Processing {
@@ -51,7 +52,10 @@ export class Processing {
     this.#customerOwner = new CustomerOwnerResolver(services)
   }
 
-  /** Does nothing when the event is done with. Throws what is to be tried again. @param isLast whether nobody would */
+  /**
+   * Does nothing for a processed event. Throws if the event is to be retried.
+   * @param isLast whether this is the last attempt
+   */
   async process(eventId: string, isLast: boolean): Promise<void> {
     const { dependencies } = this.#services
     const reads = new ProviderReads(dependencies)
@@ -62,11 +66,14 @@ export class Processing {
         if (row) await this.#work({ row, reads })
       })
     } catch (error) {
-      const fault = paymentErrorOf(error)
+      const failure = paymentErrorOf(error)
       const { log } = dependencies.kernel
-      log.warn({ eventId, code: fault.code, err: fault.code === 'unhandled' ? error : undefined }, 'an event failed')
-      const isFinished = isLast || !fault.isPassing
-      await this.#failed(eventId, fault, isFinished)
+      log.warn(
+        { eventId, code: failure.code, err: failure.code === 'unhandled' ? error : undefined },
+        'processing of a provider event failed',
+      )
+      const isFinished = isLast || !failure.isPassing
+      await this.#failed(eventId, failure, isFinished)
       if (!isFinished) throw error
     }
   }
@@ -81,7 +88,7 @@ export class Processing {
     if (event?.customerId) await lockCustomer(dependencies, event.customerId)
   }
 
-  /** Locked until the transaction ends; undefined when it is done with. */
+  /** Row lock until the transaction ends; undefined if the event is already processed. */
   #waiting(eventId: string): Promise<InboxRow | undefined> {
     return queryOf(this.#services.dependencies)
       .selectFrom('billingInbox')
@@ -120,7 +127,7 @@ export class Processing {
   }
 
   async #session({ customerId, subscriptionId, reference }: ProviderSession, context: EventContext): Promise<void> {
-    if (reference === null || customerId === null) return // of something that is not ours
+    if (reference === null || customerId === null) return // not a checkout of a tenant
     const current = subscriptionId === null ? undefined : context.reads.subscription(subscriptionId)
     const mapped = await this.#customerOwner.map(reference, customerId, context)
     if (current && mapped === 'mapped')
@@ -163,8 +170,8 @@ export class Processing {
   }
 
   /**
-   * The invoice is as the provider has it now; which attempt this was, the event knows. That no other follows has to be so by now as
-   * well: the provider may have found a time for the next one after it told of this one.
+   * Records a failed payment with the current invoice; the event supplies the number of the attempt. The attempt is
+   * final only if the current invoice confirms it, because the provider may schedule another attempt after the event.
    */
   async #failedToPay(tenantId: string, { reported, current }: Failed, row: InboxRow): Promise<void> {
     const { dependencies, dunning } = this.#services
@@ -174,14 +181,14 @@ export class Processing {
       nextAttemptAt: reported.nextAttemptAt ?? current?.nextAttemptAt ?? null,
     }
     const at = row.createdAt
-    // It may have been paid since the provider was asked, and that be done with.
+    // A payment may have been processed since the request to the provider.
     const isSettled = (current !== undefined && isDone(current)) || (await wasReportedSettled(dependencies, reported))
     await dunning.failed(tenantId, invoice, { at, current, isSettled })
     if (row.publishedAt === null)
       await publishFailed(dependencies, tenantId, invoice, { final: dunning.isFinal(invoice), at })
   }
 
-  /** By what is kept of the subscription, or what the provider has where nothing was heard of it yet. */
+  /** Tenant of the stored subscription, or of the provider's subscription if none is stored. */
   async #payerOf({ subscriptionId, customerId }: ProviderInvoice, context: EventContext): Promise<string | undefined> {
     const { subscriptions } = this.#services
     const known = subscriptionId === null ? undefined : await subscriptions.find(subscriptionId)
@@ -201,7 +208,7 @@ export class Processing {
     const kept = await subscriptions.find(subscription.id)
     if (kept && hasEnded(kept)) await dunning.end(kept.id)
     await subscriptions.writePlan(tenantId)
-    if (!hasEnded(subscription)) await tenantDeletion.followed(tenantId)
+    if (!hasEnded(subscription)) await tenantDeletion.beginIfDeleted(tenantId)
   }
 
   async #failed(eventId: string, { code }: PaymentError, isFinished: boolean): Promise<void> {
@@ -212,7 +219,7 @@ export class Processing {
       const row = await this.#waiting(eventId)
       if (!row) return
       const tenantId = row.customerId === null ? undefined : await customers.tenantOf(row.customerId)
-      // Whose it is was found out between the attempt and this.
+      // The tenant became known after the failed attempt.
       const isOutdated = code === 'tenant_not_resolvable' && tenantId !== undefined && !isSession(row)
       if (isOutdated) return inbox.send(eventId)
       await queryOf(dependencies)

@@ -1,4 +1,7 @@
-/** The provider is slow, or many events come at once: nobody waits for another's, and an old answer takes nothing back. */
+/**
+ * Tests processing with a slow provider and many events: no blocking between tenants, and no older state over a newer
+ * one.
+ */
 import type Stripe from 'stripe'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
@@ -40,14 +43,14 @@ const changed = ({ subscriptionId }: Subscriber, price: 'pro' | 'scale') => {
 const waitingOf = async ({ customerId }: Subscriber): Promise<number> =>
   (await rowsOf(`select from multitenancy.billing_inbox where customer_id = $1 and status = 'waiting'`, customerId))
     .length
-/** Nobody is in the middle of a transaction. */
-const nothingIsHeld = () =>
+/** Waits until no session is idle in a transaction. */
+const noOpenTransaction = () =>
   eventually(async () => {
     const idle = `select query from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'`
     expect(await rowsOf(idle)).toEqual([])
   })
 
-test('events of one customer have their turns beside those of others', async () => {
+test('the events of one customer do not delay those of others', async () => {
   const [noisy, idle] = [await open.payer(), await open.payer()]
   const first = open.provider.faults.hold({ path: `/v1/subscriptions/${noisy.subscriptionId}` })
   changed(noisy, 'scale')
@@ -58,15 +61,15 @@ test('events of one customer have their turns beside those of others', async () 
   await open.deliver()
   changed(idle, 'scale')
   await open.deliver()
-  await eventually(async () => expect(await open.standing(idle.tenantId)).toBe('active scale'), WAIT_TIMEOUT_MS)
+  await eventually(async () => expect(await open.statusAndPlan(idle.tenantId)).toBe('active scale'), WAIT_TIMEOUT_MS)
   expect(await waitingOf(noisy)).toBe(7)
   first.release()
   await eventually(async () => expect(await waitingOf(noisy)).toBe(0), WAIT_TIMEOUT_MS)
-  expect(await open.standing(noisy.tenantId)).toBe('active scale')
+  expect(await open.statusAndPlan(noisy.tenantId)).toBe('active scale')
   await worker.stop()
 })
 
-test('a job carries the tenant as soon as it is known whose the event is, and none before', async () => {
+test('a job carries the tenant if the tenant of the event is known', async () => {
   const { id } = open.provider.customer()
   open.provider.subscribe(id, open.prices.pro)
   const unknown = lastOf('customer.subscription.created')
@@ -82,20 +85,20 @@ test('a job carries the tenant as soon as it is known whose the event is, and no
   await open.process()
 })
 
-test('while the provider is asked nothing is held', async () => {
+test('processing holds no transaction during a request to the provider', async () => {
   const payer = await open.payer()
   const event = changed(payer, 'scale')
   await open.deliver()
-  const asked = open.provider.faults.hold({ path: `/v1/subscriptions/${payer.subscriptionId}` })
+  const held = open.provider.faults.hold({ path: `/v1/subscriptions/${payer.subscriptionId}` })
   const processing = process(event)
-  await asked.arrived
-  await nothingIsHeld()
-  asked.release()
+  await held.arrived
+  await noOpenTransaction()
+  held.release()
   await processing
-  expect(await open.standing(payer.tenantId)).toBe('active scale')
+  expect(await open.statusAndPlan(payer.tenantId)).toBe('active scale')
 })
 
-test('an answer that was given before another was written takes nothing back', async () => {
+test('a response that is older than the stored state does not replace it', async () => {
   const payer = await open.payer()
   const earlier = changed(payer, 'scale')
   const old = open.provider.faults.hold({ path: `/v1/subscriptions/${payer.subscriptionId}` })
@@ -106,10 +109,10 @@ test('an answer that was given before another was written takes nothing back', a
   const later = lastOf('customer.subscription.deleted')
   await open.deliver()
   await process(later)
-  expect(await open.standing(payer.tenantId)).toBe('active free')
+  expect(await open.statusAndPlan(payer.tenantId)).toBe('active free')
   old.release()
   await processing
-  expect(await open.standing(payer.tenantId)).toBe('active free')
+  expect(await open.statusAndPlan(payer.tenantId)).toBe('active free')
   const [kept] = await rowsOf(
     'select status from multitenancy.billing_subscriptions where id = $1',
     payer.subscriptionId,
@@ -117,7 +120,7 @@ test('an answer that was given before another was written takes nothing back', a
   expect(kept).toEqual({ status: 'canceled' })
 })
 
-test('what is paid while it is asked whether it is opens no case', async () => {
+test('a payment during the request for the invoice prevents a new dunning case', async () => {
   const payer = await open.payer()
   open.provider.setPaymentMethod(payer.customerId, 'declines')
   open.provider.advance({ days: 31, hours: 2 })
@@ -134,18 +137,18 @@ test('what is paid while it is asked whether it is opens no case', async () => {
   expect(await open.cases(payer.tenantId)).toEqual(['recovered'])
 })
 
-test('what is paid while it is asked for before a suspension suspends nobody', async () => {
+test('a payment during the request before a suspension prevents the suspension', async () => {
   const debtor = await open.debtor()
   open.provider.advance({ days: 7 })
   const unpaid = open.provider.faults.hold({ path: '/v1/invoices' })
   const sweeping = open.tenancy.billing.dunning.sweep()
   await unpaid.arrived
-  await nothingIsHeld()
+  await noOpenTransaction()
   open.provider.payInvoice(open.invoices(debtor.subscriptionId)[0]?.id as string)
   await open.deliverAndProcess()
   unpaid.release()
   await sweeping
-  expect(await open.standing(debtor.tenantId)).toBe('active pro')
+  expect(await open.statusAndPlan(debtor.tenantId)).toBe('active pro')
   expect(await open.cases(debtor.tenantId)).toEqual(['recovered'])
   expect(open.receivedNamesOf(debtor.tenantId)).not.toContain('TenantSuspended')
 })

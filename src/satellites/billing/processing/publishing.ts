@@ -1,4 +1,4 @@
-/** Publishes what events of the provider say, as typed events. */
+/** Publishes the typed events of processed provider events. */
 
 import type { BillingDependencies } from '../model/dependencies.ts'
 import { planOfItems } from '../model/entitlement.ts'
@@ -80,7 +80,7 @@ export async function publishFailed(
   })
 }
 
-/** Says so where no price of a subscription stands for a plan, and its tenant is served by the default one. */
+/** Publishes `plan_unmapped` if no price of a running subscription is mapped, so that the default plan applies. */
 export async function publishUnmapped(
   { kernel, plans }: BillingDependencies,
   tenantId: string,

@@ -1,6 +1,6 @@
 /**
- * How often an event of the provider is tried, and when: by the runner of jobs itself, whose clock is the database's. A test does not
- * wait for what is due later: it makes it due, and wakes the worker.
+ * Tests number and delay of attempts with the real job queue, whose clock is the database's. Tests make jobs due in
+ * place of waiting.
  */
 import { afterAll, afterEach, beforeAll, expect, inject, test, vi } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
@@ -15,7 +15,7 @@ const WAIT_TIMEOUT_MS = 30_000
 let open: OpenBilling
 let worker: BillingTenancy
 let subscriber: Subscriber
-/** What the worker has said. */
+/** Typed events that the worker has published. */
 const receivedEvents: [string, unknown][] = []
 
 beforeAll(async () => {
@@ -35,7 +35,7 @@ afterEach(() => {
 const sql = async (text: string, values: readonly unknown[]): Promise<any[]> =>
   (await open.tenancy.kernel.database.sql(text, values)).rows
 
-/** The subscription is changed, and the receiver hears of it. */
+/** Changes the subscription, and delivers the event. */
 async function changed(): Promise<string> {
   const { id, object } = open.provider.changePrice(subscriber.subscriptionId, nextPrice())
   expect(object).toBe('subscription')
@@ -46,7 +46,7 @@ async function changed(): Promise<string> {
 let count = 0
 const nextPrice = () => (count++ % 2 === 0 ? open.prices.scale : open.prices.pro)
 
-/** The last job of an event: by how many seconds it is put off, at least and at most, as far as can be told from here. */
+/** Latest job of an event, with lower and upper bounds of its delay in seconds. */
 async function jobOf(eventId: string) {
   const [job] = await sql(
     `select state, retry_count as "retried",
@@ -65,13 +65,13 @@ const makeDue = async (eventId: string) => {
      where name = 'tenantry.ProcessProviderEvent' and singleton_key = $1`,
     [eventId],
   )
-  // A new job of the type wakes its workers; an unknown event needs no work.
+  // A new job wakes the workers. Its event does not exist, so it has no effect.
   await open.tenancy.kernel.jobs.send(ProcessProviderEvent, { eventId: 'evt_unknown' })
 }
 const deadJobs = async () => sql(`select * from multitenancy_jobs.job where name = 'tenantry.dead-letter'`, [])
 
-/** It has failed for that time, and is put off by between so many and twice as many seconds. */
-const putOff = (eventId: string, attempts: number, seconds: number) =>
+/** Waits until the event has failed that often, and its job is delayed by one to two times `seconds`. */
+const isDelayed = (eventId: string, attempts: number, seconds: number) =>
   eventually(async () => {
     const [row, job] = [await rowOf(eventId), await jobOf(eventId)]
     expect(row).toMatchObject({ status: 'waiting', errorCode: 'provider_unavailable', attempts })
@@ -80,12 +80,12 @@ const putOff = (eventId: string, attempts: number, seconds: number) =>
     expect(job.fromNow).toBeLessThanOrEqual(2 * seconds)
   }, WAIT_TIMEOUT_MS)
 
-test('three times: after 30 seconds to a minute, and after one to two minutes; then it is a dead letter', async () => {
+test('an event is tried three times, after 30 to 60 and 60 to 120 seconds, and is then a dead letter', async () => {
   open.provider.faults.respond(500)
   const eventId = await changed()
-  await putOff(eventId, 1, 30)
+  await isDelayed(eventId, 1, 30)
   await makeDue(eventId)
-  await putOff(eventId, 2, 60)
+  await isDelayed(eventId, 2, 60)
   expect(receivedEvents).toEqual([])
   await makeDue(eventId)
   await eventually(async () => {
@@ -97,13 +97,13 @@ test('three times: after 30 seconds to a minute, and after one to two minutes; t
   expect(await deadJobs()).toEqual([])
 
   await open.tenancy.billing.inbox.replay(eventId)
-  await putOff(eventId, 1, 30)
+  await isDelayed(eventId, 1, 30)
   open.provider.faults.clear()
   await makeDue(eventId)
   await eventually(async () => expect(await rowOf(eventId)).toMatchObject({ status: 'completed' }), WAIT_TIMEOUT_MS)
 })
 
-test('no more once it succeeds, and it is said once', async () => {
+test('an event that succeeds on its second attempt is published once and not retried', async () => {
   open.provider.faults.respond(429, { times: 1 })
   const eventId = await changed()
   await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'retry' }), WAIT_TIMEOUT_MS)
@@ -115,7 +115,7 @@ test('no more once it succeeds, and it is said once', async () => {
   expect(await deadJobs()).toEqual([])
 })
 
-test('once, where time mends nothing', async () => {
+test('an event with a permanent error is tried once', async () => {
   open.provider.faults.respond(401)
   const eventId = await changed()
   await eventually(async () => expect(await jobOf(eventId)).toMatchObject({ state: 'completed' }), WAIT_TIMEOUT_MS)

@@ -1,6 +1,6 @@
 /**
- * A worker in a process of its own, which kills itself where it is told to: SIGKILL, with nothing put in order, in the transaction of
- * an event or between its commit and the end of its job.
+ * A worker process that kills itself with SIGKILL within the transaction of an event, or between its commit and the end
+ * of its job.
  */
 
 import { serveParent } from '../../../../test/support/child.ts'
@@ -14,16 +14,19 @@ import { type BillingOptions, billing } from '../index.ts'
 import { events } from '../model/events.ts'
 
 export interface Death {
-  /** `within`: a typed event is written down, and nothing is committed; `after`: all of it is, and the job does not know. */
+  /**
+   * `within`: a typed event is written and not committed. `after`: the transaction is committed and the job is not
+   * completed.
+   */
   readonly when: 'within' | 'after'
-  /** How many typed events are said before. */
+  /** Number of typed events to publish before the death. */
   readonly before: number
 }
 
 export interface WorkerOptions {
   readonly url: string
   readonly options: BillingOptions
-  /** The provider's time, which stands still. */
+  /** Constant time of the clock, in ms. */
   readonly now: number
   readonly death: Death | null
 }
@@ -47,6 +50,6 @@ await serveParent(async ({ url, options, now, death }: WorkerOptions) => {
     logger: createLogger({ level: 'silent' }),
   })
   for (const type of events) tenancy.on(type, () => dieAt('after'))
-  // Whoever asks is answered by its end.
+  // The request never gets a response; the end of the process rejects it.
   return () => Promise.withResolvers().promise
 })

@@ -1,4 +1,7 @@
-/** Lives of subscriptions by chance: whatever way events arrive, what is known in the end, and what was published, is the same. */
+/**
+ * Tests random histories of subscriptions: final state and published events do not depend on the way in which events
+ * arrive.
+ */
 import { afterAll, beforeAll, inject, test, vi } from 'vitest'
 import { fetchNewestFirst, reportInDisorder } from '../reporting.fixture.ts'
 import { openSimulations, type Simulations } from '../simulation.fixture.ts'
@@ -11,8 +14,8 @@ beforeAll(async () => {
 })
 afterAll(() => simulations.end())
 
-test('events that arrive in disorder have the same result as in order', () =>
+test('events in disorder have the same result as in order', () =>
   reportInDisorder(simulations, { seed: 2, lifecycles: 2, rounds: 4 }))
 
-test('events that are fetched, the newest first, have the same result as in order', () =>
+test('events that are fetched newest first have the same result as in order', () =>
   fetchNewestFirst(simulations, { seed: 3, lifecycles: 2, rounds: 3 }))

@@ -1,6 +1,6 @@
 /**
- * Lives of subscriptions by chance, told in disorder to workers in processes of their own that are killed (SIGKILL): while the provider
- * is asked, in the transaction, and between its commit and the end of the job. No event is lost, and nothing is said twice.
+ * Tests random histories with worker processes that are killed during a request to the provider, within the
+ * transaction, and between commit and end of the job: no event is lost, and no event is published twice.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -12,10 +12,10 @@ import type { Death, WorkerOptions } from './stream-process.fixture.ts'
 const ROUNDS = 9
 const LIVES = 3
 const SEEDS = [21, 23]
-const DEATHS: readonly (Death['when'] | 'asked')[] = ['asked', 'within', 'after', 'within', 'after']
+const DEATHS: readonly (Death['when'] | 'requesting')[] = ['requesting', 'within', 'after', 'within', 'after']
 const TIMEOUT_MS = 180_000
 const LOOK_EVERY_MS = 20
-/** What its worker has left behind, or would try again much later, is sent again by then. */
+/** After this time waiting events get a new job, because a killed or delayed worker would process them much later. */
 const SEND_AGAIN_MS = 400
 
 let simulations: Simulations
@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => simulations.end())
 
 test.each(SEEDS)(
-  'told to workers that are killed it comes to the same: seed %i',
+  'workers that are killed reach the same result: seed %i',
   async (seed) => {
     const simulation = await simulations.open(seed, LIVES)
     const { random, lifecycles, other } = simulation
@@ -34,7 +34,7 @@ test.each(SEEDS)(
     let killed = 0
     const workUntilKilled = async () => {
       const death = deaths.shift()
-      if (death && (await dies(simulation, death))) killed += 1
+      if (death && (await killWorkerAt(simulation, death))) killed += 1
     }
     for (const lifecycle of lifecycles) await lifecycle.begin()
     for (let round = 1; round <= ROUNDS; round++) {
@@ -47,7 +47,7 @@ test.each(SEEDS)(
     while (undelivered.length > 0) await other.receive(some(random, undelivered))
     while (deaths.length > 0) await workUntilKilled()
     const worker = await startWorker(simulation, null)
-    await done(simulation)
+    await waitUntilProcessed(simulation)
     await worker.kill('SIGKILL')
     await other.tenancy.billing.dunning.sweep()
     await compare(simulation)
@@ -57,14 +57,17 @@ test.each(SEEDS)(
   TIMEOUT_MS,
 )
 
-/** Whether a worker has died so; it has not where nothing was left to do. */
-async function dies(simulation: Simulation, when: Death['when'] | 'asked'): Promise<boolean> {
-  const held = when === 'asked' ? simulation.provider.faults.hold() : undefined
-  const worker = await startWorker(simulation, when === 'asked' ? null : { when, before: simulation.random.below(3) })
-  const over = new AbortController()
-  const end = worker.request('end').catch(() => over.abort())
-  held?.arrived.then(() => over.abort())
-  await done(simulation, over.signal)
+/** Whether the worker left waiting events behind; false if there was nothing left to process. */
+async function killWorkerAt(simulation: Simulation, when: Death['when'] | 'requesting'): Promise<boolean> {
+  const held = when === 'requesting' ? simulation.provider.faults.hold() : undefined
+  const worker = await startWorker(
+    simulation,
+    when === 'requesting' ? null : { when, before: simulation.random.below(3) },
+  )
+  const ended = new AbortController()
+  const end = worker.request('end').catch(() => ended.abort())
+  held?.arrived.then(() => ended.abort())
+  await waitUntilProcessed(simulation, ended.signal)
   await worker.kill('SIGKILL')
   await end
   held?.release()
@@ -76,8 +79,8 @@ function startWorker({ other, options, provider }: Simulation, death: Death | nu
   return startChild(new URL('./stream-process.fixture.ts', import.meta.url), worker)
 }
 
-/** Until nothing waits, or there is nobody to wait for. */
-async function done({ other }: Simulation, signal?: AbortSignal): Promise<void> {
+/** Waits until no event waits, or `signal` aborts. */
+async function waitUntilProcessed({ other }: Simulation, signal?: AbortSignal): Promise<void> {
   for (let sentAt = performance.now(); !signal?.aborted; await sleep(LOOK_EVERY_MS)) {
     const waiting = await other.waiting()
     if (waiting.length === 0) return

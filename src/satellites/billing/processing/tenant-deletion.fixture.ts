@@ -1,4 +1,4 @@
-/** Tenants that pay and are deleted, restored and purged, and what becomes of their subscriptions. */
+/** Subscribed tenants for tests of deletion, restoration and purge. */
 import { expect, inject } from 'vitest'
 import { type OpenBilling, openBilling, type Subscriber } from '../billing.fixture.ts'
 import type { BillingOptions } from '../index.ts'
@@ -6,7 +6,7 @@ import { tables } from '../model/tables.ts'
 
 export type OnTenantDelete = NonNullable<BillingOptions['onTenantDelete']>
 
-/** Tenants can be purged as soon as they are deleted. */
+/** A tenancy in which a deleted tenant can be purged immediately. */
 export const openWith = async (onTenantDelete: OnTenantDelete): Promise<OpenBilling> => {
   const open = await openBilling(inject('postgresUrl'), {
     options: { onTenantDelete, usage: { calls: { meter: 'api_calls' } } },
@@ -29,14 +29,14 @@ export const sendUsage = async ({ tenancy }: OpenBilling) => {
   const { rows } = await tenancy.kernel.database.sql('select id from multitenancy.billing_usage where sent_at is null')
   for (const { id } of rows) await tenancy.billing.usage.send(id)
 }
-/** Events about one of its ids; others of the tenancy go on paying. */
+/** Published events about one of the ids of the subscriber. */
 export const receivedOf = ({ receivedEvents }: OpenBilling, payer: Subscriber) =>
   receivedEvents.filter(([, event]) => Object.values(payer).some((id) => JSON.stringify(event).includes(id)))
 
 export const TABLES = [...(tables[0]?.up ?? '').matchAll(/create table (\w+)/g)].map(([, name]) => name as string)
 
 /** Names of tables whose rows contain one of the texts. */
-export const whereStands = async ({ tenancy }: OpenBilling, ...texts: string[]) => {
+export const tablesContaining = async ({ tenancy }: OpenBilling, ...texts: string[]) => {
   const found: string[] = []
   for (const table of TABLES) {
     const { rows } = await tenancy.kernel.database.sql(`select * from multitenancy.${table}`)
@@ -46,9 +46,10 @@ export const whereStands = async ({ tenancy }: OpenBilling, ...texts: string[]) 
 }
 
 /**
- * A tenant is purged while an event of its subscription is processed and its usage is closed: no row mentions it afterwards.
+ * Purges a tenant while an event of its subscription is processed and its usage is closed, and checks that no row
+ * mentions the tenant.
  *
- * @param order of the purge and the response that the processing waits for.
+ * @param order of the purge and the response that the processing waits for
  */
 export async function purgesDuringWork(
   open: OpenBilling,
@@ -65,6 +66,6 @@ export async function purgesDuringWork(
   await tenants.delete(payer.tenantId)
   await order(() => Promise.all([tenants.installation.purge(payer.tenantId), billing.windows.close()]), held.release)
   await processing
-  const left = await whereStands(open, payer.tenantId, payer.customerId)
+  const left = await tablesContaining(open, payer.tenantId, payer.customerId)
   expect(left.filter((table) => table !== 'billing_inbox')).toEqual([])
 }

@@ -1,9 +1,9 @@
-/** Tenants that are deleted while their subscriptions go on: detached from the tenant, or preserved for it. */
+/** Tests deleted tenants whose subscriptions continue: detached from the tenant, or preserved for it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { OpenBilling } from '../billing.fixture.ts'
 import { atProvider, openWith, planOf, receivedOf, sendUsage, statusOf, track } from './tenant-deletion.fixture.ts'
 
-describe('detached from its tenant', () => {
+describe('tenant deletion with onTenantDelete: detach', () => {
   let open: OpenBilling
 
   beforeAll(async () => {
@@ -11,7 +11,7 @@ describe('detached from its tenant', () => {
   })
   afterAll(() => open.end())
 
-  test('a subscription goes on, and what was used until then is paid for', async () => {
+  test('the subscription continues, and usage before the deletion is billed', async () => {
     const payer = await open.subscriber()
     await track(open, payer, 4)
     await sendUsage(open)
@@ -23,7 +23,7 @@ describe('detached from its tenant', () => {
     expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ customerId: null, unreportedUsage: [] })
   })
 
-  test('a tenant that is back begins with a customer of its own', async () => {
+  test('a restored tenant gets a new customer', async () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
     await open.tenancy.tenants.restore(payer.tenantId)
@@ -33,7 +33,7 @@ describe('detached from its tenant', () => {
     expect(await atProvider(open, payer)).toBe('active')
   })
 
-  test('a tenant that is back has not what somebody else pays for, whatever is heard of it', async () => {
+  test('a restored tenant is not affected by events of the detached subscription', async () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
     await open.tenancy.tenants.restore(payer.tenantId)
@@ -49,7 +49,7 @@ describe('detached from its tenant', () => {
     expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ subscription: null, dunning: null })
   })
 
-  test('what it owed is nothing to a tenant that is back', async () => {
+  test('a restored tenant has no debt from before the deletion', async () => {
     const payer = await open.subscriber()
     open.provider.setPaymentMethod(payer.customerId, 'declines')
     open.provider.advance({ days: 31, hours: 2 })
@@ -61,7 +61,7 @@ describe('detached from its tenant', () => {
     expect((await open.tenancy.tenants.get(payer.tenantId)).status).toBe('active')
   })
 
-  test('what it pays for next counts', async () => {
+  test('a new subscription of a restored tenant is effective', async () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
     await open.tenancy.tenants.restore(payer.tenantId)
@@ -78,7 +78,7 @@ describe('detached from its tenant', () => {
   })
 })
 
-describe('left as it is', () => {
+describe('tenant deletion with onTenantDelete: preserve', () => {
   let open: OpenBilling
 
   beforeAll(async () => {
@@ -86,7 +86,7 @@ describe('left as it is', () => {
   })
   afterAll(() => open.end())
 
-  test('a subscription counts again for a tenant that is back, as it is by then', async () => {
+  test('a restored tenant has the current plan of its subscription', async () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
     open.provider.changePrice(payer.subscriptionId, open.prices.scale)

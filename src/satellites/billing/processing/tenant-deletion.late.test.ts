@@ -1,4 +1,4 @@
-/** A checkout that is begun before its tenant is deleted, and paid after that: nobody is to pay for a tenant that is gone. */
+/** Tests checkouts that are started before their tenant is deleted and paid afterwards. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { namesOf, type OpenBilling, openBilling, type Subscriber } from '../billing.fixture.ts'
 import type { BillingOptions } from '../index.ts'
@@ -12,8 +12,8 @@ const opening = (onTenantDelete: NonNullable<BillingOptions['onTenantDelete']>) 
 }
 const closing = () => open.end()
 
-/** Deleted, and all that follows from that is done; then its checkout is paid. */
-async function paidLate(): Promise<Subscriber> {
+/** Deletes a tenant with an open checkout, runs the jobs of the deletion, and completes the checkout. */
+async function payLateCheckout(): Promise<Subscriber> {
   const tenantId = await open.tenant()
   const { id } = await open.tenancy.billing.checkout(tenantId, {
     priceId: open.prices.pro,
@@ -21,13 +21,13 @@ async function paidLate(): Promise<Subscriber> {
     cancelUrl: 'https://app.example/plans',
   })
   await open.tenancy.tenants.delete(tenantId)
-  await worked()
+  await runJobs()
   const { customer, subscription } = open.provider.completeCheckout(id ?? '')
   return { tenantId, customerId: customer as string, subscriptionId: subscription as string }
 }
 
-/** As a worker would: processes what was received, and runs each job that cancels. */
-async function worked(): Promise<void> {
+/** Processes received events and runs all jobs that cancel subscriptions, as a worker does. */
+async function runJobs(): Promise<void> {
   await open.process()
   const { rows } = await open.tenancy.kernel.database.sql(
     `delete from multitenancy_jobs.job where name = 'tenantry.CancelSubscriptions' returning data ->> 'customerId' as "customerId"`,
@@ -39,16 +39,16 @@ const atProvider = async ({ subscriptionId }: Subscriber) =>
   (await open.tenancy.billing.dependencies.payments.subscription(subscriptionId))?.status
 const planOf = async ({ tenantId }: Subscriber) => (await open.tenancy.tenants.get(tenantId)).metadata.plan ?? 'free'
 
-describe('where subscriptions end with their tenant', () => {
+describe('late checkout with onTenantDelete: cancel', () => {
   beforeAll(opening('cancel'))
   afterAll(closing)
   beforeEach(() => void open.receivedEvents.splice(0))
 
-  test('it is canceled at the provider as soon as that is told', async () => {
-    const payer = await paidLate()
+  test('the subscription is cancelled at the provider when the checkout is received', async () => {
+    const payer = await payLateCheckout()
     expect(await atProvider(payer)).toBe('active')
     await open.deliver()
-    await worked()
+    await runJobs()
     expect(await atProvider(payer)).toBe('canceled')
     await open.deliverAndProcess()
     expect(await open.tenancy.billing.of(payer.tenantId)).toMatchObject({ subscription: { status: 'canceled' } })
@@ -58,42 +58,42 @@ describe('where subscriptions end with their tenant', () => {
     expect(await planOf(payer)).toBe('free')
   })
 
-  test('it is canceled where nothing of it arrives but what a sync finds', async () => {
-    const payer = await paidLate()
+  test('the subscription is cancelled when only a sync finds it', async () => {
+    const payer = await payLateCheckout()
     await Array.fromAsync(open.tenancy.billing.sync.run(payer.tenantId))
-    await worked()
+    await runJobs()
     expect(await atProvider(payer)).toBe('canceled')
     await open.deliverAndProcess()
   })
 
-  test('a tenant that is back by then keeps it', async () => {
-    const payer = await paidLate()
+  test('a tenant that is restored before the cancellation keeps the subscription', async () => {
+    const payer = await payLateCheckout()
     await open.deliver()
     await open.process()
     await open.tenancy.tenants.restore(payer.tenantId)
-    await worked()
+    await runJobs()
     expect(await atProvider(payer)).toBe('active')
     expect(await planOf(payer)).toBe('pro')
   })
 
-  test('a tenant that is purged by then leaves nothing to be paid for', async () => {
-    const payer = await paidLate()
+  test('the subscription of a tenant that is purged after the receipt is cancelled', async () => {
+    const payer = await payLateCheckout()
     await open.deliver()
     await open.process()
     expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)
-    await worked()
+    await runJobs()
     expect(await atProvider(payer)).toBe('canceled')
   })
 
-  test('a tenant that was purged before anything was heard of it leaves nothing to be paid for', async () => {
-    const payer = await paidLate()
+  test('the subscription of a tenant that is purged before the receipt is cancelled', async () => {
+    const payer = await payLateCheckout()
     expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)
     await open.deliver()
-    await worked()
+    await runJobs()
     expect(await atProvider(payer)).toBe('canceled')
   })
 
-  test('a tenant that is back while what it has used is reported keeps it', async () => {
+  test('a tenant that is restored during the usage report of the cancellation keeps its subscription', async () => {
     const payer = await open.subscriber()
     const held = open.provider.faults.hold({ path: '/v1/subscriptions', method: 'GET' })
     await open.tenancy.tenants.delete(payer.tenantId)
@@ -103,7 +103,7 @@ describe('where subscriptions end with their tenant', () => {
     held.release()
     await cancelling
     expect(await atProvider(payer)).toBe('active')
-    await worked()
+    await runJobs()
   })
 })
 
@@ -111,10 +111,10 @@ describe.each(['detach', 'preserve'] as const)('with %s', (onTenantDelete) => {
   beforeAll(opening(onTenantDelete))
   afterAll(closing)
 
-  test('it is left as it is', async () => {
-    const payer = await paidLate()
+  test('the subscription of a late checkout continues', async () => {
+    const payer = await payLateCheckout()
     await open.deliver()
-    await worked()
+    await runJobs()
     expect(await atProvider(payer)).toBe('active')
     expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
   })

@@ -1,4 +1,4 @@
-/** A purge of a tenant that pays: no row of billing mentions it afterwards. */
+/** Tests that no row of billing mentions a purged tenant. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { OpenBilling } from '../billing.fixture.ts'
 import {
@@ -7,8 +7,8 @@ import {
   receivedOf,
   sendUsage,
   TABLES,
+  tablesContaining,
   track,
-  whereStands,
 } from './tenant-deletion.fixture.ts'
 
 describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (onTenantDelete) => {
@@ -19,20 +19,20 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
   })
   afterAll(() => open.end())
 
-  test('leaves nothing of the tenant, and what is heard of it afterwards has no effect', async () => {
+  test('a purge leaves no row of the tenant, and later events have no effect', async () => {
     const payer = await open.subscriber()
     await track(open, payer, 5)
     await open.tenancy.billing.windows.close()
     open.provider.setPaymentMethod(payer.customerId, 'declines')
     open.provider.advance({ days: 31, hours: 2 })
     await open.deliverAndProcess()
-    expect(new Set(await whereStands(open, payer.tenantId, payer.customerId))).toEqual(
+    expect(new Set(await tablesContaining(open, payer.tenantId, payer.customerId))).toEqual(
       new Set(TABLES.filter((table) => !['billing_health', 'billing_metered_quotas'].includes(table))),
     )
     await open.tenancy.tenants.delete(payer.tenantId)
     expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)
-    expect(await whereStands(open, payer.tenantId, payer.customerId)).toEqual([])
-    expect(open.log.join()).toContain('usage that was never reported goes with the purge of its tenant')
+    expect(await tablesContaining(open, payer.tenantId, payer.customerId)).toEqual([])
+    expect(open.log.join()).toContain('unreported usage was deleted with its purged tenant')
 
     await open.tenancy.billing.tenantDeletion.cancelAll(payer.customerId)
     open.receivedEvents.splice(0)
@@ -41,14 +41,14 @@ describe.each(['cancel', 'detach', 'preserve'] as const)('a purge, with %s', (on
     await open.deliverAndProcess()
     expect((await open.inbox()).filter(({ status }) => status !== 'completed')).toEqual([])
     expect(receivedOf(open, payer)).toEqual([])
-    const left = await whereStands(open, payer.tenantId, payer.customerId)
+    const left = await tablesContaining(open, payer.tenantId, payer.customerId)
     expect(left.filter((table) => table !== 'billing_inbox')).toEqual([])
     await sendUsage(open)
     await expect(open.tenancy.billing.of(payer.tenantId)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
     expect(await Array.fromAsync(open.tenancy.billing.sync.run(payer.tenantId))).toEqual([])
   })
 
-  test('writes of an event that is processed and of usage that is closed meanwhile leave nothing', async () => {
+  test('a purge while an event is processed and usage is closed leaves no row of the tenant', async () => {
     await purgesDuringWork(open, async (purge, respond) => {
       await purge()
       respond()

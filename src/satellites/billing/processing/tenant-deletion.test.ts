@@ -1,4 +1,4 @@
-/** Tenants that are deleted while their subscriptions are to be cancelled, also while the provider is unavailable. */
+/** Tests deleted tenants whose subscriptions are cancelled, also while the provider is unavailable. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
 import { namesOf, type OpenBilling, type Subscriber } from '../billing.fixture.ts'
@@ -9,7 +9,7 @@ vi.setConfig({ testTimeout: 60_000 })
 
 const MAX_WAIT_MS = 30_000
 
-describe('cancelled with its tenant', () => {
+describe('tenant deletion with onTenantDelete: cancel', () => {
   let open: OpenBilling
 
   beforeAll(async () => {
@@ -28,14 +28,14 @@ describe('cancelled with its tenant', () => {
     )
     return rows[0]
   }
-  /** @param retryCount as if it had been retried so often */
+  /** @param retryCount number of retries to simulate */
   const makeDue = async ({ customerId }: Subscriber, retryCount?: number) => {
     await open.tenancy.kernel.database.sql(
       `update multitenancy_jobs.job set start_after = now(), retry_count = coalesce($2, retry_count)
        where name = 'tenantry.CancelSubscriptions' and singleton_key = $1`,
       [customerId, retryCount],
     )
-    // A new job of the type wakes its workers; an unknown customer has nothing to cancel.
+    // A new job wakes the workers. Its customer does not exist, so it has no effect.
     await open.tenancy.kernel.jobs.send(CancelSubscriptions, { customerId: 'cus_unknown' }, { key: 'cus_unknown' })
   }
   const countJobs = async () => {
@@ -69,7 +69,7 @@ describe('cancelled with its tenant', () => {
     await worker.stop()
   })
 
-  test('the deletion itself sends no request; the end of the subscription is published when it is received', async () => {
+  test('the deletion sends no request, and the end of the subscription is published when its event is received', async () => {
     const payer = await open.subscriber()
     const requests = open.provider.requests.length
     await open.tenancy.tenants.delete(payer.tenantId)
@@ -82,7 +82,7 @@ describe('cancelled with its tenant', () => {
     expect((await open.inbox()).filter(({ status }) => status === 'failed')).toEqual([])
   })
 
-  test('the job of a tenant that was purged meanwhile stays, and cancels its subscription', async () => {
+  test('the cancellation job survives the purge of its tenant', async () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
     expect(await open.tenancy.tenants.installation.purge(payer.tenantId)).toBe(true)
@@ -91,7 +91,7 @@ describe('cancelled with its tenant', () => {
     expect(await atProvider(open, payer)).toBe('canceled')
   })
 
-  test('a tenant that is back before it was cancelled keeps it', async () => {
+  test('a tenant that is restored before the cancellation keeps its subscription', async () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
     await open.tenancy.tenants.restore(payer.tenantId)
@@ -100,7 +100,7 @@ describe('cancelled with its tenant', () => {
     expect(await planOf(open, payer)).toBe('pro')
   })
 
-  test('a tenant that is back afterwards has the plan of whoever pays nothing, and may subscribe again', async () => {
+  test('a tenant that is restored after the cancellation has the default plan and may subscribe again', async () => {
     const payer = await open.subscriber()
     await open.tenancy.tenants.delete(payer.tenantId)
     await open.tenancy.billing.tenantDeletion.cancelAll(payer.customerId)
@@ -118,7 +118,7 @@ describe('cancelled with its tenant', () => {
     expect(await planOf(open, payer)).toBe('scale')
   })
 
-  test('a tenant without a subscription keeps the plan that it was given', async () => {
+  test('a tenant without a subscription keeps its assigned plan', async () => {
     const tenantId = await open.tenant()
     const jobs = await countJobs()
     await open.tenancy.tenants.setPlan(tenantId, 'scale')
@@ -128,7 +128,7 @@ describe('cancelled with its tenant', () => {
     expect(await countJobs()).toBe(jobs)
   })
 
-  test('nothing is to be done where the customer was deleted, or all has ended', async () => {
+  test('the cancellation does nothing if the customer was deleted or all subscriptions have ended', async () => {
     const [gone, ended] = [await open.subscriber(), await open.subscriber()]
     open.provider.deleteCustomer(gone.customerId)
     open.provider.cancel(ended.subscriptionId)

@@ -1,6 +1,6 @@
 /**
- * What becomes of a tenant's subscriptions when it is deleted. Nothing here keeps it from being deleted, or the provider from being
- * away: what is to be done there is a job.
+ * Handles the subscriptions of a tenant that is deleted, restored or purged. Requests to the provider are jobs, so an
+ * unavailable provider does not prevent the deletion.
  */
 import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import type { DunningCases } from '../dunning/cases.ts'
@@ -31,28 +31,28 @@ export class TenantDeletion {
     this.#dunning = dunning
   }
 
-  /** In the transaction of the deletion. */
+  /** Runs in the transaction of the deletion. */
   async begin(tenantId: string): Promise<void> {
     const { settings } = this.#dependencies
     const customerId = await this.#customers.of(tenantId)
     if (customerId === undefined) return
     if (settings.onTenantDelete === 'detach') return this.#customers.close(customerId, 'detached')
-    await this.orphaned(customerId)
+    await this.cancelOrphaned(customerId)
   }
 
-  /** A checkout that was begun before the deletion, and paid after it, is cancelled as well. */
-  async followed(tenantId: string): Promise<void> {
+  /** Repeats `begin` for a checkout that was started before the deletion and paid after it. */
+  async beginIfDeleted(tenantId: string): Promise<void> {
     if ((await tenantStatus(this.#dependencies.kernel.database, tenantId)) === 'deleted') await this.begin(tenantId)
   }
 
-  /** Somebody pays for a tenant that is deleted, or purged by now. */
-  async orphaned(customerId: string): Promise<void> {
+  /** Cancels the subscriptions of a customer whose tenant is deleted or purged. */
+  async cancelOrphaned(customerId: string): Promise<void> {
     const { settings, kernel } = this.#dependencies
     if (settings.onTenantDelete !== 'cancel') return
     await kernel.jobs.send(CancelSubscriptions, { customerId }, { key: customerId })
   }
 
-  /** Nothing more is cancelled once the tenant was restored. What it has used until then is on its last invoice. */
+  /** Stops if the tenant is restored. Reports usage before each cancellation, so that the last invoice contains it. */
   async cancelAll(customerId: string): Promise<void> {
     const { payments } = this.#dependencies
     if ((await this.#isBack(customerId)) || !(await payments.hasCustomer(customerId))) return
@@ -66,19 +66,19 @@ export class TenantDeletion {
   }
 
   /**
-   * In the transaction of the restoration: what was heard of its subscriptions meanwhile had no plan to change, and nobody to activate.
-   * Those that were detached are no longer its own.
+   * Runs in the transaction of the restoration. Applies plan and dunning state from events that were received during
+   * the deletion, and ends the dunning cases of detached subscriptions.
    */
-  async takeBack(tenantId: string): Promise<void> {
+  async restore(tenantId: string): Promise<void> {
     await lockPayer(this.#dependencies, tenantId)
     const detached = await this.#subscriptions.detachedFrom(tenantId)
     for (const { id } of detached) await this.#dunning.end(id)
-    await this.#dunning.takeBack(tenantId)
+    await this.#dunning.restore(tenantId)
     const known = await this.#subscriptions.ofTenant(tenantId)
     if (known.length + detached.length > 0) await this.#subscriptions.writePlan(tenantId)
   }
 
-  /** In the transaction of the purge, when whoever is at work for the tenant has ended. */
+  /** Runs in the transaction of the purge. The locks wait for processing and usage windows of the tenant. */
   async forget(tenantId: string): Promise<void> {
     const { database } = this.#dependencies.kernel
     for (const customerId of await this.#customersOf(tenantId)) await lockCustomer(this.#dependencies, customerId)
@@ -111,7 +111,6 @@ export class TenantDeletion {
        where tenant_id = $1 and sent_at is null group by 1`,
       [tenantId],
     )
-    for (const row of rows)
-      log.warn({ tenantId, ...row }, 'usage that was never reported goes with the purge of its tenant')
+    for (const row of rows) log.warn({ tenantId, ...row }, 'unreported usage was deleted with its purged tenant')
   }
 }

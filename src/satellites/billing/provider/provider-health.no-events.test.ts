@@ -1,4 +1,4 @@
-/** Whether webhooks arrive is told by those that came in, and by no other event; and by whoever has a subscription of which they would. */
+/** Tests which events count as received webhooks in the health check, and which subscriptions expect webhooks. */
 import { afterEach, beforeEach, expect, inject, test, vi } from 'vitest'
 import { type OpenBilling, openBilling, SECRET } from '../billing.fixture.ts'
 
@@ -12,7 +12,7 @@ beforeEach(async () => {
 })
 afterEach(() => open.end())
 
-/** An hour goes by in which the provider answers, and none of its events comes in. */
+/** Advances the clock by an hour with a responding provider and no received event. */
 async function passHourWithoutEvents(): Promise<void> {
   open.provider.advance({ hours: 1 })
   await open.tenancy.billing.health.measure()
@@ -26,7 +26,7 @@ const arrivals = async () => {
   )
   return rows
 }
-/** How many jobs there are, by event. */
+/** Number of jobs per event. */
 const jobsOf = async (events: OpenBilling['provider']['events']) => {
   const { rows } = await open.tenancy.kernel.database.sql(
     `select singleton_key as event, count(*)::int as count from multitenancy_jobs.job
@@ -37,7 +37,7 @@ const jobsOf = async (events: OpenBilling['provider']['events']) => {
   return rows
 }
 
-test('what is processed again has not come in again', async () => {
+test('a replayed event does not count as a received event', async () => {
   await open.subscriber()
   expect(await codes()).toEqual([])
   await passHourWithoutEvents()
@@ -51,7 +51,7 @@ test('what is processed again has not come in again', async () => {
   expect(await codes()).toEqual(['silent'])
 })
 
-test('what was fetched has not come in; what is sent after it has', async () => {
+test('a fetched event does not count as received, and an event that is sent later does', async () => {
   const { subscriptionId } = await open.subscriber()
   await passHourWithoutEvents()
   const { inbox, dependencies } = open.tenancy.billing
@@ -64,7 +64,7 @@ test('what was fetched has not come in; what is sent after it has', async () => 
   expect(await codes()).toEqual([])
 })
 
-test('what was fetched and is sent afterwards has come in, and is processed once', async () => {
+test('an event that is fetched first and sent later counts as received, and is processed once', async () => {
   const { subscriptionId } = await open.subscriber()
   await passHourWithoutEvents()
   const { inbox, dependencies } = open.tenancy.billing
@@ -85,7 +85,7 @@ test('what was fetched and is sent afterwards has come in, and is processed once
   expect((await open.inbox()).every(({ status }) => status === 'completed')).toBe(true)
 })
 
-test('what was sent and is fetched afterwards, or in the same moment, stays as it came in', async () => {
+test('an event that is sent first and fetched later, or sent and fetched concurrently, stays received', async () => {
   await open.subscriber()
   await passHourWithoutEvents()
   const { inbox, dependencies } = open.tenancy.billing
@@ -97,14 +97,14 @@ test('what was sent and is fetched afterwards, or in the same moment, stays as i
   expect(await codes()).toEqual(['silent'])
   open.provider.emit('product.updated', { id: 'prod_1', object: 'product' })
   const [event] = await Array.fromAsync(dependencies.payments.events(open.provider.now()))
-  if (!event) throw new Error('there is one')
+  if (!event) throw new Error('the provider has no event')
   const taken = await Promise.all([true, false, true].map((isFetched) => inbox.take(event, { isFetched })))
   expect(taken.filter((isNew) => isNew)).toHaveLength(1)
   await open.process()
   expect(await codes()).toEqual([])
 })
 
-test('nothing is missed of a customer that was detached, whatever is kept of its subscription', async () => {
+test('events of a detached customer are not expected, although its subscription is stored as active', async () => {
   const left = await open.subscriber()
   await open.tenancy.tenants.delete(left.tenantId)
   await passHourWithoutEvents()

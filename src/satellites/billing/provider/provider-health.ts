@@ -1,19 +1,19 @@
 /**
- * Whether billing works: how the provider answered the last ping, which a job sends each minute, and how long ago the last event came
- * in that was processed, while there are active subscriptions; one of our own that tries the endpoint is none, nor is one that was
- * fetched. The check reads; it calls nobody.
+ * Assesses the health of billing from stored data, without requests to the provider.
+ *
+ * - A job pings the provider every minute and stores the result.
+ * - With active subscriptions, the age of the last processed event counts. Endpoint tests and fetched events do not.
  */
 import { CheckFailure } from '../../../kernel/resilience/health.ts'
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import { paymentErrorOf, TEST_TYPE } from '../model/provider.ts'
 import { secretsOf } from '../model/settings.ts'
 
-/** Milliseconds. */
 export const SLOW_API_THRESHOLD_MS = 3_000
 const PING_TIMEOUT_MS = 10_000
 const MINUTE_MS = 60_000
-const IDLE_MS = 5 * MINUTE_MS
-const SILENT_MS = 15 * MINUTE_MS
+const WARN_AFTER_MS = 5 * MINUTE_MS
+const FAIL_AFTER_MS = 15 * MINUTE_MS
 const UNMEASURED_MS = 3 * MINUTE_MS
 
 export type HealthAssessment =
@@ -46,7 +46,7 @@ export class ProviderHealth {
     )
   }
 
-  /** For `health.register('billing', …)`: a text beside the pass, or a failure. */
+  /** For `health.register('billing', …)`: returns a warning or undefined, and throws CheckFailure. */
   async check(): Promise<string | undefined> {
     const assessments = await this.assessments()
     const failed = assessments.find(({ status }) => status === 'fail')
@@ -74,23 +74,23 @@ export class ProviderHealth {
       return {
         status: 'fail',
         code: 'not-measured',
-        message: 'the payment provider was not measured for more than 3 minutes',
+        message: 'the payment provider has not been measured for more than 3 minutes',
       }
     }
     if (!row) return { status: 'good' }
     const { errorCode, durationMs } = row
     if (errorCode !== null) {
-      return { status: 'fail', code: 'unreachable', message: `the payment provider does not answer: ${errorCode}` }
+      return { status: 'fail', code: 'unreachable', message: `the payment provider does not respond: ${errorCode}` }
     }
     return (durationMs ?? 0) > SLOW_API_THRESHOLD_MS
-      ? { status: 'warn', code: 'slow', message: `degraded: the payment provider took ${durationMs} ms to answer` }
+      ? { status: 'warn', code: 'slow', message: `degraded: the payment provider took ${durationMs} ms to respond` }
       : { status: 'good' }
   }
 
   async #ofEvents(): Promise<HealthAssessment> {
     const { database, clock } = this.#dependencies.kernel
     const { rows } = await database.sql(
-      // Of a customer that was detached no event is processed, so what is kept of its subscriptions is not the case.
+      // Events of a detached customer are not processed, so its stored subscriptions may be outdated.
       `select (select max(received_at) from multitenancy.billing_inbox
            where not is_fetched and status = 'completed' and type <> $1) as "receivedAt",
          (select min(created_at) from multitenancy.billing_subscriptions left join multitenancy.billing_customers using (customer_id)
@@ -100,10 +100,10 @@ export class ProviderHealth {
     const [{ receivedAt, activeSince }] = rows as [{ receivedAt: Date | null; activeSince: Date | null }]
     if (activeSince === null) return { status: 'good' }
     const ageMs = clock.now().getTime() - (receivedAt ?? activeSince).getTime()
-    if (ageMs <= IDLE_MS) return { status: 'good' }
+    if (ageMs <= WARN_AFTER_MS) return { status: 'good' }
     const minutes = Math.floor(ageMs / MINUTE_MS)
     const message = `no event of the payment provider was processed for ${minutes} minutes, while subscriptions are active`
-    return ageMs > SILENT_MS
+    return ageMs > FAIL_AFTER_MS
       ? { status: 'fail', code: 'silent', message }
       : { status: 'warn', code: 'quiet', message: `warning: ${message}` }
   }

@@ -1,17 +1,19 @@
 /**
- * What the provider has, for a transaction that must not wait for it. What is asked for in it, and was not answered yet, ends the
- * transaction; then the provider is asked, and the transaction begins anew. So neither a lock nor a connection is held meanwhile.
+ * Reads the state at the provider for a transaction that must not wait for the provider. A read that is not loaded yet
+ * rolls back the transaction; the value is loaded; the transaction starts again. So no lock and no connection is held
+ * during a request.
  *
- * What was answered of a subscription counts only while nobody has written what is kept of it since before it was asked for; then it is
- * asked for again. So what is written is never older than what is there, by whatever clock. What is asked of the others only comes to
- * be: an invoice that is paid stays so, a customer's tenant is noted once.
+ * - A loaded subscription is valid while its row is unchanged since before the request. Otherwise it is loaded again,
+ *   so no older state is written over a newer one, independent of clocks.
+ * - Other values need no check because they change in one direction only: a paid invoice stays paid, a customer's
+ *   tenant is set once.
  */
 import type { BillingDependencies } from '../model/dependencies.ts'
 import type { ProviderInvoice, ProviderSubscription } from '../model/provider.ts'
 
 interface LoadedValue {
   readonly value: unknown
-  /** Asked under the locks of the transaction. */
+  /** Called under the locks of the transaction. */
   isCurrent(): boolean | Promise<boolean>
 }
 
@@ -19,7 +21,7 @@ class NotLoaded extends Error {
   readonly load: () => Promise<void>
 
   constructor(what: string, load: () => Promise<void>) {
-    super(`not answered yet: ${what}`)
+    super(`not loaded yet: ${what}`)
     this.load = load
   }
 }
@@ -33,8 +35,8 @@ export class ProviderReads {
   }
 
   /**
-   * Runs `work` until everything that it reads is loaded; what it did before is rolled back. Read only within it.
-   * @param lock takes what keeps others from writing the subscriptions that are asked for
+   * Runs `work` until all its reads are loaded; earlier runs are rolled back. Reads are valid only within `work`.
+   * @param lock keeps other transactions from writing the subscriptions that `work` reads
    */
   async transaction<T>(lock: () => Promise<void>, work: () => Promise<T>): Promise<T> {
     for (;;) {
@@ -73,7 +75,7 @@ export class ProviderReads {
     }))
   }
 
-  /** The tenant that is noted with a customer. */
+  /** Tenant id in the metadata of a customer. */
   tenantOf(customerId: string): string | undefined {
     return this.#read(`tenant of ${customerId}`, async () => ({
       value: await this.#dependencies.payments.tenantOf(customerId),
@@ -91,7 +93,7 @@ export class ProviderReads {
     for (const [what, loaded] of this.#known) if (!(await loaded.isCurrent())) this.#known.delete(what)
   }
 
-  /** Another one whenever it was written; undefined while nothing is kept of it. */
+  /** Differs after each write; undefined if no row exists. */
   async #versionOf(subscriptionId: string): Promise<string | undefined> {
     const { rows } = await this.#dependencies.kernel.database.sql(
       'select xmin::text as version from multitenancy.billing_subscriptions where id = $1',

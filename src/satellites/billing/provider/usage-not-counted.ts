@@ -1,6 +1,6 @@
 /**
- * A report of usage that has certainly not counted: the provider has answered that it does not take it, or it has never left. Of one that
- * failed otherwise nobody knows whether it counts. Thrown by `Payments.reportUsage`.
+ * A usage report that has certainly not counted: the provider rejected it, or it never left. After any other failure it
+ * is unknown whether the report counts. Thrown by `Payments.reportUsage`.
  */
 import { PaymentError } from '../model/provider.ts'
 

@@ -1,4 +1,4 @@
-/** What an error of Stripe's client means here, and what is kept of it. */
+/** Converts errors of Stripe's client into billing error codes, and selects the members that may be logged. */
 import { type BillingErrorCode, PaymentError } from '../model/provider.ts'
 
 interface Thrown {
@@ -9,9 +9,9 @@ interface Thrown {
   readonly requestId?: string
 }
 
-/** What is kept of an error: not the words of the provider, which may hold what a customer has typed. */
+/** Loggable members of an error. The provider's message is left out: it may contain input of a customer. */
 interface Rejection extends Pick<Thrown, 'type' | 'code' | 'statusCode' | 'requestId'> {
-  /** A report whose answer was lost was sent again. */
+  /** The provider has already counted a report with this identifier: an earlier response was lost. */
   readonly isRepeated?: true
 }
 
@@ -39,6 +39,7 @@ const CODES: Readonly<Record<string, BillingErrorCode>> = {
 export function codeOf(error: unknown): BillingErrorCode {
   if (error instanceof PaymentError) return error.code
   const { type = '', statusCode } = (error ?? {}) as Thrown
-  if (statusCode === 409) return 'provider_unavailable' // it is at the same request, or object, for somebody else
+  // 409: a concurrent request with the same key, or on the same object, is in flight.
+  if (statusCode === 409) return 'provider_unavailable'
   return CODES[type] ?? 'unhandled'
 }

@@ -1,4 +1,4 @@
-/** Events of Stripe: whether what was received was signed with a secret of ours, and what is kept of it. */
+/** Verifies signatures of Stripe's events and converts events to ProviderEvent. */
 import type { Stripe as Client } from 'stripe'
 import { PaymentError, type ProviderEvent } from '../model/provider.ts'
 import { redact } from './redaction.ts'
@@ -6,10 +6,10 @@ import { redact } from './redaction.ts'
 const TOLERANCE_SECONDS = 300
 const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
 
-/** One text for each sequence of bytes: what is not UTF-8 throws, and nothing is left out. */
+/** Maps different bytes to different texts: throws on invalid UTF-8 and keeps a byte order mark. */
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** The body as text; undefined when none of the secrets has signed it, or its timestamp is more than five minutes from now. */
+/** The body as text; undefined if no secret has signed it, or if its timestamp is more than 5 minutes from now. */
 export function signedText(
   { signature }: Client['webhooks'],
   secrets: readonly string[],
@@ -20,7 +20,7 @@ export function signedText(
     try {
       return signature?.verifyHeader(text, header, secret, TOLERANCE_SECONDS) ?? false
     } catch {
-      return false // that it does not fit is said by throwing
+      return false // a mismatch throws; try the next secret
     }
   }
   const text = textOf(body)
@@ -29,7 +29,9 @@ export function signedText(
     : undefined
 }
 
-/** Stripe's client refuses old timestamps only. It reads the last `t`, as this does. */
+/**
+ * Seconds by which the last `t` is in the future. Stripe's client reads the same `t`, but rejects only old timestamps.
+ */
 function secondsAhead(header: string): number {
   const [, timestamp = ''] =
     header
@@ -47,7 +49,7 @@ function textOf(body: Uint8Array): string | undefined {
   }
 }
 
-/** @param text a body that was signed. Throws `payload_invalid` */
+/** Converts a body whose signature is valid. Throws `payload_invalid`. */
 export function eventOf(text: string): ProviderEvent {
   let event: unknown
   try {
@@ -72,7 +74,7 @@ export function toEvent(event: Readonly<Record<string, any>>): ProviderEvent {
   return { id, type, createdAt, isLive: livemode === true, customerId: customerId ?? null, payload }
 }
 
-/** Seconds; events of the newer kind, which name what they are about and have nothing of it, have the time as text. */
+/** Seconds since 1970; thin events, which only reference their object, have an ISO text. */
 function timeOf(created: unknown): Date {
   if (typeof created === 'string' && ISO_TIME.test(created)) return new Date(created)
   return new Date(typeof created === 'number' && created >= 0 ? created * 1000 : Number.NaN)

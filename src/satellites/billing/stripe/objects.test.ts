@@ -1,4 +1,4 @@
-/** Invoices as the provider sends them: which billing period they are about, and whose they are. */
+/** Tests of the conversion of invoices: billing period and subscription. */
 import { expect, test } from 'vitest'
 import type { ProviderInvoice } from '../model/provider.ts'
 import { toSubject } from './objects.ts'
@@ -29,18 +29,18 @@ const rawInvoice = (members: Readonly<Record<string, unknown>>) => ({
 function invoiceOf(object: Readonly<Record<string, unknown>>): ProviderInvoice {
   const event = { id: 'evt_1', object: 'event', type: 'invoice.payment_failed', created: day(32), data: { object } }
   const subject = toSubject('invoice.payment_failed', redact(event))
-  if (subject.kind !== 'invoice') throw new Error('it is about an invoice')
+  if (subject.kind !== 'invoice') throw new Error('the event is not about an invoice')
   return subject.invoice
 }
 
 test.each([
-  ['a renewal is about the period that begins', {}],
+  ['a renewal', {}],
   [
-    'so it is with what was used, and changed, in the one before',
+    'a renewal with usage and changes of the previous period',
     { lines: [line(day(1), day(32)), line(day(32), day(60))] },
   ],
   [
-    'a change in the middle of a period is about that one',
+    'a change during the period',
     {
       billing_reason: 'subscription_update',
       period_start: day(40),
@@ -48,23 +48,23 @@ test.each([
       lines: [line(day(40), day(60)), line(day(40), day(60))],
     },
   ],
-  ['one of nothing is about when it was made', { lines: [], period_end: day(60) }],
-])('%s', (_, { lines, ...members }: Record<string, unknown>) => {
+  ['an invoice without lines (its own period end)', { lines: [], period_end: day(60) }],
+])('%s belongs to the billing period that ends last', (_, { lines, ...members }: Record<string, unknown>) => {
   const invoice = invoiceOf(rawInvoice({ ...members, ...(lines ? { lines: { object: 'list', data: lines } } : {}) }))
   expect(invoice.periodEnd).toEqual(new Date(day(60) * 1000))
 })
 
-test('where only what was used is billed, it is about the period in which it was', () => {
+test('an invoice with only usage belongs to the period of the usage', () => {
   const invoice = invoiceOf(rawInvoice({ lines: { object: 'list', data: [line(day(1), day(32))] } }))
   expect(invoice.periodEnd).toEqual(new Date(day(32) * 1000))
 })
 
-test('one of no subscription says so', () => {
+test('an invoice without a subscription has a null subscriptionId', () => {
   expect(invoiceOf(rawInvoice({ parent: null })).subscriptionId).toBeNull()
   expect(invoiceOf(rawInvoice({})).subscriptionId).toBe('sub_1')
 })
 
-test('one in the shape of an API version that had its subscription elsewhere is not read', () => {
+test('rejects an invoice of an API version that stores the subscription in another member', () => {
   const { parent: _, ...older } = rawInvoice({ subscription: 'sub_1' })
   expect(() => invoiceOf(older)).toThrow('payload_invalid')
 })

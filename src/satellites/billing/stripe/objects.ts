@@ -1,4 +1,4 @@
-/** What the provider answers and sends, in the words of model/provider.ts: from whole objects, and from what is kept of them. */
+/** Converts objects of Stripe, complete or redacted, into the types of model/provider.ts. */
 import { z } from 'zod'
 import {
   INVOICE_STATUSES,
@@ -12,7 +12,7 @@ import {
 const Time = z.number().transform((seconds) => new Date(seconds * 1000))
 const Moment = Time.nullish().transform((time) => time ?? null)
 const Metadata = z.object({ tenantId: z.string().optional() }).nullish()
-/** An id, or what it stands for when that was expanded. */
+/** An id, or the expanded object with that id. */
 const Reference = z
   .union([z.string(), z.object({ id: z.string() }).transform(({ id }) => id)])
   .nullish()
@@ -70,7 +70,7 @@ export function toSubscription(object: unknown): ProviderSubscription {
   }
 }
 
-/** The members that an event names as changed, as they were before. */
+/** Previous values of the members that an event reports as changed. */
 function toChanged(previous: Record<string, unknown> | undefined): Partial<ProviderSubscription> | null {
   if (!previous) return null
   const raw = read(Subscription.partial(), previous)
@@ -97,13 +97,13 @@ const Invoice = z.object({
   currency: z.string(),
   period_end: Time,
   lines: z.object({ data: z.array(z.object({ period: z.object({ end: Time }) })) }),
-  // Null where it is of no subscription; without it, it is in the shape of an API version that had that elsewhere.
+  // Null without a subscription. Missing in API versions that store the subscription in another member.
   parent: z.object({ subscription_details: z.object({ subscription: Reference }).nullish() }).nullable(),
 })
 
 /**
- * A period's renewal, and whatever is changed in its middle, end with it. The invoice's own period is none of it: that is when its
- * items came together, which for a renewal is the period before.
+ * End of the latest period among the lines. `period_end` of the invoice is only the fallback: it is the time at which
+ * the items were collected, which for a renewal is the previous period.
  */
 function billedUntil({ lines, period_end: end }: z.output<typeof Invoice>): Date {
   const ends = lines.data.map(({ period }) => period.end.getTime())
@@ -127,7 +127,10 @@ export function toInvoice(object: unknown): ProviderInvoice {
   }
 }
 
-/** `paid` comes with `payment_succeeded`, and alone where somebody says that it was paid otherwise. */
+/**
+ * `invoice.paid` follows `invoice.payment_succeeded`, and is sent without it when an invoice is marked as paid by other
+ * means.
+ */
 const INVOICES: ReadonlySet<string> = new Set([
   'invoice.payment_succeeded',
   'invoice.paid',
@@ -145,7 +148,7 @@ const Session = z.object({
 
 const Customer = z.object({ id: z.string(), deleted: z.boolean().optional() })
 
-/** What an event, or what is kept of it, is about. */
+/** Reads the object of an event from its complete or redacted payload. */
 export function toSubject(type: string, payload: Readonly<Record<string, any>>): Subject {
   const { object, previous_attributes: previous } = payload.data ?? {}
   if (type.startsWith('customer.subscription.')) {

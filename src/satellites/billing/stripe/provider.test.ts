@@ -7,6 +7,6 @@ test.each<[string, ReturnType<typeof serverAt>]>([
   ['https://stripe.test', { host: 'stripe.test', port: 443, protocol: 'https' }],
   ['https://stripe.test:443', { host: 'stripe.test', port: 443, protocol: 'https' }],
   ['https://stripe.test:80', { host: 'stripe.test', port: 80, protocol: 'https' }],
-])('an endpoint is reached at its port, else at that of its protocol: %s', (endpoint, server) => {
+])('serverAt uses the port of the URL, or the default port of its protocol: %s', (endpoint, server) => {
   expect(serverAt(endpoint)).toEqual(server)
 })

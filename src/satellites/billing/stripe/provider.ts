@@ -1,7 +1,6 @@
 /**
- * Stripe, through its own client. The package is loaded with the first use: whoever has no billing need not have it.
- *
- * What is made at the provider carries a key by which it is made once, however often the request is sent.
+ * Implements the payment provider with Stripe's client. The package `stripe` is loaded on first use, so hosts without
+ * billing do not need it. Creating requests carry an idempotency key, so a repeated request creates one object.
  */
 import { createHash } from 'node:crypto'
 import type { Stripe as Client } from 'stripe'
@@ -24,9 +23,9 @@ import { eventOf, signedText, toEvent } from './events.ts'
 import { toInvoice, toSubject, toSubscription } from './objects.ts'
 import { UsageReports } from './usage.ts'
 
-/** What the shapes in objects.ts were written against. */
+/** API version that the schemas in objects.ts are written for. */
 export const API_VERSION = '2026-10-28.endive'
-const AT_ONCE = 100
+const PAGE_SIZE = 100
 
 interface Page {
   readonly limit: number
@@ -103,7 +102,9 @@ export class StripePayments implements Payments {
     return undefined
   }
 
-  /** One that was deleted is still answered for; one that is not found is another account's, or of another mode. */
+  /**
+   * Stripe returns deleted customers with `deleted`. An unknown customer belongs to another account or another mode.
+   */
   async hasCustomer(customerId: string): Promise<boolean> {
     const found = await this.#find((client) => client.customers.retrieve(customerId))
     if (!found) throw new PaymentError('customer_not_found')
@@ -131,7 +132,7 @@ export class StripePayments implements Payments {
     const { tenantId, customerId, priceId, meteredPriceIds, successUrl, cancelUrl, trialDays, allowPromotionCodes } =
       options
     const price = await this.#call((client) => client.prices.retrieve(priceId))
-    // What is paid for by use has no quantity before it was used.
+    // A metered price must not have a quantity.
     const plan = { price: priceId, ...(price.recurring?.usage_type === 'metered' ? {} : { quantity: 1 }) }
     const metered = [...new Set(meteredPriceIds)].filter((id) => id !== priceId).map((id) => ({ price: id }))
     const metadata = { tenantId }
@@ -182,7 +183,8 @@ export class StripePayments implements Payments {
       )
       return toSubscription(changed)
     }
-    // Without an invoice now what was used would not be billed. Sent again after its answer was lost, it finds nothing to end.
+    // `invoice_now` bills the usage of the current period. A repetition after a lost response finds no subscription to
+    // cancel.
     const ended = await this.#find((client) => client.subscriptions.cancel(subscriptionId, { invoice_now: true }))
     return ended ? toSubscription(ended) : this.#existing(subscriptionId)
   }
@@ -200,12 +202,12 @@ export class StripePayments implements Payments {
     for await (const event of this.#pages(list)) yield toEvent(event)
   }
 
-  /** One page after the other, the next when it is wanted: no more than one is held. */
+  /** Loads one page at a time, on demand. */
   async *#pages<Item extends { id: string }>(
     list: (client: Client, page: Page) => Promise<{ data: Item[]; has_more: boolean }>,
   ): AsyncIterable<Item> {
     for (let after: string | undefined; ; ) {
-      const page = { limit: AT_ONCE, ...(after ? { starting_after: after } : {}) }
+      const page = { limit: PAGE_SIZE, ...(after ? { starting_after: after } : {}) }
       const { data, has_more: hasMore } = await this.#call((client) => list(client, page))
       yield* data
       after = data.at(-1)?.id
@@ -235,7 +237,7 @@ export class StripePayments implements Payments {
     } catch (error) {
       const code = codeOf(error)
       const rejection = rejectionOf(error)
-      this.#log.warn({ code, provider: rejection }, 'the provider of payments has refused, or does not answer')
+      this.#log.warn({ code, provider: rejection }, 'the payment provider rejected a request, or did not respond')
       throw new PaymentError(code, { cause: code === 'unhandled' ? error : rejection })
     }
   }
@@ -250,7 +252,7 @@ export class StripePayments implements Payments {
 
   async #open(): Promise<Client> {
     const { default: Stripe } = await import('stripe').catch((cause) => {
-      throw new Error('billing needs the package stripe: npm install stripe', { cause })
+      throw new Error('billing requires the package stripe. Install it: npm install stripe', { cause })
     })
     const { apiKey, apiVersion = API_VERSION, timeoutMs, maxNetworkRetries, endpoint } = this.#settings
     const client = new Stripe(apiKey, {
@@ -265,12 +267,12 @@ export class StripePayments implements Payments {
   }
 }
 
-/** The same request has the same answer for a day, whoever sends it. */
+/** Equal parts have an equal idempotency key, in every process. Stripe keeps the response for a day. */
 const keyed = (purpose: string, ...parts: readonly string[]) => ({
   idempotencyKey: `tenantry-${purpose}-${createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 40)}`,
 })
 
-/** As the client takes it: a port that the URL leaves out is the one of its protocol. */
+/** Options of Stripe's client for a URL. Without a port, the default port of the protocol applies. */
 export function serverAt(endpoint: string): { host: string; port: number; protocol: 'http' | 'https' } {
   const { hostname, port, protocol } = new URL(endpoint)
   const isSecure = protocol === 'https:'

@@ -1,4 +1,7 @@
-/** Of a person nothing is kept, wherever it stands in an event; and what processing needs is kept, all of it. */
+/**
+ * Tests that redaction removes personal data from every member of an event, and keeps all members that processing
+ * reads.
+ */
 import Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'
@@ -16,14 +19,14 @@ const PERSON = {
   text: 'She said: please call me back!',
 }
 const ADDRESS = { line1: PERSON.line1, city: PERSON.city, postal_code: PERSON.postal_code, country: 'GB' }
-/** What cannot be told from an id by its looks. */
+/** Values that have the form of an id. */
 const WORDS = [PERSON.city, PERSON.digits]
 const METADATA = { owner: PERSON.name, mail: PERSON.email, tenantId: PERSON.email, note: PERSON.text }
 
 const tracesIn = (value: unknown): string[] => {
   const text = JSON.stringify(value) ?? ''
   return Object.values(PERSON).filter((planted) =>
-    // In ids and times there are such digits by chance.
+    // Ids and times can contain short digit sequences by chance.
     planted === PERSON.digits
       ? /(?<![\w.-])4111(?![\w-])/.test(text)
       : text.includes(JSON.stringify(planted).slice(1, -1)),
@@ -32,7 +35,7 @@ const tracesIn = (value: unknown): string[] => {
 
 let open: OpenBilling
 
-/** A life in which whoever can write something has written whatever they know of Ada. */
+/** The life of a subscription with personal data in every writable member. */
 beforeAll(async () => {
   open = await openBilling(inject('postgresUrl'), { provider: { afterRetries: 'past_due' } })
   const { provider } = open
@@ -95,7 +98,7 @@ afterAll(() => open.end())
 
 const eventsOf = (): Record<string, any>[] => open.provider.events.map((event) => structuredClone(event) as any)
 
-test('all kinds of things have happened, and Ada is in them', () => {
+test('the events of the simulated life have all types and contain all personal data', () => {
   const types = new Set(open.provider.events.map(({ type }) => type))
   for (const type of [
     'checkout.session.completed',
@@ -121,15 +124,15 @@ test('all kinds of things have happened, and Ada is in them', () => {
   expect(tracesIn(open.provider.events)).toEqual(Object.values(PERSON))
 })
 
-describe('of each event', () => {
-  test('no trace of a person is kept', () => {
+describe('redact', () => {
+  test('removes all personal data from each event', () => {
     for (const event of eventsOf()) expect([event.type, tracesIn(redact(event))]).toEqual([event.type, []])
   })
 
-  test('all that processing reads is kept', () => {
+  test('keeps all members that processing reads', () => {
     for (const event of eventsOf()) {
       const { type, data } = event
-      // What is no id of a tenant is not kept as one.
+      // A value that is not a tenant id is removed.
       for (const object of [data.object, data.previous_attributes]) {
         if (object?.metadata?.tenantId === PERSON.email) delete object.metadata.tenantId
         if (object?.client_reference_id === PERSON.email) object.client_reference_id = null
@@ -138,12 +141,12 @@ describe('of each event', () => {
     }
   })
 
-  test('it does not change when it is redacted again', () => {
+  test('is idempotent', () => {
     for (const event of eventsOf()) expect(redact(redact(event))).toEqual(redact(event))
   })
 
   test.each(Object.values(PERSON).filter((planted) => !WORDS.includes(planted)))(
-    '"%s" is kept in no place',
+    'removes "%s" from every member',
     (planted) => {
       for (const event of eventsOf()) {
         event.data = everywhere(event.data, (leaf) => (leaf === event.data.object.object ? leaf : planted))
@@ -152,7 +155,7 @@ describe('of each event', () => {
     },
   )
 
-  test.each(WORDS)('"%s" is kept only in the place of an id', (planted) => {
+  test.each(WORDS)('keeps the id-like value "%s" only in members for ids', (planted) => {
     const places = new Set<string>()
     for (const event of eventsOf()) {
       for (const path of pathsOf(event.data)) {
@@ -167,14 +170,14 @@ describe('of each event', () => {
     }
   })
 
-  test('members that the provider may add one day are not kept', () => {
+  test('removes unknown members that the provider may add', () => {
     for (const event of eventsOf()) {
       const extended = { ...event, future: PERSON.name, data: { ...extendedBy(event.data), future: PERSON.text } }
       expect(redact(extended)).toEqual(redact(event))
     }
   })
 
-  test('of an object that nobody knows, only what it is and whose', () => {
+  test('keeps only type, id and customer of an unknown object', () => {
     const object = {
       id: 'new_1',
       object: 'novelty',
@@ -200,32 +203,29 @@ describe('of each event', () => {
     ['a text', { data: { object: PERSON.text, previous_attributes: PERSON.text } }],
     ['a list', { data: { object: [PERSON], previous_attributes: [PERSON] } }],
     [
-      'texts where objects are expected',
+      'texts in place of objects',
       { data: { object: { object: 'subscription', items: PERSON.name, metadata: PERSON.text } } },
     ],
     [
-      'lists where objects are expected',
+      'lists in place of objects',
       { data: { object: { object: 'subscription', items: [PERSON], metadata: [PERSON] } } },
     ],
+    ['objects in place of texts', { data: { object: { object: 'subscription', id: PERSON, status: [PERSON.text] } } }],
     [
-      'objects where texts are expected',
-      { data: { object: { object: 'subscription', id: PERSON, status: [PERSON.text] } } },
-    ],
-    [
-      'members of objects by nature',
+      'names of built-in object members',
       { data: { object: JSON.parse(`{"object":"subscription","__proto__":{"id":"x"}}`) } },
     ],
-  ])('a payload with %s leaves nothing behind', (_, part) => {
+  ])('removes personal data from a payload with %s', (_, part) => {
     expect(tracesIn(redact({ id: 'evt_1', type: 'customer.subscription.updated', created: 1, ...part }))).toEqual([])
   })
 })
 
-test('nothing of a person is in the database or in the log, after all of it was received and processed', async () => {
+test('database, log and published events contain no personal data after all events are received and processed', async () => {
   expect(new Set(await open.deliver(open.provider.events))).toEqual(new Set([200]))
   await open.process()
   const inbox = await open.inbox()
   expect(inbox).toHaveLength(open.provider.events.length)
-  // Of the checkout with a mail address for a tenant nobody knows whose it is.
+  // The tenant of the checkout that has a mail address as tenant id cannot be resolved.
   expect(new Set(inbox.map(({ errorCode }) => errorCode))).toEqual(new Set([null, 'tenant_not_resolvable']))
   const { database } = open.tenancy.kernel
   const { rows: tables } = await database.sql(
@@ -240,7 +240,7 @@ test('nothing of a person is in the database or in the log, after all of it was 
   expect(tracesIn(open.receivedEvents)).toEqual([])
 })
 
-/** @param change of what is neither an object nor a list */
+/** Applies `change` to each value that is neither an object nor a list. */
 function everywhere(value: any, change: (leaf: unknown) => unknown): any {
   if (Array.isArray(value)) return value.map((one) => everywhere(one, change))
   if (typeof value !== 'object' || value === null) return change(value)

@@ -1,7 +1,7 @@
 /**
- * What is kept of an event of the provider: members that are named here, and only where their value is of the kind that is expected,
- * an id, a number, a word of the provider's own. No name, address, card, and no text that anybody has written, gets through, whatever
- * the provider adds one day.
+ * Redacts events of the provider by an allow-list: named members whose value has the expected form (an id, a number, a
+ * keyword of the provider). Names, addresses, cards and free texts are removed, and so are members that the provider
+ * adds later.
  */
 
 import { TENANT_ID } from '../../../tenants/tenant/tenant.ts'
@@ -13,11 +13,11 @@ const MAX_ITEMS = 100
 
 const id: Leaf = (value) => value === null || (typeof value === 'string' && /^[A-Za-z0-9_.-]{1,255}$/.test(value))
 const word: Leaf = (value) => value === null || (typeof value === 'string' && /^[a-z][a-z0-9_.]{0,63}$/.test(value))
-/** Of an event: `invoice.paid`, or `v2.core.account[requirements].updated`. */
+/** Event type: `invoice.paid`, or `v2.core.account[requirements].updated`. */
 const eventType: Leaf = (value) => typeof value === 'string' && /^[a-z][a-z0-9_.[\]]{0,127}$/.test(value)
 const number: Leaf = (value) => value === null || typeof value === 'number'
 const yes: Leaf = (value) => value === null || typeof value === 'boolean'
-/** The id of a tenant; who has put a mail address there has put it in the wrong place. */
+/** Tenant id. Any other text in this member, such as a mail address, is removed. */
 const tenant: Leaf = (value) => typeof value === 'string' && TENANT_ID.test(value)
 
 const metadata = { tenantId: tenant }
@@ -79,12 +79,12 @@ const session: Shape = {
 
 const customer: Shape = { id, object: word, deleted: yes, created: number, livemode: yes, metadata }
 
-/** Of anything else: what it is, and whose. */
+/** Any other object: its type, id and customer. */
 const other: Shape = { id, object: word, customer: id, created: number, livemode: yes }
 
 const SHAPES = new Map<unknown, Shape>(Object.entries({ subscription, invoice, 'checkout.session': session, customer }))
 
-/** @param event as it was received */
+/** @param event as received */
 export function redact(event: Record<string, any>): Record<string, unknown> {
   const object = event.data?.object
   const shape = SHAPES.get(object?.object) ?? other
@@ -101,7 +101,7 @@ export function redact(event: Record<string, any>): Record<string, unknown> {
   }
 }
 
-/** Undefined where there is nothing that may be kept. */
+/** Undefined if no member may be kept. */
 function picked(shape: Shape, value: unknown): unknown {
   if (typeof shape === 'function') return shape(value) ? value : undefined
   if (value === null) return null

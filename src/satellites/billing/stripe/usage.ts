@@ -1,8 +1,8 @@
 /**
- * Usage as it is reported to Stripe, and whether a report that has failed may count all the same.
+ * Reports usage to Stripe, and determines whether a failed report may have counted.
  *
- * A report is one request: of several, the last answer would not say what became of those before. Stripe's client sends one again
- * nevertheless when its connection was reset, so requests are counted as they leave.
+ * A report must be one request: the response to the last of several requests does not reveal the result of the earlier
+ * ones. Stripe's client repeats a request after a connection reset, so this class counts the requests that left.
  */
 import { randomUUID } from 'node:crypto'
 import type { Stripe as Client } from 'stripe'
@@ -14,7 +14,7 @@ type Call = <T>(call: (client: Client) => Promise<T>) => Promise<T>
 
 export class UsageReports {
   readonly #call: Call
-  /** How many requests have left, by their key. */
+  /** Number of requests that left, by idempotency key. */
   readonly #left = new Map<string, number>()
 
   constructor(call: Call) {
@@ -28,7 +28,7 @@ export class UsageReports {
     })
   }
 
-  /** Throws `UsageNotTaken` where it is certain, else another PaymentsFault. */
+  /** Throws `UsageNotTaken` if the report certainly has not counted, otherwise another PaymentError. */
   async send({ id, customerId, meter, quantity, at }: UsageReport): Promise<void> {
     const event = {
       event_name: meter,
@@ -60,17 +60,20 @@ export class UsageReports {
 
 interface Failure {
   readonly statusCode?: number
-  /** Why there was no answer. */
+  /** Cause of a missing response. */
   readonly detail?: Unreached
 }
 
 interface Unreached {
   readonly syscall?: string
-  /** Of each address that was tried. */
+  /** One for each address that was tried. */
   readonly errors?: readonly Unreached[]
 }
 
-/** Whether a request was answered with a refusal, or had nobody to go to. With 408 and 409 it may be at work for another one. */
+/**
+ * Whether the provider rejected the request or was not reached. After 408 and 409 an earlier request may still be in
+ * progress.
+ */
 function isRejection({ statusCode, detail }: Failure): boolean {
   if (statusCode === undefined) return isUnreached(detail)
   return statusCode >= 400 && statusCode < 500 && statusCode !== 408 && statusCode !== 409

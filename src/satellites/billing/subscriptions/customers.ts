@@ -1,4 +1,4 @@
-/** Which customer of the provider is which tenant: one each, for as long as the mapping is open. */
+/** Maps customers of the provider to tenants. A tenant has at most one open mapping. */
 import { recordChange } from '../../../kernel/events/changes.ts'
 import { DAY_MS } from '../../../kernel/store/counters.ts'
 import { assertTenantOpen, tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
@@ -9,16 +9,19 @@ import type { CustomerRow } from '../model/tables.ts'
 import { meteredSince } from './paid-quotas.ts'
 import { ENDED, lockPayer } from './subscriptions.ts'
 
-/** `taken`: the tenant has another; `foreign`: it is another tenant's; `gone`: the tenant is purged. */
+/**
+ * `taken`: the tenant has another customer; `foreign`: the customer belongs to another tenant; `gone`: the tenant is
+ * purged.
+ */
 export type Mapped = 'mapped' | 'taken' | 'foreign' | 'gone'
 
-/** A tenant that has to pay for what it uses, and since when. */
+/** A tenant whose metered usage is billed, from `mappedAt` on. */
 export interface Payer {
   readonly tenantId: string
   readonly mappedAt: Date
 }
 
-/** A mapping counts while it is open, and for a day where it ended with the tenant: what was used until then is still reported. */
+/** Open mappings, and mappings closed within the last day by a tenant deletion, whose last usage is still reported. */
 const PAYERS = `
   select tenant_id as "tenantId", min(mapped_at) as "mappedAt"
   from multitenancy.billing_customers join multitenancy.tenants on tenants.id = tenant_id
@@ -27,14 +30,14 @@ const PAYERS = `
 
 export class Customers {
   readonly #dependencies: BillingDependencies
-  /** Being made by this process. */
+  /** Customers that this process is creating, by tenant. */
   readonly #making = new Map<string, Promise<string>>()
 
   constructor(dependencies: BillingDependencies) {
     this.#dependencies = dependencies
   }
 
-  /** The open one. */
+  /** Customer of the open mapping. */
   async of(tenantId: string): Promise<string | undefined> {
     const row = await queryOf(this.#dependencies)
       .selectFrom('billingCustomers')
@@ -45,7 +48,7 @@ export class Customers {
     return row?.customerId
   }
 
-  /** All that are mapped now, and those deleted at the provider of which a subscription still is kept as one that runs. */
+  /** Open mappings, and mappings of deleted customers that have a stored subscription without an end. */
   all(): Promise<Pick<CustomerRow, 'tenantId' | 'customerId'>[]> {
     return queryOf(this.#dependencies)
       .selectFrom('billingCustomers as customer')
@@ -73,13 +76,13 @@ export class Customers {
     return this.#payers(null)
   }
 
-  /** Undefined when it has nothing to pay for. */
+  /** Undefined if the tenant's usage is not billed. */
   async payer(tenantId: string): Promise<Payer | undefined> {
     const [payer] = await this.#payers(tenantId)
     return payer
   }
 
-  /** Who pays for what the tenant has used: its customer, or the last that it had. */
+  /** Customer that pays for the usage of the tenant: its current one, or its last one. */
   async payerOf(tenantId: string): Promise<string | undefined> {
     const { rows } = await this.#dependencies.kernel.database.sql(
       `select customer_id as "customerId" from multitenancy.billing_customers where tenant_id = $1
@@ -89,7 +92,7 @@ export class Customers {
     return rows[0]?.customerId
   }
 
-  /** Of a closed mapping, too: its events may be late. */
+  /** Includes closed mappings, because events may be late. */
   async tenantOf(customerId: string): Promise<string | undefined> {
     const row = await queryOf(this.#dependencies)
       .selectFrom('billingCustomers')
@@ -99,14 +102,15 @@ export class Customers {
     return row?.tenantId
   }
 
-  /** Throws when there never was such a tenant. @param action what it is recorded as */
+  /** Throws `tenant_not_resolvable` if the tenant has never existed. @param action action of the change record */
   async map(tenantId: string, customerId: string, action = 'billing.map'): Promise<Mapped> {
     const { database, clock, events } = this.#dependencies.kernel
     await lockPayer(this.#dependencies, tenantId)
     const status = await tenantStatus(database, tenantId)
     if (status === undefined) throw new PaymentError('tenant_not_resolvable')
     if (status === 'purged') return 'gone'
-    await meteredSince(this.#dependencies) // before it is mapped: it pays for what it uses
+    // Before the mapping, so that all usage of the new customer is billed.
+    await meteredSince(this.#dependencies)
     const { rows } = await database.sql(
       `insert into multitenancy.billing_customers (customer_id, tenant_id, mapped_at) values ($1, $2, $3)
        on conflict do nothing returning customer_id`,
@@ -126,7 +130,9 @@ export class Customers {
     return 'mapped'
   }
 
-  /** The tenant's, made at the provider when there is none. `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`. */
+  /**
+   * The tenant's customer; creates one at the provider if there is none. Throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`.
+   */
   async ensure(tenantId: string, action: string): Promise<string> {
     const { database } = this.#dependencies.kernel
     await assertTenantOpen(database, tenantId)
@@ -141,7 +147,9 @@ export class Customers {
     return making
   }
 
-  /** Whether it goes on at the provider without its tenant: nothing that is heard of it counts. */
+  /**
+   * Whether the customer continues at the provider without the tenant. Events of a detached customer have no effect.
+   */
   async isDetached(customerId: string): Promise<boolean> {
     const row = await queryOf(this.#dependencies)
       .selectFrom('billingCustomers')
@@ -151,11 +159,15 @@ export class Customers {
     return row?.closedAs === 'detached'
   }
 
-  /** It was deleted at the provider: another that was refused has its turn. Or it is detached from its tenant. */
+  /**
+   * Closes the mapping of a deleted customer and sends rejected events of a second one, or detaches the customer from
+   * its tenant.
+   */
   async close(customerId: string, closedAs: 'deleted' | 'detached' = 'deleted'): Promise<void> {
     const { database, clock, events } = this.#dependencies.kernel
     const payer = closedAs === 'deleted' ? await this.tenantOf(customerId) : undefined
-    if (payer !== undefined) await lockPayer(this.#dependencies, payer) // whoever refuses another one for its sake does so before, or not at all
+    // A concurrent rejection of a second customer happens before this lock, or not at all.
+    if (payer !== undefined) await lockPayer(this.#dependencies, payer)
     const { rows } = await database.sql(
       `update multitenancy.billing_customers set closed_at = $2, closed_as = $3 where customer_id = $1 and closed_at is null
        returning tenant_id as "tenantId"`,
@@ -168,7 +180,7 @@ export class Customers {
     }
   }
 
-  /** As `close`, by itself: nobody else is at work for the customer. */
+  /** `close` in a transaction with the customer's lock. */
   async closeGone(customerId: string): Promise<void> {
     await this.#dependencies.kernel.database.transaction(async () => {
       await lockCustomer(this.#dependencies, customerId)
@@ -193,8 +205,8 @@ export class Customers {
       await lockCustomer(this.#dependencies, customerId)
       if ((await this.map(tenantId, customerId, action)) === 'mapped') return customerId
       const other = await this.of(tenantId)
-      if (other !== undefined) return other // a checkout was quicker
-      throw new PaymentError('provider_rejected', { cause: new Error(`the provider has made ${customerId} anew`) })
+      if (other !== undefined) return other // a concurrent checkout has mapped another customer
+      throw new PaymentError('provider_rejected', { cause: new Error(`customer ${customerId} cannot be mapped`) })
     })
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Since when each quota is paid for: noted once, by whoever is the first that is configured so, before it maps or looks at a payer. What
- * was used by payers of before is not billed.
+ * Stores the time from which each quota is billed. The first process that has the quota in its configuration writes it,
+ * before it maps or reads a payer. Earlier usage is not billed.
  */
 import type { BillingDependencies } from '../model/dependencies.ts'
 

@@ -1,6 +1,6 @@
 /**
- * What is known of subscriptions, as the provider has them, and the plan that comes of it. Written under the lock of the customer; what
- * is older than what is there is not written.
+ * Stores subscriptions and derives the tenant's plan. Written under the customer's lock; an older state replaces no
+ * newer one.
  */
 import { sql } from 'kysely'
 import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
@@ -9,14 +9,14 @@ import { type Entitling, entitledPlan } from '../model/entitlement.ts'
 import type { ProviderSubscription } from '../model/provider.ts'
 import type { SubscriptionRow } from '../model/tables.ts'
 
-/** For good. */
+/** Final statuses. */
 export const ENDED = ['canceled', 'incomplete_expired'] as const
 
 export const hasEnded = ({ status }: Pick<SubscriptionRow, 'status'>): boolean => ENDED.some((end) => end === status)
 
 /**
- * Until the transaction ends: what a tenant's subscriptions come to is decided by one at a time, also where the tenant has had several
- * customers. Taken after the lock of the customer.
+ * Held until the transaction ends, so that only one transaction at a time changes the billing state of a tenant, also
+ * with several customers. Acquired after the customer's lock.
  */
 export async function lockPayer({ kernel }: BillingDependencies, tenantId: string): Promise<void> {
   await kernel.database.sql(`select pg_advisory_xact_lock(hashtextextended('tenantry billing tenant ' || $1, 0))`, [
@@ -24,7 +24,7 @@ export async function lockPayer({ kernel }: BillingDependencies, tenantId: strin
   ])
 }
 
-/** Where `current` says that this is what the provider has now, it goes before whatever is there. */
+/** `isCurrent`: the state was read from the provider, and replaces any stored state regardless of `asOf`. */
 export interface Seen {
   readonly asOf: Date
   readonly isCurrent: boolean
@@ -45,7 +45,7 @@ export class Subscriptions {
       .executeTakeFirst()
   }
 
-  /** The tenant's own, the one that was made last first. */
+  /** Subscriptions that are not detached, newest first. */
   ofTenant(tenantId: string): Promise<SubscriptionRow[]> {
     return this.#ofTenant(tenantId)
       .where('closedAs', 'is distinct from', 'detached')
@@ -54,12 +54,12 @@ export class Subscriptions {
       .execute()
   }
 
-  /** Those that the tenant had, and that go on at the provider without it. */
+  /** Subscriptions that continue at the provider without the tenant. */
   detachedFrom(tenantId: string): Promise<SubscriptionRow[]> {
     return this.#ofTenant(tenantId).where('closedAs', '=', 'detached').execute()
   }
 
-  /** When it has ended, or was detached from its tenant; null while it runs. */
+  /** Time of the end or of the detachment; null while the subscription runs. */
   async endOf(id: string): Promise<Date | null> {
     const row = await this.#withCustomers()
       .select(['status', 'endedAt', 'asOf', 'closedAs', 'closedAt'])
@@ -86,7 +86,9 @@ export class Subscriptions {
       .execute()
   }
 
-  /** Gives the tenant the plan that it pays for, unless the host decides, or nobody can give it one any more. */
+  /**
+   * Sets the tenant's plan from its subscriptions, unless the host decides plans or the tenant is deleted or purged.
+   */
   async writePlan(tenantId: string): Promise<void> {
     const { kernel, tenants, plans } = this.#dependencies
     if (tenants.plans.isDecidedByHost) return

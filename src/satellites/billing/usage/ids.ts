@@ -1,8 +1,10 @@
-/** By what the provider knows a host's report: a UUID is taken as it is, in small letters; of another text one is made. */
+/**
+ * Derives the provider's identifier of a host's usage report: a UUID in lowercase, or a UUID derived from any other id.
+ */
 import { createHash } from 'node:crypto'
 import { isUuid } from '../../../kernel/base/ids.ts'
 
-/** The same of the same tenant, meter and text only. A UUID of version 8 (RFC 9562). */
+/** Equal results only for equal tenant, meter and id. A derived UUID has version 8 (RFC 9562). */
 export function usageIdOf(tenantId: string, meter: string, id: string): string {
   if (isUuid(id)) return id.toLowerCase()
   const bytes = createHash('sha256')

@@ -1,4 +1,4 @@
-/** Prices that are paid by use: what a checkout takes, what another plan leaves as it is, and what is owed in the end. */
+/** Tests metered prices: in a checkout, after a plan change, and on the last invoice. */
 import Stripe from 'stripe'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { type OpenBilling, openBilling } from '../billing.fixture.ts'
@@ -56,31 +56,31 @@ const itemsOf = async (tenantId: string) =>
   (await billing().of(tenantId)).subscription?.items.map(({ priceId }) => priceId)
 
 describe('a checkout', () => {
-  test('takes what is paid for by use beside the plan, without a quantity, and each price once', async () => {
+  test('adds each metered price once to the plan, without a quantity', async () => {
     await checkout(PRO)
     expect(askedFor()).toEqual([{ price: PRO, quantity: '1' }, { price: CALLS }, { price: LOOKS }])
   })
 
-  test('of a plan that is paid for by use itself has no quantity, and the price once', async () => {
+  test('for a metered plan contains its price once, without a quantity', async () => {
     await checkout(CALLS)
     expect(askedFor()).toEqual([{ price: CALLS }, { price: LOOKS }])
   })
 
-  test('gives the plan of its price', async () => {
+  test('results in the plan of its price', async () => {
     const { tenantId } = await subscriber(PRO)
     expect(await billing().of(tenantId)).toMatchObject({ plan: 'pro' })
     expect(await itemsOf(tenantId)).toEqual([PRO, CALLS, LOOKS])
   })
 })
 
-describe('another plan', () => {
-  test('changes the price of the plan, and no other', async () => {
+describe('a plan change', () => {
+  test('changes only the price of the plan', async () => {
     const { tenantId } = await subscriber(PRO)
     expect(await billing().changePlan(tenantId, { priceId: SCALE })).toMatchObject({ plan: 'scale' })
     expect(await itemsOf(tenantId)).toEqual([SCALE, CALLS, LOOKS])
   })
 
-  test('is that of the plan where what is paid for by use comes first', async () => {
+  test('changes the price of the plan if a metered item comes first', async () => {
     const tenantId = await open.tenant()
     const customer = await billing().ensureCustomer(tenantId)
     open.provider.setPaymentMethod(customer, 'good')
@@ -94,12 +94,12 @@ describe('another plan', () => {
   })
 })
 
-describe('the last invoice of a subscription that is ended', () => {
+describe('the last invoice of an ended subscription', () => {
   const used = async (tenantId: string, amount: number) => {
     await open.tenancy.kernel.store.counters.take(tenantId, [{ name: 'looks', amount, limit: null }])
   }
 
-  test('is told like any other', async () => {
+  test('publishes its payment', async () => {
     const { tenantId } = await subscriber(PRO)
     await used(tenantId, 6)
     await billing().cancel(tenantId, { atPeriodEnd: false })
@@ -111,7 +111,7 @@ describe('the last invoice of a subscription that is ended', () => {
     expect(await billing().of(tenantId)).toMatchObject({ plan: 'free', unreportedUsage: [], dunning: null })
   })
 
-  test('takes nothing more away when it is not paid', async () => {
+  test('opens no dunning case if its payment fails', async () => {
     const { tenantId, customerId } = await subscriber(PRO)
     await used(tenantId, 6)
     open.provider.setPaymentMethod(customerId, 'declines')

@@ -1,17 +1,18 @@
 /**
- * Usage that is paid for, in batches. A batch is a row and a job, in one transaction; the provider knows it by the row's id, so one that
- * is sent twice counts once. The row says when it is due, and a job only that somebody is to look: so an outage, however long, neither
- * loses a batch nor makes more than one job of it.
+ * Reports metered usage to the provider in batches. A batch is a row and a job, written in one transaction; the row's
+ * id is the identifier at the provider, so a batch that is sent twice counts once. The row contains the time of the
+ * next attempt, so an outage of any length neither loses a batch nor creates more than one job for it.
  *
- *   waiting ──sent──► sent            kept for a while, for reports that are repeated
+ *   waiting ──sent──► sent            kept for a while, to recognize repeated reports
  *      │ ▲
- *      │ └── not sent: due again after 1, 2, 4 .. 15 minutes; after an hour where the provider has refused it
- *      ├──── 23 hours after a report that may have counted ──► held     somebody has to look: the doctor tells how;
- *      │                                                                so whatever waits when the backoffice is brought back
- *      └──── 35 days old, and none may have ──► expired                 the provider would not take it any more
+ *      │ └── failed: retried after 1, 2, 4 .. 15 minutes; after an hour if the provider rejected it
+ *      ├──── 23 hours after a report that may have counted ──► held     an operator decides (the doctor reports it);
+ *      │                                                                also unsent batches after a backoffice restore
+ *      └──── 35 days old, and no report may have counted ──► expired    too old for the provider
  *
- * The provider knows an id for a day only. So before a report leaves it is noted in the row, and taken back when it certainly has not
- * counted; what is noted longer is not sent again, for it would count twice.
+ * The provider remembers an identifier for one day. So a report is noted in the row before it leaves, and the note is
+ * reverted if the report certainly has not counted. A batch with an older note is not sent again, because it could
+ * count twice.
  */
 
 import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
@@ -25,21 +26,21 @@ import type { UsageRow } from '../model/tables.ts'
 import { UsageNotTaken } from '../provider/usage-not-counted.ts'
 import type { Customers } from '../subscriptions/customers.ts'
 
-/** For so long the provider takes what was used. */
+/** Maximum age of usage that the provider accepts. */
 export const REPORTABLE_DAYS = 35
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
-/** The provider knows what it has taken for an hour more: for the way there, and clocks that differ. */
+/** An hour less than the provider remembers an identifier, for transmission time and clock differences. */
 const RESENDABLE_MS = 23 * HOUR_MS
-/** By then a job was lost. */
+/** After this time the job of a batch is considered lost. */
 const STUCK_MS = 10 * MINUTE_MS
 const LONGEST_WAIT_MS = 15 * MINUTE_MS
-const REFUSED_WAIT_MS = HOUR_MS
-const RESENT_AT_ONCE = 500
+const REJECTED_WAIT_MS = HOUR_MS
+const MAX_RESENT = 500
 const CONCURRENCY = 4
-/** Counters are gone by then. */
-const MARKS_KEPT_DAYS = 7
+/** The store's daily counters have expired by then. */
+const WATERMARK_RETENTION_DAYS = 7
 
 export interface Used {
   readonly meter: string
@@ -56,7 +57,7 @@ export class Usage {
     this.#customers = customers
   }
 
-  /** What a host has counted by itself. Returns false when it was reported before; that id for something else is refused. */
+  /** Records usage counted by a host. Returns false for a repeated report; rejects the id of a different report. */
   async report(tenantId: string, used: Used, id: string): Promise<boolean> {
     const { database } = this.#dependencies.kernel
     return database.transaction(async () => {
@@ -64,13 +65,13 @@ export class Usage {
       if (await this.add(id, tenantId, used)) return true
       const known = await this.#row(id)
       if (known && (known.tenantId !== tenantId || known.meter !== used.meter || known.quantity !== used.quantity)) {
-        throw invalid([{ path: 'id', message: 'stands for another report: give each its own' }])
+        throw invalid([{ path: 'id', message: 'must not be the id of another report' }])
       }
       return false
     })
   }
 
-  /** False when there is one of that id. */
+  /** Returns false if a batch with this id exists. */
   async add(id: string, tenantId: string, { meter, quantity, at }: Used): Promise<boolean> {
     const { database, jobs } = this.#dependencies.kernel
     const { rows } = await database.sql(
@@ -83,18 +84,21 @@ export class Usage {
     return true
   }
 
-  /** Sends a batch; does nothing when it was sent. What comes of it is in its row. */
+  /** Sends a batch that is not sent yet. The row contains the result. */
   async send(id: string): Promise<void> {
     await this.#send(id)
   }
 
-  /** Sends what is left of a tenant's, until the provider is away. Returns how many batches are not sent then. */
+  /**
+   * Sends the tenant's unsent batches until the provider is unavailable. Returns the number of batches that remain
+   * unsent.
+   */
   async sendAll(tenantId: string): Promise<number> {
     const { database } = this.#dependencies.kernel
     const { rows } = await database.sql(
       `select id from multitenancy.billing_usage where tenant_id = $1 and sent_at is null and next_attempt_at is not null
        order by used_at limit $2`,
-      [tenantId, RESENT_AT_ONCE],
+      [tenantId, MAX_RESENT],
     )
     const unavailable = new AbortController()
     const send = async ({ id }: { id: string }) => {
@@ -108,16 +112,16 @@ export class Usage {
     return left.rows[0].count
   }
 
-  /** Sends what is due: it had to wait, or its job was lost. Returns how many that were. */
+  /** Creates jobs for due batches, which were delayed or have lost their job. Returns their number. */
   async resend(signal?: AbortSignal): Promise<number> {
     for (let sent = 0; ; ) {
       const together = await this.#resendSome()
       sent += together
-      if (together < RESENT_AT_ONCE || signal?.aborted) return sent
+      if (together < MAX_RESENT || signal?.aborted) return sent
     }
   }
 
-  /** After the backoffice was brought back from a dump: whatever it has for not sent may have been sent since. */
+  /** After a restore of the backoffice: batches that are unsent in the dump may have been sent since. */
   async holdAll(): Promise<void> {
     const { database, log } = this.#dependencies.kernel
     const { rows } = await database.sql(
@@ -125,14 +129,18 @@ export class Usage {
        where sent_at is null and next_attempt_at is not null returning id`,
       [this.#in(0)],
     )
-    if (rows.length > 0) log.warn({ batches: rows.length }, 'usage may have been reported after the dump: it is held')
+    if (rows.length > 0)
+      log.warn(
+        { batches: rows.length },
+        'unsent usage was held after a restore, because it may have been reported since the dump',
+      )
   }
 
   async cleanUp(): Promise<void> {
     const { kernel, settings } = this.#dependencies
     const { retentionDays } = settings.webhook
     await kernel.database.sql('delete from multitenancy.billing_usage_watermarks where day < $1::date', [
-      dateOf(dayOf(kernel.clock.now().getTime()) - MARKS_KEPT_DAYS),
+      dateOf(dayOf(kernel.clock.now().getTime()) - WATERMARK_RETENTION_DAYS),
     ])
     await kernel.database.sql('delete from multitenancy.billing_usage where sent_at < $1', [
       this.#in(-retentionDays * DAY_MS),
@@ -142,7 +150,7 @@ export class Usage {
     ])
   }
 
-  /** Answers what has kept it from being taken. */
+  /** Returns the error of a failed report. */
   async #send(id: string): Promise<PaymentError | undefined> {
     const row = await this.#row(id)
     if (!row || row.sentAt !== null || row.nextAttemptAt === null) return undefined
@@ -154,10 +162,10 @@ export class Usage {
     if (customerId === undefined) return this.#failed(row, new PaymentError('customer_not_found'))
     if (!(await this.#note(id))) return undefined
     try {
-      // By the row's spelling of the id: to the provider another one is another report.
+      // The id of the row, because the provider compares identifiers case-sensitively.
       await this.#dependencies.payments.reportUsage({ id: row.id, customerId, meter, quantity, at })
     } catch (error) {
-      if (error instanceof UsageNotTaken) await this.#takeBack(id)
+      if (error instanceof UsageNotTaken) await this.#revertNote(id)
       return this.#failed(row, paymentErrorOf(error))
     }
     await this.#set(id, { sentAt: this.#in(0), errorCode: null, heldAt: null }).execute()
@@ -172,7 +180,7 @@ export class Usage {
            select id from multitenancy.billing_usage where sent_at is null and next_attempt_at <= $2
            order by next_attempt_at limit $3 for update skip locked)
          returning id, tenant_id as "tenantId"`,
-        [this.#in(STUCK_MS), this.#in(0), RESENT_AT_ONCE],
+        [this.#in(STUCK_MS), this.#in(0), MAX_RESENT],
       )
       await jobs.sendAll(
         ReportUsageBatch,
@@ -182,7 +190,7 @@ export class Usage {
     })
   }
 
-  /** Before a report leaves. False when it must not: it was sent meanwhile, or may have counted too long ago. */
+  /** Called before a report leaves. Returns false if the batch was sent, or may have counted too long ago. */
   async #note(id: string): Promise<boolean> {
     const { rows } = await this.#dependencies.kernel.database.sql(
       `update multitenancy.billing_usage set first_sent_at = coalesce(first_sent_at, $2), unanswered = unanswered + 1
@@ -193,8 +201,8 @@ export class Usage {
     return rows.length > 0
   }
 
-  /** This report has not counted; another one may have. */
-  async #takeBack(id: string): Promise<void> {
+  /** Called when a report certainly has not counted. Keeps the notes of other reports. */
+  async #revertNote(id: string): Promise<void> {
     await this.#dependencies.kernel.database.sql(
       `update multitenancy.billing_usage set unanswered = unanswered - 1,
          first_sent_at = case when unanswered > 1 then first_sent_at end
@@ -205,10 +213,10 @@ export class Usage {
 
   async #failed({ id, tenantId, meter, attempts }: UsageRow, error: PaymentError): Promise<PaymentError> {
     const { code, isPassing } = error
-    const waitMs = isPassing ? Math.min(MINUTE_MS * 2 ** attempts, LONGEST_WAIT_MS) : REFUSED_WAIT_MS
+    const waitMs = isPassing ? Math.min(MINUTE_MS * 2 ** attempts, LONGEST_WAIT_MS) : REJECTED_WAIT_MS
     const set = { errorCode: code, attempts: attempts + 1, nextAttemptAt: this.#in(waitMs) }
     await this.#set(id, set).where('nextAttemptAt', 'is not', null).execute()
-    this.#dependencies.kernel.log.warn({ id, tenantId, meter, code }, 'usage could not be reported; it is tried again')
+    this.#dependencies.kernel.log.warn({ id, tenantId, meter, code }, 'a usage report failed and was scheduled again')
     return error
   }
 
@@ -217,7 +225,7 @@ export class Usage {
     const { id, tenantId, meter, quantity, usedAt, firstSentAt } = row
     this.#dependencies.kernel.log.error(
       { id, tenantId, meter, quantity, usedAt, firstSentAt },
-      'usage was sent, and the provider of payments has not said whether it counts: it is not sent again before somebody has looked',
+      'usage was held: the payment provider did not confirm an earlier report. It is not sent again until an operator has checked it',
     )
   }
 
@@ -226,7 +234,7 @@ export class Usage {
     const { id, tenantId, meter, quantity, usedAt } = row
     this.#dependencies.kernel.log.error(
       { id, tenantId, meter, quantity, usedAt },
-      `usage was not reported within ${REPORTABLE_DAYS} days: the provider of payments does not take it any more`,
+      `usage expired: it was not reported within ${REPORTABLE_DAYS} days, and the payment provider no longer accepts it`,
     )
   }
 
@@ -242,7 +250,7 @@ export class Usage {
       .where('sentAt', 'is', null)
   }
 
-  /** It is not sent any more. False when somebody else has stopped it, or when something was heard of it meanwhile. */
+  /** Stops sending a batch. Returns false if another process stopped or reported it. */
   async #stopped({ id, firstSentAt }: UsageRow, set: Partial<UsageRow>): Promise<boolean> {
     const { numUpdatedRows } = await this.#set(id, { ...set, nextAttemptAt: null })
       .where('nextAttemptAt', 'is not', null)

@@ -1,13 +1,11 @@
 /**
- * Windows of usage. A quota's counter of a day is what was used: it is counted in the same step of the store as the quota, and only
- * grows. Every `flushMs` what has come since the last time becomes a batch, in the transaction that moves the mark up to which a counter
- * is reported. So each unit is in exactly one batch, whoever closes a window, and how often; who finds somebody at it leaves it to them.
+ * Turns counted usage into batches. Every `flushMs` the growth of a quota's daily counter becomes a batch, in the
+ * transaction that advances the watermark. So each unit is in exactly one batch, with any number of closing processes.
  *
- * A mark is of the store whose counters it is about, because another one begins at nothing; of a store that ends with its process, each
- * has its own. Where a counter is less than its mark the store has lost what it had, and goes on from there.
- *
- * What a tenant uses before it has a customer, on a day before, is nobody's to pay; nor what payers have used when a quota becomes one
- * that is paid for: at the first look at them their marks are put to where the counters are.
+ * - A watermark belongs to one store, or to one process if the store ends with its process, because counters start at
+ *   zero. A counter below its watermark means that the store lost data; counting continues from the counter.
+ * - Usage is not billed on days before the tenant has a customer, nor before a quota becomes metered: the first look
+ *   at an existing payer sets its watermarks to the counters.
  */
 
 import { forEachConcurrent } from '../../../kernel/base/concurrency.ts'
@@ -18,11 +16,11 @@ import type { Customers, Payer } from '../subscriptions/customers.ts'
 import { meteredSince } from '../subscriptions/paid-quotas.ts'
 import type { Usage } from './usage.ts'
 
-const LOOKED_AT_TOGETHER = 50
-/** Each has a connection for as long as it takes. */
-const CLOSED_AT_ONCE = 4
+const PAYERS_PER_READ = 50
+/** Limits the number of connections. */
+const MAX_CONCURRENT_CLOSES = 4
 
-/** By quota: since when it is paid for. */
+/** Time from which each quota is metered, by quota. */
 type Since = ReadonlyMap<string, Date>
 
 interface Counted {
@@ -30,11 +28,11 @@ interface Counted {
   readonly day: string
   readonly count: number
   readonly at: Date
-  /** Without a mark, all of it counts as used before the quota was paid for. */
+  /** Without a watermark, the whole count is usage from before the quota was metered. */
   readonly isBefore: boolean
 }
 
-/** Of one meter. */
+/** Unreported usage of one meter. */
 export interface Unreported {
   readonly meter: string
   readonly quantity: number
@@ -58,7 +56,10 @@ export class UsageWindows {
     this.#store = sums.outliveProcess ? name : `${name} ${uuidv7()}`
   }
 
-  /** From now on each quota's are closed as often as it is configured, one at a time. Of quotas that are new, the first look is now. */
+  /**
+   * Closes windows at the configured intervals, one run at a time per interval. Looks at payers of newly metered quotas
+   * first.
+   */
   async start(): Promise<void> {
     const { usage } = this.#dependencies.settings
     await this.#safely(() => this.#close(Object.keys(usage), 'new'))
@@ -78,25 +79,25 @@ export class UsageWindows {
     }
   }
 
-  /** Resolves when what was begun has ended; what was not is in the next window of whoever closes it. */
+  /** Resolves when running closes have ended. The usage of other payers is in the next window of any process. */
   async stop(): Promise<void> {
     for (const timer of this.#timers.splice(0)) clearInterval(timer)
     this.#stopping.abort()
     await Promise.all(this.#closing)
   }
 
-  /** Flushes what all tenants have used of these quotas; default all. Returns how many batches that came to. */
+  /** Creates batches for the usage of all tenants. Default: all metered quotas. Returns the number of batches. */
   close(quotas: readonly string[] = Object.keys(this.#dependencies.settings.usage)): Promise<number> {
     return this.#close(quotas, 'changed')
   }
 
   /**
-   * What of a tenant's usage the provider has not confirmed: batches, and what has come since the last one. While the store is away, as
-   * far as it is in batches.
+   * Usage of a tenant that the provider has not confirmed: unsent batches and usage that is not in a batch. Only
+   * batches while the store is unavailable.
    */
   async unreported(tenantId: string): Promise<Unreported[]> {
     const { database, log } = this.#dependencies.kernel
-    // At one moment, so that what becomes a batch meanwhile is told once.
+    // One statement, so that usage that becomes a batch concurrently is not counted twice.
     const { rows } = await database.sql(
       `select meter, null as quota, null as day, sum(quantity)::float8 as quantity, min(used_at) as since
        from multitenancy.billing_usage where tenant_id = $1 and sent_at is null group by meter
@@ -112,7 +113,7 @@ export class UsageWindows {
     try {
       open = await this.#open(tenantId, marks)
     } catch (error) {
-      log.warn({ err: error, tenantId }, 'usage that is not in a batch yet cannot be told: the store is away')
+      log.warn({ err: error, tenantId }, 'usage outside of batches could not be read: the store was unavailable')
     }
     return [...Map.groupBy([...waiting, ...open], ({ meter }) => meter)]
       .map(([meter, all]) => ({
@@ -124,8 +125,8 @@ export class UsageWindows {
   }
 
   /**
-   * Nothing that is counted by now becomes a batch: marks that were brought back from a dump know of none that was made since. Also of
-   * tenants that have no customer, for they may have had one.
+   * Sets the watermarks of all tenants to their counters, because watermarks restored from a dump are outdated.
+   * Includes tenants without a customer, which may have had one after the dump.
    */
   async markAll(): Promise<void> {
     const { database } = this.#dependencies.kernel
@@ -142,40 +143,40 @@ export class UsageWindows {
     })
   }
 
-  /** @param which of which payers: those that have used something, or at whom nobody has looked yet since a quota is paid for */
+  /** @param which payers with new usage, or payers without a watermark of a newly metered quota */
   async #close(quotas: readonly string[], which: 'changed' | 'new'): Promise<number> {
     if (quotas.length === 0) return 0
     const since = await this.#since(quotas)
     const { signal } = this.#stopping
     const payers = await this.#customers.payers()
     let batches = 0
-    for (let first = 0; first < payers.length && !signal.aborted; first += LOOKED_AT_TOGETHER) {
-      const together = await this.#toClose(payers.slice(first, first + LOOKED_AT_TOGETHER), since, which)
+    for (let first = 0; first < payers.length && !signal.aborted; first += PAYERS_PER_READ) {
+      const together = await this.#toClose(payers.slice(first, first + PAYERS_PER_READ), since, which)
       const close = async ({ tenantId }: Payer) => {
         batches += await this.#closeOne(tenantId, since)
       }
-      await forEachConcurrent(together, CLOSED_AT_ONCE, close, signal)
+      await forEachConcurrent(together, MAX_CONCURRENT_CLOSES, close, signal)
     }
     return batches
   }
 
   /**
-   * Reports what a tenant has used until now, before its last invoice is made. What cannot be is logged and goes its usual way: nobody
-   * who wants to end something has to wait for it.
+   * Reports the tenant's usage up to now, before its last invoice is created. Failures are only logged and retried
+   * later, so they do not block the end of a subscription.
    */
   async reportNow(tenantId: string): Promise<void> {
     const { database, log } = this.#dependencies.kernel
     const quotas = Object.keys(this.#dependencies.settings.usage)
-    // What was reported stays reported, whatever becomes of the transaction in which something is ended.
+    // Outside of the caller's transaction: a sent report cannot be rolled back.
     await database.outside(async () => {
       try {
         if (quotas.length > 0) await this.#closeOne(tenantId, await this.#since(quotas), 'wait')
       } catch (error) {
-        log.warn({ err: error, tenantId }, 'usage could not be closed before an end; it is in the next window')
+        log.warn({ err: error, tenantId }, 'usage was not closed before a cancellation; it is in the next window')
       }
       const left = await this.#usage.sendAll(tenantId)
       if (left > 0)
-        log.warn({ tenantId, batches: left }, 'usage is not reported before an end: the last invoice is without it')
+        log.warn({ tenantId, batches: left }, 'usage was not reported before the last invoice and is not part of it')
     })
   }
 
@@ -183,11 +184,11 @@ export class UsageWindows {
     try {
       await close()
     } catch (error) {
-      this.#dependencies.kernel.log.warn({ err: error }, 'usage could not be closed; it is in the next window')
+      this.#dependencies.kernel.log.warn({ err: error }, 'usage could not be closed; the next window contains it')
     }
   }
 
-  /** Those whose counters are not what their marks say: of most there is nothing new. */
+  /** Payers whose counters differ from their watermarks; most payers have no new usage. */
   async #toClose(payers: readonly Payer[], since: Since, which: 'changed' | 'new'): Promise<Payer[]> {
     const counted = await Promise.all(payers.map((payer) => this.#counted(payer, since)))
     const marks = await this.#marks(payers.map(({ tenantId }) => tenantId))
@@ -205,8 +206,8 @@ export class UsageWindows {
     return this.#dependencies.kernel.database.transaction(async () => {
       if (!(await this.#isOurs(tenantId, orElse))) return 0
       const payer = await this.#customers.payer(tenantId)
-      if (!payer) return 0 // purged by now
-      // Under the lock, so that no mark is of a later moment.
+      if (!payer) return 0 // purged
+      // Read under the lock, so that no watermark is newer than the counters.
       const counted = await this.#counted(payer, since)
       const marks = await this.#marks([tenantId])
       let batches = 0
@@ -219,7 +220,7 @@ export class UsageWindows {
           batches += 1
         } else if (one.count < mark) {
           const { log, store } = this.#dependencies.kernel
-          log.warn({ tenantId, quota: one.quota, store: store.name }, 'the store has lost what it had counted')
+          log.warn({ tenantId, quota: one.quota, store: store.name }, 'the store lost counted usage')
         }
       }
       return batches
@@ -280,7 +281,7 @@ export class UsageWindows {
     if (meter !== undefined) await this.#usage.add(uuidv7(), tenantId, { meter, quantity, at })
   }
 
-  /** Until the transaction ends. @param orElse what to do while somebody else is at it */
+  /** Locks the tenant's windows until the transaction ends. @param orElse behavior if another process holds the lock */
   async #isOurs(tenantId: string, orElse: 'leave' | 'wait'): Promise<boolean> {
     const lock = orElse === 'wait' ? 'pg_advisory_xact_lock' : 'pg_try_advisory_xact_lock'
     const { rows } = await this.#dependencies.kernel.database.sql(`select ${lock}(${usageLock('$1')}) as free`, [
@@ -290,7 +291,7 @@ export class UsageWindows {
   }
 }
 
-/** Of the key under which a tenant's windows are closed, as SQL. */
+/** SQL of the advisory lock key for closing a tenant's windows. */
 export const usageLock = (tenantId: string): string => `hashtextextended('tenantry billing usage ' || ${tenantId}, 0)`
 
 const markOf = ({ count, isBefore }: Counted, marked: number | undefined): number => marked ?? (isBefore ? count : 0)

@@ -1,4 +1,4 @@
-/** Two tenancies on one database: flags are changed in `here` and read in `there`, which knows changes by notifications only. */
+/** Two tenancies on one database: flags change in `here` and are read in `there`, which learns changes from notifications only. */
 import { randomUUID } from 'node:crypto'
 import { expect, vi } from 'vitest'
 import { eventually, notificationsReceived, type TestTenancy } from '../../../testing/base/tenancy.ts'
@@ -9,17 +9,17 @@ export interface FlagsPair {
   readonly opened: TestTenancy<[ReturnType<typeof featureFlags>]>
   readonly here: FlagsTenancy
   readonly there: FlagsTenancy
-  /** Resolves when `there` has received every notification of earlier commits. */
+  /** Resolves when `there` has received the notifications of all earlier commits. */
   notificationsReceived(): Promise<void>
-  /** A change without a notification: a process that answers from its cache does not see it. */
+  /** A change without a notification: a cached flag does not show it. */
   setInSecret(tenantId: string, key: string, enabled: boolean): Promise<unknown>
-  /** Statements about flags that `there` sent while `work` ran. */
+  /** Number of statements about flags that `there` sent while `work` ran. */
   queriesOf(work: () => Promise<unknown>): Promise<number>
-  /** Begins `read` in `there`: its statement has run, but the result is held back until `release`. */
+  /** Starts `read` in `there`: its statement has run, and its result is delayed until `release`. */
   slowRead(read: () => Promise<boolean>): Promise<{ before: Promise<boolean>; release: () => void }>
 }
 
-/** @param urlOf how `there` reaches the database, by the database's URL. */
+/** @param urlOf maps the database's URL to the URL for `there` */
 export async function openPair(
   postgresUrl: string,
   urlOf: (url: string) => string | Promise<string> = (url) => url,

@@ -1,4 +1,4 @@
-/** The cache of flags in a process that hears no changes, as its connection to the database is closed. */
+/** The cache of flags in a process that receives no changes, because its connection to the database is closed. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
 import { startProxy } from '../../../../test/support/proxy.ts'
@@ -10,7 +10,7 @@ import { type FlagsPair, openPair } from './cache.fixture.ts'
 let proxy: Awaited<ReturnType<typeof startProxy>>
 let pair: FlagsPair
 let here: FlagsTenancy
-/** Reaches the database by way of the proxy. */
+/** Reaches the database through the proxy. */
 let there: FlagsTenancy
 let id: string
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
     return proxy.url
   })
   ;({ here, there } = pair)
-  vi.useFakeTimers({ toFake: ['performance'] }) // time stands still: cached flags do not expire by themselves
+  vi.useFakeTimers({ toFake: ['performance'] }) // the clock stands still, so cached flags do not expire
 })
 afterAll(async () => {
   vi.useRealTimers()
@@ -45,7 +45,7 @@ const deafen = async () => {
 }
 afterEach(() => eventually(() => expect(there.kernel.database.isListening).toBe(true)))
 
-test('a process that hears no changes serves cached flags for 5 seconds, and then reports them as stale', async () => {
+test('a process that receives no changes serves cached flags for 5 seconds, and then reports them as stale', async () => {
   await set('one', { enabled: true })
   await notificationsReceived()
   await isOn('one')
@@ -61,7 +61,7 @@ test('a process that hears no changes serves cached flags for 5 seconds, and the
   )
 })
 
-test('a process reads cached flags again after it could not hear changes', async () => {
+test('a process reads cached flags again after it could not receive changes', async () => {
   await set('one', { enabled: true })
   await notificationsReceived()
   await isOn('one')
@@ -71,7 +71,7 @@ test('a process reads cached flags again after it could not hear changes', async
   expect(await isOn('one')).toBe(false)
 })
 
-test('a read after the listener is back does not use the result of a read that began before', async () => {
+test('a read after the listener has reconnected does not use the result of an earlier read', async () => {
   await set('one', { enabled: false })
   await notificationsReceived()
   const { before, release } = await slowRead()

@@ -1,4 +1,4 @@
-/** What a process knows of flags, for how long, and how it hears that it knows too little. */
+/** The cache of flags: its content, its expiry, its invalidation. */
 import { AsyncResource } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
@@ -11,14 +11,14 @@ const CACHE_TTL_MS = 60_000
 
 let pair: FlagsPair
 let here: FlagsTenancy
-/** As in another process. */
+/** Acts as another process. */
 let there: FlagsTenancy
 let id: string
 
 beforeAll(async () => {
   pair = await openPair(inject('postgresUrl'))
   ;({ here, there } = pair)
-  vi.useFakeTimers({ toFake: ['performance'] }) // time stands still: what is known does not grow old by itself
+  vi.useFakeTimers({ toFake: ['performance'] }) // the clock stands still, so cached flags do not expire
 })
 afterAll(async () => {
   vi.useRealTimers()
@@ -36,8 +36,8 @@ const notificationsReceived = () => pair.notificationsReceived()
 const queriesOf = (work: () => Promise<unknown>) => pair.queriesOf(work)
 const slowRead = () => pair.slowRead(() => isOn('one'))
 
-describe('what is known', () => {
-  test('is asked of nobody, also that there is no such flag', async () => {
+describe('a cached flag', () => {
+  test('is served without a query, also if it does not exist', async () => {
     await set('one', { enabled: true })
     await notificationsReceived()
     expect(await queriesOf(async () => expect([await isOn('one'), await isOn('none')]).toEqual([true, false]))).toBe(2)
@@ -46,7 +46,7 @@ describe('what is known', () => {
     expect(await queriesOf(async () => expect([await isOn('one'), await isOn('none')]).toEqual([true, false]))).toBe(0)
   })
 
-  test('is the flag, and not what came out for somebody', async () => {
+  test('is the rule, not the result of an evaluation', async () => {
     await set('half', { enabled: true, rolloutPercent: 50, bucketKey: 'plan' })
     await notificationsReceived()
     const results = new Set<boolean>()
@@ -63,7 +63,7 @@ describe('what is known', () => {
     expect([queries, results]).toEqual([0, new Set([true, false])])
   })
 
-  test('is loaded by one query, whoever asks for it', async () => {
+  test('is loaded by one query for concurrent callers', async () => {
     for (const key of ['a', 'b', 'c']) await set(key, { enabled: true })
     await notificationsReceived()
     const queries = await queriesOf(async () => {
@@ -75,7 +75,7 @@ describe('what is known', () => {
     expect(queries).toBe(1)
   })
 
-  test('is waited for by whoever asks while it is read', async () => {
+  test('that is being loaded delays its readers', async () => {
     await set('one', { enabled: true })
     await notificationsReceived()
     const { before, release } = await slowRead()
@@ -87,7 +87,7 @@ describe('what is known', () => {
     expect(queries).toBe(0)
   })
 
-  test('is loaded again beside, by one query, when its time is over', async () => {
+  test('is loaded again in the background, by one query, after its TTL', async () => {
     await set('one', { enabled: true })
     await notificationsReceived()
     await isOn('one')
@@ -98,14 +98,14 @@ describe('what is known', () => {
     const queries = await queriesOf(async () => {
       await eventually(async () => {
         const asked = await Promise.all(Array.from({ length: 500 }, () => isOn('one')))
-        expect(new Set(asked).size).toBe(1) // nobody waits
+        expect(new Set(asked).size).toBe(1) // no reader waits
         expect(asked[0]).toBe(false)
       })
     })
     expect(queries).toBe(1)
   })
 
-  test('of one tenant drives out none of another, however many flags are made up', async () => {
+  test('of one tenant is not evicted by many unknown flags of another tenant', async () => {
     await set('one', { enabled: true })
     await notificationsReceived()
     await isOn('one')
@@ -119,7 +119,7 @@ describe('what is known', () => {
     expect(await queriesOf(() => isOn('made-up-0-0', other))).toBe(1)
   })
 
-  test('of flags that are there is not driven out by those that are made up', async () => {
+  test('that exists is not evicted by unknown flags', async () => {
     await set('one', { enabled: true })
     await notificationsReceived()
     await isOn('one')
@@ -132,7 +132,7 @@ describe('what is known', () => {
 })
 
 describe('a change', () => {
-  test('is seen at once where it was made, and soon everywhere', async () => {
+  test('a change is visible immediately in its process, and soon in others', async () => {
     for (const settings of [{ enabled: true }, { enabled: false }, { enabled: true, rolloutPercent: 0 }]) {
       await set('one', settings)
       const expected = settings.enabled && settings.rolloutPercent !== 0
@@ -146,7 +146,7 @@ describe('a change', () => {
     expect(await there.featureFlags.explain('one', { tenantId: id })).toMatchObject({ reason: 'FLAG_NOT_FOUND' })
   })
 
-  test('is waited for by whoever asks after it was heard, and leaves no room for what was read before', async () => {
+  test('a change that was received delays later readers, and discards earlier reads', async () => {
     await set('one', { enabled: false })
     await notificationsReceived()
     const { release, before } = await slowRead()
@@ -158,7 +158,7 @@ describe('a change', () => {
     expect(await queriesOf(async () => expect(await isOn('one')).toBe(true))).toBe(0)
   })
 
-  test('that is heard while a flag is read has it read again', async () => {
+  test('a change during a read repeats the read', async () => {
     await set('one', { enabled: false })
     await notificationsReceived()
     const { release, before } = await slowRead()
@@ -169,7 +169,7 @@ describe('a change', () => {
     expect(await isOn('one')).toBe(true)
   })
 
-  test('in a transaction is seen there, and nowhere else until it is committed', async () => {
+  test('a change in a transaction is visible in it, and outside only after the commit', async () => {
     await set('one', { enabled: false })
     await notificationsReceived()
     expect(await isOn('one')).toBe(false)
@@ -188,7 +188,7 @@ describe('a change', () => {
     expect([await isOn('one'), await isOn('two')]).toEqual([true, true])
   })
 
-  test('leaves what is known of other flags', async () => {
+  test('a change does not invalidate other flags', async () => {
     await set('one', { enabled: false })
     await notificationsReceived()
     expect([await isOn('one'), await isOn('other')]).toEqual([false, false])
@@ -200,7 +200,7 @@ describe('a change', () => {
     expect(await there.featureFlags.explainAll({ tenantId: id })).toMatchObject([{ key: 'one' }, { key: 'other' }])
   })
 
-  test('of more flags than a message has room for is one of all', async () => {
+  test('a change of more flags than a message can hold invalidates all flags of the tenant', async () => {
     const source = `source-${id.slice(0, 20)}`
     await here.tenants.create({ id: source, name: 'Source' })
     await here.kernel.database.sql(
@@ -219,7 +219,7 @@ describe('a change', () => {
     expect(await isOn(key)).toBe(true)
   })
 
-  test('that says nothing to be understood is one of anything', async () => {
+  test('a malformed message invalidates everything', async () => {
     await set('one', { enabled: true })
     await notificationsReceived()
     expect(await isOn('one')).toBe(true)
@@ -229,7 +229,7 @@ describe('a change', () => {
     expect(await isOn('one')).toBe(false)
   })
 
-  test('is told to whoever wants to know, with its tenant and key', async () => {
+  test('a change is published to listeners with tenant and key', async () => {
     const changes: unknown[] = []
     const stop = there.featureFlags.onChange((...change) => void changes.push(change))
     await set('one', { enabled: true })

@@ -1,22 +1,21 @@
 /**
- * What this process knows of flags: by tenant, then by key, a flag's rule or that there is none; never what came out for anybody.
+ * Caches flag rules by tenant and key, including unknown flags; never results of evaluations.
  *
- *               load                       TTL passed while changes are heard: served, and loaded again beside
+ *               load                       TTL passed, changes received: served, and loaded in the background
  *   unknown ──────────────► fresh ─────────────────────────────────────────────────────────────► fresh
  *                           │   ▲
- *   a change was heard or   │   │ load
- *   made; unheard for 5 s;  ▼   │
- *   a gap in what is heard  doubtful ──(the database is away)──► the last known value, said to be stale
+ *   a change was received   │   │ load
+ *   or made; no listener    ▼   │
+ *   for 5 s; a gap          doubtful ──(database unavailable)──► last known value, reported as stale
  *
- * 1. What is doubtful is loaded before it is served, from the database and not from the store.
- * 2. A load that began before a change was heard leaves what is doubtful doubtful, and nobody who asks after it waits for it.
- * 3. Of callers who ask for the same there is one load. All loads of a tick are one query (reads.ts).
- * 4. A failed load is the last one for a second: until then nobody waits, and then one tries for all. Whatever should have been
- *    loaded again by then is stale.
- * 5. All flags of a tenant are known together for as long as nothing of them has changed, and for a TTL at most.
- * 6. What was known is never thrown away but for room: an outage may last longer than any TTL.
- * 7. The store is believed for as long as it cannot be wrong, else for 5 s or not at all (shared.ts). While the database
- *    is away, what it has is better than nothing.
+ * 1. A doubtful flag is loaded before it is served, from the database and not from the store.
+ * 2. A load that started before a change leaves the flag doubtful, and later callers do not wait for it.
+ * 3. Concurrent callers share one load. All loads of a tick are one query (reads.ts).
+ * 4. After a failed load, no caller waits for a second; then one call tries for all. Values past their TTL are stale.
+ * 5. All flags of a tenant are known together until one of them changes, for a TTL at most.
+ * 6. Entries are removed only for space, because an outage may last longer than any TTL.
+ * 7. The store is trusted while its value cannot be outdated, otherwise for 5 s or not at all (shared.ts). While the database is
+ *    unavailable, its values are used.
  */
 
 import { OutageBackoff } from '../../../kernel/base/backoff.ts'
@@ -32,18 +31,18 @@ import type { Shared, SharedFlags } from './shared.ts'
 
 const KNOWN_TENANTS = 10_000
 const KNOWN_FLAGS = 200_000
-/** So that one tenant does not drive out all others by asking for flags that are not there. */
+/** Limit for each tenant, so that requests for unknown flags of one tenant do not evict other tenants. */
 const KNOWN_FLAGS_OF_TENANT = 5_000
 const DEAF_TTL_MS = 5_000
-/** How exactly a TTL is kept. */
+/** Precision of a TTL. */
 const TICK_MS = 100
-/** For what is known of no load: any other is better. */
+/** Load of an unknown flag: any other load is newer. */
 const NEVER: StartedLoad = { load: 0, at: Number.NEGATIVE_INFINITY, generation: -1, period: -1 }
 
 export interface FlagCacheDependencies {
   readonly kernel: Kernel
   readonly reads: FlagReads
-  /** When the store is worth asking first. */
+  /** Present if the store is faster than the database. */
   readonly shared: SharedFlags | undefined
   readonly ttlSeconds: number
   readonly changes: Pick<FlagChanges, 'isHearing'>
@@ -57,10 +56,10 @@ export class FlagCache {
   #period = 0
   #hearingSince = Number.POSITIVE_INFINITY
   #loads = 0
-  /** What time it is, roughly; negative when that is to be asked anew. */
+  /** Cached time; negative if the clock must be read. */
   #now = -1
   readonly #outage = new OutageBackoff()
-  /** Of the load that failed last. */
+  /** Error of the last failed load. */
   #failure = unreadable()
 
   constructor(dependencies: FlagCacheDependencies) {
@@ -68,7 +67,7 @@ export class FlagCache {
     this.#ttlMs = dependencies.ttlSeconds * 1_000
   }
 
-  /** What can be said at once. */
+  /** The flag if it can be served without a load. */
   peek(tenantId: string, key: string): Found | undefined {
     const flags = this.#tenants.get(tenantId)
     if (flags === undefined) return undefined
@@ -82,7 +81,7 @@ export class FlagCache {
     return entry
   }
 
-  /** Loads what `peek` did not know. Throws only what the policy of the store does. */
+  /** Loads a flag that `peek` did not return. Throws only errors of the store's policy. */
   async find(tenantId: string, key: string): Promise<Found> {
     const flags = this.#flagsOf(tenantId)
     const entry = flags.entries.get(key)
@@ -91,12 +90,12 @@ export class FlagCache {
     return lastKnown(entry, this.#failure)
   }
 
-  /** What there is to say while the database is away. */
+  /** Last known value during an outage of the database. */
   lastKnown(tenantId: string, key: string, failure: TenancyError): Found {
     return lastKnown(this.#tenants.get(tenantId)?.entries.get(key), failure)
   }
 
-  /** All flags of a tenant; those that are known when the database is away. */
+  /** All flags of a tenant; during an outage of the database, the last known ones. */
   async all(tenantId: string): Promise<Whole> {
     const flags = this.#flagsOf(tenantId)
     if (flags.whole && this.#isCurrent(flags.whole, flags)) return { found: flags.present() }
@@ -106,18 +105,18 @@ export class FlagCache {
     return loading
   }
 
-  /** What there is to say of all while the database is away. */
+  /** Last known values during an outage of the database. */
   lastKnownWhole(tenantId: string, failure: TenancyError): Whole {
     return lastKnownWhole(this.#tenants.get(tenantId), failure)
   }
 
-  /** Flags of a tenant have changed: these, or any. */
+  /** Marks flags of a tenant as doubtful: these, or all. */
   doubt(tenantId: string, keys?: readonly string[]): void {
     this.#changed.record(tenantId)
     this.#tenants.get(tenantId)?.doubt(keys)
   }
 
-  /** Changes can be heard (again), and some may have been missed. */
+  /** Marks everything as doubtful after a gap in the received changes. */
   doubtAll(): void {
     this.#period++
     this.#hearingSince = performance.now()
@@ -129,7 +128,7 @@ export class FlagCache {
     return performance.now() - at < Math.min(DEAF_TTL_MS, this.#ttlMs)
   }
 
-  /** Asking for the time costs a fifth of an evaluation; so it is asked for ten times a second, while somebody asks for flags. */
+  /** Reading the clock takes a fifth of an evaluation, so it is read ten times a second while flags are evaluated. */
   #tick(): void {
     this.#now = performance.now()
     setTimeout(() => {
@@ -145,7 +144,7 @@ export class FlagCache {
     return flags
   }
 
-  /** Whoever asks meanwhile does not begin another. */
+  /** Loads in the background; concurrent callers start no second load. */
   #loadBeside(tenantId: string, key: string, flags: TenantFlags): void {
     if (flags.loading.has(key)) return
     this.#load(tenantId, key, flags).catch((error) =>
@@ -181,7 +180,7 @@ export class FlagCache {
     }
   }
 
-  /** For how long what the store has of a flag may be believed; 0: it is not worth asking. */
+  /** Time for which the store's value of a flag is trusted, in ms; 0: the store is skipped. */
   #believedMs(tenantId: string, entry: Entry | undefined): number {
     const { shared, changes } = this.#dependencies
     if (!shared || !changes.isHearing || (entry && !this.#isUndoubted(entry))) return 0
@@ -191,7 +190,7 @@ export class FlagCache {
     return entry ? 0 : Math.min(DEAF_TTL_MS, this.#ttlMs)
   }
 
-  /** That the store is away is nothing to a flag that is known already. */
+  /** An unavailable store does not fail a load of a cached flag. */
   async #readShared(tenantId: string, key: string, entry: Entry | undefined): Promise<Shared | undefined> {
     try {
       return await this.#dependencies.shared?.get(tenantId, key)
@@ -201,7 +200,7 @@ export class FlagCache {
     }
   }
 
-  /** While the database is away: what is known here, else in the store, else nothing. */
+  /** During an outage of the database: the cached value, otherwise the store's, otherwise none. */
   async #better(tenantId: string, key: string, flags: TenantFlags, failure: TenancyError): Promise<Found> {
     const known = flags.entries.get(key)
     const kept = known ? undefined : await this.#dependencies.shared?.get(tenantId, key)
@@ -247,7 +246,7 @@ export class FlagCache {
 
   #failed(error: unknown): TenancyError {
     if (this.#outage.failed()) {
-      this.#dependencies.kernel.log.warn({ err: error }, 'flags cannot be read; what is known is served')
+      this.#dependencies.kernel.log.warn({ err: error }, 'flags could not be read; serving cached flags')
     }
     this.#failure = unreadable(error)
     return this.#failure
@@ -263,7 +262,7 @@ export class FlagCache {
     return { rule: rule && prepared(rule), isKnown: true, load, at, period, dueAt: at + believedMs, isDoubtful }
   }
 
-  /** For whoever waits for it, also when a later load was quicker. */
+  /** Returns the newest entry, also if a later load was faster. */
   #keep(tenantId: string, flags: TenantFlags, key: string, entry: Entry): Entry {
     this.#tenants.grown(tenantId, flags, flags.put(key, entry))
     return entry

@@ -1,11 +1,10 @@
 /**
- * How every process hears that a tenant's flags have changed: by a notification that commits with the change, and by the store
- * after the commit, where the store is quicker than the database. Either is enough, and what comes again is dropped: a change has
- * an id. A message is this, with the keys unless they are too many:
+ * Publishes changes of flags to all processes: by a notification that commits with the change, and after the commit through a store
+ * that is faster than the database. A change has an id, so its second message is ignored. Keys are omitted if they are too many:
  *
  *   <id> <tenant> [<key> ..]
  *
- * Only the database is counted on: while its notifications are not heard, `isHearing` is false, whatever the store says.
+ * Only the database is reliable: without its notifications `isHearing` is false, regardless of the store.
  */
 import { randomUUID } from 'node:crypto'
 import type { Listening } from '../../../kernel/database/notifications.ts'
@@ -14,12 +13,12 @@ import { MAX_MESSAGE_BYTES } from '../../../kernel/store/store.ts'
 
 const CHANNEL = 'multitenancy_feature_flags'
 const RETRY_MS = 1_000
-/** Of so many changes it is known that they were heard. */
+/** Number of remembered change ids. */
 const REMEMBERED = 10_000
 
 /**
  * @param tenantId undefined: changes of any tenant may have been missed
- * @param keys undefined: of any flag
+ * @param keys undefined: any flag
  */
 export type ChangeListener = (tenantId: string | undefined, keys?: readonly string[]) => void
 
@@ -40,7 +39,7 @@ export class FlagChanges {
     return this.#isListening && this.#kernel.database.isListening
   }
 
-  /** Begins to hear, unless it does already; a try that fails is followed by another call's, a second later. */
+  /** Starts to listen, once. After a failure, a later call tries again. */
   listen(): void {
     if (this.#ears || this.#isStopped || performance.now() - this.#triedAt < RETRY_MS) return
     this.#triedAt = performance.now()
@@ -48,15 +47,15 @@ export class FlagChanges {
     this.#ears = ears
     ears.catch((error) => {
       this.#ears = undefined
-      this.#kernel.log.warn({ err: error }, 'changes of flags cannot be heard yet')
+      this.#kernel.log.warn({ err: error }, 'cannot listen to changes of flags yet')
     })
   }
 
   /**
-   * Call it in the transaction of the change.
+   * Must run in the transaction of the change.
    *
-   * @param keys undefined: any of the tenant's
-   * @param settle is done after the commit, before the store tells others
+   * @param keys undefined: any flag of the tenant
+   * @param settle runs after the commit, before the message through the store
    */
   async notify(
     tenantId: string,
@@ -71,12 +70,12 @@ export class FlagChanges {
       await settle()
       if (!store.isCache) return
       await store.publish(CHANNEL, message).catch((error) => {
-        this.#kernel.log.warn({ err: error, tenantId }, 'that flags have changed was not told by way of the store')
+        this.#kernel.log.warn({ err: error, tenantId }, 'a change of flags could not be published through the store')
       })
     })
   }
 
-  /** Returns a function that ends it. */
+  /** Returns a function that unsubscribes. */
   subscribe(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
@@ -99,12 +98,12 @@ export class FlagChanges {
     try {
       ears.push(await store.subscribe(CHANNEL, hear, () => undefined))
     } catch (error) {
-      this.#kernel.log.warn({ err: error }, 'changes of flags are not heard by way of the store')
+      this.#kernel.log.warn({ err: error }, 'changes of flags are not received through the store')
     }
     return ears
   }
 
-  /** What cannot be understood may be about anything. */
+  /** A malformed message may be about any flag. */
   #hear(message: string): void {
     const [id = '', tenantId, ...keys] = message.split(' ')
     if (tenantId === undefined) this.#say(undefined)
@@ -124,7 +123,7 @@ export class FlagChanges {
   }
 }
 
-/** Neither tenant nor key holds a space, or anything beyond ASCII. */
+/** Tenant and key contain neither spaces nor characters outside of ASCII. */
 function messageOf(tenantId: string, keys: readonly string[] = []): string {
   const head = `${randomUUID()} ${tenantId}`
   const message = [head, ...keys].join(' ')

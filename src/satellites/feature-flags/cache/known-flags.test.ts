@@ -1,4 +1,4 @@
-/** What is kept of one tenant's flags when there is no room for all. */
+/** Eviction of one tenant's flags at the limit. */
 import { expect, test } from 'vitest'
 import { prepared } from '../model/rollout.ts'
 import { type Entry, TenantFlags } from './known-flags.ts'
@@ -24,7 +24,7 @@ const flagsOf = (max: number, kept: Readonly<Record<string, Entry>>): TenantFlag
 }
 const keysOf = ({ entries }: TenantFlags) => [...entries.keys()]
 
-test('of what is not there the first goes first, and only then of what is there', () => {
+test('unknown flags are evicted first, in their order, then existing flags', () => {
   const flags = flagsOf(3, { a: there('a'), b: absent(), c: absent(), d: there('d') })
   expect(keysOf(flags)).toEqual(['a', 'c', 'd'])
   flags.put('e', there('e'))
@@ -35,7 +35,7 @@ test('of what is not there the first goes first, and only then of what is there'
   expect(keysOf(flags)).toEqual(['d', 'e', 'g'])
 })
 
-test('what comes to be, and what ceases to be, counts as what it is now', () => {
+test('a created or deleted flag counts by its new state', () => {
   const flags = flagsOf(2, { a: absent(), b: there('b') })
   flags.put('a', there('a', 2))
   flags.put('b', absent(2))
@@ -43,18 +43,18 @@ test('what comes to be, and what ceases to be, counts as what it is now', () => 
   expect(keysOf(flags)).toEqual(['a', 'c'])
 })
 
-test('answers how many more there are', () => {
+test('returns the number of added entries', () => {
   const flags = new TenantFlags(1)
   expect([flags.put('a', there('a')), flags.put('a', there('a', 2)), flags.put('b', absent())]).toEqual([1, 0, 0])
 })
 
-test('what began earlier does not take the place of what began later', () => {
+test('an earlier load does not replace a later one', () => {
   const flags = flagsOf(3, { a: there('a', 2) })
   flags.put('a', absent(1))
   expect(flags.present().map(({ load }) => load)).toEqual([2])
 })
 
-test('all are known for as long as none of them had to go', () => {
+test('all flags are known until one of them is evicted', () => {
   const flags = flagsOf(2, { a: there('a'), b: absent() })
   flags.putAll(started, [['a', there('a')]], absent)
   expect(flags.whole).toBe(started)
@@ -70,7 +70,7 @@ test('all are known for as long as none of them had to go', () => {
   expect(flags.whole).toBeUndefined()
 })
 
-test('of all, what is not among them is not there', () => {
+test('a flag that is not among all known flags does not exist', () => {
   const flags = flagsOf(9, { old: there('old', 1), newer: there('newer', 3), none: absent(1) })
   flags.putAll({ ...started, load: 2 }, [['one', there('one', 2)]], () => absent(2))
   expect(flags.present().map(({ rule }) => rule?.key)).toEqual(['newer', 'one'])

@@ -1,42 +1,42 @@
 /**
- * What a process knows of one tenant's flags, and what it says of them.
+ * Cached flags of one tenant.
  *
- * 1. Of loads of one flag, the one that began last is kept.
- * 2. There are never more than `max`. Of flags that are not there the first to come goes first: anybody can ask for those. When
- *    one has to go that is there, not all are known any more.
- * 3. Where all were loaded, what is not among them is known not to be there.
+ * 1. Of several loads of a flag, the one that started last is kept.
+ * 2. At the limit, unknown flags are evicted first, because any caller can request them. After the eviction of an existing flag, not all
+ *    flags are known.
+ * 3. If all flags were loaded, any other flag does not exist.
  */
 import type { TenancyError } from '../../../kernel/base/errors.ts'
 import type { PreparedRule } from '../model/rollout.ts'
 import type { Known } from './known-tenants.ts'
 
-/** What is said of a flag. */
+/** A cached flag for an evaluation. */
 export interface Found {
   readonly rule: PreparedRule | undefined
-  /** Why the database could not be asked; then `rule` is the last known one. */
+  /** Reason why the database could not be read; then `rule` is the last known one. */
   readonly failure?: TenancyError
-  /** False when nothing was known either. */
+  /** False if no value was known. */
   readonly isKnown: boolean
 }
 
 export interface Entry extends Found {
-  /** Which load it is from, in the order in which they began. */
+  /** Number of the load, in the order of starts. */
   readonly load: number
   readonly at: number
-  /** The time without a gap in what is heard that it was loaded in. */
+  /** The period without a gap in the received changes in which it was loaded. */
   readonly period: number
-  /** From when on it is loaded again while it is served. */
+  /** Time after which it is loaded again while it is served. */
   readonly dueAt: number
   isDoubtful: boolean
 }
 
-/** All of a tenant; nothing where not all are known. */
+/** All flags of a tenant; undefined unless all are known. */
 export interface Whole {
   readonly found: readonly Found[] | undefined
   readonly failure?: TenancyError
 }
 
-/** Where a load began. */
+/** Start of a load. */
 export interface StartedLoad {
   readonly load: number
   readonly at: number
@@ -48,7 +48,7 @@ export class TenantFlags implements Known {
   readonly entries = new Map<string, Entry>()
   readonly loading = new Map<string, Promise<Found>>()
   loadingWhole: Promise<Whole> | undefined
-  /** Rises with every change that is heard of. */
+  /** Incremented by every received change. */
   generation = 0
   wasRequested = true
   readonly #max: number
@@ -59,17 +59,17 @@ export class TenantFlags implements Known {
     this.#max = max
   }
 
-  /** The load that all flags were last known by; undefined: not all are known. */
+  /** The load of all flags; undefined unless all are known. */
   get whole(): StartedLoad | undefined {
     return this.#whole
   }
 
-  /** What is known to be there. */
+  /** Existing flags. */
   present(): readonly Entry[] {
     return [...this.entries.values()].filter(({ rule }) => rule !== undefined)
   }
 
-  /** Returns how many more are known than before. */
+  /** Returns the number of added entries. */
   put(key: string, entry: Entry): number {
     const before = this.entries.get(key)
     if (before && before.load > entry.load) return 0
@@ -81,7 +81,7 @@ export class TenantFlags implements Known {
     return this.entries.size - size
   }
 
-  /** Puts what one load found of all flags. Answers as `put`. */
+  /** Stores the result of a load of all flags. Returns as `put`. */
   putAll(started: StartedLoad, found: readonly (readonly [key: string, entry: Entry])[], absent: () => Entry): number {
     if (!this.#whole || this.#whole.load < started.load) this.#whole = started
     const keys = new Set(found.map(([key]) => key))
@@ -91,7 +91,7 @@ export class TenantFlags implements Known {
     return this.entries.size - size
   }
 
-  /** @param keys which have changed; undefined: any */
+  /** @param keys changed flags; undefined: any */
   doubt(keys: readonly string[] | undefined): void {
     this.generation++
     this.forgetLoads()
@@ -99,7 +99,7 @@ export class TenantFlags implements Known {
     for (const entry of doubted) if (entry) entry.isDoubtful = true
   }
 
-  /** Nobody who comes from now on waits for a load that is under way. */
+  /** Later callers do not wait for loads in progress. */
   forgetLoads(): void {
     this.loading.clear()
     this.loadingWhole = undefined

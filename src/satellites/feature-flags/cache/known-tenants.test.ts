@@ -4,17 +4,17 @@ import { KnownTenants } from './known-tenants.ts'
 
 const newcomer = (id = '') => ({ id, entries: new Set<number>(), wasRequested: true })
 
-test('who has been asked about stays, and of the others the oldest goes', () => {
+test('requested tenants stay, and of the others the oldest is evicted', () => {
   const tenants = new KnownTenants<ReturnType<typeof newcomer>>({ tenants: 3, flags: 100 })
   const known = () => [...tenants.all()].map(({ id }) => id)
   for (const id of ['a', 'b', 'c', 'd']) tenants.add(id, newcomer(id))
-  expect(known()).toEqual(['b', 'c', 'd']) // all had been asked about, so it was the oldest
+  expect(known()).toEqual(['b', 'c', 'd']) // all were requested, so it was the oldest
   tenants.get('b')
   tenants.add('e', newcomer('e'))
   expect(known()).toEqual(['d', 'e', 'b'])
 })
 
-test('there is never more than the bound, and whoever came last is known', () => {
+test('the limit holds, and the newest tenant is cached', () => {
   const step = fc.record({
     id: fc.integer({ min: 0, max: 30 }),
     flags: fc.integer({ min: 0, max: 5 }),

@@ -1,10 +1,9 @@
 /**
- * What is known of flags, by tenant, within a bound for all together. Who has been asked about since room was last made stays; of
- * the others the oldest goes first. To remember that, an answer costs one assignment, where a list in the order of use would cost
- * as much as the whole rest of looking a flag up.
+ * Cached flags by tenant, with one limit for all. Tenants that were requested since the last eviction stay; of the others the oldest is
+ * evicted. A request costs one assignment, while a list in the order of use would double the cost of a look-up.
  */
 
-/** What is known of one tenant. */
+/** Cached flags of one tenant. */
 export interface Known {
   readonly entries: { readonly size: number }
   wasRequested: boolean
@@ -12,7 +11,7 @@ export interface Known {
 
 export class KnownTenants<One extends Known> {
   readonly #max: { readonly tenants: number; readonly flags: number }
-  /** In the order in which they came, or were last spared. */
+  /** In the order of insertion, or of the last pass of an eviction. */
   readonly #tenants = new Map<string, One>()
   #flags = 0
 
@@ -30,26 +29,26 @@ export class KnownTenants<One extends Known> {
     return this.#tenants.values()
   }
 
-  /** @param known of a tenant of whom nothing was known; it has no entries yet */
+  /** @param known of a new tenant, without entries */
   add(tenantId: string, known: One): void {
     this.#tenants.set(tenantId, known)
     this.#makeRoom(known)
   }
 
-  /** So many entries have been added to what is known of a tenant, if it is still known. */
+  /** Adds to the number of entries of a tenant, if it is cached. */
   grown(tenantId: string, known: One, by: number): void {
     if (by === 0 || this.#tenants.get(tenantId) !== known) return
     this.#flags += by
     this.#makeRoom(known)
   }
 
-  /** @param newest for whom room is made */
+  /** @param newest is not evicted */
   #makeRoom(newest: One): void {
     for (const [tenantId, known] of this.#tenants) {
       if (this.#tenants.size <= this.#max.tenants && this.#flags <= this.#max.flags) return
       if (this.#tenants.size === 1) return
       this.#tenants.delete(tenantId)
-      // Who is spared comes by again, at the end of this very loop.
+      // A tenant that stays is visited again at the end of this loop.
       if (known.wasRequested || known === newest) this.#tenants.set(tenantId, known)
       else this.#flags -= known.entries.size
       known.wasRequested = false

@@ -1,10 +1,9 @@
 /**
- * Flags read from the database. All that are asked for in one tick, whoever they are of, are one query.
+ * Reads flags from the database. All reads of one tick are one query, for all tenants.
  *
- * A read is waited for a second, and then its connection is given up with it: flags are asked on every request, and would else
- * hold all connections of a pool whose server has gone silent. In a transaction the connection is the transaction's, and stays.
- *
- * Whatever goes wrong is thrown as `E_DEPENDENCY_UNAVAILABLE`.
+ * - A read has a time limit of a second. Then its connection is closed, because every request reads flags, and an unresponsive server
+ *   would occupy all connections of the pool. In a transaction, its connection stays.
+ * - Every failure is `E_DEPENDENCY_UNAVAILABLE`.
  */
 
 import { DependencyUnavailable, type TenancyError } from '../../../kernel/base/errors.ts'
@@ -42,7 +41,7 @@ export class FlagReads {
     this.#database = database
   }
 
-  /** In a transaction, what is seen there; then it is a query of its own. */
+  /** In a transaction, a separate query that sees its changes. */
   one(tenantId: string, key: string): Promise<FlagRule | undefined> {
     if (this.#database.inTransaction) return this.#alone(tenantId, key)
     if (!this.#requested) {
@@ -78,7 +77,7 @@ export class FlagReads {
 
   async #rows(statement: Prepared, values: readonly unknown[]): Promise<any[]> {
     try {
-      const late = () => new Error('reading flags took too long')
+      const late = () => new Error('the read of flags exceeded its time limit')
       return (await withTimeout(this.#database.sql(statement, values), READ_TIMEOUT_MS, late)).rows
     } catch (error) {
       throw unreadable(error)
@@ -89,9 +88,9 @@ export class FlagReads {
 export const unreadable = (error?: unknown): TenancyError =>
   DependencyUnavailable.matches(error)
     ? error
-    : DependencyUnavailable('Flags cannot be read at the moment.', { cause: error })
+    : DependencyUnavailable('Flags cannot be read at present.', { cause: error })
 
-/** Neither part holds a slash. */
+/** Neither part contains a slash. */
 const nameOf = (tenantId: string, key: string): string => `${tenantId}/${key}`
 
 const ruleOf = (row: any): FlagRule => ({

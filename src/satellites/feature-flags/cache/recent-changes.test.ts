@@ -1,4 +1,4 @@
-/** When was something heard of a tenant? Never said to be earlier than it was, however little is remembered. */
+/** Time of the last change of a tenant: never too early, with limited memory. */
 import fc from 'fast-check'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { RecentChanges } from './recent-changes.ts'
@@ -6,7 +6,7 @@ import { RecentChanges } from './recent-changes.ts'
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
 afterEach(() => vi.useRealTimers())
 
-test('it is exact for those that changed last, and never too early for the others', () => {
+test('is exact for the latest changes, and never too early for the others', () => {
   const tenants = fc.integer({ min: 0, max: 9 })
   fc.assert(
     fc.property(fc.array(tenants, { maxLength: 60 }), (received) => {

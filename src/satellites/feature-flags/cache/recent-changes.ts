@@ -1,4 +1,4 @@
-/** When a tenant's flags were last heard to change: exactly for those that changed last, at the latest for all others. */
+/** Time of the last received change of a tenant: exact for recent ones, an upper bound for all others. */
 const REMEMBERED = 10_000
 
 export class RecentChanges {
@@ -11,7 +11,7 @@ export class RecentChanges {
     this.#max = max
   }
 
-  /** As `performance.now()` tells time; later than it was where that is not remembered, never earlier. */
+  /** On the clock of `performance.now()`; possibly later than the change, never earlier. */
   at(tenantId: string): number {
     return this.#receivedAt.get(tenantId) ?? this.#othersAt
   }

@@ -1,4 +1,4 @@
-/** Tenancies that share flags by way of Redis. */
+/** Tenancies that share flags through Redis. */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { inject } from 'vitest'
@@ -8,7 +8,7 @@ import { type FlagsTenancy, openFlags } from '../flags.fixture.ts'
 import type { featureFlags } from '../index.ts'
 
 export const CACHE_TTL_MS = 60_000
-/** After a change: as long as something older could stand in Redis. */
+/** Longest time for which Redis can hold an older value after a change. */
 export const SHARED_TTL_MS = CACHE_TTL_MS + 10_000
 export const CHANNEL = 'multitenancy_feature_flags'
 
@@ -39,12 +39,12 @@ export async function openSharedFlags(): Promise<SharedFlagsOpened> {
   }
 }
 
-/** What one tenant has in the database and in Redis, read and written without the satellite. */
+/** Flags of one tenant in the database and in Redis, read and written without the satellite. */
 export function flagsOf({ kernel }: FlagsTenancy, tenantId: string) {
   return {
     kept: (key = 'one') => kernel.store.get(tenantId, `feature-flags/${key}`),
     forgetInStore: (key = 'one') => kernel.store.delete(tenantId, `feature-flags/${key}`),
-    /** A row that is there without a tombstone: as if it had been there long ago. */
+    /** A row without a tombstone, as long after its change. */
     setLongAgo: (key: string, enabled: boolean) =>
       kernel.database.sql(
         `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
@@ -52,7 +52,7 @@ export function flagsOf({ kernel }: FlagsTenancy, tenantId: string) {
          on conflict (tenant_id, key) do update set enabled = excluded.enabled`,
         [tenantId, key, enabled],
       ),
-    /** Redis has the old value, and keeps it. */
+    /** Redis keeps the old value. */
     async changeInSecret() {
       await this.setLongAgo('one', true)
       await kernel.store.set(tenantId, 'feature-flags/one', ruleOf(true), 60)

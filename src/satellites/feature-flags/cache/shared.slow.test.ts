@@ -1,4 +1,4 @@
-/** Flags by way of Redis while Redis or the database is unavailable, or notifications do not arrive. */
+/** Flags in Redis while Redis or the database is unavailable, or notifications do not arrive. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { startProxy } from '../../../../test/support/proxy.ts'
@@ -11,7 +11,7 @@ import type { FlagRequest } from '../index.ts'
 import { CHANNEL, flagsOf, openSharedFlags, SHARED_TTL_MS, type SharedFlagsOpened } from './shared.fixture.ts'
 
 const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 }
-/** By the clock that the attempts move on themselves. */
+/** On the clock that the attempts advance. */
 const WAIT_TIMEOUT_MS = 3_600_000
 
 let shared: SharedFlagsOpened
@@ -19,7 +19,7 @@ let here: FlagsTenancy
 let there: FlagsTenancy
 let proxy: Awaited<ReturnType<typeof startProxy>>
 let database: Awaited<ReturnType<typeof startProxy>>
-/** They reach Redis by way of `proxy`. */
+/** They reach Redis through `proxy`. */
 let open: FlagsTenancy
 let closed: FlagsTenancy
 let id: string
@@ -51,10 +51,10 @@ const set = (key: string, request: FlagRequest, tenancy = here) => tenancy.featu
 const isOn = (tenancy: FlagsTenancy, key = 'one') => tenancy.featureFlags.isEnabled(key, { tenantId: id })
 const setLongAgo = (key: string, enabled: boolean) => stored.setLongAgo(key, enabled)
 
-describe('a change that Redis does not know of', () => {
+describe('a change that Redis did not receive', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
 
-  test('is seen by whoever hears of it, also of a flag that was never asked for', async () => {
+  test('is visible in a process that receives its notification, also for a flag that was never read', async () => {
     await setLongAgo('one', true)
     expect(await isOn(here)).toBe(true)
     await eventually(async () => expect(await stored.kept()).not.toBeNull())
@@ -71,7 +71,7 @@ describe('a change that Redis does not know of', () => {
     expect(await isOn(there)).toBe(false)
   })
 
-  test('is seen by a process that hears nothing', async () => {
+  test('is visible in a process that receives no notifications', async () => {
     const mute = await startProxy(shared.opened.url, (sent) =>
       Buffer.from(sent.toString('latin1').replace(`listen "${CHANNEL}"`, `list.. "${CHANNEL}"`), 'latin1'),
     )
@@ -82,7 +82,7 @@ describe('a change that Redis does not know of', () => {
     await mute.close()
   })
 
-  test('may be older than what holds while the database is away, where the process knows nothing itself', async () => {
+  test('may be hidden by an older value during an outage of the database, in a process without a cached value', async () => {
     const cut = await shared.opened.open({ database: { url: database.url } })
     const explain = (key: string) => cut.featureFlags.explain(key, { tenantId: id })
     await explain('any')
@@ -101,15 +101,15 @@ describe('a change that Redis does not know of', () => {
   })
 })
 
-describe('while Redis is away', () => {
+describe('while Redis is unavailable', () => {
   beforeEach(async () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     await setLongAgo('one', true)
-    vi.advanceTimersByTime(2_000) // it is left alone no longer
+    vi.advanceTimersByTime(2_000) // its back-off has ended
     degraded.splice(0)
   })
 
-  test.each(['cut', 'silent'])('flags come from the database, or are refused, by the policy: %s', async (how) => {
+  test.each(['cut', 'silent'])('flags come from the database, or are rejected, by the policy: %s', async (how) => {
     if (how === 'cut') await proxy.close()
     else proxy.blackhole()
     expect(await isOn(open)).toBe(true)
@@ -122,12 +122,12 @@ describe('while Redis is away', () => {
       ]),
     )
     const asked = vi.spyOn(open.kernel.store, 'get')
-    expect(await isOn(open, 'other')).toBe(false) // not asked again for a second
+    expect(await isOn(open, 'other')).toBe(false) // not tried again for a second
     expect(asked).not.toHaveBeenCalled()
     asked.mockRestore()
 
     const buried = vi.spyOn(open.kernel.store, 'set')
-    await set('one', { enabled: false }, open) // the store is no part of it, and is not waited for
+    await set('one', { enabled: false }, open) // a write does not wait for the store
     expect(buried).not.toHaveBeenCalled()
     buried.mockRestore()
     expect(await isOn(open)).toBe(false)
@@ -141,12 +141,12 @@ describe('while Redis is away', () => {
     }, WAIT_TIMEOUT_MS)
   })
 
-  test('a flag that is known is read again from the database, whatever the policy', async () => {
+  test('a cached flag is read again from the database under any policy', async () => {
     await eventually(async () => {
       vi.advanceTimersByTime(1_001)
       expect(await isOn(closed)).toBe(true)
     }, WAIT_TIMEOUT_MS)
-    vi.advanceTimersByTime(SHARED_TTL_MS) // Redis is worth asking again
+    vi.advanceTimersByTime(SHARED_TTL_MS) // the back-off of Redis has ended
     await proxy.close()
     await setLongAgo('one', false)
     await eventually(async () => expect(await isOn(closed)).toBe(false))

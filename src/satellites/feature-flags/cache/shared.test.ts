@@ -1,4 +1,4 @@
-/** Flags by way of Redis: what is shared, and what is overwritten and does not come back. */
+/** Flags in Redis: shared, overwritten, and never outdated again. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { eventually } from '../../../testing/base/tenancy.ts'
@@ -37,12 +37,12 @@ afterEach(() => vi.useRealTimers())
 const set = (key: string, request: FlagRequest) => here.featureFlags.set(id, key, request)
 const isOn = (tenancy: FlagsTenancy, key = 'one') => tenancy.featureFlags.isEnabled(key, { tenantId: id })
 const kept = (key?: string) => stored.kept(key)
-/** For how long. */
+/** Time to live. */
 const leftMs = () => shared.redis.pttl(`${shared.keyPrefix}tenants/${id}/feature-flags/one`)
 const setLongAgo = (key: string, enabled: boolean) => stored.setLongAgo(key, enabled)
 
-describe('in Redis', () => {
-  test('what one process has read, others need not, also that there is no such flag', async () => {
+describe('a flag in Redis', () => {
+  test('spares other processes a query, also if it does not exist', async () => {
     await setLongAgo('one', true)
     expect([await isOn(here), await isOn(here, 'none')]).toEqual([true, false])
     await eventually(async () => {
@@ -60,7 +60,7 @@ describe('in Redis', () => {
     reads.mockRestore()
   })
 
-  test('a change leaves a tombstone, and is seen at once here and soon there', async () => {
+  test('is a tombstone after a change, which is visible immediately here and soon there', async () => {
     await setLongAgo('one', false)
     for (const tenancy of [here, there]) expect(await isOn(tenancy)).toBe(false)
     await set('one', { enabled: true })
@@ -71,7 +71,7 @@ describe('in Redis', () => {
     await eventually(async () => expect(await leftMs()).toBeLessThanOrEqual(10_000))
   })
 
-  test('a change is heard by way of it alone, too', async () => {
+  test('has its changes published through Redis, too', async () => {
     await setLongAgo('one', false)
     expect(await isOn(there)).toBe(false)
     await setLongAgo('one', true) // whose notification was never sent
@@ -79,29 +79,29 @@ describe('in Redis', () => {
     await eventually(async () => expect(await isOn(there)).toBe(true))
   })
 
-  test('the tombstone is there before the commit, for the writer may die after it', async () => {
+  test('is a tombstone before the commit, because the writer may be killed after it', async () => {
     await setLongAgo('one', false)
     await isOn(here)
     await eventually(async () => expect(await kept()).not.toBeNull())
     const failing = here.transaction(async () => {
       await set('one', { enabled: true })
       expect(await kept()).toBe(TOMBSTONE)
-      expect(await leftMs()).toBeGreaterThan(60_000) // longer than what is old could be kept
-      throw new Error('the writer died')
+      expect(await leftMs()).toBeGreaterThan(60_000) // longer than an old value can be stored
+      throw new Error('the writer was killed')
     })
-    await expect(failing).rejects.toThrow('the writer died')
+    await expect(failing).rejects.toThrow('the writer was killed')
     expect(await kept()).toBe(TOMBSTONE)
     expect(await isOn(there)).toBe(false)
   })
 
-  test('what was read before a change does not come back by a slow loader', async () => {
+  test('is never the old value of a slow loader', async () => {
     const loader = new SharedFlags(here.kernel, 60)
     const old = { key: 'one', enabled: false, rolloutPercent: null, bucketKey: null }
     const startedAt = performance.now()
     await set('one', { enabled: true })
     await loader.fill(id, 'one', old, startedAt)
     expect(await kept()).toBe(TOMBSTONE)
-    await stored.forgetInStore() // the tombstone's time is over
+    await stored.forgetInStore() // the tombstone has expired
     await loader.fill(id, 'one', old, startedAt - 5_001)
     expect(await kept()).toBeNull()
     await loader.fill(id, 'one', { ...old, enabled: true }, performance.now())
@@ -110,7 +110,7 @@ describe('in Redis', () => {
     expect(JSON.parse((await kept()) ?? '{}')).toMatchObject({ enabled: true })
   })
 
-  test('what is in doubt is read from the database, whatever is there', async () => {
+  test('is ignored while the flag is doubtful', async () => {
     await setLongAgo('one', false)
     expect(await isOn(there)).toBe(false)
     await eventually(async () => expect(await kept()).not.toBeNull())
@@ -120,7 +120,7 @@ describe('in Redis', () => {
     await eventually(async () => expect(await isOn(there)).toBe(true))
   })
 
-  test('what somebody else wrote is nothing', async () => {
+  test('with foreign content is ignored', async () => {
     await setLongAgo('one', true)
     for (const text of ['', 'true', '{"key":"one"}', '{', '[]']) {
       await here.kernel.store.set(id, 'feature-flags/one', text, 60)
@@ -130,10 +130,10 @@ describe('in Redis', () => {
   })
 })
 
-describe('a change that Redis does not know of', () => {
+describe('a change that Redis did not receive', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
 
-  test('is seen within 5 seconds by a process that has only just begun to hear', async () => {
+  test('is visible after 5 seconds in a process that has just started to listen', async () => {
     await stored.changeInSecret()
     const young = await shared.opened.open()
     expect(await isOn(young)).toBe(true)
@@ -142,7 +142,7 @@ describe('a change that Redis does not know of', () => {
     expect(JSON.parse((await kept()) ?? '')).toMatchObject({ enabled: true })
   })
 
-  test('is not there when nothing was heard for as long as Redis keeps anything: then Redis is believed', async () => {
+  test('is outdated in Redis only until entries expire: then Redis is trusted', async () => {
     const old = await shared.opened.open()
     await isOn(old, 'any')
     await eventually(() => expect(old.kernel.database.isListening).toBe(true))
@@ -154,8 +154,8 @@ describe('a change that Redis does not know of', () => {
   })
 })
 
-describe('being told', () => {
-  test('is once for each change, by whichever way it comes first', async () => {
+describe('a published change', () => {
+  test('is received once, by the faster of both ways', async () => {
     const published: unknown[] = []
     const words: string[] = []
     for (const [name, tenancy] of Object.entries({ here, there })) {
@@ -163,7 +163,7 @@ describe('being told', () => {
         if (tenantId === id) published.push([name, keys])
       })
       const { database, store } = tenancy.kernel
-      // They come after what the flags themselves hear by.
+      // They run after the listeners of the flags.
       const hear = (word: string) => void (word.includes(id) && words.push(word))
       await database.listen(CHANNEL, hear, () => undefined)
       await store.subscribe(CHANNEL, hear, () => undefined)

@@ -1,22 +1,20 @@
 /**
- * Flags in the store, for all processes, when the store is quicker than the database (Redis). Under the tenant's key
- * `feature-flags/<key>` stands the flag's rule, `null` where there is no such flag, or a tombstone: "ask the database".
+ * Shares flags of all processes through a store that is faster than the database (Redis). The tenant's key `feature-flags/<key>` holds
+ * the rule, `null` for an unknown flag, or a tombstone: "read the database".
  *
- * What is overwritten must not come back. So
+ * An overwritten value must never return:
  *
- *   - a write sets a tombstone before it commits, in the place of whatever is there, for as long as anything of old could be
- *     kept, so that a writer which dies after its commit leaves nothing of old behind;
- *   - after the commit the tombstone is set again, for 10 s; after a rollback it stays until it expires, and costs reads;
- *   - a loader only ever fills an empty place, and only with what it began to read less than 5 s ago. What was read before a
- *     commit so meets the tombstone, however slow the loader is. 5 s are left for the command to arrive.
+ *   - A write sets a tombstone before it commits, for the longest time that an old value could be stored. So a writer that is killed
+ *     after its commit leaves no old value.
+ *   - After the commit, the tombstone is set again for 10 s. After a rollback it stays until it expires.
+ *   - A loader fills only an empty key, and only with a value whose read started less than 5 s ago. So an earlier read meets the
+ *     tombstone. 5 s remain for the command to arrive.
  *
- * A writer that cannot reach the store leaves there what is old, until it expires: `outdatedMs` after the commit it is gone at the
- * latest. So who has heard of every change for that long, and of none of this tenant, may believe what is here as if it had just
- * been read. Who hears, but not for so long, may believe it for a moment; who does not hear, or has heard of a change, asks the
- * database. That is for cache.ts to decide.
+ * A writer that cannot reach the store leaves an old value for at most `outdatedMs`. A process that has received every change for that
+ * long, and none of this tenant, may trust the store. cache.ts decides.
  *
- * The store is waited for 250 ms, and while it is away nobody waits: one tries again each second. What happens then, the policy
- * `redis.cache` says.
+ * A call of the store has a time limit of 250 ms. During an outage, one caller tries again each second, and the policy `redis.cache`
+ * decides for the others.
  */
 import { z } from 'zod'
 import { OutageBackoff } from '../../../kernel/base/backoff.ts'
@@ -39,7 +37,7 @@ const Kept = z
   })
   .nullable()
 
-/** What stands in the store: a flag, or that there is none. */
+/** Content of a key: a flag, or none. */
 export interface Shared {
   readonly rule: FlagRule | undefined
 }
@@ -54,12 +52,12 @@ export class SharedFlags {
     this.#ttlSeconds = ttlSeconds
   }
 
-  /** For how long after a change something older may stand here. */
+  /** Longest time for which an older value can be stored after a change, in ms. */
   get outdatedMs(): number {
     return (this.#ttlSeconds + TOMBSTONE_SECONDS) * 1_000
   }
 
-  /** Undefined when the database is to be asked. Throws when the store is away and the policy is `fail-closed`. */
+  /** Undefined: read the database. Throws if the store is unavailable and the policy is `fail-closed`. */
   async get(tenantId: string, key: string): Promise<Shared | undefined> {
     try {
       return sharedIn(await this.#request((store) => store.get(tenantId, nameOf(key))))
@@ -69,14 +67,14 @@ export class SharedFlags {
     }
   }
 
-  /** @param startedAt when the read of it began, as `performance.now()` tells time */
+  /** @param startedAt start of the read, on the clock of `performance.now()` */
   async fill(tenantId: string, key: string, rule: FlagRule | undefined, startedAt: number): Promise<void> {
     if (performance.now() - startedAt > FILLED_WITHIN_MS) return
     const value = JSON.stringify(rule ?? null)
     try {
       await this.#request((store) => store.setIfAbsent(tenantId, nameOf(key), value, this.#ttlSeconds))
     } catch (error) {
-      this.#kernel.log.debug({ err: error, tenantId, key }, 'a flag could not be put into the store')
+      this.#kernel.log.debug({ err: error, tenantId, key }, 'a flag could not be stored in the store')
     }
   }
 
@@ -90,14 +88,14 @@ export class SharedFlags {
     return this.#bury(tenantId, keys, TOMBSTONE_SECONDS)
   }
 
-  /** Who cannot be told does not keep a write from being made. */
+  /** An unavailable store does not fail the write. */
   async #bury(tenantId: string, keys: readonly string[], seconds: number): Promise<void> {
     try {
       await this.#request((store) =>
         Promise.all(keys.map((key) => store.set(tenantId, nameOf(key), TOMBSTONE, seconds))),
       )
     } catch (error) {
-      this.#kernel.log.warn({ err: error, tenantId, keys }, 'the store could not be told that flags change')
+      this.#kernel.log.warn({ err: error, tenantId, keys }, 'changes of flags could not be announced to the store')
     }
   }
 
@@ -117,7 +115,7 @@ export class SharedFlags {
 
 const nameOf = (key: string): string => `feature-flags/${key}`
 
-/** What cannot be read, as when somebody else wrote it, is nothing. */
+/** Malformed content counts as none. */
 function sharedIn(kept: string | null): Shared | undefined {
   if (kept === null || kept === TOMBSTONE) return undefined
   try {
@@ -127,4 +125,4 @@ function sharedIn(kept: string | null): Shared | undefined {
   }
 }
 
-const unavailable = (cause?: unknown) => DependencyUnavailable('The store does not answer at the moment.', { cause })
+const unavailable = (cause?: unknown) => DependencyUnavailable('The store does not respond at present.', { cause })

@@ -1,3 +1,3 @@
 import { defineError } from '../../../kernel/base/errors.ts'
 
-export const FlagNotFound = defineError('E_FLAG_NOT_FOUND', 404, 'There is no such flag')
+export const FlagNotFound = defineError('E_FLAG_NOT_FOUND', 404, 'Flag not found')

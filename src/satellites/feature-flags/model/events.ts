@@ -8,7 +8,7 @@ export const FeatureFlagChanged = event(
   z.object({
     tenantId: z.string(),
     key: z.string(),
-    before: FlagSettings.nullable().describe('Null when it is new'),
-    after: FlagSettings.nullable().describe('Null when it is deleted'),
+    before: FlagSettings.nullable().describe('Null for a new flag'),
+    after: FlagSettings.nullable().describe('Null for a deleted flag'),
   }),
 )

@@ -1,4 +1,4 @@
-/** A flag as the API shows it, and what may be said of one. */
+/** A flag in the API, and the rules of its members. */
 import { z } from 'zod'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { isStorable } from '../../../kernel/base/postgres-text.ts'
@@ -11,26 +11,26 @@ export const isFlagKey = (key: unknown): key is string => typeof key === 'string
 
 export const FlagKey = z
   .string()
-  .regex(FLAG_KEY, 'letters, digits, ".", "_" and "-"; at most 128; starts with a letter or digit')
-  .meta({ description: "The flag's name", example: 'new-checkout' })
+  .regex(FLAG_KEY, 'must be letters, digits, ".", "_" and "-", at most 128, starting with a letter or digit')
+  .meta({ description: 'Name of the flag', example: 'new-checkout' })
 
 const RolloutPercent = z.int().min(0).max(100)
 const BucketKey = z
   .string()
   .min(1)
   .max(128)
-  .refine(isStorable, 'holds NUL or half a character')
-  .meta({ description: 'The field of the evaluation context whose value decides the bucket', example: 'userId' })
+  .refine(isStorable, 'must not contain NUL or an unpaired surrogate')
+  .meta({ description: 'Field of the evaluation context whose value decides the bucket', example: 'userId' })
 
-/** What of a flag can be set. */
+/** Changeable members of a flag. */
 export const FlagSettings = z.object({
-  enabled: z.boolean().meta({ description: 'False: off for everybody' }),
-  rolloutPercent: RolloutPercent.nullable().meta({ description: 'Null: `enabled` alone decides' }),
+  enabled: z.boolean().meta({ description: 'False: off for every context' }),
+  rolloutPercent: RolloutPercent.nullable().meta({ description: 'Null: only `enabled` decides' }),
   bucketKey: BucketKey.nullable(),
 })
 export type FlagSettings = z.output<typeof FlagSettings>
 
-/** As it may come in: full state, in either spelling. */
+/** Request body: complete state, in either spelling. */
 export const FlagBody = z.strictObject({
   enabled: FlagSettings.shape.enabled,
   rolloutPercent: RolloutPercent.nullish(),
@@ -40,7 +40,7 @@ export const FlagBody = z.strictObject({
 })
 export type FlagRequest = z.input<typeof FlagBody>
 
-/** What is left out is null. A 400 when the two spellings of one thing disagree. */
+/** An absent member is null. @throws E_INVALID_REQUEST if two spellings of a member differ */
 export function settingsOf(request: FlagRequest): FlagSettings {
   const body = parsed(FlagBody, request)
   return {
@@ -78,7 +78,7 @@ export const settingsIn = ({ enabled, rolloutPercent, bucketKey }: FlagSettings)
 
 function oneOf<T>(camel: string, value: T | undefined, snake: string, other: T | undefined): T | null {
   if (value !== undefined && other !== undefined && value !== other) {
-    throw invalid([{ path: snake, message: `says something else than ${camel}` }])
+    throw invalid([{ path: snake, message: `must be equal to ${camel}` }])
   }
   return value ?? other ?? null
 }

@@ -31,7 +31,7 @@ const codePoint = fc
   .filter((code) => code < 0xd800 || code > 0xdfff)
   .map((code) => String.fromCodePoint(code))
 
-/** XXH64 of one input of less than 32 bytes, from the specification, with nothing of the module that is tested. */
+/** XXH64 of an input of less than 32 bytes, from its specification, independent of the tested module. */
 function xxh64(input: Uint8Array): bigint {
   const [one, two, three, four, five] = [
     0x9e3779b185ebca87n,
@@ -85,7 +85,7 @@ describe('the bucket', () => {
     expect(chiSquared).toBeLessThan(148.2) // 99 degrees of freedom, p = 0.001
   })
 
-  test('of one flag says nothing of that of another', () => {
+  test('of one flag is independent of the bucket of another flag', () => {
     const values = 100_000
     const both = [0, 0, 0, 0]
     for (let n = 0; n < values; n++) {
@@ -100,11 +100,11 @@ describe('the bucket', () => {
 
 describe('a flag', () => {
   test.each([
-    ['that is not there', undefined, false, 'FLAG_NOT_FOUND'],
+    ['that does not exist', undefined, false, 'FLAG_NOT_FOUND'],
     ['that is disabled', flag({ enabled: false }), false, 'DISABLED'],
     ['that is disabled at 100 %', flag({ enabled: false, rolloutPercent: 100 }), false, 'DISABLED'],
     ['without a percentage', flag(), true, 'STATIC'],
-    ['at 0 %, which is not no percentage', flag({ rolloutPercent: 0 }), false, 'SPLIT'],
+    ['at 0 %, which differs from no percentage', flag({ rolloutPercent: 0 }), false, 'SPLIT'],
     ['at 100 %', flag({ rolloutPercent: 100 }), true, 'SPLIT'],
   ] as const)('%s', (_words, given, enabled, reason) => {
     expect(evaluate(given, acme)).toMatchObject({ enabled, reason, rolloutPercent: given?.rolloutPercent ?? null })
@@ -122,7 +122,7 @@ describe('a flag', () => {
     bucketKey: fc.option(fc.oneof(fc.string(), fc.constantFrom('__proto__', 'constructor', 'tenantId'))),
   })
 
-  test('answers the same, however often it is asked', () => {
+  test('has the same result for repeated evaluations', () => {
     fc.assert(
       fc.property(rule, context, (one, of) => {
         expect(evaluate(one, of)).toEqual(evaluate({ ...one }, structuredClone(of)))
@@ -130,7 +130,7 @@ describe('a flag', () => {
     )
   })
 
-  test('only adds when its percentage rises', () => {
+  test('only adds contexts when its percentage rises', () => {
     const percent = fc.integer({ min: 0, max: 100 })
     fc.assert(
       fc.property(rule, context, percent, percent, (one, of, a, b) => {
@@ -154,7 +154,7 @@ describe('a flag', () => {
   })
 })
 
-describe('what is hashed', () => {
+describe('the hashed value', () => {
   const attributes = JSON.parse(
     '{"plan":"pro","seats":12.5,"no":false,"nil":null,"list":[1],"":"blank","__proto__":"own"}',
   )
@@ -170,12 +170,18 @@ describe('what is hashed', () => {
     ['no boolean', 'no', { attributes, bucketKey: 'ann' }, 'ann', 'bucketKey'],
     ['no null', 'nil', { attributes, bucketKey: 'ann' }, 'ann', 'bucketKey'],
     ['no list', 'list', { attributes, bucketKey: 'ann' }, 'ann', 'bucketKey'],
-    ['nothing that is not there', 'colour', { attributes, bucketKey: 'ann' }, 'ann', 'bucketKey'],
-    ['nothing that is inherited', 'constructor', { attributes, bucketKey: 'ann' }, 'ann', 'bucketKey'],
-    ['nothing of a prototype', '__proto__', { attributes: {}, bucketKey: 'ann' }, 'ann', 'bucketKey'],
-    ['the tenant, when the flag names it', 'tenantId', { attributes, bucketKey: 'ann' }, 'acme', 'tenantId'],
-    ['an attribute before that', 'tenantId', { attributes: { tenantId: 'x' }, bucketKey: 'ann' }, 'x', 'tenantId'],
-    ["the tenant's id at last", 'colour', { attributes }, 'acme', 'tenantId'],
+    ['no missing attribute', 'colour', { attributes, bucketKey: 'ann' }, 'ann', 'bucketKey'],
+    ['no inherited member', 'constructor', { attributes, bucketKey: 'ann' }, 'ann', 'bucketKey'],
+    ['no member of a prototype', '__proto__', { attributes: {}, bucketKey: 'ann' }, 'ann', 'bucketKey'],
+    ['the tenant, if the flag names it', 'tenantId', { attributes, bucketKey: 'ann' }, 'acme', 'tenantId'],
+    [
+      'an attribute of that name first',
+      'tenantId',
+      { attributes: { tenantId: 'x' }, bucketKey: 'ann' },
+      'x',
+      'tenantId',
+    ],
+    ["the tenant's id last", 'colour', { attributes }, 'acme', 'tenantId'],
   ] as const)('is %s', (_words, bucketKey, context, value, from) => {
     const rule = flag({ rolloutPercent: 50, bucketKey })
     expect(sourceOf(rule, { ...acme, ...context })).toEqual({ value, from })

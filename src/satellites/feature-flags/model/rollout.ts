@@ -1,19 +1,18 @@
 /**
- * Whether a flag is on, and why. No database, no clock, no chance: the same flag and context always have the same answer.
+ * Evaluates a flag. A pure function: the same rule and context always have the same result.
  *
- *   no such flag               off   FLAG_NOT_FOUND
+ *   unknown flag               off   FLAG_NOT_FOUND
  *   enabled = false            off   DISABLED
  *   rolloutPercent = null      on    STATIC
- *   else                       SPLIT: on when bucket < rolloutPercent * 100
+ *   otherwise                  SPLIT: on if bucket < rolloutPercent * 100
  *
  *   bucket = XXH64(utf8(key + ":" + value), seed 0) mod 10000
  *
- * The key is a part of what is hashed, so that two flags of the same percentage do not pick the same users. The value is one of
- * these, the first that is there: the field that the flag's `bucketKey` names, of the caller's attributes, or `tenantId` itself;
- * the caller's `bucketKey`; the tenant's id. Strings count as they are, the empty one too; numbers as `String()` writes them;
- * anything else, a boolean or null, is no value. Half a surrogate pair is hashed as U+FFFD.
- *
- * Raising a percentage only adds: whoever was in stays in. Vectors for other languages are in docs/flag-vectors.json.
+ * - The key is part of the hash, so flags with equal percentages select different contexts.
+ * - The value is the first that exists: the field that the flag's `bucketKey` names (an attribute, or `tenantId`), the caller's
+ *   `bucketKey`, the tenant's id. Strings count unchanged, also the empty one; numbers as `String()` writes them; other types do not
+ *   count. An unpaired surrogate is hashed as U+FFFD.
+ * - A higher percentage only adds contexts. docs/flag-vectors.json has vectors for other languages.
  */
 import xxhash from 'xxhash-wasm'
 
@@ -21,21 +20,21 @@ const { h64 } = await xxhash()
 
 export const BUCKETS = 10_000
 
-/** `STALE`: the last known value, as the database is away. `ERROR`: nothing was known. */
+/** `STALE`: the last known value during an outage of the database. `ERROR`: no value was known. */
 export const REASONS = ['STATIC', 'SPLIT', 'DISABLED', 'FLAG_NOT_FOUND', 'STALE', 'ERROR'] as const
 export type Reason = (typeof REASONS)[number]
 
-/** What of a flag decides. */
+/** Members of a flag that decide. */
 export interface FlagRule {
   readonly key: string
   readonly enabled: boolean
-  /** 0 to 100; null: `enabled` alone decides. */
+  /** 0 to 100; null: only `enabled` decides. */
   readonly rolloutPercent: number | null
-  /** The field of the context whose value is hashed; null: the caller's `bucketKey`. */
+  /** Field of the context whose value is hashed; null: the caller's `bucketKey`. */
   readonly bucketKey: string | null
 }
 
-/** A rule with what need not be made again for each evaluation. */
+/** A rule with precomputed parts. */
 export interface PreparedRule extends FlagRule {
   /** The key and the colon. */
   readonly prefix: string
@@ -45,7 +44,7 @@ export const prepared = (rule: FlagRule): PreparedRule => ({ ...rule, prefix: `$
 
 export interface EvaluationContext {
   readonly tenantId: string
-  /** Who or what stays on one side of a rollout, say a user's id. */
+  /** Value that stays on one side of a rollout, such as a user id. */
   readonly bucketKey?: string | number | undefined
   readonly attributes?: Readonly<Record<string, unknown>> | undefined
 }
@@ -53,7 +52,7 @@ export interface EvaluationContext {
 export interface Evaluation {
   readonly enabled: boolean
   readonly reason: Reason
-  /** Where the value falls, 0 to 9999; null when nothing was hashed. */
+  /** Bucket of the value, 0 to 9999; null without a hash. */
   readonly bucket: number | null
   readonly rolloutPercent: number | null
 }
@@ -69,14 +68,14 @@ export function evaluate(flag: FlagRule | undefined, context: EvaluationContext)
   return { enabled: isWithin(bucket, rolloutPercent), reason: 'SPLIT', bucket, rolloutPercent }
 }
 
-/** The part of `evaluate` that is left when it is known that the percentage decides; it makes nothing but the bucket. */
+/** The part of `evaluate` for a rule with a percentage; allocates only the bucket. */
 export const isInRollout = (flag: PreparedRule, rolloutPercent: number, context: EvaluationContext): boolean =>
   isWithin(modulo(h64(flag.prefix + hashedOf(flag, context))), rolloutPercent)
 
-/** @param value what stays in one bucket */
+/** @param value with a stable bucket */
 export const bucketOf = (key: string, value: string): number => modulo(h64(`${key}:${value}`))
 
-/** What is hashed for a context, and what it was: an attribute of this name, `bucketKey` or `tenantId`. */
+/** The hashed value of a context, and its source: an attribute of this name, `bucketKey` or `tenantId`. */
 export function sourceOf(flag: FlagRule, context: EvaluationContext): { value: string; from: string } {
   const named = namedValue(flag.bucketKey, context)
   if (named !== undefined) return { value: named, from: flag.bucketKey ?? '' }
@@ -92,7 +91,7 @@ function hashedOf(flag: FlagRule, context: EvaluationContext): string {
   return asValue(context.bucketKey) ?? context.tenantId
 }
 
-/** Of own fields only: what every object inherits (`constructor`) is nobody's attribute. */
+/** Own members only: an inherited one (`constructor`) is no attribute. */
 function namedValue(name: string | null, { attributes, tenantId }: EvaluationContext): string | undefined {
   if (name === null) return undefined
   const own = attributes && Object.hasOwn(attributes, name) ? asValue(attributes[name]) : undefined
@@ -113,8 +112,8 @@ const LOW = halves[0] === 1 ? 0 : 1
 const HIGH = 1 - LOW
 
 /**
- * By halves, 2^32 mod 10000 being 7296: dividing a bigint makes another one, which costs a third of the hash. The numbers stand
- * here as they are because only those are known to the compiler.
+ * By halves: 2^32 mod 10000 is 7296. The division of a bigint would allocate another one, a third of the hash's time. The numbers are
+ * literals because the compiler optimizes only those.
  */
 function modulo(hashed: bigint): number {
   hash[0] = hashed

@@ -42,18 +42,15 @@ export class Deliveries {
   async list(owner: Owner, webhookId: string, filter: DeliveryFilter): Promise<PageOf<Delivery>> {
     const { cursors } = this.#kernel
     await this.#subscriptions.row(owner, webhookId)
-    const { state, event, from, to, limit, cursor } = filter
-    const list = JSON.stringify(['deliveries', webhookId, state, event, from, to])
-    const [before] = cursors.decode(list, cursor) ?? []
+    const { state, event, from, to, ...page } = filter
     let query = this.#of(webhookId)
-      .orderBy('id', 'desc')
-      .limit(limit + 1)
     if (state) query = query.where('state', '=', state)
     if (event) query = query.where('event', '=', event)
     if (from) query = query.where('id', '>=', floorOfUuidsAt(from.getTime()))
     if (to) query = query.where('id', '<', floorOfUuidsAt(to.getTime()))
-    if (before) query = query.where('id', '<', before)
-    return cursors.page(list, await query.execute(), limit, toDelivery, ({ id }) => [id])
+    const filters = [webhookId, state, event, from, to]
+    const order = { columns: ['id'], direction: 'desc' } as const
+    return cursors.keysetPage(query, { name: 'deliveries', filters, order, item: toDelivery }, page)
   }
 
   async short(webhookId: string, deliveryId: string): Promise<Delivery> {

@@ -12,7 +12,7 @@ import { parsed } from '../../../kernel/base/validate.ts'
 import type { Database } from '../../../kernel/database/database.ts'
 import type { EventType } from '../../../kernel/events/events.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
-import { TenantNotFound, TenantState } from '../../../tenants/tenant/errors.ts'
+import { TenantState, tenantNotFound } from '../../../tenants/tenant/errors.ts'
 import { TenantDeleted } from '../../../tenants/tenant/events.ts'
 import { TENANT_ID } from '../../../tenants/tenant/tenant.ts'
 import { shiftMs } from '../model/database-time.ts'
@@ -83,9 +83,7 @@ export class Dispatch {
 
   /** Returns the ids of the deliveries. @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST` */
   async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
-    if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) {
-      throw TenantNotFound(`Tenant ${JSON.stringify(tenantId)} not found.`)
-    }
+    if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) throw tenantNotFound(String(tenantId))
     const message = this.#message(tenantId, parsed(EventName, event, 'event'), parsed(Payload, payload, 'payload'))
     return [...(await this.#sendOf(tenantId, message))]
   }
@@ -108,7 +106,7 @@ export class Dispatch {
   async #sendOf(tenantId: string | null, message: Message): Promise<readonly string[]> {
     const { rejected, deliveries } = await this.#send(message)
     if (tenantId === null) return deliveries
-    if (rejected === 'none') throw TenantNotFound(`Tenant "${tenantId}" not found.`)
+    if (rejected === 'none') throw tenantNotFound(tenantId)
     if (rejected === 'deleted') {
       throw TenantState(`Tenant "${tenantId}" is deleted. Its events are no longer sent.`, {
         extras: { from: rejected },

@@ -1,12 +1,9 @@
 /** Lists the events of Tenantry with the JSON Schema of each body. Hosts dispatch others under their own names. */
 import { z } from 'zod'
-import type { Cursors, PageOf } from '../../../kernel/api/page.ts'
+import type { Cursors, PageOf, PageOptions } from '../../../kernel/api/page.ts'
 import type { Events } from '../../../kernel/events/events.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { dottedName, EventName } from '../model/event-names.ts'
-import type { PageOptions } from './subscriptions.ts'
-
-const LIST = 'webhookEvents'
 
 export const WebhookEvent = z.object({
   name: EventName,
@@ -26,15 +23,12 @@ export class Catalogue {
     this.#cursors = cursors
   }
 
-  page({ limit, cursor }: PageOptions): PageOf<WebhookEvent> {
-    const [after = ''] = this.#cursors.decode(LIST, cursor) ?? []
-    const rest = this.list().filter(({ name }) => name > after)
-    return this.#cursors.page(
-      LIST,
-      rest,
-      limit,
-      (event) => event,
-      ({ name }) => [name],
+  page(page: PageOptions): Promise<PageOf<WebhookEvent>> {
+    const order = { columns: ['name'], direction: 'asc' } as const
+    return this.#cursors.keysetPage(
+      ({ name: last = '' }) => this.list().filter(({ name }) => name > last),
+      { name: 'webhookEvents', order, item: (event: WebhookEvent) => event },
+      page,
     )
   }
 

@@ -201,7 +201,7 @@ describe('a URL', () => {
 
 test('production rejects the development settings', async () => {
   vi.stubEnv('NODE_ENV', 'production')
-  const rejected = (key: string) => `egress.${key}: for development only, refused in production`
+  const rejected = (key: string) => `egress.${key}: for development only, rejected in production`
   await expect(fixture.opened.open({ egress: DEVELOPMENT })).rejects.toThrow(rejected('allowPrivateNetworks'))
   await expect(fixture.opened.open({ egress: { allowHttp: true } })).rejects.toThrow(rejected('allowHttp'))
   vi.unstubAllEnvs()

@@ -7,7 +7,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { z } from 'zod'
-import type { PageOf } from '../../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf, type PageOptions } from '../../../kernel/api/page.ts'
 import { isUuid } from '../../../kernel/base/ids.ts'
 import { parsed } from '../../../kernel/base/validate.ts'
 import { recordChange } from '../../../kernel/events/changes.ts'
@@ -30,11 +30,6 @@ import { CHANNEL } from '../sql/functions.ts'
 /** Id of a tenant; null for the host. */
 export type Owner = string | null
 
-export interface PageOptions {
-  readonly limit: number
-  readonly cursor?: string | undefined
-}
-
 const SHOWN = ['url', 'events', 'description', 'enabled'] as const
 /** A listener that does not renew its lease for this time has ended. */
 const LISTENER_LEASE_MS = 60_000
@@ -51,7 +46,8 @@ export class Subscriptions {
     const { database, cursors } = this.#kernel
     if (owner !== null) await assertTenantExists(database, owner)
     const query = this.#rows(owner).where('listeningUntil', 'is', null)
-    return cursors.newestFirst(query, 'webhookSubscriptions', `webhooks ${owner}`, page, toSubscription)
+    const keyset = { name: 'webhooks', filters: [owner], order: NEWEST_FIRST, item: toSubscription }
+    return cursors.keysetPage(query, keyset, page)
   }
 
   /** @throws `E_WEBHOOK_NOT_FOUND`, also for a subscription of another owner */

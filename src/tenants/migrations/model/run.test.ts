@@ -24,24 +24,24 @@ const runOf = (request: RunRequest, isCancelled = false): MigrationRun => ({
 })
 
 test.each<[string, MigrationRun, boolean, RunRequest, ReturnType<typeof resolveConflict>]>([
-  ['the same, worked on', runOf(UP), true, UP, 'join'],
-  ['the same, interrupted', runOf(UP), false, UP, 'join'],
-  ['the same rollback', runOf(DOWN), false, DOWN, 'join'],
-  ['other tenants, worked on', runOf(UP), true, { ...UP, scope: 'some' }, 'reject'],
-  ['other tenants, interrupted', runOf(UP), false, { ...UP, scope: 'some' }, 'supersede'],
-  ['another folder, worked on', runOf(UP), true, { ...UP, target: 'v8' }, 'reject'],
-  ['another folder, interrupted', runOf(UP), false, { ...UP, target: 'v8' }, 'supersede'],
-  ['a rollback meets an interrupted run', runOf(UP), false, DOWN, 'supersede'],
-  ['a rollback meets a run', runOf(UP), true, DOWN, 'reject'],
-  ['a run meets an interrupted rollback', runOf(DOWN), false, UP, 'reject'],
-  ['other steps', runOf(DOWN), false, { ...DOWN, steps: 2 }, 'reject'],
-  ['a cancelled one that has to end first', runOf(UP, true), true, UP, 'reject'],
-  ['a cancelled one that was left', runOf(DOWN, true), false, DOWN, 'supersede'],
-])('%s', (_, run, hasActiveWorker, request, outcome) => {
+  ['joins the same run with an active worker', runOf(UP), true, UP, 'join'],
+  ['joins the same interrupted run', runOf(UP), false, UP, 'join'],
+  ['joins the same rollback', runOf(DOWN), false, DOWN, 'join'],
+  ['rejects other tenants while a worker is active', runOf(UP), true, { ...UP, scope: 'some' }, 'reject'],
+  ['supersedes an interrupted run of other tenants', runOf(UP), false, { ...UP, scope: 'some' }, 'supersede'],
+  ['rejects another folder while a worker is active', runOf(UP), true, { ...UP, target: 'v8' }, 'reject'],
+  ['supersedes an interrupted run of another folder', runOf(UP), false, { ...UP, target: 'v8' }, 'supersede'],
+  ['a rollback supersedes an interrupted run', runOf(UP), false, DOWN, 'supersede'],
+  ['a rollback is rejected while a run has an active worker', runOf(UP), true, DOWN, 'reject'],
+  ['a run is rejected after an interrupted rollback', runOf(DOWN), false, UP, 'reject'],
+  ['rejects a rollback of another number of steps', runOf(DOWN), false, { ...DOWN, steps: 2 }, 'reject'],
+  ['rejects a run until the cancelled one has ended', runOf(UP, true), true, UP, 'reject'],
+  ['supersedes a cancelled run without an active worker', runOf(DOWN, true), false, DOWN, 'supersede'],
+])('a request during an unfinished run: %s', (_, run, hasActiveWorker, request, outcome) => {
   expect(resolveConflict(run, hasActiveWorker, request)).toBe(outcome)
 })
 
-test('the same ids are the same scope in any order, and no other', () => {
+test('the same ids in any order are the same scope, other ids are another scope', () => {
   expect(scopeOf(['b', 'a'], false)).toBe(scopeOf(['a', 'b'], false))
   const scopes = [
     scopeOf(undefined, false),
@@ -52,11 +52,11 @@ test('the same ids are the same scope in any order, and no other', () => {
   expect(new Set(scopes).size).toBe(scopes.length)
 })
 
-test('retries wait twice as long each time, and not for ever', () => {
+test('the delay of retries doubles up to a maximum', () => {
   expect([1, 2, 3, 6, 50].map(retryDelayMs)).toEqual([1_000, 2_000, 4_000, 30_000, 30_000])
 })
 
-test('the estimate is of the pace in the last half minute', () => {
+test('the estimate uses the pace of the last 30 seconds', () => {
   const counts = { ...NO_COUNTS, done: 290, failed: 10, pending: 96, running: 4 }
   const at = (seconds: number, finished: number) => ({ atMs: seconds * 1_000, finished })
   expect(progressOf(counts, [at(0, 0), at(70, 100), at(90, 280), at(100, 300)])).toEqual({

@@ -1,15 +1,13 @@
 /**
- * One run of the host's migrations over the storages of many tenants, and its items: one for each storage. Where tenants of a
- * placement share their tables, that is one item for all of them.
+ * The rules of a migration run and its items: one item for each storage. Tenants that share their tables have one item.
  *
- *   run    running ──nothing left to do──► completed | failed (an item has) | cancelled
+ *   run    running ──no work left──► completed | failed (an item has failed) | cancelled
  *
- *   item   pending ──claim()──► running ──settle()──► done | failed | skipped (its tenant went away meanwhile)
+ *   item   pending ──claim()──► running ──record()──► done | failed | skipped (its tenant was deleted)
  *             ▲                    │
- *             └────────────────────┘ tried again later; given back; its lease ran out, as its process was killed
+ *             └────────────────────┘ retry; release; expired lease of a killed process
  *
- * Of all processes at most one run is running at a time: a unique index decides. Nothing of a run that is given up is lost:
- * what is pending is known from the tenants, not from the run.
+ * A unique index allows one running run. An abandoned run loses no work: pending migrations are known from the tenants.
  */
 import { createHash } from 'node:crypto'
 import { type Pace, type PaceSample, paceOf } from '../../../kernel/base/progress-rate.ts'
@@ -23,11 +21,11 @@ export type Counts = Readonly<Record<ItemState, number>>
 export interface MigrationRun {
   readonly id: string
   readonly direction: Direction
-  /** How many migrations are taken back; null for the way up. */
+  /** Number of migrations to roll back; null for a migration. */
   readonly steps: number | null
-  /** Which storages were asked for. */
+  /** The digest of the requested storages. */
   readonly scope: string
-  /** Version of the folder it was begun with. */
+  /** Version of the folder at the start. */
   readonly target: string
   readonly state: RunState
   readonly isCancelled: boolean
@@ -38,14 +36,14 @@ export interface MigrationRun {
   readonly finishedAt: Date | null
 }
 
-/** What is kept of an item, for reports. */
+/** An item in a report. */
 export interface MigrationItem {
-  /** Null where tenants share their tables. */
+  /** Null for a shared storage. */
   readonly tenantId: string | null
   readonly isolation: string
   readonly placement: string
   readonly state: ItemState
-  /** Run, or taken back. */
+  /** Migrations that were run or rolled back. */
   readonly migrations: readonly string[]
   readonly attempts: number
   readonly durationMs: number | null
@@ -61,7 +59,7 @@ export interface RunRequest {
 
 const VERIFIED = ' verified'
 
-/** The same ids, in whatever order, are the same scope. */
+/** The same ids in any order are the same scope. */
 export function scopeOf(ids: readonly string[] | undefined, verify: boolean): string {
   const which = ids
     ? createHash('sha256')
@@ -71,12 +69,12 @@ export function scopeOf(ids: readonly string[] | undefined, verify: boolean): st
   return verify ? `${which}${VERIFIED}` : which
 }
 
-/** Whether every storage is asked what it has, whatever is known of it. */
+/** Whether the run queries every storage. */
 export const isVerified = ({ scope }: Pick<MigrationRun, 'scope'>): boolean => scope.endsWith(VERIFIED)
 
 /**
- * What becomes of a request while a run is unfinished: it is joined when it is the same one. Another one gives way once nobody
- * works on it, unless it is a rollback: which of its tenants have yet to be rolled back, it alone knows.
+ * Decides about a request while a run is unfinished. The same request joins the run. Another request supersedes a run without an active
+ * worker, except a rollback: only the run has the list of tenants that are left.
  */
 export function resolveConflict(
   run: MigrationRun,
@@ -97,10 +95,10 @@ export function resolveConflict(
 const FIRST_RETRY_MS = 1_000
 const LAST_RETRY_MS = 30_000
 
-/** Doubled with each attempt. */
+/** Doubles with each attempt. */
 export const retryDelayMs = (attempts: number): number => Math.min(FIRST_RETRY_MS * 2 ** (attempts - 1), LAST_RETRY_MS)
 
-/** The pace is that of all processes. */
+/** The pace is the sum of all processes. */
 export interface Progress extends Counts, Pace {
   readonly total: number
 }

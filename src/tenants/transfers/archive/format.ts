@@ -41,7 +41,7 @@ const Heading = z.object({
   backupId: z.string(),
   tenantId: z.string(),
   createdAt: z.iso.datetime(),
-  engine: z.enum(['postgres', 'sqlite']),
+  engine: z.literal('postgres'),
   isolation: z.string(),
   migrations: z.array(z.object({ name: z.string(), checksum: z.string() })),
   tables: z.array(ArchivedTable).refine(areApart, 'two tables have one name, or one file'),

@@ -43,7 +43,7 @@ describe('what was archived', () => {
     rows: fc.nat(),
   })
   const described = fc.record({
-    engine: fc.constantFrom('postgres' as const, 'sqlite' as const),
+    engine: fc.constant('postgres' as const),
     isolation: text,
     migrations: fc.array(fc.record({ name: fc.string(), checksum: fc.string() })),
     sequences: fc.array(

@@ -29,7 +29,7 @@ import {
   verifiedTotals,
 } from './format.ts'
 import { GZIP_MAGIC_BYTES, gunzipped, isGzip } from './gzip.ts'
-import { body, nextEntry, type TarEntry } from './tar-reading.ts'
+import { type TarEntry, TarReader } from './tar-reading.ts'
 
 export interface ArchiveCopy extends TenantCopy {
   readonly archive: ArchiveHeading
@@ -42,11 +42,11 @@ export async function readArchive(
   chunks: AsyncIterable<Uint8Array>,
   expected: Omit<ArchiveSubject, 'createdAt'>,
 ): Promise<ArchiveCopy> {
-  const tar = new ByteSource(gunzipped(compressed(chunks)))
+  const tar = new TarReader(gunzipped(compressed(chunks)))
   try {
-    const entry = await nextEntry(tar, () => foreign('it is not a tar file'))
+    const entry = await tar.next((cause) => foreign('it is not a tar file', cause))
     if (!entry?.isFile || entry.name !== HEADING_FILE) throw foreign(`it does not begin with ${HEADING_FILE}`)
-    const bytes = await json(tar, entry)
+    const bytes = await json(entry)
     return new OpenArchive(tar, readHeading(bytes, expected), sumOf(bytes))
   } catch (error) {
     await tar.close()
@@ -58,13 +58,13 @@ class OpenArchive implements ArchiveCopy {
   readonly archive: ArchiveHeading
   readonly description: CopyDescription
   readonly estimatedRows = undefined
-  readonly #tar: ByteSource
+  readonly #tar: TarReader
   readonly #archiveSum: Sum
   /** Of the tables that have been read to their end. */
   readonly #sums: Sum[] = []
   #hasStarted = false
 
-  constructor(tar: ByteSource, heading: ArchiveHeading, archiveSum: Sum) {
+  constructor(tar: TarReader, heading: ArchiveHeading, archiveSum: Sum) {
     const { engine, isolation, migrations, tables, sequences } = heading
     const described = tables.map(({ name, columns }) => ({ name, columns }))
     this.archive = heading
@@ -97,14 +97,13 @@ class OpenArchive implements ArchiveCopy {
 
   readonly #readToEnd = once(async () => {
     try {
-      const manifest = await json(this.#tar, await this.#entry(MANIFEST_FILE))
+      const manifest = await json(await this.#entry(MANIFEST_FILE))
       const totals = verifiedTotals(manifest, {
         heading: this.archive,
         archive: this.#archiveSum,
         sums: this.#sums,
       })
-      if (await nextEntry(this.#tar)) throw altered(`something follows its ${MANIFEST_FILE}`)
-      if (await this.#tar.hasMore()) throw altered('something follows its end')
+      if (await this.#tar.next()) throw altered(`something follows its ${MANIFEST_FILE}`)
       return totals
     } finally {
       await this.close()
@@ -116,7 +115,7 @@ class OpenArchive implements ArchiveCopy {
   }
 
   async #entry(file: string): Promise<TarEntry> {
-    const entry = await nextEntry(this.#tar)
+    const entry = await this.#tar.next()
     if (!entry) throw altered(`${file} is missing`)
     if (entry.isFile && entry.name === file) return entry
     const announced = [HEADING_FILE, ...this.archive.tables.map((table) => table.file), MANIFEST_FILE]
@@ -126,7 +125,7 @@ class OpenArchive implements ArchiveCopy {
 
   async *#csv(entry: TarEntry): AsyncGenerator<Buffer, void, undefined> {
     const hash = createHash('sha256')
-    for await (const piece of body(this.#tar, entry)) {
+    for await (const piece of entry.content) {
       hash.update(piece)
       yield piece
     }
@@ -153,9 +152,9 @@ async function* compressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Bu
   }
 }
 
-async function json(tar: ByteSource, entry: TarEntry): Promise<Buffer> {
+async function json(entry: TarEntry): Promise<Buffer> {
   if (entry.size > MAX_JSON_BYTES) throw altered(`its ${entry.name} is larger than one can be`)
   const pieces: Buffer[] = []
-  for await (const piece of body(tar, entry)) pieces.push(piece)
+  for await (const piece of entry.content) pieces.push(piece)
   return joined(pieces)
 }

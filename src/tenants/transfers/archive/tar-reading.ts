@@ -1,114 +1,90 @@
-/**
- * A tar file as it comes, entry by entry: stricter than tar itself, as an archive holds what was written into it and nothing
- * else. Headers are those of POSIX (ustar, and pax where a name is long), what fills a block up is zeros, and the file ends with
- * two blocks of zeros exactly.
- */
-import type { ByteSource } from '../../../kernel/base/byte-source.ts'
+/** Reads the entries of a tar file in order, in constant memory, and checks that the file ends where a tar file ends. */
+import { pipeline } from 'node:stream/promises'
+import { type Extract, extract } from 'tar-stream'
 import { altered, truncated } from './errors.ts'
 import { BLOCK_BYTES, paddingBytes, TAR_END } from './tar-writing.ts'
-
-/** Of a pax header: it has a name in it, and what other programs add. */
-const MAX_PAX_BYTES = 64 * 1024
-const MAGIC = Buffer.from('ustar\0')
-const FILE_FLAGS = ['0', '\0']
-const PAX_FLAG = 'x'
-const CHECKSUM_AT = 148
-const CHECKSUM_BYTES = 8
 
 export interface TarEntry {
   readonly name: string
   readonly isFile: boolean
   readonly size: number
+  /** To be read to its end before the next entry. */
+  readonly content: AsyncIterable<Buffer>
 }
 
-/**
- * The next entry, whose `body` is to be read before the one after it; nothing at the end of the tar file.
- * @param unreadable what is thrown where a header should be and is none
- */
-export async function nextEntry(tar: ByteSource, unreadable: () => Error = broken): Promise<TarEntry | undefined> {
-  const block = await wholly(tar, BLOCK_BYTES)
-  if (isZeros(block)) {
-    if (!isZeros(await wholly(tar, BLOCK_BYTES))) throw broken()
-    return undefined
+/** The library does not export the type. */
+type Source = Extract extends AsyncIterable<infer Entry> ? Entry : never
+
+export class TarReader {
+  readonly #entries: AsyncIterator<Source, void>
+  /** Resolves with the failure, of the source or of the library. */
+  readonly #extracting: Promise<unknown>
+  #bytes = 0
+  #lastBytes: Buffer = Buffer.alloc(0)
+  #endOfEntries = 0
+  #sourceFailure: { readonly error: unknown } | undefined
+
+  constructor(chunks: AsyncIterable<Buffer>) {
+    const extracting = extract()
+    this.#entries = extracting[Symbol.asyncIterator]()
+    this.#extracting = pipeline(this.#counted(chunks), extracting).catch((error) => error)
   }
-  const header = headerOf(block)
-  if (!header) throw unreadable()
-  if (header.flag !== PAX_FLAG) return header
-  if (header.size > MAX_PAX_BYTES) throw broken()
-  const records = paxRecords(await wholly(tar, header.size))
-  await passPadding(tar, header.size)
-  const described = headerOf(await wholly(tar, BLOCK_BYTES))
-  // A size among the records would stand for that of the header; ours has room for any.
-  if (!described || described.flag === PAX_FLAG || !records || records.has('size')) throw broken()
-  return { ...described, name: records.get('path') ?? described.name }
-}
 
-/** What is in an entry. */
-export async function* body(tar: ByteSource, { size }: TarEntry): AsyncGenerator<Buffer, void, undefined> {
-  for (let missing = size; missing > 0; ) {
-    const piece = await tar.take(missing)
-    if (!piece) throw truncated()
-    missing -= piece.length
-    yield piece
+  /** Returns undefined at the end of the tar file. Throws `unreadable` instead of the general error for an invalid header. */
+  async next(unreadable: (cause: unknown) => Error = invalid): Promise<TarEntry | undefined> {
+    const { value: entry } = await this.#entries.next().catch(async () => {
+      throw await this.#failure(unreadable)
+    })
+    if (!entry) {
+      this.#assertEnd()
+      return undefined
+    }
+    const { name, type, size } = entry.header
+    this.#endOfEntries = entry.offset + BLOCK_BYTES + size + paddingBytes(size)
+    return { name, isFile: type === 'file', size, content: this.#content(entry) }
   }
-  await passPadding(tar, size)
-}
 
-async function passPadding(tar: ByteSource, size: number): Promise<void> {
-  if (!isZeros(await wholly(tar, paddingBytes(size)))) throw broken()
-}
-
-async function wholly(tar: ByteSource, count: number): Promise<Buffer> {
-  const bytes = await tar.exactly(count)
-  if (bytes.length < count) throw truncated()
-  return bytes
-}
-
-const broken = () => altered('it is not a sound tar file')
-
-const isZeros = (bytes: Buffer): boolean => bytes.equals(TAR_END.subarray(0, bytes.length))
-
-function headerOf(block: Buffer): (TarEntry & { readonly flag: string }) | undefined {
-  const size = numberIn(block.subarray(124, 136))
-  const checksum = numberIn(block.subarray(CHECKSUM_AT, CHECKSUM_AT + CHECKSUM_BYTES))
-  const isPosix = block.subarray(257, 263).equals(MAGIC)
-  if (!isPosix || size === undefined || checksum !== checksumOf(block)) return undefined
-  const flag = block.toString('latin1', 156, 157)
-  const name = textIn(block.subarray(0, 100))
-  const folder = textIn(block.subarray(345, 500))
-  return { name: folder ? `${folder}/${name}` : name, isFile: FILE_FLAGS.includes(flag), size, flag }
-}
-
-/** All bytes of the header, with spaces for the checksum itself. */
-const checksumOf = (block: Buffer): number =>
-  block.reduce((sum, byte) => sum + byte, 0) -
-  block.subarray(CHECKSUM_AT, CHECKSUM_AT + CHECKSUM_BYTES).reduce((sum, byte) => sum + byte - 0x20, 0)
-
-/** In octal digits; from 8 GiB on, where these have no room, in binary behind the byte 0x80. */
-function numberIn(field: Buffer): number | undefined {
-  if (field[0] === 0x80) {
-    const number = BigInt(`0x${field.toString('hex', 1)}`)
-    return number <= Number.MAX_SAFE_INTEGER ? Number(number) : undefined
+  /** Resolves when the source is closed. */
+  async close(): Promise<void> {
+    await this.#entries.return?.()
+    await this.#extracting
   }
-  const digits = /^ *([0-7]+)[ \0]*$/.exec(field.toString('latin1'))?.[1]
-  return digits === undefined ? undefined : Number.parseInt(digits, 8)
-}
 
-function textIn(field: Buffer): string {
-  const end = field.indexOf(0)
-  return field.toString('utf8', 0, end < 0 ? field.length : end)
-}
-
-/** Lines of `<length> <key>=<value>`, where the length counts the whole line. */
-function paxRecords(bytes: Buffer): Map<string, string> | undefined {
-  const records = new Map<string, string>()
-  for (let rest = bytes; rest.length > 0; ) {
-    const length = Number(/^[1-9]\d{0,5} /.exec(rest.toString('latin1', 0, 7))?.[0])
-    const line = rest.subarray(0, length)
-    const [, key, value] = /^\d+ ([^=]+)=(.*)\n$/s.exec(line.toString('utf8')) ?? []
-    if (line.length !== length || key === undefined || value === undefined) return undefined
-    records.set(key, value)
-    rest = rest.subarray(length)
+  async *#content(entry: Source): AsyncGenerator<Buffer, void, undefined> {
+    try {
+      yield* entry as AsyncIterable<unknown> as AsyncIterable<Buffer>
+    } catch {
+      throw await this.#failure(invalid)
+    }
   }
-  return records
+
+  async *#counted(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
+    try {
+      for await (const chunk of chunks) {
+        this.#bytes += chunk.length
+        const last = chunk.length < TAR_END.length ? Buffer.concat([this.#lastBytes, chunk]) : chunk
+        this.#lastBytes = last.subarray(-TAR_END.length)
+        yield chunk
+      }
+    } catch (error) {
+      this.#sourceFailure = { error }
+      throw error
+    }
+  }
+
+  /** An entry of a destroyed stream throws a general error, not the reason. */
+  async #failure(unreadable: (cause: unknown) => Error): Promise<unknown> {
+    const error = await this.#extracting
+    if (this.#sourceFailure) return this.#sourceFailure.error
+    return error instanceof Error && error.message === 'Unexpected end of data' ? truncated(error) : unreadable(error)
+  }
+
+  /** The library accepts a file that has no end or has blocks of zeros behind it. */
+  #assertEnd(): void {
+    const end = this.#endOfEntries + TAR_END.length
+    if (this.#bytes < end || !this.#lastBytes.equals(TAR_END)) throw truncated()
+    if (this.#bytes > end) throw altered('something follows its end')
+  }
 }
+
+const invalid = (cause: unknown): Error => altered('it is not a sound tar file', cause)

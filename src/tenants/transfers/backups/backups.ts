@@ -39,15 +39,17 @@ export class Backups {
     this.#dependencies = dependencies
   }
 
-  /** `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` while another one is made, `E_BACKUPS_NOT_CONFIGURED`. */
+  /** `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` while another one is made, `E_BACKUPS_NOT_CONFIGURED`, `E_NOT_SUPPORTED`. */
   async create(tenantId: string, options: z.input<typeof BackupRequest> = {}, isScheduled = false): Promise<Backup> {
     const { note = null } = parsed(BackupRequest, options)
     archivesOf(this.#dependencies)
-    const { database, events, clock } = this.#dependencies.kernel
+    const { kernel, storage } = this.#dependencies
+    const { database, events, clock } = kernel
     return database.transaction(async () => {
       const row = await lockTenant(database, tenantId)
       assertInstalled(row)
       const { isolation, placement } = row
+      storage.assertCopies(isolation)
       const id = uuidv7()
       await database
         .query<TenantTables>()
@@ -62,7 +64,7 @@ export class Backups {
           createdAt: clock.now(),
         } as never)
         .execute()
-      await request(this.#dependencies.kernel, { id, kind: 'backup', tenantId, backupId: id, isolation, placement })
+      await request(kernel, { id, kind: 'backup', tenantId, backupId: id, isolation, placement })
       await recordChange(events, {
         action: ACTIONS.backup,
         tenantId,
@@ -75,7 +77,7 @@ export class Backups {
 
   /**
    * Fills new storage from a backup of this tenant and lets it have that; or rehearses it. `E_BACKUP_NOT_FOUND`,
-   * `E_BACKUP_INCOMPATIBLE` when it is not complete, `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, or a 400.
+   * `E_BACKUP_INCOMPATIBLE` when it is not complete, `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, `E_NOT_SUPPORTED`, or a 400.
    */
   async restore(tenantId: string, options: z.input<typeof RestoreRequest>): Promise<StartedRestore> {
     const { backupId, rehearse, ...where } = parsed(RestoreRequest, options)
@@ -89,6 +91,7 @@ export class Backups {
         throw BackupIncompatible(`The backup "${backupId}" failed; there is nothing in it.`)
       if (backup.state !== 'completed') throw TransferInProgress(`The backup "${backupId}" is not complete yet.`)
       const { driver, placement } = storage.choose(where.isolation ?? row.isolation, where.placement ?? row.placement)
+      storage.assertCopies(driver.name)
       const kind = rehearse ? 'rehearsal' : 'restore'
       const transfer = await request(kernel, { kind, tenantId, backupId, isolation: driver.name, placement })
       await recordChange(kernel.events, {
@@ -105,7 +108,8 @@ export class Backups {
   async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Backup>> {
     await this.#dependencies.registry.get(tenantId)
     const { cursors } = this.#dependencies.kernel
-    return cursors.newestFirst(this.#of(tenantId), 'backups', `backups ${tenantId}`, page, toBackup)
+    const order = { columns: ['backups.createdAt', 'backups.id'], direction: 'desc' } as const
+    return cursors.keysetPage(this.#of(tenantId), { name: 'backups', filters: [tenantId], order, item: toBackup }, page)
   }
 
   /** `E_BACKUP_NOT_FOUND`, also for that of another tenant. */

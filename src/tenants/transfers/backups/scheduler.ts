@@ -30,9 +30,10 @@ export interface BackupRunDependencies {
   readonly settings: BackupSettings
 }
 
-/** What is due now, tenant by tenant. */
+/** What is due now, tenant by tenant; no new backups on drivers without copies. */
 export async function* due({ dependencies, plans, settings }: BackupRunDependencies): AsyncIterable<DueStep> {
   const { clock, database } = dependencies.kernel
+  const { storage } = dependencies
   for await (const rows of installedTenants(database)) {
     const scheduled = await scheduledOf(
       dependencies,
@@ -41,7 +42,9 @@ export async function* due({ dependencies, plans, settings }: BackupRunDependenc
     for (const row of rows) {
       const of = scheduled.get(row.id) ?? []
       const retention = retentionOf(settings, (await plans.resolve(toTenant(row))).backups)
-      if (isDue(retention, of, clock.now())) yield { tenantId: row.id, what: 'make', backupId: null, retention }
+      const canCopy = storage.supportsCopies(row.isolation)
+      if (canCopy && isDue(retention, of, clock.now()))
+        yield { tenantId: row.id, what: 'make', backupId: null, retention }
       for (const backupId of expired(retention, of)) {
         yield { tenantId: row.id, what: 'remove', backupId, retention }
       }

@@ -6,15 +6,16 @@
  * where nobody will look.
  */
 import type { ExpressionBuilder } from 'kysely'
+import { AttemptLost } from '../../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import type { StorageLocation } from '../../isolation/driver.ts'
 import type { Storage } from '../../isolation/drivers.ts'
 import type { LostPlacements } from '../../lifecycle/lost-placements.ts'
-import { TenantNotFound } from '../../tenant/errors.ts'
+import { tenantNotFound } from '../../tenant/errors.ts'
 import { UNKNOWN_VERSION } from '../../tenant/schema-version.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
 import type { PlaceRow } from '../model/tables.ts'
-import { type Attempt, AttemptLost } from './lease.ts'
+import type { Attempt } from './attempt.ts'
 
 export type StagedStorageDependencies = Pick<Kernel, 'database' | 'clock' | 'log'>
 
@@ -42,7 +43,7 @@ export class StagedStorage {
         .where('purgedAt', 'is', null)
         .returning('lastEpoch')
         .executeTakeFirst()
-      if (!given?.lastEpoch) throw TenantNotFound(`There is no tenant "${tenantId}".`)
+      if (!given?.lastEpoch) throw tenantNotFound(tenantId)
       await attempt.hold()
       const epoch = given.lastEpoch
       const locator = this.#storage.driver(isolation).locator(tenantId, epoch)

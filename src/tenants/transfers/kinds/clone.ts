@@ -2,14 +2,13 @@
  * A clone: a tenant of its own, made from another's storage in one snapshot while that goes on. It is provisioning until it has
  * everything, and failed when it could not be had; activated then, it is tried again.
  */
-import type { Database } from '../../../kernel/database/database.ts'
 import type { StorageLocation } from '../../isolation/driver.ts'
 import { versionOnArrival } from '../../migrations/target-version.ts'
 import { toLocation } from '../../registry/registry.ts'
 import { TenantNotFound, TenantState } from '../../tenant/errors.ts'
 import { TenantCloned, TenantMigrated } from '../../tenant/events.ts'
-import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
-import type { Attempt } from '../execution/lease.ts'
+import type { Attempt } from '../execution/attempt.ts'
+import { sourceOf } from '../requests/installation.ts'
 import type { TransferDependencies, TransferHandler } from './dependencies.ts'
 import { fill } from './fill.ts'
 
@@ -46,21 +45,6 @@ export const clone: TransferHandler = {
       if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // deleted meanwhile
     }
   },
-}
-
-/** The tenant that is cloned. `E_TENANT_STATE` when it is there no more. */
-export async function sourceOf(database: Database, id: string | null): Promise<TenantRow> {
-  const source = await database
-    .query<TenantTables>()
-    .selectFrom('tenants')
-    .selectAll()
-    .where('id', '=', id)
-    .where('status', '!=', 'deleted')
-    .executeTakeFirst()
-  if (source) return source
-  throw TenantState(
-    `The tenant "${id}" that is cloned is deleted: restore it if that is still possible, or delete its clone.`,
-  )
 }
 
 async function activate(

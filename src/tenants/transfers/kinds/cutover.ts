@@ -20,7 +20,7 @@ import { type Registry, toLocation } from '../../registry/registry.ts'
 import { TenantState } from '../../tenant/errors.ts'
 import { TenantExitedMaintenance } from '../../tenant/events.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
-import type { Attempt } from '../execution/lease.ts'
+import type { Attempt } from '../execution/attempt.ts'
 import type { StagedStorage } from '../execution/staged-storage.ts'
 
 const PROBE_ATTEMPTS = 3

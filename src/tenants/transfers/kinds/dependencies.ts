@@ -3,7 +3,7 @@
 import type { Transitions } from '../../lifecycle/transitions.ts'
 import type { Failure } from '../../tenant/failure.ts'
 import type { Archives } from '../archive/port.ts'
-import type { Attempt } from '../execution/lease.ts'
+import type { Attempt } from '../execution/attempt.ts'
 import type { TransferRow } from '../model/tables.ts'
 import type { SwitchDependencies } from './cutover.ts'
 

@@ -1,7 +1,7 @@
 /** Storage that is filled from a copy: made, loaded, brought up to date, and counted against what the copy says it held. */
 import { BackupIncompatible, type TableTotals, type TenantCopy } from '../../isolation/copy.ts'
 import { type Imported, StorageExists, type StorageLocation } from '../../isolation/driver.ts'
-import type { Attempt } from '../execution/lease.ts'
+import type { Attempt } from '../execution/attempt.ts'
 import type { TransferDependencies } from './dependencies.ts'
 
 export interface Filled {

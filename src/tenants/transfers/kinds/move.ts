@@ -13,7 +13,7 @@
 import { toLocation } from '../../registry/registry.ts'
 import { TenantEnteredMaintenance, TenantExitedMaintenance, TenantMoved } from '../../tenant/events.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
-import type { Attempt } from '../execution/lease.ts'
+import type { Attempt } from '../execution/attempt.ts'
 import type { TransferRow } from '../model/tables.ts'
 import { NothingToUndo } from '../requests/requests.ts'
 import { lockedRow, switchTo } from './cutover.ts'

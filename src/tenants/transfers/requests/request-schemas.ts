@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { isStorable } from '../../../kernel/base/postgres-text.ts'
 import { Metadata, Placement, TenantId, TenantName } from '../../tenant/tenant.ts'
 
-export const Note = z.string().trim().max(500).refine(isStorable, 'holds NUL or half a character')
+export const Note = z.string().trim().max(500).refine(isStorable, 'must not contain NUL or an unpaired surrogate')
 
 const isolation = z.string().min(1).max(64).optional().meta({ description: 'An isolation driver; its own if absent' })
 const placement = Placement.optional().meta({

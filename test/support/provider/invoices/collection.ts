@@ -1,11 +1,11 @@
 /**
- * An invoice is collected, and its subscription follows it:
+ * Collects invoices, and updates their subscriptions:
  *
  *   incomplete ──paid──► active ──declined──► past_due ──paid──► active
  *                                                 └──declined at the last retry──► canceled | unpaid | past_due
  *   paused, with an invoice that resumes it ──paid──► active
  *
- * Only the latest invoice of a subscription moves it.
+ * Only the latest invoice of a subscription changes its status.
  */
 import type Stripe from 'stripe'
 import { emit, update } from '../events.ts'
@@ -15,13 +15,13 @@ import { finalize, markPaid, markUncollectible, subscriptionIdOf, voidInvoice } 
 import { charge, isDeclined, methodFor } from './payment-methods.ts'
 
 export interface Collecting {
-  /** What the test wants; undefined: what the card says. */
+  /** Outcome set by the test; undefined: decided by the card. */
   readonly outcome?: 'paid' | 'declined'
-  /** Asked for by somebody, not by the schedule of retries. */
+  /** Whether a request caused the attempt, not the schedule of retries. */
   readonly isManual?: boolean
 }
 
-/** Whether it was paid. */
+/** Returns whether the invoice was paid. */
 export function collect(state: State, invoice: Stripe.Invoice, { outcome, isManual }: Collecting = {}): boolean {
   const subscription = state.subscriptions.get(subscriptionIdOf(invoice) ?? '')
   if (invoice.amount_remaining === 0) {
@@ -71,7 +71,7 @@ function failed(
   if (subscription.status === 'past_due' && invoice.next_payment_attempt === null) exhaustRetries(state, subscription)
 }
 
-/** The first invoice of a subscription is not tried again by itself, nor is one that resumes it. */
+/** The first invoice of a subscription, and an invoice that resumes one, are not retried. */
 function nextAttempt(state: State, invoice: Stripe.Invoice): number | null {
   if (invoice.billing_reason === 'subscription_create' || state.resuming.has(invoice.id)) return null
   const days = state.settings.retryDays[invoice.attempt_count - 1]
@@ -88,7 +88,7 @@ function isLatest(invoice: Stripe.Invoice, { latest_invoice: latest }: Stripe.Su
   return latest !== null && idOf(latest) === invoice.id
 }
 
-/** A draft whose time has come: collected, or done with as the subscription's `pause_collection` says. */
+/** Finalizes a due draft, and collects it or handles it as `pause_collection` of the subscription requires. */
 export function finalizeAndCollect(state: State, invoice: Stripe.Invoice, how: Collecting = {}): boolean {
   const subscription = state.subscriptions.get(subscriptionIdOf(invoice) ?? '')
   const pause = subscription?.pause_collection?.behavior

@@ -1,4 +1,4 @@
-/** The invoice as an object, from draft to paid, void or uncollectible. What follows for a subscription is in `collection.ts`. */
+/** Invoices, from draft to paid, void or uncollectible. Their effect on a subscription is in `collection.ts`. */
 import type Stripe from 'stripe'
 import { decimal } from '../catalog.ts'
 import { emit, update } from '../events.ts'
@@ -53,10 +53,13 @@ export function buildLine(state: State, { item, ...line }: Line): Stripe.Invoice
   }
 }
 
-/** When a draft becomes final: now, by whoever made it, at that second by itself, or never by itself. */
+/**
+ * Time of the finalization of a draft: immediately by its creator, at this second automatically, or never
+ * automatically.
+ */
 export type Finalizes = 'now' | 'never' | number
 
-/** A draft for the subscription's customer, with the prorations that were waiting. It is among the others, but nothing is said. */
+/** Creates a draft for the subscription's customer, including pending prorations. Emits no event. */
 export function draftInvoice(
   state: State,
   subscription: Stripe.Subscription,
@@ -210,7 +213,7 @@ export function markUncollectible(state: State, invoice: Stripe.Invoice): void {
   emit(state, 'invoice.marked_uncollectible', invoice)
 }
 
-/** Invoices of an ended subscription stay as they are, and nothing more is tried. */
+/** Stops further attempts; the invoices of an ended subscription keep their status. */
 export function stopCollecting(state: State, subscriptionId: string): void {
   for (const invoice of invoicesOf(state, subscriptionId)) {
     if (invoice.status !== 'open' && invoice.status !== 'draft') continue

@@ -1,4 +1,4 @@
-/** Cards, which are good or are declined, and what charging them leaves behind. */
+/** Cards, good or declined, and the charges that they result in. */
 import type Stripe from 'stripe'
 import { updateCustomer } from '../customers.ts'
 import { emit } from '../events.ts'
@@ -9,11 +9,11 @@ export type CardKind = 'good' | 'declines'
 export interface CardDraft {
   readonly brand?: string
   readonly last4?: string
-  /** What the payer wrote beside the card; the customer's own where it is undefined. */
+  /** Billing details of the card; default: those of the customer. */
   readonly billingDetails?: Partial<Stripe.PaymentMethod.BillingDetails>
 }
 
-/** Attaches a card and makes it the customer's default. */
+/** Attaches a card as the customer's default. */
 export function giveCard(state: State, customer: Stripe.Customer, kind: CardKind, draft: CardDraft = {}) {
   const method: Stripe.PaymentMethod = {
     id: state.id('pm'),
@@ -62,7 +62,7 @@ function cardOf(draft: CardDraft, kind: CardKind): Stripe.PaymentMethod.Card {
   }
 }
 
-/** What an invoice is charged to: the subscription's own card, else the customer's default. */
+/** Payment method of an invoice: the subscription's card, or the customer's default. */
 export function methodFor(
   state: State,
   customerId: string,

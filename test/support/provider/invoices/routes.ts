@@ -1,4 +1,4 @@
-/** Invoices over the wire. */
+/** Routes of invoices. */
 import type Stripe from 'stripe'
 import { declined, invalid } from '../errors.ts'
 import { flag, text, within } from '../form.ts'

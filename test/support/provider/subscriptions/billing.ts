@@ -1,10 +1,13 @@
-/** What a subscription is billed for: a period ahead, the usage of the one behind, and the difference when it changes. */
+/**
+ * Invoice lines of a subscription: the next period in advance, the usage of the past period, and prorations of a
+ * change.
+ */
 import type Stripe from 'stripe'
 import { buildLine } from '../invoices/invoices.ts'
 import { usageBetween } from '../meters.ts'
 import { idOf, type State } from '../state.ts'
 
-/** What is billed when a period begins. @param before the period whose usage is billed, if there was one */
+/** Lines for the start of a period. @param before the past period, whose usage is billed */
 export function periodLines(
   state: State,
   subscription: Stripe.Subscription,
@@ -24,7 +27,10 @@ export function periodLines(
   })
 }
 
-/** What was used in the period that ends now, with the subscription: also what is dated a few minutes ahead, for nobody bills it later. */
+/**
+ * Usage in the period that ends with the subscription, including usage dated a few minutes ahead, which no later
+ * invoice would contain.
+ */
 export function lastLines(state: State, subscription: Stripe.Subscription): Stripe.InvoiceLineItem[] {
   if (subscription.status === 'trialing' || subscription.status === 'incomplete') return []
   return subscription.items.data.flatMap((item) => {
@@ -58,7 +64,7 @@ function usageLine(
   return buildLine(state, { item, amount, quantity: used, period, description })
 }
 
-/** Free, for the time of a trial. */
+/** Free lines for a trial. */
 export function trialLines(state: State, subscription: Stripe.Subscription): Stripe.InvoiceLineItem[] {
   return subscription.items.data.map((item) => {
     const period = { start: item.current_period_start, end: item.current_period_end }
@@ -66,7 +72,7 @@ export function trialLines(state: State, subscription: Stripe.Subscription): Str
   })
 }
 
-/** The credit (-1) or the charge (1) for what is left of an item's period. */
+/** Credit (-1) or charge (1) for the rest of an item's period. */
 export function restOf(state: State, item: Stripe.SubscriptionItem, sign: -1 | 1): Stripe.InvoiceLineItem[] {
   const { current_period_start: start, current_period_end: end, price, quantity = 0 } = item
   if (price.recurring?.usage_type === 'metered' || end <= state.now) return []

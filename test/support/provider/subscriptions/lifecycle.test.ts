@@ -1,12 +1,13 @@
 /**
- * The fake against Stripe's documents: a subscription from its trial to its end, with every event that is said of it, in order.
+ * Tests subscriptions of the fake against Stripe's documentation, from the trial to the end, with all events in order.
  *
  * - Events, the end of a trial three days before it, and the hour before an invoice is final:
  *   https://docs.stripe.com/billing/subscriptions/webhooks
  * - Statuses: https://docs.stripe.com/billing/subscriptions/overview
  * - Trials without a card: https://docs.stripe.com/billing/subscriptions/trials
  * - Prorations: https://docs.stripe.com/billing/subscriptions/prorations
- * - Paused subscriptions: https://docs.stripe.com/billing/subscriptions/pause, https://docs.stripe.com/api/subscriptions/resume
+ * - Paused subscriptions: https://docs.stripe.com/billing/subscriptions/pause,
+ *   https://docs.stripe.com/api/subscriptions/resume
  * - Paused collection: https://docs.stripe.com/billing/subscriptions/pause-payment
  * - Cancellation: https://docs.stripe.com/billing/subscriptions/cancel
  * - Deleted customers: https://docs.stripe.com/api/customers/delete
@@ -21,7 +22,7 @@ beforeEach(async () => {
 })
 afterEach(() => lifecycle.provider.close())
 
-test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, end of the period, deletion', async () => {
+test('a subscription emits its events in order: trial, active, upgrade, failed payment, recovery, pause, resume, end of the period, deletion', async () => {
   const { provider, stripe, customer, basic, pro, published, latest } = lifecycle
   const { id } = await stripe.subscriptions.create({
     customer,
@@ -116,8 +117,8 @@ test('a life: trial, active, upgrade, failed payment, recovery, pause, resume, e
   expect(published()).toEqual(['customer.deleted'])
 })
 
-describe('a change of price', () => {
-  test('is settled with the next invoice, unless it is asked for now or not at all', async () => {
+describe('a price change', () => {
+  test('is prorated on the next invoice, immediately, or not at all, as requested', async () => {
     const { provider, customer, basic, pro, published, latest } = lifecycle
     const { id } = provider.subscribe(customer, basic)
     provider.advance({ days: 14 })
@@ -135,7 +136,7 @@ describe('a change of price', () => {
     expect((await latest(id)).lines.data.map(({ amount }) => amount)).toEqual([1000])
   })
 
-  test('to a yearly one begins a year, and is paid at once', async () => {
+  test('to a yearly price begins a year, and is invoiced immediately', async () => {
     const { provider, stripe, customer, basic, published, latest } = lifecycle
     const yearly = provider.price({ product: provider.product({ name: 'Y' }).id, amount: 9000, interval: 'year' }).id
     const { id } = provider.subscribe(customer, basic)
@@ -154,7 +155,7 @@ describe('payment collection', () => {
     ['keep_as_draft', 'draft'],
     ['mark_uncollectible', 'uncollectible'],
     ['void', 'void'],
-  ] as const)('paused as %s leaves the status, and the invoice %s', async (behavior, status) => {
+  ] as const)('paused as %s does not change the status, and the invoice becomes %s', async (behavior, status) => {
     const { provider, stripe, customer, basic, latest } = lifecycle
     const { id } = provider.subscribe(customer, basic)
     await stripe.subscriptions.update(id, { pause_collection: { behavior } })
@@ -165,8 +166,8 @@ describe('payment collection', () => {
   })
 })
 
-describe('the end', () => {
-  test('of a period can be taken back', async () => {
+describe('the end of a subscription', () => {
+  test('with its period can be revoked', async () => {
     const { provider, stripe, customer, basic } = lifecycle
     const { id } = provider.subscribe(customer, basic)
     provider.cancel(id, { atPeriodEnd: true })
@@ -176,7 +177,7 @@ describe('the end', () => {
     expect((await stripe.subscriptions.retrieve(id)).status).toBe('active')
   })
 
-  test('of a customer is the end of the subscriptions', () => {
+  test('follows the deletion of its customer', () => {
     const { provider, customer, basic, pro, published } = lifecycle
     provider.subscribe(customer, basic)
     provider.subscribe(customer, pro)
@@ -192,7 +193,7 @@ describe('the end', () => {
   })
 })
 
-test('a trial that ends without a card pauses, where it was asked to', async () => {
+test('a trial without a card pauses the subscription at its end, if requested', async () => {
   const { provider, stripe, basic, published, latest } = lifecycle
   const without = provider.customer({ card: null }).id
   const { id } = await stripe.subscriptions.create({
@@ -205,8 +206,8 @@ test('a trial that ends without a card pauses, where it was asked to', async () 
   provider.advance({ days: 2 })
   expect(published()).toEqual(['customer.subscription.updated paused', 'customer.subscription.paused paused'])
   provider.setPaymentMethod(without, 'declines')
-  const asked = { payment_behavior: 'resume_on_payment_success' } as const
-  expect((await stripe.subscriptions.resume(id, asked)).status).toBe('paused')
+  const resumption = { payment_behavior: 'resume_on_payment_success' } as const
+  expect((await stripe.subscriptions.resume(id, resumption)).status).toBe('paused')
   published()
   provider.payInvoice((await latest(id)).id)
   expect(published()).toEqual([

@@ -1,10 +1,10 @@
 /**
- * How a subscription begins, goes on and rests:
+ * Start, renewal, pause and end of a subscription:
  *
  *   created ──► trialing ──trial ends──► active ──period ends──► active, in the next period, with a draft invoice
- *      │            └──no card──► active | paused | canceled, as `trial_settings` say
+ *      │            └──no card──► active | paused | canceled, according to `trial_settings`
  *      └──► active, or incomplete while the first invoice is not paid ──23 hours──► incomplete_expired
- *   active ──pause──► paused ──resume──► active, in a period that begins then
+ *   active ──pause──► paused ──resume──► active, in a new period
  */
 import type Stripe from 'stripe'
 import { declined, invalid } from '../errors.ts'
@@ -73,7 +73,10 @@ export function wasWarned(state: State, { id, trial_end }: Stripe.Subscription):
   return state.warned.has(`${id} ${trial_end}`)
 }
 
-/** The trial is over now: the first paid period begins, unless there is no card and the subscription says otherwise. */
+/**
+ * Ends the trial now and starts the first paid period, unless there is no card and `trial_settings` requires another
+ * action.
+ */
 export function endTrial(state: State, subscription: Stripe.Subscription): void {
   const behavior = subscription.trial_settings?.end_behavior.missing_payment_method
   const hasMethod = methodFor(state, idOf(subscription.customer), subscription) !== undefined
@@ -95,7 +98,7 @@ export function endTrial(state: State, subscription: Stripe.Subscription): void 
   })
 }
 
-/** The period is over now: the next one begins, with the usage of the last one on its invoice. */
+/** Ends the period now, and starts the next one; its invoice contains the usage of the past one. */
 export function renew(state: State, subscription: Stripe.Subscription): void {
   enterPeriod(state, subscription, () => undefined, periodOf(subscription))
 }
@@ -118,7 +121,9 @@ function enterPeriod(
   if (invoice) emit(state, 'invoice.created', invoice)
 }
 
-/** Ends it now, with an invoice over what was used in its last period, and what waited for the next one; without one when that is nothing. */
+/**
+ * Ends the subscription now, with an invoice for the usage of the last period and pending prorations, if there are any.
+ */
 export function cancelWithInvoice(state: State, subscription: Stripe.Subscription): void {
   const lines = [...(state.prorations.get(subscription.id) ?? []), ...lastLines(state, subscription)]
   cancel(state, subscription, 'cancellation_requested')
@@ -130,7 +135,7 @@ export function cancelWithInvoice(state: State, subscription: Stripe.Subscriptio
   collect(state, invoice)
 }
 
-/** The first invoice was not paid in time. */
+/** Expires a subscription whose first invoice was not paid in time. */
 export function expire(state: State, subscription: Stripe.Subscription): void {
   const invoice = state.invoices.get(subscription.latest_invoice ? idOf(subscription.latest_invoice) : '')
   if (invoice?.status === 'open') voidInvoice(state, invoice)
@@ -140,7 +145,7 @@ export function expire(state: State, subscription: Stripe.Subscription): void {
   })
 }
 
-/** Unused time is a credit on the next invoice. */
+/** Adds a credit for unused time to the next invoice. */
 export function pause(state: State, subscription: Stripe.Subscription): void {
   if (subscription.status !== 'active' && subscription.status !== 'past_due') {
     throw invalid(`Only an active or past due subscription can be paused, and this one is ${subscription.status}.`)
@@ -153,22 +158,22 @@ export function pause(state: State, subscription: Stripe.Subscription): void {
 
 export type ResumePayment = 'resume_on_payment_attempt' | 'resume_on_payment_success'
 
-/** A period begins now and is invoiced at once. It is active again then, or, if so asked, not before that invoice is paid. */
+/** Starts and invoices a period now. The subscription is active immediately, or, if requested, after the payment. */
 export function resume(state: State, subscription: Stripe.Subscription, payment: ResumePayment): void {
   if (subscription.status !== 'paused') {
     throw invalid(`Only a paused subscription can be resumed, and this one is ${subscription.status}.`)
   }
-  const isAtOnce = payment === 'resume_on_payment_attempt'
+  const isImmediate = payment === 'resume_on_payment_attempt'
   let invoice: Stripe.Invoice | undefined
   updateSubscription(state, subscription, (one) => {
-    if (isAtOnce) setStatus(state, one, 'active')
+    if (isImmediate) setStatus(state, one, 'active')
     one.billing_cycle_anchor = state.now
     beginPeriod(state, one)
     invoice = draftInvoice(state, one, 'subscription_update', periodLines(state, one), 'now')
     one.latest_invoice = invoice.id
   })
   if (!invoice) return
-  if (isAtOnce) emit(state, 'customer.subscription.resumed', subscription)
+  if (isImmediate) emit(state, 'customer.subscription.resumed', subscription)
   else state.resuming.add(invoice.id)
   emit(state, 'invoice.created', invoice)
   finalize(state, invoice)

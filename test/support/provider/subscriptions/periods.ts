@@ -1,8 +1,11 @@
-/** Billing periods: counted from an anchor, so that one begun on the 31st ends on the last day of a shorter month. */
+/**
+ * Billing periods, counted from an anchor, so that a period that began on the 31st ends on the last day of a shorter
+ * month.
+ */
 import type Stripe from 'stripe'
 import { DAY_SECONDS } from '../state.ts'
 
-/** The first end of a period after `now`. */
+/** First end of a period after `now`. */
 export function periodEnd(anchor: number, recurring: Stripe.Price.Recurring, now: number): number {
   for (let periods = 1; ; periods += 1) {
     const end = shifted(anchor, recurring.interval, periods * recurring.interval_count)

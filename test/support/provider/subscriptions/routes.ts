@@ -1,4 +1,4 @@
-/** Subscriptions over the wire. */
+/** Routes of subscriptions. */
 import type Stripe from 'stripe'
 import { invalid, missing, noSuch } from '../errors.ts'
 import { flag, hash, hashes, metadata, neededText, oneOf, type Params, text, whole, within } from '../form.ts'
@@ -93,7 +93,7 @@ export const subscriptionRoutes: readonly Route[] = [
     if (subscription.status === 'canceled' || subscription.status === 'incomplete_expired') {
       throw noSuch('subscription', id)
     }
-    if (flag(params, 'prorate')) throw invalid('This provider does not know prorate with a cancellation.', 'prorate')
+    if (flag(params, 'prorate')) throw invalid('This provider does not support prorate with a cancellation.', 'prorate')
     if (flag(params, 'invoice_now')) cancelWithInvoice(state, subscription)
     else cancel(state, subscription, 'cancellation_requested')
     return subscription

@@ -1,4 +1,4 @@
-/** The subscription as an object: its items, their periods, its lines on an invoice, and its end. */
+/** Subscriptions: items, periods, invoice lines, and the end. */
 import type Stripe from 'stripe'
 import { planOf } from '../catalog.ts'
 import { emit, update } from '../events.ts'
@@ -20,7 +20,7 @@ export interface SubscriptionDraft {
   readonly defaultPaymentMethod: string | null
 }
 
-/** Not yet among the others, and nothing is said of it. */
+/** Builds a subscription without storing it or emitting an event. */
 export function buildSubscription(state: State, draft: SubscriptionDraft): Stripe.Subscription {
   const id = state.id('sub')
   const { trialEnd } = draft
@@ -129,13 +129,13 @@ export function updateSubscription(
   update(state, 'customer.subscription.updated', subscription, edit)
 }
 
-/** All items have one period here. */
+/** Period of the subscription, which all its items share in this fake. */
 export function periodOf(subscription: Stripe.Subscription): { readonly start: number; readonly end: number } {
   const [item] = subscription.items.data
   return { start: item?.current_period_start ?? 0, end: item?.current_period_end ?? Infinity }
 }
 
-/** Moves every item into the period that begins now. */
+/** Moves all items to the period that begins now. */
 export function beginPeriod(state: State, subscription: Stripe.Subscription): void {
   for (const item of subscription.items.data) {
     item.current_period_start = state.now
@@ -168,7 +168,7 @@ export function setReason(
   subscription.cancellation_details = { ...before, reason }
 }
 
-/** Ends it now: nothing more is billed or collected. */
+/** Ends the subscription now; nothing is billed or collected afterwards. */
 export function cancel(
   state: State,
   subscription: Stripe.Subscription,
@@ -185,7 +185,7 @@ export function cancel(
   emit(state, 'customer.subscription.deleted', subscription)
 }
 
-/** Its status, and with `paused` why. */
+/** Sets the status, and the reason of `paused`. */
 export function setStatus(
   state: State,
   subscription: Stripe.Subscription,

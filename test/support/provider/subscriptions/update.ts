@@ -1,4 +1,4 @@
-/** What an update of a subscription changes, and what is billed for it. The test's own levers come this way too. */
+/** Applies an update of a subscription, and bills its effect. Also used by the test's controls. */
 import type Stripe from 'stripe'
 import { declined, invalid } from '../errors.ts'
 import { emit } from '../events.ts'
@@ -87,7 +87,7 @@ function cycleOf(items: readonly Stripe.SubscriptionItem[]): string {
   return `${recurring?.interval_count} ${recurring?.interval}`
 }
 
-/** The items as they will be; undefined when the update does not name any. The items themselves are left alone. */
+/** Items after the update, without changing the current ones; undefined if the update contains no items. */
 function plannedItems(
   state: State,
   subscription: Stripe.Subscription,

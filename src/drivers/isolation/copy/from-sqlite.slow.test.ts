@@ -1,3 +1,0 @@
-import { importsFromSqlite } from './from-sqlite.fixture.ts'
-
-importsFromSqlite(['a superuser'])

@@ -1,0 +1,90 @@
+/** The differences between the PostgreSQL drivers, and what a driver has in common with the others. */
+import type pg from 'pg'
+import type { Finding } from '../../kernel/doctor/doctor.ts'
+import type { TenantCopy } from '../../tenants/isolation/copy.ts'
+import type {
+  Capabilities,
+  DriverEnvironment,
+  Imported,
+  IsolationDriver,
+  MakingOptions,
+  StorageLocation,
+  StoredLocation,
+  TransferOptions,
+} from '../../tenants/isolation/driver.ts'
+import type { OrphanedRows } from '../../tenants/isolation/orphaned-rows.ts'
+import type { Source } from './copy/copy-out.ts'
+import type { StorageRead } from './migrations/migration-records.ts'
+import type { PostgresMigrator } from './migrations/postgres-migrator.ts'
+import type { Scope } from './scope/scoped-query.ts'
+import type { MigratingOptions, PostgresServer } from './server/postgres-server.ts'
+import type { Holding } from './transactions/copy-session.ts'
+
+/** The options of every driver. */
+export interface PostgresOptions {
+  /**
+   * `batch` (default) sends the scope and the statement in one round trip; `transaction` puts BEGIN and COMMIT around each
+   * statement, for what stands between and knows no batches.
+   */
+  readonly scope?: 'batch' | 'transaction' | undefined
+  /** A schema with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */
+  readonly extensionsSchema?: string | undefined
+}
+
+/** A storage location on its server. */
+export interface TenantStorage extends StorageLocation {
+  readonly server: PostgresServer
+  readonly migrator: PostgresMigrator
+  /** The schema of the tables, which also names the records of their migrations. */
+  readonly schema: string
+  /** The database of the tables. */
+  readonly database: string
+  readonly searchPath: string
+  /** Of any schema that has the same tables. */
+  readonly searchPathOf: (schema: string) => string
+  /** A connection of the owner to the database of the tables, outside of any transaction. */
+  owned<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T>
+  /** A transaction of the owner in which the tables may change: others of the same tables wait for it. */
+  migrating<T>(
+    work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
+    options?: MigratingOptions<T>,
+  ): Promise<T>
+}
+
+/** The differences between the drivers. Functions except `locator`, `schemaOf`, `tables` and `scope` are called after `start`. */
+export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'locator' | 'schemaOf'> {
+  readonly capabilities: Pick<Capabilities, 'separateStorage' | 'reach'>
+  /** Whether SQL that a tenant writes itself affects no other tenant of the server; default false. */
+  readonly containsTenantSql?: (server: PostgresServer) => boolean
+  readonly start?: (environment: DriverEnvironment, servers: Iterable<PostgresServer>) => void
+
+  /** The schema of the tables, and their database if it is not that of the placement. */
+  tables(location: StorageLocation): { readonly schema: string; readonly database?: string }
+  /** The scope of a statement apart from tenant, role and search path. */
+  scope(location: StorageLocation): Omit<Scope, 'tenantId' | 'role' | 'searchPath' | 'settings'>
+
+  /** Makes what a server needs before its first tenant. Idempotent. */
+  readonly prepare?: (server: PostgresServer) => Promise<void>
+  /** Surrounds each change of the tables, in its transaction. */
+  readonly changeTables?: <T>(client: pg.ClientBase, storage: TenantStorage, work: () => Promise<T>) => Promise<T>
+  /** Whether a migration and its transaction are one text: for databases with thousands of schemas that are alike. */
+  readonly migratesAtOnce?: boolean
+  provision(storage: TenantStorage, options: MakingOptions): Promise<readonly string[]>
+  drop(storage: TenantStorage): Promise<void>
+  inventory(server: PostgresServer): Promise<readonly StoredLocation[]>
+
+  fence(storage: TenantStorage): Promise<void>
+  unfence(storage: TenantStorage): Promise<void>
+  isFenced(storage: TenantStorage): Promise<boolean>
+
+  /** The rows of an export; default all rows of the schema. */
+  readonly source?: (client: pg.ClientBase, storage: TenantStorage, hold: Holding) => Promise<Source>
+  import(storage: TenantStorage, copy: TenantCopy, options: HeldTransferOptions): Promise<Imported>
+  readonly enter?: (storage: TenantStorage, signal: AbortSignal) => Promise<void>
+
+  audit(servers: Iterable<PostgresServer>, locations: AsyncIterable<StorageLocation>): AsyncIterable<Finding>
+  readonly orphanedRows?: (server: PostgresServer, registered: ReadRegistered) => Promise<readonly OrphanedRows[]>
+}
+
+export type HeldTransferOptions = TransferOptions & { readonly hold: Holding }
+type ReadRegistered = Parameters<NonNullable<IsolationDriver['orphanedRows']>>[1]

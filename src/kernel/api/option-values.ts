@@ -1,0 +1,35 @@
+/** Values of options and arguments: the text of a command line as a number or JSON. */
+import { invalid, type TenancyError } from '../base/errors.ts'
+
+const rejected = (text: string, expected: string, path = ''): TenancyError =>
+  invalid([{ path, message: `"${text}" is not ${expected}` }])
+
+export function count(text: string): number {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1) throw rejected(text, 'a whole number above 0')
+  return value
+}
+
+export function countOrNone(text: string): number {
+  return text === '0' ? 0 : count(text)
+}
+
+export function seconds(text: string): number {
+  const value = Number(text)
+  if (!Number.isFinite(value) || value < 0) throw rejected(text, 'a number of seconds')
+  return value
+}
+
+/** `Number` would take blanks, `0x10` and `1e1`, too. */
+export function decimal(text: string, path = ''): number {
+  if (!/^\d+(\.\d+)?$/.test(text)) throw rejected(text, 'a number of 0 or more', path)
+  return Number(text)
+}
+
+export function json(text: string, path = ''): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw rejected(text, 'JSON', path)
+  }
+}

@@ -1,0 +1,250 @@
+/**
+ * Commands of operations: arguments and options come from the schemas of the input, the output from the JSON of the reply.
+ *
+ *   command line ─► { params, query, body } ─► question ─► call ─► wait ─► table or record
+ */
+import { z } from 'zod'
+import { parsed } from '../base/validate.ts'
+import type { Argument, Command, CommandInput, Option, Terminal } from './commands.ts'
+import { type AnyOperation, type Call, type CallInput, type CommandForm, Reply, StreamReply } from './operation.ts'
+import { decimal, json } from './option-values.ts'
+import { DEFAULT_LIMIT, MAX_LIMIT, Page } from './page.ts'
+
+/** Calls operations for a command: in this process, or at a remote service. */
+export interface Caller {
+  readonly call: (operation: AnyOperation, input: CallInput) => Promise<Reply>
+  /** Waits until the job of a call has ended or the signal aborts. */
+  readonly settle: (operation: AnyOperation, reply: Reply, signal: AbortSignal) => Promise<void>
+}
+
+export interface ProjectedCommand<Service = any> extends Command<Service> {
+  readonly operation: AnyOperation<Service>
+  readonly runWith: (caller: Caller, input: CommandInput) => Promise<void>
+}
+
+/** An argument or option, and the member of the input that has its value. */
+interface Field {
+  readonly part: 'params' | 'query' | 'body'
+  readonly member: string
+  readonly argument?: Argument
+  readonly option?: Option
+  /** From the text of an argument. */
+  readonly read?: ((text: string, path?: string) => unknown) | undefined
+}
+
+/** A member of parameters, query or body, by its JSON Schema. */
+interface Member extends Pick<Field, 'part' | 'read'> {
+  readonly schema: z.ZodType
+  readonly isRequired: boolean
+  readonly summary: string
+  /** After the name of its option: nothing for a switch. */
+  readonly placeholder: string
+}
+
+interface JsonSchema {
+  readonly type?: string
+  readonly description?: string
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly JsonSchema[]
+}
+
+type Input = Required<CallInput>
+
+const NO_QUERY = z.strictObject({})
+const READERS: Readonly<Record<string, Field['read']>> = { number: decimal, integer: decimal, object: json }
+
+const PAGING: Readonly<Record<string, Option>> = {
+  limit: {
+    flags: '--limit <count>',
+    summary: `how many at most (1 to ${MAX_LIMIT})`,
+    parse: (text) => parsed(Page.shape.limit, text),
+    default: DEFAULT_LIMIT,
+  },
+  cursor: { flags: '--cursor <cursor>', summary: 'nextCursor of the page before' },
+}
+
+/** The commands of these operations in their order, or those with these names. */
+export function commandsOf<Service>(
+  operations: readonly AnyOperation<Service>[],
+  ...names: readonly string[]
+): ProjectedCommand<Service>[] {
+  const commands = operations.flatMap((one) => (one.command ? [commandOf(one, one.command)] : []))
+  if (names.length === 0) return commands
+  return names.map((name) => {
+    const command = commands.find((one) => one.name === name)
+    if (!command) throw new Error(`no operation has the command "${name}"`)
+    return command
+  })
+}
+
+function commandOf<Service>(operation: AnyOperation<Service>, given: string | CommandForm): ProjectedCommand<Service> {
+  const form = typeof given === 'string' ? { name: given } : given
+  const fields = fieldsOf(operation, form)
+  const { wait } = form
+  const runWith = async (caller: Caller, input: CommandInput) =>
+    run({ operation, form, caller }, inputOf(fields, form, input), input)
+  return {
+    name: form.name,
+    summary: form.summary ?? operation.summary,
+    arguments: fields.flatMap(({ argument = [] }) => argument),
+    options: [...fields.flatMap(({ option = [] }) => option), ...(wait ? [wait.option] : [])],
+    needsWorker: wait !== undefined,
+    operation,
+    runWith,
+    run: (service, input) => runWith(callerIn(service, input.signal), input),
+  }
+}
+
+function fieldsOf({ path, params, query, body }: AnyOperation, form: CommandForm): Field[] {
+  const { arguments: args = {}, options = {}, readsAllPages } = form
+  const ofPath = membersOf('params', params)
+  const members = new Map([...membersOf('query', query), ...membersOf('body', body)])
+  if (readsAllPages) for (const name of Object.keys(PAGING)) members.delete(name)
+  const inPath = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
+  const further = Object.keys(args).filter((name) => !inPath.includes(name))
+  const optional = new Set([...Object.keys(options), ...members.keys()])
+  for (const name of further) optional.delete(name)
+  return [
+    ...inPath.map((name) => argumentOf(name, ofPath.get(name), args[name])),
+    ...further.map((name) => argumentOf(name, members.get(name), args[name])),
+    ...Array.from(optional, (name) => optionOf(name, members.get(name), options[name])),
+  ]
+}
+
+function argumentOf(member: string, of: Member | undefined, given: string | Partial<Argument> = {}): Field {
+  const differences = typeof given === 'string' ? { summary: given } : given
+  const argument = { name: member, summary: of?.summary ?? '', required: of?.isRequired ?? true, ...differences }
+  return { part: of?.part ?? 'params', member, argument, read: of?.read }
+}
+
+function optionOf(member: string, of: Member | undefined, given: string | Partial<Option> = {}): Field {
+  const differences = typeof given === 'string' ? { summary: given } : given
+  const { part = 'body', schema, read, placeholder = ` <${kebab(member)}>` } = of ?? {}
+  const paging = part === 'query' ? PAGING[member] : undefined
+  const option: Option = {
+    flags: `--${kebab(member)}${placeholder}`,
+    summary: of?.summary ?? '',
+    ...(of?.isRequired ? { required: true } : {}),
+    ...(schema && read ? { parse: checkedBy(schema, read) } : {}),
+    ...paging,
+    ...differences,
+  }
+  return { part, member, option }
+}
+
+/** An error names the option. Other values are checked with the whole input. */
+const checkedBy = (schema: z.ZodType, read: (text: string) => unknown) => (text: string) => {
+  const value = read(text)
+  parsed(schema, value)
+  return value
+}
+
+function membersOf(part: Field['part'], schema: z.ZodType | undefined): Map<string, Member> {
+  if (!(schema instanceof z.ZodObject)) return new Map()
+  const { properties = {}, required = [] } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })
+  const members = Object.entries(properties).map(([name, property]) => {
+    const { description = '', anyOf = [], ...own } = property as JsonSchema
+    const { type = '', enum: values } = anyOf.find((one) => one.type !== 'null') ?? own
+    const isSwitch = type === 'boolean' || values?.join() === 'true,false'
+    const kind = type === 'object' ? 'json' : `${kebab(name)}${type === 'array' ? '...' : ''}`
+    const member: Member = {
+      part,
+      schema: schema.shape[name],
+      isRequired: required.includes(name),
+      summary: description.charAt(0).toLowerCase() + description.slice(1).replaceAll('`', ''),
+      placeholder: isSwitch ? '' : ` <${kind}>`,
+      read: part === 'body' ? READERS[type] : undefined,
+    }
+    return [name, member] as const
+  })
+  return new Map(members)
+}
+
+function inputOf(fields: readonly Field[], form: CommandForm, { args, options }: CommandInput): Input {
+  const input: Record<Field['part'], Record<string, any>> = { params: {}, query: {}, body: {} }
+  for (const { part, member, argument, option, read = String } of fields) {
+    const value = argument ? args[argument.name] : options[keyOf(option)]
+    if (value === undefined) continue
+    input[part][member] = part === 'query' ? String(value) : argument ? read(value, argument.name) : value
+  }
+  return { ...input, body: form.body ? form.body(input.body) : input.body }
+}
+
+interface Running {
+  readonly operation: AnyOperation
+  readonly form: CommandForm
+  readonly caller: Caller
+}
+
+async function run({ operation, form, caller }: Running, input: Input, given: CommandInput): Promise<void> {
+  const { terminal, signal } = given
+  const { question, wait } = form
+  const call: Call = async (one, request) => (await caller.call(one, request)).body
+  if (question) {
+    checked(operation, input)
+    if (!(await terminal.confirm(await question(input, call)))) return
+  }
+  if (form.readsAllPages) {
+    const data = await Array.fromAsync(allItems((query) => call(operation, { ...input, query }), input.query, signal))
+    return terminal.table(form.rows?.({ data }) ?? data, data)
+  }
+  const reply = await caller.call(operation, input)
+  if (!wait?.isPending(reply.body)) return print(reply.body, form, input, terminal)
+  terminal.progress(wait.progress(reply.body))
+  const timeout = AbortSignal.timeout(given.options[keyOf(wait.option)] * 1_000)
+  await caller.settle(operation, reply, AbortSignal.any([signal, timeout]))
+  const result = await wait.read(reply.body, call)
+  print(result, form, input, terminal)
+  const failure = wait.failure(result)
+  if (failure) throw failure
+}
+
+async function* allItems(
+  read: (query: Input['query']) => Promise<any>,
+  query: Input['query'],
+  signal: AbortSignal,
+): AsyncIterable<any> {
+  let cursor: string | null = null
+  do {
+    signal.throwIfAborted()
+    const page = await read({ ...query, limit: String(MAX_LIMIT), ...(cursor === null ? {} : { cursor }) })
+    yield* page.data
+    cursor = page.nextCursor
+  } while (cursor !== null)
+}
+
+function print(reply: any, { rows, record, message }: CommandForm, input: Input, terminal: Terminal): void {
+  const table = rows?.(reply) ?? (Array.isArray(reply?.data) ? reply.data : undefined)
+  if (table) terminal.table(table, reply)
+  else terminal.record(record?.(reply, input) ?? reply ?? input.params)
+  if (message) terminal.say(message(reply))
+  if (reply?.nextCursor) terminal.say(`more: --cursor ${reply.nextCursor}`)
+}
+
+/**
+ * Parameters reach the service as given: an id that matches no pattern is not found. The reply is checked, and keeps the order of its
+ * members.
+ */
+const callerIn = (service: unknown, signal: AbortSignal): Caller => ({
+  async call(operation, input) {
+    const handled = await operation.handle(service, { ...checked(operation, input), headers: new Headers(), signal })
+    if (handled instanceof StreamReply) throw new Error(`${operation.name} streams`)
+    const { status, body, headers } = handled instanceof Reply ? handled : new Reply(operation.status ?? 200, handled)
+    operation.reply.parse(body)
+    return new Reply(status, body, headers)
+  },
+  settle: async (operation, { body, headers }, signal) =>
+    void (await operation.settled?.(service, body, signal, headers.location ?? '')),
+})
+
+const checked = ({ query = NO_QUERY, body }: AnyOperation, input: CallInput) => ({
+  params: input.params ?? {},
+  query: parsed(query, input.query ?? {}),
+  body: body ? parsed(body, input.body ?? {}) : undefined,
+})
+
+const kebab = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+/** The name under which the value of an option arrives: `retryAfter` of `--retry-after <seconds>`. */
+const keyOf = (option: Option | undefined): string =>
+  (/^--(?:no-)?([\w-]+)/.exec(option?.flags ?? '')?.[1] ?? '').replaceAll(/-(\w)/g, (_, letter) => letter.toUpperCase())

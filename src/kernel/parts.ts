@@ -1,0 +1,32 @@
+/** The kernel and its store as parts of a tenancy. */
+import { IDEMPOTENCY_KEYS } from './api/idempotency.ts'
+import { clocksDiagnosis } from './doctor/clocks.ts'
+import { queueDiagnosis } from './doctor/queue.ts'
+import { storeDiagnosis } from './doctor/store.ts'
+import { jobSeries } from './jobs/job-metrics.ts'
+import { JOB_NAMES } from './jobs/queue-registry.ts'
+import type { Kernel } from './kernel.ts'
+import { processSeries } from './metrics/process-metrics.ts'
+import type { Part } from './part-definition.ts'
+import { DependencyDegraded } from './resilience/resilience.ts'
+import type { Store, StoreDriver } from './store/store.ts'
+
+export const kernelPart: Part<'kernel', Kernel> = {
+  name: 'kernel',
+  tables: [{ name: '0001_kernel', up: IDEMPOTENCY_KEYS + JOB_NAMES }],
+  events: [DependencyDegraded],
+  service: (kernel) => kernel,
+  checks: { backoffice: ({ database }) => database.ping() },
+  doctor: [queueDiagnosis, clocksDiagnosis],
+  metrics: ({ jobs, labels, resilience }) => [...jobSeries(jobs, labels), ...processSeries(), ...resilience.series()],
+  stop: ({ egress }) => egress.close(),
+}
+
+export const storePart = ({ tables = [] }: StoreDriver): Part<'store', Store> => ({
+  name: 'store',
+  tables,
+  service: ({ store }) => store,
+  checks: { store: (store) => store.ping() },
+  doctor: [storeDiagnosis],
+  stop: (store) => store.close(),
+})

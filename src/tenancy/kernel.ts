@@ -1,0 +1,42 @@
+/** Opens the kernel of a tenancy on its migrated database. */
+import { Cursors } from '../kernel/api/page.ts'
+import type { Database } from '../kernel/database/database.ts'
+import { Egress } from '../kernel/egress/egress.ts'
+import { Events, type EventType } from '../kernel/events/events.ts'
+import type { Jobs } from '../kernel/jobs/jobs.ts'
+import type { Kernel } from '../kernel/kernel.ts'
+import { TenantLabels } from '../kernel/metrics/tenant-labels.ts'
+import { Resilience } from '../kernel/resilience/resilience.ts'
+import { openTracing } from '../kernel/resilience/tracing.ts'
+import type { TenancyConfig } from './config.ts'
+import type { Settings } from './settings.ts'
+
+const MAX_TENANT_SERIES = 1_000
+
+interface Opened {
+  readonly database: Database
+  readonly jobs: Jobs
+  readonly types: readonly EventType[]
+}
+
+/** The store is opened last: nothing that is open is left behind by an error. */
+export async function openKernel(
+  config: TenancyConfig,
+  { secrets, clock, log, store }: Settings,
+  { database, jobs, types }: Opened,
+): Promise<Kernel> {
+  const events = new Events(database, clock, types)
+  return {
+    database,
+    events,
+    jobs,
+    secrets,
+    cursors: new Cursors(secrets),
+    resilience: new Resilience(config.resilience ?? {}, { events, log, tracing: await openTracing() }),
+    labels: new TenantLabels(config.metrics?.maxTenantSeries ?? MAX_TENANT_SERIES),
+    egress: new Egress(config.egress),
+    clock,
+    log,
+    store: store.open({ database, clock, log }),
+  }
+}

@@ -1,0 +1,91 @@
+/** The parts of a tenancy, in the order in which they are made and started. Each depends only on services of earlier ones. */
+import { loginsPart, storagePart } from '../drivers/isolation/parts.ts'
+import type { Part } from '../kernel/part-definition.ts'
+import { kernelPart, storePart } from '../kernel/parts.ts'
+import type { StoreDriver } from '../kernel/store/store.ts'
+import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'
+import { circuitsPart } from '../tenants/circuits/part.ts'
+import { commands } from '../tenants/commands/tenants.ts'
+import { diagnoses } from '../tenants/doctor/tenants.ts'
+import { handlesPart, scopePart } from '../tenants/handles/parts.ts'
+import { tableChangesPart } from '../tenants/isolation/part.ts'
+import { lifecyclePart, provisioningPart } from '../tenants/lifecycle/parts.ts'
+import { migrationsPart } from '../tenants/migrations/part.ts'
+import { operations } from '../tenants/operations/tenants.ts'
+import { plansPart, registryPart } from '../tenants/registry/parts.ts'
+import * as tenantEvents from '../tenants/tenant/events.ts'
+import { tables } from '../tenants/tenant/tables.ts'
+import type { TenantServices } from '../tenants/tenant-services.ts'
+import { Tenants } from '../tenants/tenants.ts'
+import { transfersPart } from '../tenants/transfers/part.ts'
+import type { Satellite } from './satellite.ts'
+
+interface Dependencies extends TenantServices {
+  readonly settings: { readonly retentionMs: number }
+}
+
+const tenantsPart: Part<'tenants', Tenants, Dependencies> = {
+  name: 'tenants',
+  tables,
+  events: [
+    ...Object.values(tenantEvents).toSorted((a, b) => a.name.localeCompare(b.name)), // a module's order is its bundler's
+    BackofficeRestored,
+  ],
+  service: (kernel, { settings, ...services }) => new Tenants(kernel, services, settings.retentionMs),
+  operations,
+  commands,
+  doctor: diagnoses,
+}
+
+/** Members of a tenancy that are not services of parts, and a name of the settings. */
+const RESERVED = [
+  'settings',
+  'health',
+  'doctor',
+  'series',
+  'operations',
+  'commands',
+  'receivers',
+  'checks',
+  'tenant',
+  'run',
+  'current',
+  'guard',
+  'transaction',
+  'on',
+  'stop',
+]
+
+/** Throws if two satellites have one name, or one has a name that every tenancy uses. */
+export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): readonly Part[] {
+  const before = [
+    storePart(store),
+    kernelPart,
+    tableChangesPart,
+    circuitsPart,
+    storagePart,
+    loginsPart,
+    registryPart,
+    plansPart,
+    lifecyclePart,
+    migrationsPart,
+    transfersPart,
+    provisioningPart,
+    handlesPart,
+    tenantsPart,
+  ]
+  const names = satellites.map(({ name }) => name)
+  const reserved = [...before, scopePart].map(({ name }): string => name)
+  const taken = names.find((name) => RESERVED.includes(name) || reserved.includes(name))
+  if (taken) throw new Error(`a satellite cannot be named "${taken}": that is a part of every tenancy`)
+  const repeated = names.find((name, index) => names.indexOf(name) !== index)
+  if (repeated) throw new Error(`the satellite "${repeated}" is given twice`)
+  return [...before, ...satellites.map(fromSatellite), scopePart]
+}
+
+/** A satellite receives the tenants only. */
+const fromSatellite = ({ start, ...satellite }: Satellite): Part<string, any, { readonly tenants: Tenants }> => ({
+  ...satellite,
+  service: (kernel, { tenants }) => satellite.service(kernel, tenants),
+  start: (service, kernel, { tenants }) => start?.(service, kernel, tenants),
+})

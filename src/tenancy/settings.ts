@@ -1,0 +1,44 @@
+/** Settings of the parts, from the configuration of a host. Throws for a wrong one before anything is opened. */
+import { placementsOf } from '../drivers/isolation/roles/tenant-login.ts'
+import { postgresStore } from '../drivers/store/postgres.ts'
+import { systemClock } from '../kernel/base/clock.ts'
+import { createLogger } from '../kernel/base/logger.ts'
+import { createSecrets } from '../kernel/crypto/crypto.ts'
+import { rejectedInProduction } from '../kernel/egress/production.ts'
+import { Storage } from '../tenants/isolation/drivers.ts'
+import { readTenantMigrations } from '../tenants/isolation/migrations.ts'
+import { NO_PLANS } from '../tenants/registry/plans.ts'
+import type { TenancyConfig } from './config.ts'
+
+const DAY_MS = 86_400_000
+const RETENTION_DAYS = 30
+const BACKUPS_KEPT = 7
+
+export type Settings = Awaited<ReturnType<typeof settingsOf>>
+
+export async function settingsOf(config: TenancyConfig) {
+  const { tenants = {}, backups, isolation: drivers, defaultIsolation: defaultDriver, migrations = [] } = config
+  const [rejected] = process.env.NODE_ENV === 'production' ? rejectedInProduction(config.egress) : []
+  if (rejected) throw new Error(rejected)
+  const placements = placementsOf(config)
+  return {
+    log: config.logger ?? createLogger({ level: process.env.LOG_LEVEL ?? 'warn' }),
+    clock: config.clock ?? systemClock,
+    store: config.store ?? postgresStore(),
+    secrets: createSecrets(config.appKey, config.oldAppKeys),
+    placements,
+    storage: new Storage({ drivers, defaultDriver, placements: Object.keys(placements) }),
+    migrations: typeof migrations === 'string' ? await readTenantMigrations(migrations) : migrations,
+    circuit: config.circuit,
+    plans: config.plans ?? NO_PLANS,
+    staleForSeconds: tenants.staleForSeconds,
+    retentionMs: (tenants.retentionDays ?? RETENTION_DAYS) * DAY_MS,
+    autoPurge: tenants.autoPurge ?? true,
+    backups: {
+      archives: backups?.archives,
+      keep: backups?.keep ?? BACKUPS_KEPT,
+      everyHours: backups?.everyHours,
+      isEncrypting: backups?.seal ?? false,
+    },
+  }
+}

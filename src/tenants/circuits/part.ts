@@ -1,0 +1,25 @@
+/** Circuits of tenants and servers as a part of a tenancy. */
+import type { Part } from '../../kernel/part-definition.ts'
+import type { CircuitRule } from '../../kernel/resilience/circuit.ts'
+import type { Storage } from '../isolation/drivers.ts'
+import { circuitSeries } from './circuit-metrics.ts'
+import { Circuits } from './circuits.ts'
+
+interface Dependencies {
+  readonly settings: { readonly circuit?: Partial<CircuitRule> | undefined; readonly storage: Storage }
+}
+
+export const circuitsPart: Part<'circuits', Circuits, Dependencies> = {
+  name: 'circuits',
+  service: (kernel, { settings: { circuit: rule, storage } }) =>
+    new Circuits(kernel, {
+      rule,
+      placements: storage.placements,
+      labels: kernel.labels,
+      reach: (isolation) => storage.reach(isolation),
+    }),
+  start: (circuits) => circuits.start(),
+  checks: { circuits: (circuits) => circuits.check() },
+  metrics: circuitSeries,
+  stop: (circuits) => circuits.stop(),
+}

@@ -1,0 +1,22 @@
+/** Handles of tenants, and the tenant of the work in progress, as parts of a tenancy. */
+import { type Part, STOP_TIMEOUT_MS } from '../../kernel/part-definition.ts'
+import type { Lifecycle } from '../lifecycle/parts.ts'
+import { Handles } from './handles.ts'
+import type { SourceDependencies } from './router.ts'
+import { createScope, type OwnedScope, type ScopedTenants } from './tenant-context.ts'
+
+interface Dependencies extends Omit<SourceDependencies, 'fences'> {
+  readonly lifecycle: Lifecycle
+}
+
+export const handlesPart: Part<'handles', Handles, Dependencies> = {
+  name: 'handles',
+  service: (_, { registry, storage, circuits, lifecycle: { fences } }) =>
+    new Handles({ registry, storage, circuits, fences }),
+}
+
+export const scopePart: Part<'scope', OwnedScope, { readonly tenants: ScopedTenants }> = {
+  name: 'scope',
+  service: ({ database, log }, { tenants }) => createScope(tenants, database, log),
+  stop: (scope) => scope.stopClients(STOP_TIMEOUT_MS),
+}

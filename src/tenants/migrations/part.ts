@@ -1,0 +1,20 @@
+/** Runs of the host's migrations as a part of a tenancy. */
+import type { Part } from '../../kernel/part-definition.ts'
+import type { Storage } from '../isolation/drivers.ts'
+import type { TenantMigration } from '../isolation/migrations.ts'
+import type { TableChanges } from '../isolation/schema-generation.ts'
+import { MigrationRuns } from './runs.ts'
+import { SchemaVersions } from './schema-versions.ts'
+
+interface Dependencies {
+  readonly settings: { readonly migrations: readonly TenantMigration[] }
+  readonly storage: Storage
+  readonly tableChanges: TableChanges
+}
+
+export const migrationsPart: Part<'migrations', MigrationRuns, Dependencies> = {
+  name: 'migrations',
+  tenantTables: ['migration_items'],
+  service: (kernel, { settings, storage, tableChanges }) =>
+    new MigrationRuns(kernel, storage, new SchemaVersions(kernel.database, settings.migrations), tableChanges),
+}

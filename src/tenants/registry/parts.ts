@@ -1,0 +1,22 @@
+/** The registry of tenants and their plans as parts of a tenancy. */
+import type { Part } from '../../kernel/part-definition.ts'
+import { tenantSeries } from './metrics.ts'
+import { Plans, type PlansConfig } from './plans.ts'
+import { Registry } from './registry.ts'
+
+interface Dependencies {
+  readonly settings: { readonly plans: PlansConfig; readonly staleForSeconds?: number | undefined }
+}
+
+export const registryPart: Part<'registry', Registry, Dependencies> = {
+  name: 'registry',
+  tenantTables: ['tenant_domains'],
+  service: (kernel, { settings }) => new Registry(kernel, settings),
+  start: (registry) => registry.start(),
+  metrics: tenantSeries,
+}
+
+export const plansPart: Part<'plans', Plans, Dependencies> = {
+  name: 'plans',
+  service: (kernel, { settings }) => new Plans(settings.plans, kernel),
+}

@@ -1,0 +1,22 @@
+/** Services of the parts that `Tenants` offers to hosts, operations and satellites. */
+import type { Circuits } from './circuits/circuits.ts'
+import type { Handles } from './handles/handles.ts'
+import type { Storage } from './isolation/drivers.ts'
+import type { Lifecycle } from './lifecycle/parts.ts'
+import type { Installation } from './lifecycle/provisioning.ts'
+import type { MigrationRuns } from './migrations/runs.ts'
+import type { Plans } from './registry/plans.ts'
+import type { Registry } from './registry/registry.ts'
+import type { Transfers } from './transfers/transfers.ts'
+
+export interface TenantServices {
+  readonly storage: Storage
+  readonly circuits: Circuits
+  readonly registry: Registry
+  readonly plans: Plans
+  readonly lifecycle: Lifecycle
+  readonly migrations: MigrationRuns
+  readonly transfers: Transfers
+  readonly provisioning: Installation
+  readonly handles: Handles
+}
