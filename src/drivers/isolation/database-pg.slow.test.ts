@@ -220,7 +220,9 @@ test('a connection that is led into the database of another tenant is not used',
   const placement = await installation.prepare()
   const tenantUrl = Object.assign(new URL(placement.tenantUrl), { host: new URL(astray.url).host }).href
   const led = await installation.open({ ...placement, tenantUrl, ownLogins: undefined })
-  await expect(led.execute(locationOf(led, 'c'), { text: 'select 1' })).rejects.toThrow(`connected to the database "${given}"`)
+  await expect(led.execute(locationOf(led, 'c'), { text: 'select 1' })).rejects.toThrow(
+    `connected to the database "${given}"`,
+  )
   expect(await led.execute(locationOf(led, 'd'), { text: 'select 1' })).toMatchObject({ rowCount: 1 })
   await led.stop()
   await astray.close()
