@@ -1,5 +1,23 @@
 -- made by `npm run generate`: every migration of the backoffice, in order; all of it in the schema multitenancy
 
+-- kernel/0001_kernel
+create table idempotency_keys (
+  scope text primary key,
+  request_hash text not null,
+  lease uuid not null,
+  leased_until timestamptz not null,
+  response text,
+  expires_at timestamptz not null
+);
+create index idempotency_keys_expiry on idempotency_keys (expires_at);
+
+create table job_names (
+  kind text not null check (kind in ('queue', 'schedule')),
+  name text not null,
+  seen_at timestamptz not null,
+  primary key (kind, name)
+);
+
 -- store/0001_store
 create table store (
   owner text collate "C" not null,
@@ -131,24 +149,6 @@ create table store_sum_sources (
   seen_at timestamptz not null
 );
 comment on table store_sum_sources is 'number of the last batch of each process, so that no batch is added twice';
-
--- kernel/0001_kernel
-create table idempotency_keys (
-  scope text primary key,
-  request_hash text not null,
-  lease uuid not null,
-  leased_until timestamptz not null,
-  response text,
-  expires_at timestamptz not null
-);
-create index idempotency_keys_expiry on idempotency_keys (expires_at);
-
-create table job_names (
-  kind text not null check (kind in ('queue', 'schedule')),
-  name text not null,
-  seen_at timestamptz not null,
-  primary key (kind, name)
-);
 
 -- tenants/0001_tenants
 create table tenants (

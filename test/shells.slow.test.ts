@@ -104,7 +104,7 @@ test('fish completes commands, with what they are for, and options', async () =>
       })
     ).stdout
   expect(await completed('tenantry tenant:migrate:r')).toBe(
-    "tenant:migrate:rollback\tTake back tenants' last migrations\n",
+    "tenant:migrate:rollback\tRoll back tenants' last migrations\n",
   )
   expect(await completed('tenantry doctor --pro')).toMatch(/^--prove\t/)
   for (const typed of HARMFUL) await harmless(typed, await completed(typed))

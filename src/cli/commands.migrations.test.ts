@@ -11,7 +11,7 @@ test('backoffice:setup creates missing tables, and a second run changes nothing'
   expect(first).toMatchObject({ code: 0, stderr: '' })
   expect(first.stdout).toMatch(/^migrated +.*tenants\/0001_tenants/m)
   expect(first.stdout).toMatch(/^logins\.main +tenantry_tenant/m)
-  expect(first.stdout).toMatch(/^queues +tenantry\.InstallTenant, /m)
+  expect(first.stdout).toMatch(/^queues +.*tenantry\.InstallTenant, /m)
   const second = await tenantry.start(['backoffice:setup', '--json'], { isAlone: true }).ended
   expect(second).toMatchObject({ code: 0, stderr: 'nothing was missing\n' })
   expect(JSON.parse(second.stdout)).toMatchObject({ migrated: [], logins: { main: expect.any(String) } })
@@ -64,7 +64,7 @@ describe('migrations', () => {
       { tenantId: 'acme', migrations: ['0003_wrong'] },
       { tenantId: 'globex', migrations: ['0003_wrong'] },
     ])
-    expect((await tenantry.run('tenant:migrate', '--cancel')).stderr).toBe('there is no unfinished run\n')
+    expect((await tenantry.run('tenant:migrate', '--cancel')).stderr).toBe('no unfinished run\n')
     expect(await json('tenant:migrate', '--cancel')).toBeNull()
   })
 })

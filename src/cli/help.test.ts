@@ -69,12 +69,12 @@ describe('help', () => {
         name                  name of the customer
 
       Options:
-        --id <id>             an id of your own; a UUIDv7 if absent
+        --id <id>             your own id; default: a UUIDv7
         --plan <plan>         written to metadata.plan
         --metadata <json>     a JSON object
         --domain <domain...>  host names of the tenant
-        --isolation <driver>  how its rows are kept apart
-        --placement <name>    the PostgreSQL server it is put on
+        --isolation <driver>  isolation driver
+        --placement <name>    PostgreSQL server
         --wait <seconds>      wait for the installation (default: 30)
 
       Options of every command:

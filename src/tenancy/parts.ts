@@ -59,8 +59,8 @@ const RESERVED = [
 /** Throws if two satellites have one name, or one has a name that every tenancy uses. */
 export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): readonly Part[] {
   const before = [
-    storePart(store),
     kernelPart,
+    storePart(store),
     tableChangesPart,
     circuitsPart,
     storagePart,

@@ -13,7 +13,7 @@ const { command } = part<AuditLogs>()
 export const commands = [
   command({
     name: 'tenant:audit:export',
-    summary: 'Write the audit log of one tenant, or of all, to standard output',
+    summary: 'Export the audit log of one tenant, or of all, to standard output',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
     options: [
       { flags: '--format <format>', summary: EXPORT_FORMATS.join(' or '), parse: exportFormat, default: 'ndjson' },
@@ -22,7 +22,9 @@ export const commands = [
     ],
     run: async (auditLogs, { args, options, terminal, signal }) => {
       if (terminal.isJson && options.format !== 'ndjson') {
-        throw invalid([{ path: 'format', message: `${options.format} is not JSON: leave out --json, or give ndjson` }])
+        throw invalid([
+          { path: 'format', message: `The format ${options.format} is not JSON: omit --json, or use ndjson.` },
+        ])
       }
       const filter: AuditFilter = { from: options.from, to: options.to }
       const pieces = args.id
@@ -40,10 +42,14 @@ export const commands = [
   }),
   command({
     name: 'tenant:audit:verify',
-    summary: 'Say whether the audit log of one tenant, or of all, was tampered with',
+    summary: 'Verify the audit log of one tenant, or of all',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
     options: [
-      { flags: '--expect <hash>', summary: 'hash of an entry, kept elsewhere: it has to be there still', parse: hash },
+      {
+        flags: '--expect <hash>',
+        summary: 'hash of an entry that was kept elsewhere; the entry must exist',
+        parse: hash,
+      },
     ],
     run: async (auditLogs, { args, options, terminal, signal }) => {
       const look = meter()
@@ -52,9 +58,7 @@ export const commands = [
         expect: options.expect,
         signal,
         onProgress: (checked, total) =>
-          terminal.progress(
-            `${number(checked)} of ${number(total)} entries looked at${paceText(look(checked, total))}`,
-          ),
+          terminal.progress(`${number(checked)} of ${number(total)} entries verified${paceText(look(checked, total))}`),
       })
       terminal.table(
         outcome.broken.map(({ tenantId, entryId, reason }) => ({
@@ -65,8 +69,8 @@ export const commands = [
         outcome,
       )
       const { checked, broken } = outcome
-      if (!outcome.ok) throw FindingsStand(`${broken.length} of the audit log: it is not as it was sealed.`)
-      terminal.say(`${checked} ${checked === 1 ? 'entry is' : 'entries are'} as sealed.`)
+      if (!outcome.ok) throw FindingsStand(`Audit log verification failed: ${broken.length} problems found.`)
+      terminal.say(`${checked} ${checked === 1 ? 'entry matches its seal' : 'entries match their seals'}.`)
     },
   }),
 ]
@@ -77,5 +81,5 @@ function moment(name: string): (text: string) => Date {
 
 function hash(text: string): string {
   if (/^[0-9a-f]{64}$/.test(text)) return text
-  throw invalid([{ path: 'expect', message: 'is no hash: 64 digits, 0 to 9 and a to f' }])
+  throw invalid([{ path: 'expect', message: 'must be a hash of 64 digits, 0 to 9 and a to f' }])
 }

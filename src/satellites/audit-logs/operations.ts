@@ -12,8 +12,8 @@ const { operation } = part<AuditLogs>()
 
 const EXPORTS =
   'With `Accept: application/x-ndjson` or `text/csv` it is an export instead: everything the filters let through, streamed, ' +
-  'whatever `limit` and `cursor` say. In CSV a cell that a spreadsheet might take for a formula begins with an apostrophe, ' +
-  'as does one that began with an apostrophe itself: drop one to have the value.'
+  'and ignore `limit` and `cursor`. In CSV, a cell that a spreadsheet could read as a formula starts with an apostrophe, ' +
+  'as does a cell that started with an apostrophe: remove one to get the value.'
 
 const filters = {
   from: Moment.optional().meta({ description: 'Inclusive' }),
@@ -24,7 +24,7 @@ const filters = {
     .max(128)
     .optional()
     .meta({ description: 'Name of an operation', example: 'tenants.suspend' }),
-  actor: z.string().min(1).max(256).optional().meta({ description: 'Id or name of who did it, exactly' }),
+  actor: z.string().min(1).max(256).optional().meta({ description: 'Id or name of the actor, exactly' }),
 }
 
 export const operations = [
@@ -32,7 +32,7 @@ export const operations = [
     name: 'auditLogs.list',
     method: 'GET',
     path: '/tenants/{id}/audit-logs',
-    summary: "List or export a tenant's audit log, the newest first",
+    summary: "List or export a tenant's audit log, the newest entries first",
     description: `Entries outlive the tenant. ${EXPORTS}`,
     params: z.object({ id: TenantId }),
     query: z.strictObject({ ...filters, ...Page.shape }),
@@ -50,7 +50,7 @@ export const operations = [
     name: 'auditLogs.listAll',
     method: 'GET',
     path: '/audit-logs',
-    summary: 'List or export the audit log of all tenants, the newest first',
+    summary: 'List or export the audit log of all tenants, the newest entries first',
     description: EXPORTS,
     query: z.strictObject({ tenantId: TenantId.optional(), ...filters, ...Page.shape }),
     reply: pageOf(AuditEntry),
@@ -66,17 +66,17 @@ export const operations = [
     name: 'auditLogs.verify',
     method: 'GET',
     path: '/audit-logs/verify',
-    summary: 'Say whether the audit log was tampered with',
+    summary: 'Verify the audit log',
     description:
-      'Goes along the chain of each tenant, or of one. What was changed, removed, inserted or put into another order behind the ' +
-      'triggers is named, the first thousand. It reads everything: of many millions of entries ask the command instead.',
+      'Verifies the chain of one tenant, or of all. Reports the first thousand entries that were changed, removed, inserted or reordered ' +
+      'behind the triggers. It reads everything: for many millions of entries, use the command.',
     query: z.strictObject({
       tenantId: TenantId.optional(),
       expect: z
         .string()
         .regex(/^[0-9a-f]{64}$/)
         .optional()
-        .meta({ description: 'Hash of an entry, kept elsewhere: it has to be there still' }),
+        .meta({ description: 'Hash of an entry that was kept elsewhere; the entry must exist' }),
     }),
     reply: Verification,
     errors: [TenantNotFound],

@@ -15,7 +15,7 @@ const since = (text: string): Date => parsed(Moment, text, 'since')
 export const commands = [
   command({
     name: 'billing:sync',
-    summary: 'Bring subscriptions, plans and dunning up to what the provider has now',
+    summary: "Update subscriptions, plans and dunning from the provider's present state",
     arguments: [{ name: 'id', summary: 'only this tenant' }],
     run: async ({ sync, dependencies }, { args, terminal, signal }) => {
       const done: (Synced | Unsynced)[] = []
@@ -29,18 +29,19 @@ export const commands = [
           terminal.progress(`${number(done.length)} of ${number(total)} tenants${pace}`)
         }
       })
-      if (args.id !== undefined && done.length === 0) throw NotFound(`The tenant "${args.id}" has no customer.`)
+      if (args.id !== undefined && done.length === 0) throw NotFound(`Customer of tenant "${args.id}" not found.`)
       terminal.table(
         done.map((one) => ({ ...one })),
         done,
       )
       const faulty = done.filter((one) => 'error' in one).length
-      if (faulty > 0) throw FindingsStand(`${faulty} of ${done.length} could not be brought up to the provider.`)
+      if (faulty > 0)
+        throw FindingsStand(`${faulty} of ${done.length} customers could not be updated from the provider.`)
     },
   }),
   command({
     name: 'billing:backfill',
-    summary: 'Fetch events that were lost on the way; the provider has those of the last 30 days',
+    summary: 'Fetch lost events from the provider, which keeps them for 30 days',
     options: [{ flags: '--since <moment>', summary: 'RFC 3339 or a date', required: true, parse: since }],
     run: async ({ inbox, dependencies }, { options, terminal, signal }) => {
       const look = meter()
@@ -58,20 +59,20 @@ export const commands = [
   }),
   command({
     name: 'billing:replay',
-    summary: 'Process events again; what they have said before is not said again',
-    arguments: [{ name: 'eventId', summary: 'as the provider calls it' }],
+    summary: 'Process events again. Safe to run again: consequences are not repeated',
+    arguments: [{ name: 'eventId', summary: "the provider's id of the event" }],
     options: [
       { flags: '--failed', summary: 'all that have failed' },
-      { flags: '--since <moment>', summary: 'all that happened since then; RFC 3339 or a date', parse: since },
-      { flags: '--dry-run', summary: 'only say which' },
+      { flags: '--since <moment>', summary: 'all that occurred since then; RFC 3339 or a date', parse: since },
+      { flags: '--dry-run', summary: 'only list them' },
     ],
     run: async ({ inbox }, { args, options, terminal, signal }) => {
       const { failed, since, dryRun } = options
       if (!args.eventId && !failed && !since) {
-        throw invalid([{ path: 'eventId', message: 'name an event, or give --failed or --since' }])
+        throw invalid([{ path: 'eventId', message: 'Name an event, or give --failed or --since.' }])
       }
       const events = await inbox.replayable({ eventId: args.eventId, failed, since })
-      if (args.eventId && events.length === 0) throw NotFound(`There is no event "${args.eventId}" in the inbox.`)
+      if (args.eventId && events.length === 0) throw NotFound(`Event "${args.eventId}" not found in the inbox.`)
       if (!dryRun) {
         const look = meter()
         for (const [index, { eventId }] of events.entries()) {
@@ -86,7 +87,7 @@ export const commands = [
   }),
   command({
     name: 'billing:cleanup',
-    summary: 'Remove events that are done with and past billing.webhook.retentionDays',
+    summary: 'Delete processed events past billing.webhook.retentionDays',
     run: async ({ inbox, usage }, { terminal }) => {
       const removed = await inbox.cleanUp()
       await usage.cleanUp()
@@ -95,7 +96,7 @@ export const commands = [
   }),
   command({
     name: 'billing:doctor',
-    summary: 'Say whether billing works: the provider is asked now',
+    summary: 'Check billing, including a live request to the payment provider',
     run: async (billing, { terminal, signal }) => {
       await billing.health.measure()
       const doctor = new Doctor(billing.dependencies.kernel.log)
@@ -104,26 +105,28 @@ export const commands = [
       terminal.table(
         report.checks.map(({ severity, code, message, remedy }) => ({ severity, code, message, remedy })),
         report,
-        'nothing is wrong',
+        'no problem found',
       )
-      if (report.status !== 'ok') throw FindingsStand(`${report.checks.length} of billing.`)
+      if (report.status !== 'ok') throw FindingsStand(`Billing check failed: ${report.checks.length} problems found.`)
     },
   }),
   command({
     name: 'billing:test-webhook',
-    summary: 'Send a signed event to the endpoint, as the provider would, and say what came of it',
+    summary: 'Send a signed test event to the endpoint and show its result',
     options: [
       {
         flags: '--url <url>',
-        summary: 'where the provider sends to; default: not over the network, to the receiver itself',
+        summary: 'URL that the provider sends to; default: the receiver itself, without the network',
       },
     ],
     run: async (billing, { options, terminal }) => {
       const probed = options.url ? await probe(billing, options.url) : await probeHere(billing)
       terminal.record({ ...probed })
       if (probed.received) return
-      const outcome = `was answered with ${probed.status}, and is not in the inbox of this installation`
-      throw FindingsStand(`The event ${outcome}: see what listens there, and whether its secret is the same.`)
+      const outcome = `received the response ${probed.status}, and is not in the inbox of this installation`
+      throw FindingsStand(
+        `The event ${outcome}. Check which service listens there, and whether its secret is the same.`,
+      )
     },
   }),
 ]

@@ -42,7 +42,7 @@ test('billing:test-webhook exits with 6 if the endpoint has another secret', asy
   expect(await child.ended).toMatchObject({
     code: 6,
     stdout: expect.stringMatching(/status +401/),
-    stderr: expect.stringContaining('was answered with 401'),
+    stderr: expect.stringContaining('received the response 401'),
   })
 })
 

@@ -15,7 +15,7 @@ export const operations = [
     name: 'branding.get',
     method: 'GET',
     path: '/tenants/{id}/branding',
-    summary: "Read a tenant's branding; all null while nothing is set",
+    summary: "Read a tenant's branding; all members are null without settings",
     params: byId,
     reply: BrandingSettings,
     resource: brandingResource,
@@ -28,8 +28,8 @@ export const operations = [
     path: '/tenants/{id}/branding',
     summary: "Set a tenant's branding",
     description:
-      'Full state: a member that is left out is null afterwards. `customCss` decides all of how a page looks, hidden and ' +
-      'added words included: what is refused is what could leave its `<style>` element or load from another host.',
+      'Complete state: an absent member becomes null. `customCss` controls the appearance of the whole page, including hidden and ' +
+      'added words. Rejected: text that could leave its `<style>` element or load from another host.',
     params: byId,
     body: BrandingRequest,
     reply: BrandingSettings,

@@ -31,10 +31,10 @@ test('sets a flag in parts, explains it, lists it and deletes it', async () => {
     rolloutPercent: 25,
     value: 'user-1',
     valueFrom: 'userId',
-    why: '"user-1" (userId) falls into bucket 414; 25 % are those below 2500, so it is on',
+    why: '"user-1" (userId) has bucket 414; 25 % are the buckets below 2500, so it is on',
   })
   expect(await set('--rollout', 'none', '--bucket-key', '')).toMatchObject({ rolloutPercent: null, bucketKey: null })
-  expect(await json(...explain)).toMatchObject({ reason: 'STATIC', why: 'it is switched on, for everybody' })
+  expect(await json(...explain)).toMatchObject({ reason: 'STATIC', why: 'it is enabled for all contexts' })
   expect(await json('tenant:flags:list', 'acme')).toMatchObject([{ key: 'new-checkout', tenantId: 'acme' }])
 
   const refused = await tenantry.run('tenant:flags:delete', 'acme', 'new-checkout')

@@ -10,7 +10,7 @@ import { operation, resource } from './part.ts'
 
 const ofTenant = z.object({ id: TenantId })
 const byKey = z.object({ id: TenantId, key: FlagKey })
-const tenant = { id: 'of the tenant' }
+const tenant = { id: 'id of the tenant' }
 const flagResource = resource({
   state: FeatureFlag,
   lock: (flags, { id, key }: z.output<typeof byKey>) => flags.lock(id, key),
@@ -55,8 +55,8 @@ export const operations = [
     path: '/tenants/{id}/feature-flags/{key}',
     summary: 'Create or set a flag',
     description:
-      'Full state: what is left out is null afterwards. A flag with a percentage is on for so many of the values of ' +
-      'its `bucketKey` field, else of what the caller gives, else of all tenants; the same ones each time.',
+      'Complete state: an absent member becomes null. A flag with a percentage is on for that share of the values of ' +
+      "its `bucketKey` field, otherwise of the caller's bucketKey, otherwise of tenants. The result of a value is stable.",
     params: byKey,
     body: FlagBody,
     reply: FeatureFlag,
@@ -79,8 +79,8 @@ export const operations = [
     errors: [TenantNotFound, TenantState, FlagNotFound],
     command: {
       name: 'tenant:flags:delete',
-      summary: 'Delete a flag; whoever asks for it is told that it is off',
-      arguments: { ...tenant, key: 'of the flag' },
+      summary: 'Delete a flag; it evaluates to off',
+      arguments: { ...tenant, key: 'key of the flag' },
       question: ({ params: { id, key } }) => `Delete the flag ${key} of ${id}?`,
       record: (_, { params: { key } }) => ({ key, deleted: true }),
     },
@@ -90,10 +90,10 @@ export const operations = [
     name: 'featureFlags.evaluate',
     method: 'POST',
     path: '/tenants/{id}/feature-flags/{key}/evaluate',
-    summary: 'Say whether a flag is on, and why',
+    summary: 'Evaluate a flag, with the reason',
     description:
-      'A flag or tenant that is not there is off, as `FLAG_NOT_FOUND`. While the database is away the last known value is ' +
-      'answered (`STALE`), or off (`ERROR`), unless the policy says otherwise.',
+      'An unknown flag or tenant is off, as `FLAG_NOT_FOUND`. While the database is unavailable, the response is the last known value ' +
+      '(`STALE`), or off (`ERROR`), unless the policy is `fail-closed`.',
     params: byKey,
     body: EvaluationRequest,
     bodyOptional: true,

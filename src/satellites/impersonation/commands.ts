@@ -6,8 +6,8 @@ export const commands = [
   ...commandsOf(operations, 'tenant:impersonate', 'tenant:impersonate:list'),
   command({
     name: 'tenant:impersonate:end',
-    summary: 'End an impersonation: the next request with its token is refused',
-    arguments: [{ name: 'sessionId', summary: 'of the impersonation', required: true }],
+    summary: 'End an impersonation; its next request is rejected',
+    arguments: [{ name: 'sessionId', summary: 'id of the impersonation', required: true }],
     run: async (impersonations, { args, terminal }) => {
       terminal.record(await impersonations.end(args.sessionId ?? ''))
     },

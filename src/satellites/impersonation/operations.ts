@@ -8,7 +8,7 @@ import { Impersonation, ImpersonationWithToken } from './resource.ts'
 import { NewImpersonation } from './settings.ts'
 
 const ofTenant = z.object({ id: TenantId })
-const tenant = { id: 'of the tenant' }
+const tenant = { id: 'id of the tenant' }
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
 
 export const operations = [
@@ -19,7 +19,7 @@ export const operations = [
     summary: "List a tenant's impersonations, the newest first",
     params: ofTenant,
     query: z.strictObject({
-      active: flag.optional().meta({ description: '`true`: those that are on; `false`: those that are over' }),
+      active: flag.optional().meta({ description: '`true`: active ones; `false`: ended or expired ones' }),
       ...Page.shape,
     }),
     reply: pageOf(Impersonation),
@@ -27,7 +27,7 @@ export const operations = [
     command: {
       name: 'tenant:impersonate:list',
       arguments: tenant,
-      options: { active: 'only those that are on' },
+      options: { active: 'only active ones' },
       readsAllPages: true,
       rows: ({ data }) =>
         data.map(({ sessionId, userId, actor, reason, createdAt, expiresAt, endedAt }) => {
@@ -42,8 +42,8 @@ export const operations = [
     path: '/tenants/{id}/impersonations',
     summary: "Begin to act in the name of a tenant's user",
     description:
-      'The token is answered this once. At the host, its requests carry it; each of them stands in the audit log, with both actors. ' +
-      'Tenantry does not know users: whether there is one of that id is for the host to see.',
+      'The token is returned once. Requests to the host carry it; each of them is recorded in the audit log, with both actors. ' +
+      'Tenantry does not know users: the host checks whether the user exists.',
     params: ofTenant,
     body: NewImpersonation,
     reply: ImpersonationWithToken.partial({ token: true }),
@@ -53,7 +53,7 @@ export const operations = [
     command: {
       name: 'tenant:impersonate',
       summary: "Begin to act in the name of a tenant's user; prints the token, this once",
-      arguments: { ...tenant, userId: 'as the host calls the user' },
+      arguments: { ...tenant, userId: "the host's id of the user" },
       options: {
         reason: { flags: '--reason <text>' },
         durationSeconds: { flags: '--duration <seconds>', summary: 'at most 3600; default 900' },
@@ -66,7 +66,7 @@ export const operations = [
     method: 'DELETE',
     path: '/impersonations/{sessionId}',
     summary: 'End an impersonation',
-    description: 'The next request with its token is refused. One that is over stays as it is.',
+    description: 'The next request with its token is rejected. An expired or ended impersonation stays unchanged.',
     params: z.object({ sessionId: z.uuid().meta({ description: 'Identifier of an impersonation' }) }),
     reply: z.void(),
     errors: [NotFound],

@@ -5,7 +5,7 @@ import { command } from './part.ts'
 export const commands = [
   command({
     name: 'tenant:metrics:flush',
-    summary: 'Write down now what was counted of tenants; beside running services, too',
+    summary: 'Store the counts of tenants now; also while services run',
     run: async (metrics, { terminal, signal }) => {
       const look = meter()
       const onProgress = (sums: number) => terminal.progress(`${number(sums)} sums${paceText(look(sums))}`)

@@ -12,9 +12,9 @@ const EXPORTS =
   'whatever `limit` and `cursor` say.'
 
 const filters = {
-  key: MetricKey.optional().meta({ description: 'Only this one', example: 'requests' }),
-  from: Moment.optional().meta({ description: 'Days from the one that this is in' }),
-  to: Moment.optional().meta({ description: 'Exclusive: days that have begun before' }),
+  key: MetricKey.optional().meta({ description: 'Only this key', example: 'requests' }),
+  from: Moment.optional().meta({ description: 'Days from the one that contains this time' }),
+  to: Moment.optional().meta({ description: 'Exclusive: days that have started before' }),
 }
 
 export const operations = [
@@ -22,10 +22,10 @@ export const operations = [
     name: 'metrics.list',
     method: 'GET',
     path: '/tenants/{id}/metrics',
-    summary: 'List or export what was counted of a tenant, by day and key, the newest first',
+    summary: "List or export a tenant's metrics by day and key, the newest first",
     description:
-      '`requests`, `errors` and `bytes` are of guarded routes; other keys are the host’s. A key that counted nothing on a day is ' +
-      `not there. Today is in it as far as it goes: what processes have counted is seen within a second or so. ${EXPORTS}`,
+      '`requests`, `errors` and `bytes` are of guarded routes; other keys are of the host. A key without counts on a day is ' +
+      `absent. Today is included: counts of processes are visible within about a second. ${EXPORTS}`,
     params: z.object({ id: TenantId }),
     query: z.strictObject({ ...filters, ...Page.shape }),
     reply: pageOf(Metric),
@@ -42,8 +42,8 @@ export const operations = [
     name: 'metrics.listAll',
     method: 'GET',
     path: '/tenant-metrics',
-    summary: 'List or export what was counted of all tenants, by day and key, the newest first',
-    description: `As it was last flushed, which is every five minutes. ${EXPORTS}`,
+    summary: 'List or export the metrics of all tenants by day and key, the newest first',
+    description: `As of the last flush, which runs every five minutes. ${EXPORTS}`,
     query: z.strictObject({ tenantId: TenantId.optional(), ...filters, ...Page.shape }),
     reply: pageOf(MetricOfTenant),
     streams: EXPORT_TYPES,

@@ -12,9 +12,9 @@ const { operation } = part<Quotas>()
 
 const QuotaName = z
   .string()
-  .regex(COUNTER_NAME, `does not match ${COUNTER_NAME.source}`)
-  .meta({ description: 'As in the limits of the plans' })
-const Amount = z.int().min(0).meta({ description: 'Default 1; 0 counts nothing and answers what is used' })
+  .regex(COUNTER_NAME, `must match ${COUNTER_NAME.source}`)
+  .meta({ description: 'Name in the limits of the plans' })
+const Amount = z.int().min(0).meta({ description: 'Default 1; 0 counts nothing and returns the usage' })
 
 const byId = z.object({ id: TenantId })
 const byQuota = z.object({ id: TenantId, quota: QuotaName })
@@ -24,11 +24,9 @@ const OneAmount = z.strictObject({ amount: Amount.optional() })
 export const QuotaSnapshot = z
   .object({
     plan: z.string(),
-    limits: z
-      .record(z.string(), z.number())
-      .meta({ description: 'Of the plan; a quota that is not here is unlimited' }),
+    limits: z.record(z.string(), z.number()).meta({ description: 'Limits of the plan; an absent quota is unlimited' }),
     usage: z.record(z.string(), z.number()).meta({
-      description: "By quota: today's counter if there is one, else the value that stands, else 0",
+      description: "By quota: today's counter if it exists, otherwise the gauge, otherwise 0",
     }),
   })
   .meta({ id: 'QuotaSnapshot' })
@@ -42,7 +40,7 @@ const rowsOf = ({ limits, usage }: z.output<typeof QuotaSnapshot>) =>
 
 const digits = z
   .string()
-  .regex(/^\d{1,16}$/, 'not a whole number of 0 or more')
+  .regex(/^\d{1,16}$/, 'must be a whole number of 0 or more')
   .transform(Number)
   .pipe(Amount)
 
@@ -51,7 +49,7 @@ const one =
   async (quotas: Quotas, { params, body }: Input<z.output<typeof byQuota>, object, z.output<typeof OneAmount>>) => {
     const { decisions, headers } = await quotas.apply(params.id, mode, [{ quota: params.quota, ...body }])
     const [decision] = decisions
-    if (!decision) throw new Error('nothing was decided')
+    if (!decision) throw new Error('a request needs at least one quota')
     return new Reply<Decision>(200, decision, headers)
   }
 
@@ -60,13 +58,13 @@ export const operations = [
     name: 'quotas.get',
     method: 'GET',
     path: '/tenants/{id}/quotas',
-    summary: 'Plan, limits and usage of a tenant',
+    summary: "Read a tenant's plan, limits and usage",
     params: byId,
     reply: QuotaSnapshot,
     errors: [TenantNotFound],
     command: {
       name: 'tenant:quotas:show',
-      summary: 'Show what a tenant may use and has used',
+      summary: "Show a tenant's limits and usage",
       arguments: ofTenant,
       rows: rowsOf,
       message: ({ plan }) => `plan: ${plan}`,
@@ -107,7 +105,7 @@ export const operations = [
       summary: 'Set what a tenant has used to nothing, of one quota or of all',
       arguments: { ...ofTenant, quota: {} },
       question: ({ params: { id }, body: { quota } }) =>
-        `Forget ${quota === undefined ? 'everything that' : `what of "${quota}"`} the tenant "${id}" has used?`,
+        `Reset ${quota === undefined ? 'all usage' : `the usage of "${quota}"`} of tenant "${id}"?`,
       rows: rowsOf,
     },
     handle: async (quotas, { params, body }) => {
@@ -126,7 +124,7 @@ export const operations = [
         .array(z.strictObject({ quota: QuotaName, amount: Amount.optional() }))
         .min(1)
         .max(32)
-        .meta({ description: 'Different ones' }),
+        .meta({ description: 'Distinct quotas' }),
     }),
     reply: z.object({ data: z.array(Decision.extend({ quota: z.string() }).meta({ id: 'QuotaDecisionOfOne' })) }),
     scope: 'runtime',
@@ -141,8 +139,8 @@ export const operations = [
     name: 'quotas.consume',
     method: 'POST',
     path: '/tenants/{id}/quotas/{quota}/consume',
-    summary: "Count what fits under the limit of the tenant's plan, else 429",
-    description: 'The check and the count are one step: of any number of callers none gets past the limit.',
+    summary: "Count an amount below the limit of the tenant's plan, otherwise 429",
+    description: 'Check and count are one step: concurrent callers never exceed the limit.',
     params: byQuota,
     body: OneAmount,
     bodyOptional: true,
@@ -170,8 +168,8 @@ export const operations = [
     name: 'quotas.check',
     method: 'GET',
     path: '/tenants/{id}/quotas/{quota}/check',
-    summary: 'Whether so much more would fit; counts nothing',
-    description: 'For values that stand: check, then set. It reserves nothing; what is counted by the day is consumed.',
+    summary: 'Check whether an amount would fit; counts nothing',
+    description: 'For gauges: check, then set. It reserves nothing; daily counters are consumed.',
     params: byQuota,
     query: z.strictObject({ amount: digits.optional() }),
     reply: Decision,

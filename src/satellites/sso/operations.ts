@@ -22,7 +22,7 @@ export const operations = [
     name: 'sso.get',
     method: 'GET',
     path: '/tenants/{id}/sso',
-    summary: "Read a tenant's settings of single sign-on, without the secret; null and off while nothing is set",
+    summary: "Read a tenant's settings of single sign-on, without the secret; null and disabled by default",
     params: byId,
     reply: SsoSettings,
     resource: ssoResource,
@@ -35,8 +35,8 @@ export const operations = [
     path: '/tenants/{id}/sso',
     summary: "Set a tenant's settings of single sign-on",
     description:
-      'Full state, but for `clientSecret`: left out it stays, null removes it, and so does leaving out `issuer` or `clientId`; with another of these it has to be ' +
-      'given again. The path of `redirectUri` may not be one of a tenant with another `issuer`. Logins under way have to begin again.',
+      'Complete state, except `clientSecret`: absent, it stays; null removes it, and so does the absence of `issuer` or `clientId`; another one of these requires ' +
+      'it again. The path of `redirectUri` must not belong to a tenant with another `issuer`. Logins in progress fail.',
     params: byId,
     body: SsoRequest,
     reply: SsoSettings,
@@ -48,10 +48,10 @@ export const operations = [
     name: 'sso.test',
     method: 'POST',
     path: '/tenants/{id}/sso/test',
-    summary: 'Try the connection to the identity provider, enabled or not',
+    summary: 'Test the connection to the identity provider, enabled or not',
     description:
-      'Reads its discovery document and its keys, and says of each thing that a login needs whether it is there. Whether client, ' +
-      'secret and redirect URI are registered shows a login alone.',
+      'Reads the discovery document and the keys, and reports each requirement of a login. Only a login shows whether client, ' +
+      'secret and redirect URI are registered.',
     params: byId,
     body: Nothing,
     bodyOptional: true,
@@ -63,7 +63,7 @@ export const operations = [
     name: 'sso.disable',
     method: 'POST',
     path: '/tenants/{id}/sso/disable',
-    summary: 'Switch single sign-on off, and with it that it is enforced; the rest of the settings stays',
+    summary: 'Disable single sign-on and its enforcement; other settings stay',
     params: byId,
     body: Nothing,
     bodyOptional: true,

@@ -40,7 +40,7 @@ describe('with a receiver', () => {
       const { code, stdout, stderr } = await child.interrupt()
       expect(code).toBe(130)
       expect(stdout).toMatch(/^\S+Z {2}order\.paid .*\n$/)
-      expect(stderr).toMatch(/^events of .*\nend with Ctrl-C\nnobody listens any more; .*\ninterrupted\n$/)
+      expect(stderr).toMatch(/^Events of .*\nPress Ctrl-C to end\.\nThe subscription has ended\. .*\ninterrupted\n$/)
       expect(await dispatch()).toEqual([])
       expect(ids()).toEqual([deliveryId])
     })
@@ -66,7 +66,7 @@ describe('with a receiver', () => {
       await eventually(() => expect(fixture.receiver.received).toHaveLength(1))
       const { code, stdout, stderr } = await child.interrupt()
       expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
-      expect(stderr).toContain('nobody listens any more')
+      expect(stderr).toContain('The subscription has ended')
       expect(await dispatch()).toEqual([])
     })
 

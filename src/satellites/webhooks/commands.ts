@@ -5,14 +5,14 @@ import { command } from './part.ts'
 import type { Settlement } from './queue/queue.ts'
 import type { TailedAttempt } from './tail.ts'
 
-const id = { name: 'id', summary: 'of the tenant', required: true }
+const id = { name: 'id', summary: 'id of the tenant', required: true }
 /** Of `--once` without `--since`. */
 const MINUTES_AT_ONCE = 60
 
 export const commands = [
   command({
     name: 'tenant:webhooks:retry',
-    summary: 'Send what is due now, until nothing is; beside running workers, too',
+    summary: 'Send due deliveries until none is left; also while workers run',
     run: async (webhooks, { terminal, signal }) => {
       const look = meter()
       let sent = 0
@@ -22,7 +22,7 @@ export const commands = [
   }),
   command({
     name: 'tenant:webhooks:tail',
-    summary: "Show a tenant's attempts to deliver as they are made",
+    summary: "Show a tenant's delivery attempts as they happen",
     arguments: [id],
     options: [
       {
@@ -30,7 +30,7 @@ export const commands = [
         summary: 'begin so long ago, 15m say; default now, with --once an hour',
         parse: minutes,
       },
-      { flags: '--once', summary: 'show those there are, and end' },
+      { flags: '--once', summary: 'show past attempts, and exit' },
     ],
     run: async (webhooks, { args, options, terminal, signal }) => {
       const isOnce = options.once === true
@@ -42,12 +42,12 @@ export const commands = [
   }),
   command({
     name: 'tenant:webhooks:listen',
-    summary: "Send a tenant's events to an address of this machine, for as long as this runs",
+    summary: "Send a tenant's events to an address of this machine while this command runs",
     arguments: [id],
     options: [
-      { flags: '--forward <url>', summary: 'where to, http://localhost:3000/hooks say', required: true },
+      { flags: '--forward <url>', summary: 'target, such as http://localhost:3000/hooks', required: true },
       { flags: '--events <names>', summary: 'names, prefix.* or *, separated by commas', default: '*' },
-      { flags: '--secret <secret>', summary: 'to sign with; absent: a new one, which is told' },
+      { flags: '--secret <secret>', summary: 'signing secret; absent: a new one, which is printed' },
     ],
     run: async (webhooks, { args, options, terminal, signal }) => {
       const listener = await webhooks.listen({
@@ -59,16 +59,16 @@ export const commands = [
         secret: options.secret,
         onSettled: (settlement) => {
           const attempt = attemptOf(settlement)
-          terminal.item(lineOf(attempt), attempt).catch(() => undefined) // nobody reads any more: the signal says so too
+          terminal.item(lineOf(attempt), attempt).catch(() => undefined) // the reader has closed; the signal aborts, too
         },
       })
       try {
-        terminal.say(`events of ${args.id} go to ${listener.url}, signed with ${listener.secret}`)
-        terminal.say('end with Ctrl-C')
+        terminal.say(`Events of ${args.id} are sent to ${listener.url}, signed with ${listener.secret}`)
+        terminal.say('Press Ctrl-C to end.')
         await listener.until(signal)
       } finally {
         await listener.close()
-        terminal.say('nobody listens any more; what is dispatched from now on does not come here')
+        terminal.say('The subscription has ended. Later events are not sent here.')
       }
     },
   }),
@@ -77,17 +77,19 @@ export const commands = [
 const MAX_MINUTES = 100_000
 const IN_MINUTES: Readonly<Record<string, number>> = { s: 1 / 60, m: 1, h: 60, d: 1_440 }
 
-/** `90s`, `15m`, `2h`, `3d`; a number alone is minutes. */
+/** `90s`, `15m`, `2h`, `3d`; a plain number is minutes. */
 function minutes(text: string): number {
   const [, digits, unit = 'm'] = /^(\d{1,6})([smhd])?$/.exec(text) ?? []
   const requested = Number(digits) * (IN_MINUTES[unit] ?? Number.NaN)
   if (requested <= MAX_MINUTES) return requested
-  throw invalid([{ path: 'since', message: `"${text}" is not a time like 90s, 15m, 2h or 3d, up to ${MAX_MINUTES}m` }])
+  throw invalid([
+    { path: 'since', message: `"${text}" must be a duration such as 90s, 15m, 2h or 3d, up to ${MAX_MINUTES}m` },
+  ])
 }
 
 type Shown = Omit<TailedAttempt, 'webhookId'>
 
-/** Where an answer was cut off, it has a status and an error. */
+/** An interrupted response has a status and an error. */
 const lineOf = ({ startedAt, event, deliveryId, attempt, status, error, durationMs, state }: Shown): string => {
   const response = [status, error].filter((part) => part !== null).join(', ')
   return `${startedAt}  ${event}  ${deliveryId}  attempt ${attempt}: ${response} in ${durationMs} ms, ${state}`

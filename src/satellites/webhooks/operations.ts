@@ -1,4 +1,4 @@
-/** The same resource twice: of a tenant, and of the host, whose subscriptions hear of all tenants. */
+/** The same resource twice: of a tenant, and of the host, whose subscriptions receive events of all tenants. */
 import { z } from 'zod'
 import { Reply } from '../../kernel/api/operation.ts'
 import { pageOf } from '../../kernel/api/page.ts'
@@ -26,7 +26,7 @@ const webhookId = z.uuid().meta({ description: 'Identifier of a subscription' })
 const deliveryId = z.uuid().meta({ description: 'Identifier of a delivery' })
 
 const TestRequest = z.strictObject({ event: EventName.optional().describe('Default `webhook.test`') })
-/** As they were parsed: texts. */
+/** Parsed parameters. */
 type Params = Readonly<Record<string, unknown>>
 
 interface Side {
@@ -35,7 +35,7 @@ interface Side {
   readonly owner: z.ZodRawShape
   readonly whose: string
   readonly ownerOf: (params: Params) => Owner
-  /** What every operation may answer, and what those that write may. */
+  /** Errors of every operation, and of those that write. */
   readonly absent: readonly (typeof TenantNotFound)[]
   readonly closed: readonly (typeof TenantState)[]
 }
@@ -54,7 +54,7 @@ const HOST: Side = {
   names: 'hostWebhook',
   path: '/webhooks',
   owner: {},
-  whose: "the host's own",
+  whose: "the host's",
   ownerOf: () => null,
   absent: [],
   closed: [],
@@ -86,7 +86,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       path,
       summary: `Create one of ${whose} subscriptions`,
       description:
-        'The secret is answered this once. The URL is https, of a public address; that is checked again wherever it is dialled.',
+        'The secret is returned once. The URL must be https with a public address, which is checked again for each connection.',
       params: z.object(owner),
       body: NewSubscription,
       reply: SubscriptionWithSecret.partial({ secret: true }),
@@ -115,7 +115,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       path: one,
       summary: `Change one of ${whose} subscriptions`,
       description:
-        'What is left out stays. While it is disabled nothing is sent: what waits ends as failed, and can be replayed later.',
+        'Absent members stay. A disabled subscription sends nothing: waiting deliveries fail, and can be replayed later.',
       params: ofOne,
       body: SubscriptionChange,
       reply: Subscription,
@@ -138,10 +138,10 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       name: `${names}s.rotateSecret`,
       method: 'POST',
       path: `${one}/rotate-secret`,
-      summary: 'Give a subscription a new secret',
+      summary: 'Replace the secret of a subscription',
       description:
-        'The secret is answered this once. For `graceSeconds` (default a day) `webhook-signature` holds a signature by the one ' +
-        'before, too; `x-webhook-signature` is by the new one at once.',
+        'The secret is returned once. For `graceSeconds` (default: a day) `webhook-signature` also has a signature by the former ' +
+        'secret; `x-webhook-signature` is by the new one immediately.',
       params: ofOne,
       body: Rotation,
       bodyOptional: true,
@@ -154,8 +154,9 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       name: `${names}s.test`,
       method: 'POST',
       path: `${one}/test`,
-      summary: 'Send a test event to one subscription alone',
-      description: 'Whatever the subscription names. `Prefer: wait=5` answers what became of its first attempt.',
+      summary: 'Send a test event to one subscription only',
+      description:
+        'It ignores the event names of the subscription. `Prefer: wait=5` returns the result of the first attempt.',
       params: ofOne,
       body: TestRequest,
       bodyOptional: true,
@@ -170,7 +171,7 @@ const subscriptionsOf = ({ names, path, owner, whose, ownerOf, absent, closed }:
       name: `${names}s.replayFailed`,
       method: 'POST',
       path: `${one}/replay-failed`,
-      summary: 'Send again all that has failed, of what was dispatched in a window',
+      summary: 'Send all failed deliveries again that were dispatched in a time window',
       description: 'With `dryRun` it only answers how many that would be.',
       params: ofOne,
       body: ReplayWindow,
@@ -203,7 +204,7 @@ const deliveriesOf = ({ names, path, owner, ownerOf, absent }: Side) => {
       name: `${names}Deliveries.get`,
       method: 'GET',
       path: `${all}/{deliveryId}`,
-      summary: 'Read a delivery: its body, every attempt, and why it is not delivered',
+      summary: 'Read a delivery: its body, every attempt, and an explanation of its state',
       params: ofOne,
       reply: DeliveryDetail,
       errors: [...missing, DeliveryNotFound],
@@ -215,8 +216,8 @@ const deliveriesOf = ({ names, path, owner, ownerOf, absent }: Side) => {
       path: `${all}/{deliveryId}/replay`,
       summary: 'Send a delivery again',
       description:
-        'Under the same id, with a fresh budget of attempts. One that waits for its next attempt is tried at once; one that is on ' +
-        'its way is answered as it is.',
+        'With the same id and all attempts. A delivery that waits for its next attempt is sent immediately; one in flight is ' +
+        'returned unchanged.',
       params: ofOne,
       reply: Delivery,
       status: 202,
@@ -234,8 +235,8 @@ export const operations = [
     name: 'webhooks.dispatch',
     method: 'POST',
     path: '/tenants/{id}/dispatch',
-    summary: 'Send an event of a tenant to all who subscribed to it',
-    description: 'For hosts that are not Node. An `Idempotency-Key` makes a repeated request dispatch once.',
+    summary: 'Dispatch an event of a tenant to all matching subscriptions',
+    description: 'For hosts that do not run Node.js. With an `Idempotency-Key`, a repeated request dispatches once.',
     params: z.object({ id: TenantId }),
     body: DispatchRequest,
     reply: z.object({ deliveries: z.array(z.uuid()) }),
@@ -250,9 +251,8 @@ export const operations = [
     name: 'webhookEvents.list',
     method: 'GET',
     path: '/webhook-events',
-    summary: 'List the events that are dispatched by themselves, with the JSON Schemas of their bodies',
-    description:
-      'The catalogue informs, it does not limit: a host dispatches events of its own under any name of the pattern.',
+    summary: 'List the events that Tenantry dispatches, with the JSON Schemas of their bodies',
+    description: 'The list is not a limit: a host dispatches its own events under any name of the pattern.',
     query: ListQuery,
     reply: pageOf(WebhookEvent),
     handle: async (webhooks, { query }) => webhooks.catalogue.page(query),

@@ -1,4 +1,4 @@
-/** `tenant:import`: an SQL file with data, of any size, into a tenant's tables, from a path or standard input, all or nothing. */
+/** `tenant:import`: imports an SQL file with data into a tenant's tables, in one transaction, from a path or standard input. */
 import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import type { Input } from '../../kernel/api/commands.ts'
@@ -15,7 +15,7 @@ export const importCommand = command({
   summary: "Import an SQL file with data into a tenant's tables, in one transaction",
   arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],
   options: [
-    { flags: '--file <path>', summary: 'a file with statements; - or none reads standard input' },
+    { flags: '--file <path>', summary: 'a file with statements; default and -: standard input' },
     { flags: '--dry-run', summary: 'run everything, and roll it back' },
   ],
   run: async (tenants, { args, options, terminal, signal }) => {
@@ -33,8 +33,8 @@ export const importCommand = command({
         isDryRun: options.dryRun,
         onProgress: (totals) => terminal.progress(words(totals, sizeBytes, look(totals.bytes, sizeBytes))),
       })
-      if (passedOver > 0) terminal.say(`passed over, as they are for psql: ${passedOver} of a dump's settings`)
-      if (options.dryRun) terminal.say('a dry run: everything was rolled back')
+      if (passedOver > 0) terminal.say(`ignored settings of the dump: ${passedOver}`)
+      if (options.dryRun) terminal.say('dry run: everything was rolled back')
       terminal.record({ id: handle.id, ...totals })
     } catch (error) {
       if (error === signal.reason) terminal.say('everything was rolled back; nothing was imported')
@@ -48,20 +48,20 @@ export const importCommand = command({
 
 interface Opened {
   readonly stream: Readable
-  /** Undefined for what has no size before it is read. */
+  /** Undefined if the size is unknown before the end. */
   readonly sizeBytes: number | undefined
 }
 
 async function opened(path: string | undefined, input: Input): Promise<Opened> {
-  if (path === undefined && input.isTTY) throw rejected('name a file with --file, or pipe one in')
+  if (path === undefined && input.isTTY) throw rejected('Give a file with --file, or pipe one in.')
   if (path === undefined || path === '-') return { stream: input, sizeBytes: undefined }
   const file = await open(path).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'ENOENT' ? rejected(`${path}: there is no such file`) : error
+    throw error.code === 'ENOENT' ? rejected(`File ${path} not found.`) : error
   })
   const stats = await file.stat()
   if (stats.isDirectory()) {
     await file.close()
-    throw rejected(`${path}: this is a folder`)
+    throw rejected(`${path} is a folder.`)
   }
   const stream = file.createReadStream({ highWaterMark: READ_AT_ONCE })
   return { stream, sizeBytes: stats.isFile() ? stats.size : undefined }

@@ -1,4 +1,4 @@
-/** Migrations of tenants, and their seeds, from a terminal. */
+/** Commands of tenants' migrations and seeds. */
 import type { CommandInput, Option, Terminal } from '../../kernel/api/commands.ts'
 import { count, countOrNone } from '../../kernel/api/option-values.ts'
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
@@ -13,30 +13,40 @@ import { command } from '../part.ts'
 import { readSeed } from '../sql-import/seed.ts'
 import type { Tenants } from '../tenants.ts'
 
-/** Of more storages than that, the table has counts only. */
+/** Number of storages above which the table has counts only. */
 const SHOWN_WHOLE = 20
 
 const ids = { name: 'ids', summary: 'only these tenants', isRepeatable: true }
-const concurrency: Option = { flags: '--concurrency <count>', summary: 'tenants at a time', parse: count, default: 4 }
+const concurrency: Option = {
+  flags: '--concurrency <count>',
+  summary: 'number of concurrent tenants',
+  parse: count,
+  default: 4,
+}
 const all: Option = { flags: '--all', summary: 'all tenants' }
 
 const runOptions: readonly Option[] = [
   concurrency,
-  { flags: '--stop-after <count>', summary: 'end after so many failures', parse: count },
-  { flags: '--retries <count>', summary: 'when a table is locked, or a server away', parse: countOrNone, default: 3 },
-  { flags: '--lock-timeout <ms>', summary: 'how long to wait for a lock', parse: count, default: 10_000 },
+  { flags: '--stop-after <count>', summary: 'stop after this number of failures', parse: count },
+  {
+    flags: '--retries <count>',
+    summary: 'attempts for a locked table or an unavailable server',
+    parse: countOrNone,
+    default: 3,
+  },
+  { flags: '--lock-timeout <ms>', summary: 'time limit of a lock', parse: count, default: 10_000 },
 ]
 
 export const migrationCommands = [
   command({
     name: 'tenant:migrate',
-    summary: "Run the host's pending migrations, for some tenants or all; goes on with a run that was interrupted",
+    summary: "Run the host's pending migrations for some tenants or all; continues an interrupted run",
     arguments: [ids],
     options: [
       ...runOptions,
-      { flags: '--dry-run', summary: 'only say what would be run' },
-      { flags: '--verify', summary: 'ask every storage, also those that should be up to date' },
-      { flags: '--cancel', summary: 'end the unfinished run, in whichever process' },
+      { flags: '--dry-run', summary: 'only show the plan' },
+      { flags: '--verify', summary: 'query every storage, including those recorded as up to date' },
+      { flags: '--cancel', summary: 'end the unfinished run in any process' },
     ],
     run: async ({ migrations }, input) => {
       const { options, terminal } = input
@@ -45,7 +55,7 @@ export const migrationCommands = [
       if (options.cancel) {
         const report = await migrations.cancel()
         if (report) return shown(report, terminal)
-        return terminal.table([], null, 'there is no unfinished run')
+        return terminal.table([], null, 'no unfinished run')
       }
       if (options.dryRun) {
         const planned = await migrations.status.plan({ ids: chosen, verify })
@@ -59,13 +69,13 @@ export const migrationCommands = [
   }),
   command({
     name: 'tenant:migrate:rollback',
-    summary: "Take back tenants' last migrations",
+    summary: "Roll back tenants' last migrations",
     arguments: [ids],
     options: [
       ...runOptions,
       all,
-      { flags: '--steps <count>', summary: 'how many', parse: count, default: 1 },
-      { flags: '--dry-run', summary: 'only say what would be taken back' },
+      { flags: '--steps <count>', summary: 'number of migrations', parse: count, default: 1 },
+      { flags: '--dry-run', summary: 'only show the plan' },
     ],
     run: async ({ migrations }, input) => {
       const { options, terminal } = input
@@ -79,7 +89,7 @@ export const migrationCommands = [
         )
       }
       const whose = chosen?.length === 1 ? chosen[0] : `${planned.length} tenant(s)`
-      if (!(await terminal.confirm(`Take back the last ${steps} migration(s) of ${whose}?`))) return
+      if (!(await terminal.confirm(`Roll back the last ${steps} migration(s) of ${whose}?`))) return
       await carriedOut(input, 'tenant:migrate:rollback', (common) =>
         migrations.rollback({ ids: chosen, steps, ...common }),
       )
@@ -87,16 +97,16 @@ export const migrationCommands = [
   }),
   command({
     name: 'tenant:migrate:status',
-    summary: 'Say which migrations one tenant has, or how many tenants have which, and how the last run ended',
+    summary: 'Show the migrations of one tenant, or the number of tenants by migration, and the last run',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
-    options: [{ flags: '--verify', summary: 'ask the storage of the tenant' }],
+    options: [{ flags: '--verify', summary: "query the tenant's storage" }],
     run: async ({ migrations: { status } }, { args, options, terminal }) => {
       if (args.id) return terminal.table((await status.ofTenant(args.id, options)).map((one) => ({ ...one })))
       const summary = await status.summary()
       terminal.table(
         summary.versions.map(({ last, isKnown, tenants, ...rest }) => ({
           tenants,
-          last: isKnown ? (last ?? 'none') : 'not known',
+          last: isKnown ? (last ?? 'none') : 'unknown',
           ...rest,
         })),
         summary,
@@ -113,13 +123,13 @@ export const migrationCommands = [
   }),
   command({
     name: 'tenant:seed',
-    summary: "Run the host's seed in tenants' storage, one transaction for each",
+    summary: "Run the host's seed in tenants' storage, in one transaction each",
     arguments: [ids],
     options: [
       all,
       {
         flags: '--file <path>',
-        summary: 'a .sql file, or a .ts or .js file exporting seed(db, tenant)',
+        summary: 'a .sql file, or a .ts or .js file that exports seed(db, tenant)',
         required: true,
       },
       concurrency,
@@ -141,7 +151,7 @@ async function carriedOut(
   name: string,
   run: (common: Common) => Promise<MigrationReport>,
 ): Promise<void> {
-  const interrupted = () => terminal.say(`what is being migrated ends; the same ${name} goes on with the rest`)
+  const interrupted = () => terminal.say(`migrations in progress will end; run ${name} again to continue`)
   signal.addEventListener('abort', interrupted, { once: true })
   try {
     const report = await run({
@@ -158,7 +168,7 @@ async function carriedOut(
   }
 }
 
-/** Fails the command when not everything was migrated. */
+/** Fails the command unless everything was migrated. */
 function shown(report: MigrationReport, terminal: Terminal): void {
   const { items, total, done, failed, skipped, pending, running } = report
   const failures = items.filter(({ state }) => state === 'failed')
@@ -233,11 +243,11 @@ function chosenIds({ args }: CommandInput): string[] | undefined {
   return args.ids ? [...new Set(args.ids.split(/[\s,]+/).filter(Boolean))] : undefined
 }
 
-/** Undefined for all, which must be said: nobody means all tenants by naming none. */
+/** Undefined for all, which must be explicit. */
 function someOrAll(input: CommandInput): string[] | undefined {
   const ids = chosenIds(input)
   if (Boolean(ids) === Boolean(input.options.all)) {
-    throw invalid([{ path: 'ids', message: 'name the tenants, or give --all' }])
+    throw invalid([{ path: 'ids', message: 'Name the tenants, or give --all.' }])
   }
   return ids
 }

@@ -1,4 +1,4 @@
-/** `tenant:repl`: a prompt inside one tenant, for looking and mending by hand. */
+/** `tenant:repl`: an interactive prompt in the scope of one tenant. */
 import { sql as sqlText } from 'kysely'
 import { command } from '../part.ts'
 

@@ -30,12 +30,12 @@ export const commands = [
   ),
   command({
     name: 'tenant:maintenance',
-    summary: 'Put a tenant into maintenance, or take it out with --off',
+    summary: 'Put a tenant into maintenance, or end it with --off',
     arguments: [id],
     options: [
-      { flags: '--off', summary: 'leave maintenance' },
-      { flags: '--message <text>', summary: 'what its users are told' },
-      { flags: '--retry-after <seconds>', summary: 'when to try again', parse: seconds },
+      { flags: '--off', summary: 'end maintenance' },
+      { flags: '--message <text>', summary: 'message to users' },
+      { flags: '--retry-after <seconds>', summary: 'time to retry', parse: seconds },
     ],
     run: async (tenants, { args: { id = '' }, options, terminal }) => {
       const { off, message, retryAfter: retryAfterSeconds } = options
@@ -46,13 +46,13 @@ export const commands = [
   }),
   command({
     name: 'tenant:purge',
-    summary: 'Remove deleted tenants past their purgeAt for good, or one of them',
+    summary: 'Remove deleted tenants past their purgeAt permanently, or one of them',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
-    options: [{ flags: '--dry-run', summary: 'only say which' }],
+    options: [{ flags: '--dry-run', summary: 'only list them' }],
     run: async ({ installation }, { args, options, terminal, signal }) => {
       const chosen = args.id ? [args.id] : await Array.fromAsync(installation.expired())
       if (options.dryRun || chosen.length === 0) return terminal.table(chosen.map((id) => ({ id, purged: false })))
-      if (!(await terminal.confirm(`Remove ${chosen.length} tenant(s) and everything they have, for good?`))) return
+      if (!(await terminal.confirm(`Remove ${chosen.length} tenant(s) and all their data permanently?`))) return
       await each(chosen, { terminal, signal }, async (id) => {
         if (await installation.purge(id)) return { purged: true }
         throw invalid([{ path: 'id', message: `"${id}" is not a deleted tenant past its purgeAt` }])
@@ -63,7 +63,7 @@ export const commands = [
   ...transferCommands,
   command({
     name: 'tenant:exec',
-    summary: "Run SQL in a tenant's scope, all or nothing, and print the rows of the last statement",
+    summary: "Run SQL in a tenant's scope in one transaction, and print the rows of the last statement",
     arguments: [id],
     options: [
       { flags: '--sql <sql>', summary: 'statements' },
@@ -71,7 +71,7 @@ export const commands = [
     ],
     run: async (tenants, { args, options, terminal }) => {
       const text: string = options.sql ?? (options.file ? await textOfFile(options.file) : '')
-      if (!text.trim()) throw invalid([{ path: 'sql', message: 'give a statement with --sql or --file' }])
+      if (!text.trim()) throw invalid([{ path: 'sql', message: 'Give a statement with --sql or --file.' }])
       const handle = await tenants.handle(args.id ?? '')
       const rows = await rowsOf(handle, sqlStatements(text)).catch((error: unknown) => {
         throw asRejected(error)
@@ -92,27 +92,28 @@ export const commands = [
   command({
     name: 'backoffice:restored',
     summary:
-      'Say that the backoffice was brought back from a dump, before a service is started on it: nothing is dropped by what it knew then',
+      'Record that the backoffice was restored from a dump, before a service starts on it: nothing is dropped by its old state',
     run: async (tenants, { terminal }) => {
-      if (!(await terminal.confirm('Was this database brought back from a dump, and does no service run on it?')))
-        return
+      if (!(await terminal.confirm('Was this database restored from a dump, and does no service run on it?'))) return
       terminal.record({ ...(await tenants.reconcileAfterRestore()) })
     },
   }),
   command({
     name: 'placement:forget',
     summary:
-      'Forget a PostgreSQL server that is gone for good: nothing is dropped there any more, and its tenants can be purged',
-    arguments: [{ name: 'placement', summary: 'its name; no longer in the configuration', required: true }],
+      'Forget a PostgreSQL server that is permanently lost: nothing is dropped there, and its tenants can be purged',
+    arguments: [
+      { name: 'placement', summary: 'name of the server, which the configuration no longer has', required: true },
+    ],
     run: async ({ lostPlacements }, { args, terminal }) => {
       const { placement = '' } = args
-      if (!(await terminal.confirm(`Is "${placement}" gone for good, with everything that tenants had there?`))) return
+      if (!(await terminal.confirm(`Is "${placement}" permanently lost, with all data of tenants on it?`))) return
       terminal.record({ ...(await lostPlacements.forget(placement)) })
     },
   }),
 ]
 
-/** One statement is by itself, as some refuse to run in a transaction; several are one. */
+/** A single statement runs outside of a transaction, because some statements require it. Several run in one. */
 async function rowsOf(
   { db, transaction }: TenantHandle,
   [first = '', ...others]: readonly string[],
@@ -127,7 +128,7 @@ async function rowsOf(
   })
 }
 
-/** One after the other. One that fails does not keep the others from their turn; it is told with them, and fails the command. */
+/** One after the other. A failure does not stop the others; it is reported with them, and fails the command. */
 async function each<Result extends object>(
   ids: readonly string[],
   { terminal, signal }: Pick<CommandInput, 'terminal' | 'signal'>,

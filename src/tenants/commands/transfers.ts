@@ -1,4 +1,4 @@
-/** Backups, restores, clones and moves from a terminal. Each waits for its end and shows how far it is, unless it is to go on by itself. */
+/** Commands of backups, restores, clones and moves. Each waits for the end and shows progress, unless it is detached. */
 import type { CommandInput, Option } from '../../kernel/api/commands.ts'
 import { count, json } from '../../kernel/api/option-values.ts'
 import { commandsOf } from '../../kernel/api/projection.ts'
@@ -19,16 +19,16 @@ import { ArchivesUnusable, TransferCancelled, TransferFailed } from '../transfer
 
 const id = { name: 'id', summary: 'id of the tenant', required: true }
 const backupId = { name: 'backup', summary: 'id of the backup', required: true }
-const isolation: Option = { flags: '--isolation <driver>', summary: 'the driver it goes to' }
-const placement: Option = { flags: '--placement <name>', summary: 'the PostgreSQL server it goes to' }
-const detach: Option = { flags: '--detach', summary: 'only begin it; a running service carries it out' }
+const isolation: Option = { flags: '--isolation <driver>', summary: 'target driver' }
+const placement: Option = { flags: '--placement <name>', summary: 'target PostgreSQL server' }
+const detach: Option = { flags: '--detach', summary: 'only start it; a running service carries it out' }
 
 export const transferCommands = [
   command({
     name: 'tenant:backup',
     summary: 'Back up a tenant',
     arguments: [id],
-    options: [{ flags: '--note <text>', summary: 'kept with the backup' }, detach],
+    options: [{ flags: '--note <text>', summary: 'note, stored with the backup' }, detach],
     run: async ({ transfers }, input) => {
       const { note } = input.options
       const backup = await transfers.backups.create(input.args.id ?? '', { note })
@@ -40,24 +40,29 @@ export const transferCommands = [
   ...commandsOf(transferOperations, 'tenant:backup:list'),
   command({
     name: 'tenant:backup:run',
-    summary: 'Make the backups that are due and remove those that are kept no longer, of all tenants',
+    summary: 'Create due backups of all tenants, and delete old scheduled ones',
     options: [
-      { flags: '--dry-run', summary: 'only say which' },
-      { flags: '--concurrency <count>', summary: 'tenants at a time', parse: count, default: 2 },
+      { flags: '--dry-run', summary: 'only list them' },
+      { flags: '--concurrency <count>', summary: 'number of concurrent tenants', parse: count, default: 2 },
       detach,
     ],
     run: runDue,
   }),
   command({
     name: 'tenant:backup:restore',
-    summary: 'Restore a tenant from one of its backups, or rehearse it',
+    summary: 'Restore a tenant from one of its backups, or rehearse it (test restore)',
     arguments: [id, backupId],
-    options: [{ flags: '--rehearse', summary: 'restore beside, compare, throw away' }, isolation, placement, detach],
+    options: [
+      { flags: '--rehearse', summary: 'restore into temporary storage, compare, and drop it' },
+      isolation,
+      placement,
+      detach,
+    ],
     run: async ({ transfers }, input) => {
       const { rehearse = false, isolation, placement } = input.options
       const { id: tenantId = '', backup = '' } = input.args
       const { createdAt } = await transfers.backups.get(tenantId, backup)
-      const question = `Replace what ${tenantId} has by what it had at ${createdAt}?`
+      const question = `Replace the data of ${tenantId} by its data from ${createdAt}?`
       if (!rehearse && !(await input.terminal.confirm(question))) return
       const started = await transfers.backups.restore(tenantId, { backupId: backup, rehearse, isolation, placement })
       await shown(transfers, started.transfer, input)
@@ -65,9 +70,9 @@ export const transferCommands = [
   }),
   command({
     name: 'tenant:backup:download',
-    summary: 'Write the archive of a backup to a file, unsealed',
+    summary: 'Download the archive of a backup to a file, decrypted',
     arguments: [id, backupId],
-    options: [{ flags: '--output <path>', summary: 'a file that is not there yet', required: true }],
+    options: [{ flags: '--output <path>', summary: 'a file that does not exist yet', required: true }],
     run: async ({ transfers }, { args, options, terminal, signal }) => {
       const { id: tenantId = '', backup = '' } = args
       const path: string = options.output
@@ -81,8 +86,9 @@ export const transferCommands = [
   }),
   command({
     name: 'tenant:backup:adopt',
-    summary: 'Make a file where the archives are a backup again, as after the backoffice was brought back from a dump',
-    arguments: [id, { name: 'file', summary: 'as the doctor names it', required: true }],
+    summary:
+      'Register a file in the backup storage as a backup, for example after the backoffice was restored from a dump',
+    arguments: [id, { name: 'file', summary: 'name of the file in the finding of the doctor', required: true }],
     run: async ({ transfers }, { args, terminal }) => {
       terminal.record({ ...(await transfers.backups.registerArchive(args.id ?? '', args.file ?? '')) })
     },
@@ -90,11 +96,11 @@ export const transferCommands = [
   ...commandsOf(transferOperations, 'tenant:backup:delete'),
   command({
     name: 'tenant:clone',
-    summary: 'Make a new tenant from another one',
+    summary: 'Clone a tenant into a new one',
     arguments: [id, { name: 'name', summary: 'name of the new tenant', required: true }],
     options: [
-      { flags: '--id <id>', summary: 'an id of your own; a UUIDv7 if absent' },
-      { flags: '--metadata <json>', summary: "a JSON object; the other one's if absent", parse: json },
+      { flags: '--id <id>', summary: 'id of the new tenant; default: a UUIDv7' },
+      { flags: '--metadata <json>', summary: 'a JSON object; default: that of the source', parse: json },
       { flags: '--no-data', summary: 'without its rows' },
       detach,
     ],
@@ -113,12 +119,12 @@ export const transferCommands = [
   }),
   command({
     name: 'tenant:move',
-    summary: 'Move a tenant to another driver or server, or back; it is in maintenance meanwhile',
+    summary: 'Move a tenant to another driver or server, or back. It is in maintenance during the move',
     arguments: [id],
     options: [
       isolation,
       placement,
-      { flags: '--undo', summary: 'back to what it left last; what was written since stays behind' },
+      { flags: '--undo', summary: 'back to its former storage; later changes are lost' },
       detach,
     ],
     run: async (tenants, input) => {
@@ -127,8 +133,8 @@ export const transferCommands = [
       const { id = '' } = input.args
       const { isolation: driver, placement: server } = await tenants.get(id)
       const question = undo
-        ? `Take ${id} back to the storage it left last, without what was written since?`
-        : `Move ${id} from ${driver} on ${server} to ${isolation ?? driver} on ${placement ?? server}? It is in maintenance meanwhile.`
+        ? `Move ${id} back to its former storage, without later changes?`
+        : `Move ${id} from ${driver} on ${server} to ${isolation ?? driver} on ${placement ?? server}? It is in maintenance during the move.`
       if (!(await input.terminal.confirm(question))) return
       await shown(transfers, (await transfers.move(id, { undo, isolation, placement })).transfer, input)
     },
@@ -137,7 +143,7 @@ export const transferCommands = [
 ]
 
 type TransfersOf = Tenants['transfers']
-/** @property terminal is told how far it is */
+/** @property terminal shows the progress */
 type Waiting = Pick<CommandInput, 'options' | 'signal'> & { readonly terminal?: CommandInput['terminal'] }
 
 async function shown(transfers: TransfersOf, { tenantId, id }: Transfer, input: CommandInput): Promise<void> {
@@ -145,7 +151,7 @@ async function shown(transfers: TransfersOf, { tenantId, id }: Transfer, input: 
   await assertNotFailed(transfers, tenantId, id)
 }
 
-/** Carries it out here, unless a service is at work on it already, and waits for its end; or leaves it to a service. */
+/** Carries the transfer out here, unless a service already does, and waits for its end; or leaves it to a service. */
 async function ended(
   transfers: TransfersOf,
   tenantId: string,
@@ -164,14 +170,14 @@ async function ended(
   ])
   if (signal.aborted && !hasEnded(transfer.state)) {
     terminal?.say(
-      `the ${transfer.kind} ${id} is begun again by the next worker; tenant:transfer:list ${tenantId} says how far it is`,
+      `the next worker starts the ${transfer.kind} ${id} again; tenant:transfer:list ${tenantId} shows its progress`,
     )
   }
   signal.throwIfAborted()
   return transfer
 }
 
-/** What a failure is known by tells how the command ends. */
+/** Failure codes that decide the exit code. */
 const KNOWN = [
   BackupIncompatible,
   TransferCancelled,
@@ -186,7 +192,7 @@ async function assertNotFailed(transfers: TransfersOf, tenantId: string, id: str
   const { state, kind, failure } = await transfers.get(tenantId, id)
   if (state !== 'failed' && state !== 'cancelled') return
   const rejection = KNOWN.find(({ code }) => code === failure?.code) ?? TransferFailed
-  throw rejection(`The ${kind} was given up: ${failure?.message ?? state}`)
+  throw rejection(`The ${kind} failed permanently: ${failure?.message ?? state}`)
 }
 
 async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void> {

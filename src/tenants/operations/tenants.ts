@@ -34,7 +34,7 @@ const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) =>
   return tenant.failure ? new JobFailure(tenant.failure) : tenant
 }
 
-/** 202 when the tenant is being installed (again), else 200. */
+/** 202 while the tenant is being installed, otherwise 200. */
 const tenantOf = ({ tenant }: Transition) =>
   tenant.status === 'provisioning' ? new Reply(202, tenant, { location: `/tenants/${tenant.id}` }) : tenant
 
@@ -44,7 +44,7 @@ const getTenant = operation({
   name: 'tenants.get',
   method: 'GET',
   path: '/tenants/{id}',
-  summary: 'Read one tenant, a deleted one too',
+  summary: 'Read one tenant, also a deleted one',
   params: byId,
   reply: Tenant,
   resource: tenantResource,
@@ -59,8 +59,8 @@ const installation: Waiting<Tenant> = {
   progress: ({ id }) => `installing ${id}`,
   read: ({ id }, call) => call(getTenant, { params: { id } }),
   failure: ({ status, failure }) => {
-    if (failure) return InstallationFailed(`The installation was given up: ${failure.message}`)
-    if (status === 'provisioning') return TenantNotReady('The installation goes on; tenant:show says when it is done.')
+    if (failure) return InstallationFailed(`Tenant installation failed: ${failure.message}`)
+    if (status === 'provisioning') return TenantNotReady('The installation continues; tenant:show shows its status.')
   },
 }
 
@@ -84,13 +84,17 @@ export const operations = [
     query: z.strictObject({
       status: z.enum(STATUSES).optional(),
       q: z.string().min(1).max(200).optional().meta({ description: 'Part of an id, name or domain' }),
-      includeDeleted: flag.optional().meta({ description: 'Deleted ones too; implied by `status=deleted`' }),
+      includeDeleted: flag.optional().meta({ description: 'Include deleted ones; implied by `status=deleted`' }),
       ...Page.shape,
     }),
     reply: pageOf(Tenant),
     command: {
       name: 'tenant:list',
-      options: { status: 'only those in this status', q: { flags: '--q <text>' }, includeDeleted: 'deleted ones too' },
+      options: {
+        status: 'only those in this status',
+        q: { flags: '--q <text>' },
+        includeDeleted: 'include deleted ones',
+      },
       rows: ({ data }) =>
         data.map(({ id, name, status, isolation, placement, createdAt }) => {
           return { id, name, status, isolation, placement, createdAt }
@@ -105,7 +109,7 @@ export const operations = [
     path: '/tenants',
     summary: 'Create a tenant',
     description:
-      'A job makes its storage: the answer shows it `provisioning`. With `Prefer: wait` it shows it `active`, or is the problem of the failure.',
+      'A job creates its storage: the response shows it `provisioning`. With `Prefer: wait` it shows it `active`, or is the problem of the failure.',
     body: NewTenant,
     reply: Tenant,
     status: 201,
@@ -115,12 +119,12 @@ export const operations = [
       summary: 'Create a tenant and wait until it is active',
       arguments: { name: 'name of the customer' },
       options: {
-        id: 'an id of your own; a UUIDv7 if absent',
-        plan: 'written to metadata.plan',
+        id: 'your own id; default: a UUIDv7',
+        plan: 'plan, written to metadata.plan',
         metadata: 'a JSON object',
         domains: { flags: '--domain <domain...>', summary: 'host names of the tenant' },
-        isolation: { flags: '--isolation <driver>', summary: 'how its rows are kept apart' },
-        placement: { flags: '--placement <name>', summary: 'the PostgreSQL server it is put on' },
+        isolation: { flags: '--isolation <driver>', summary: 'isolation driver' },
+        placement: { flags: '--placement <name>', summary: 'PostgreSQL server' },
       },
       body: ({ plan, ...body }) => (plan === undefined ? body : { ...body, metadata: { ...body.metadata, plan } }),
       wait: installation,
@@ -195,13 +199,13 @@ export const operations = [
     name: 'tenants.restore',
     method: 'PUT',
     path: '/tenants/{id}/restore',
-    summary: 'Bring a deleted tenant back to the status it had',
+    summary: 'Restore a deleted tenant to its former status',
     params: byId,
     reply: Tenant,
     resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
-    command: { name: 'tenant:restore', summary: 'Bring a deleted tenant back', arguments: tenant },
+    command: { name: 'tenant:restore', summary: 'Restore a deleted tenant', arguments: tenant },
     handle: async (tenants, { params }) => tenantOf(await tenants.restore(params.id)),
     settled,
     jobErrors: [InstallationFailed, MigrationFailed],
@@ -223,7 +227,7 @@ export const operations = [
     name: 'tenants.exitMaintenance',
     method: 'DELETE',
     path: '/tenants/{id}/maintenance',
-    summary: 'Take a tenant out of maintenance',
+    summary: 'End the maintenance of a tenant',
     params: byId,
     reply: Tenant,
     resource: tenantResource,
@@ -234,7 +238,7 @@ export const operations = [
     name: 'tenants.setPlan',
     method: 'PUT',
     path: '/tenants/{id}/plans/{plan}',
-    summary: 'Put a tenant on a plan (writes metadata.plan)',
+    summary: "Set a tenant's plan (writes metadata.plan)",
     params: z.object({ id: TenantId, plan: z.string().min(1).max(128) }),
     reply: Tenant,
     resource: tenantResource,
@@ -255,7 +259,7 @@ export const operations = [
     name: 'plans.list',
     method: 'GET',
     path: '/plans',
-    summary: 'Read the plans and how a tenant comes to one',
+    summary: 'Read the plans and the rule that selects the plan of a tenant',
     reply: PlansDescription.meta({ id: 'Plans' }),
     handle: async ({ plans }) => plans.describe(),
   }),

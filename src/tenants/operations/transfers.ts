@@ -53,7 +53,7 @@ export const transferOperations = [
     method: 'POST',
     path: '/tenants/{id}/backup',
     summary: 'Back up a tenant',
-    description: 'A job writes its rows to an archive, as they are at one moment. It goes on being used meanwhile.',
+    description: 'A job writes a consistent snapshot of its rows to an archive. The tenant stays in use.',
     params: byId,
     body: BackupRequest,
     bodyOptional: true,
@@ -113,11 +113,11 @@ export const transferOperations = [
     name: 'backups.restore',
     method: 'POST',
     path: '/tenants/{id}/restore',
-    summary: 'Restore a tenant from one of its backups, or rehearse it',
+    summary: 'Restore a tenant from one of its backups, or rehearse it (test restore)',
     description:
-      'A job fills new storage beside the old, verifies it, and lets the tenant have it; the old is kept for the retention ' +
-      'period, and `POST /tenants/{id}/move` with `undo` goes back to it. `Location` is the transfer, with its progress; with ' +
-      '`Prefer: wait` the answer is 200 when it has succeeded, the problem of its failure, or 202 while it goes on.',
+      'A job fills new storage, verifies it, and switches the tenant to it. The former storage is kept for the retention ' +
+      'period; `POST /tenants/{id}/move` with `undo` returns to it. `Location` is the transfer, with its progress. With ' +
+      '`Prefer: wait` the response is 200 after success, the problem of the failure, or 202 while it runs.',
     params: byId,
     body: RestoreRequest,
     reply: Backup,
@@ -145,7 +145,7 @@ export const transferOperations = [
     name: 'tenants.clone',
     method: 'POST',
     path: '/tenants/{id}/clone',
-    summary: 'Make a new tenant from this one',
+    summary: 'Clone this tenant into a new one',
     description:
       'With its rows, unless `data` is false, its metadata and its settings; never its domains, webhooks or SSO. The answer shows ' +
       'the new tenant `provisioning`. With `Prefer: wait` it shows it `active`, or is the problem of the failure.',
@@ -170,10 +170,10 @@ export const transferOperations = [
     path: '/tenants/{id}/move',
     summary: 'Move a tenant to another driver or server, or back',
     description:
-      'A job puts the tenant into maintenance, closes its storage, copies and verifies it, and lets the tenant have the copy. What ' +
-      'it leaves is kept for the retention period; with `undo` it goes back to that, and what was written since stays behind. ' +
-      '`Location` is the transfer, with its progress; with `Prefer: wait` the answer is 200 when it has succeeded, the problem of its ' +
-      'failure, or 202 while it goes on.',
+      'A job puts the tenant into maintenance, closes its storage, copies and verifies it, and switches the tenant to the copy. The ' +
+      'former storage is kept for the retention period; `undo` returns to it, without later changes. ' +
+      '`Location` is the transfer, with its progress. With `Prefer: wait` the response is 200 after success, the problem of the ' +
+      'failure, or 202 while it runs.',
     params: byId,
     body: MoveRequest,
     reply: Tenant,
@@ -193,7 +193,7 @@ export const transferOperations = [
     name: 'transfers.list',
     method: 'GET',
     path: '/tenants/{id}/transfers',
-    summary: 'List what was copied of a tenant, or into it, the newest first',
+    summary: 'List copies of a tenant or into it, the newest first',
     params: byId,
     query: z.strictObject(Page.shape),
     reply: pageOf(Transfer),
@@ -214,7 +214,7 @@ export const transferOperations = [
     name: 'transfers.get',
     method: 'GET',
     path: '/tenants/{id}/transfers/{transferId}',
-    summary: 'Read one backup, restore, rehearsal, clone or move, and how far it is',
+    summary: 'Read one backup, restore, rehearsal, clone or move, with its progress',
     params: byTransfer,
     reply: Transfer,
     errors: [TransferNotFound],
@@ -226,15 +226,18 @@ export const transferOperations = [
     path: '/tenants/{id}/transfers/{transferId}/cancel',
     summary: 'Cancel a backup, restore, rehearsal, clone or move that has not ended',
     description:
-      'Whoever is at work on it stops, and everything is as before; a move opens what it had closed. The new tenant of a clone is ' +
-      'left `failed`: activate it to begin again, or delete it.',
+      'Its worker stops, and the former state remains; a move opens the storage that it had closed. The new tenant of a clone becomes ' +
+      '`failed`: activate it to start again, or delete it.',
     params: byTransfer,
     reply: Transfer,
     errors: [TenantNotFound, TransferNotFound, TransferEnded],
     command: {
       name: 'tenant:transfer:cancel',
-      summary: 'Cancel a backup, restore, clone or move that has not ended; everything is as before',
-      arguments: { ...tenant, transferId: { name: 'transfer', summary: 'id of the transfer; of a backup, its own' } },
+      summary: 'Cancel a backup, restore, clone or move that has not ended; the former state remains',
+      arguments: {
+        ...tenant,
+        transferId: { name: 'transfer', summary: 'id of the transfer; for a backup, the id of the backup' },
+      },
     },
     handle: ({ transfers }, { params }) => transfers.cancel(params.id, params.transferId),
   }),

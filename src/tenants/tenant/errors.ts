@@ -16,7 +16,7 @@ export const PlacementNotFound = defineError('E_PLACEMENT_NOT_FOUND', 404, 'Plac
 export const CircuitOpen = defineError('E_CIRCUIT_OPEN', 503, 'The storage of the tenant is unreachable')
 export const PlanNotFound = defineError('E_PLAN_NOT_FOUND', 404, 'Plan not found')
 export const PlanResolvedByHost = defineError('E_PLAN_RESOLVED_BY_HOST', 409, 'The host decides the plan')
-export const InstallationFailed = defineError('E_INSTALLATION_FAILED', 500, 'The installation was given up')
+export const InstallationFailed = defineError('E_INSTALLATION_FAILED', 500, 'Tenant installation failed')
 export const SqlRejected = defineError('E_SQL_REJECTED', 422, 'The database rejected the SQL')
 
 export const tenantNotFound = (id: string) => TenantNotFound(`Tenant "${id}" not found.`)

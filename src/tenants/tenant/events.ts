@@ -16,7 +16,7 @@ export const TenantProvisioned = event(
 )
 export const TenantProvisioningFailed = event(
   'TenantProvisioningFailed',
-  'The installation was given up',
+  'The installation failed permanently',
   z.object({ tenantId, code: z.string() }),
 )
 export const TenantActivated = event('TenantActivated', 'A suspended tenant is active again', ofTenant)

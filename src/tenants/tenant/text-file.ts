@@ -7,6 +7,6 @@ export async function textOfFile(file: string): Promise<string> {
     return await readFile(file, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    throw invalid([{ path: 'file', message: `${file}: there is no such file` }])
+    throw invalid([{ path: 'file', message: `${file}: file not found` }])
   }
 }
