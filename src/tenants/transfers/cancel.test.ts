@@ -1,4 +1,4 @@
-/** Transfers that are ended before their time: by whoever asked for them, or with their tenant. */
+/** Cancellation of transfers: on request, and with their tenant. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { latch, latchImport } from '../../../test/support/latch.ts'
 import { type Recorded, recorded } from '../../../test/support/recorded.ts'
@@ -30,7 +30,7 @@ const backedUp = async (id: string) => {
 }
 const reading = (id: string) => latch(environment.url, `lock table "t1_${id}".notes in access exclusive mode`)
 
-/** Begins one, and what keeps it from coming to its end. */
+/** Starts a transfer of each kind that cannot end. */
 const BEGIN: Readonly<
   Record<string, (id: string) => Promise<[Pick<Transfer, 'id' | 'tenantId'>, () => Promise<void>]>>
 > = {
@@ -68,7 +68,7 @@ async function expectAsBefore(id: string, kind: string): Promise<void> {
   expect(await tenants().get(id)).toMatchObject({ status: 'active', maintenance: null, placement: 'main' })
   expect(await environment.notes(id)).toEqual(['first'])
   if (kind === 'clone') {
-    const failure = { code: 'E_TRANSFER_CANCELLED', message: 'It was cancelled.' }
+    const failure = { code: 'E_TRANSFER_CANCELLED', message: 'The transfer was cancelled.' }
     expect(await tenants().get(`${id}-copy`)).toMatchObject({ status: 'failed', failure })
   }
 }
@@ -80,7 +80,7 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
     return { transferId, tenantId, release, cancel: () => environment.transfers.cancel(tenantId, transferId) }
   }
 
-  test('is cancelled before anybody has begun with it', async () => {
+  test('a pending transfer is cancelled before a worker claims it', async () => {
     const id = `idle-${kind}`
     const { transferId, tenantId, release, cancel } = await startTransfer(id)
     await release()
@@ -91,7 +91,7 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
     await expect(cancel()).rejects.toMatchObject({ code: 'E_TRANSFER_ENDED' })
   })
 
-  test('is cancelled while somebody is at work on it, and nothing of it is left', async () => {
+  test('a running transfer is cancelled, and its storage and files are removed', async () => {
     const id = `busy-${kind}`
     const { transferId, tenantId, release, cancel } = await startTransfer(id)
     const working = environment.transfers.work(transferId, only)
@@ -120,7 +120,7 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
   })
 })
 
-test('a clone that was cancelled is begun again when its tenant is activated', async () => {
+test('a cancelled clone starts again when its tenant is activated', async () => {
   await install('source')
   const { transfer } = await environment.transfers.clone('source', { id: 'again', name: 'Again' })
   await environment.transfers.cancel('again', transfer.id)
@@ -131,7 +131,7 @@ test('a clone that was cancelled is begun again when its tenant is activated', a
   expect(await environment.notes('again')).toEqual(['first'])
 })
 
-test('a tenant that is deleted while it is moved has left maintenance, and comes back as it was', async () => {
+test('a tenant that is deleted during a move leaves maintenance, and is restored unchanged', async () => {
   await install('gone')
   const release = await latchImport(environment.otherUrl, 't2_gone')
   const { transfer } = await environment.transfers.move('gone', { placement: 'other' })
@@ -146,7 +146,7 @@ test('a tenant that is deleted while it is moved has left maintenance, and comes
   expect(await environment.notes('gone')).toEqual(['first'])
 })
 
-test('only what is there can be cancelled', async () => {
+test('rejects the cancellation of an unknown or ended transfer', async () => {
   await install('quiet')
   const unknown = '00000000-0000-7000-8000-000000000000'
   await expect(environment.transfers.cancel('quiet', unknown)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })

@@ -1,6 +1,6 @@
 /**
- * Ends transfers before their time, whoever is at work on them: that process finds that it holds the transfer no more, and drops what
- * it was making. What the transfer had changed is put back in the transaction that ends it, so everything is as before.
+ * Cancels transfers in any state. The transaction that ends the transfer also reverts its changes; the working process
+ * detects the lost lease and drops the storage that it has created.
  */
 
 import { isUuid } from '../../kernel/base/ids.ts'
@@ -14,14 +14,14 @@ import { HANDLERS } from './kinds/index.ts'
 import type { TransferRow } from './model/tables.ts'
 import { TransferCancelled, TransferEnded, TransferNotFound } from './requests/errors.ts'
 
-const CANCELLED: Failure = { code: TransferCancelled.code, message: 'It was cancelled.' }
+const CANCELLED: Failure = { code: TransferCancelled.code, message: 'The transfer was cancelled.' }
 const BROUGHT_BACK: Failure = {
   code: TransferCancelled.code,
-  message: 'It was under way when the dump was made from which the backoffice was brought back.',
+  message: 'The transfer was in progress at the time of the dump from which the backoffice was restored.',
 }
 const DELETED: Failure = { code: TenantState.code, message: 'The tenant was deleted.' }
 
-/** A clone that is cancelled leaves its tenant failed: activated, it is begun again. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
+/** A cancelled clone leaves its tenant failed: activation starts it again. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
 export async function cancel(
   dependencies: TransferDependencies,
   tenantId: string,
@@ -31,7 +31,7 @@ export async function cancel(
   const { database, events } = dependencies.kernel
   await dependencies.registry.get(tenantId)
   await database.transaction(async () => {
-    await lockedRow(dependencies, tenantId) // first, as whoever switches does
+    await lockedRow(dependencies, tenantId) // the tenant's row first, in the lock order of the switch
     const [transfer] = isUuid(id) ? await end(dependencies, tenantId, failure, id) : []
     if (!transfer) throw await rejection(dependencies, tenantId, id)
     await HANDLERS[transfer.kind].failPermanently?.(dependencies, transfer, failure)
@@ -40,7 +40,7 @@ export async function cancel(
   })
 }
 
-/** Whatever is under way. Returns how many that were. */
+/** Cancels all transfers in progress. Returns their number. */
 export async function cancelUnderWay(dependencies: TransferDependencies): Promise<number> {
   const { rows } = await dependencies.kernel.database.sql(
     `select id, tenant_id as "tenantId" from multitenancy.transfers where state in ('pending', 'running')`,
@@ -49,7 +49,7 @@ export async function cancelUnderWay(dependencies: TransferDependencies): Promis
   return rows.length
 }
 
-/** All of a tenant that is deleted, in the transaction of its deletion. */
+/** Cancels all transfers of a deleted tenant, in the transaction of its deletion. */
 export async function cancelAll(dependencies: TransferDependencies, tenantId: string): Promise<void> {
   await end(dependencies, tenantId, DELETED)
 }
@@ -81,6 +81,6 @@ async function rejection({ kernel }: TransferDependencies, tenantId: string, id:
     .where('tenantId', '=', tenantId)
   const ended = isUuid(id) ? await query.executeTakeFirst() : undefined
   return ended
-    ? TransferEnded(`The ${ended.kind} "${id}" has ended already: it is ${ended.state}.`)
-    : TransferNotFound(`The tenant "${tenantId}" has no transfer "${id}".`)
+    ? TransferEnded(`Transfer "${id}" (${ended.kind}) has already ended: it is ${ended.state}.`)
+    : TransferNotFound(`Transfer "${id}" of tenant "${tenantId}" not found.`)
 }

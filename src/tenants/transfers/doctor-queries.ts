@@ -1,4 +1,4 @@
-/** What is wrong with transfers and backups, for the doctor. */
+/** Queries of the doctor for problems with transfers and backups. */
 import { installedTenants } from '../registry/installed.ts'
 import { toTenant } from '../tenant/tenant.ts'
 import { type BackupRunDependencies, retentionOf } from './backups/scheduler.ts'
@@ -6,9 +6,9 @@ import { archivesOf } from './kinds/backup.ts'
 import type { TransferDependencies } from './kinds/dependencies.ts'
 
 const HOUR_MS = 3_600_000
-/** Nobody has been at work on it for longer. */
+/** Time without progress after which a transfer is stuck. */
 const STUCK_MS = 10 * 60_000
-/** Of the interval between two backups, before one is missed. */
+/** Multiple of the backup interval after which a backup is missed. */
 const LATE = 2
 const LOOKED_UP_AT_ONCE = 500
 
@@ -19,27 +19,27 @@ export interface StuckTransfer {
   readonly since: Date
 }
 
-/** A tenant whose backups are not made as they should be. */
+/** A tenant whose scheduled backups are missed or fail. */
 export interface TroubledBackups {
   readonly tenantId: string
   readonly everyHours: number
-  /** Of the last backup that is complete. */
+  /** Time of the last completed backup. */
   readonly last: Date | null
-  /** Whether that is older than it should be. */
+  /** Whether the last completed backup is older than allowed. */
   readonly isStale: boolean
-  /** Those that have failed since, and the code of the newest failure. */
+  /** Failures since the last completed backup, and the code of the newest one. */
   readonly failed: number
   readonly failureCode: string | null
 }
 
-/** A file that is no backup's archive. */
+/** A file that is not the archive of a backup. */
 export interface OrphanedFile {
   readonly key: string
-  /** Whether an attempt at a backup that is known here wrote it, so that nobody else can need it. */
+  /** Whether an attempt of a known backup wrote it, so that no other installation can need it. */
   readonly isOurs: boolean
 }
 
-/** A backup that says that it is complete, and cannot be restored. */
+/** A completed backup without its archive. */
 export interface MissingArchive {
   readonly key: string
   readonly tenantId: string
@@ -64,7 +64,7 @@ export class TransferState {
     return rows
   }
 
-  /** Tenants whose last complete backup is older than it should be, or whose last attempts at one have failed. */
+  /** Tenants whose last completed backup is older than allowed, or whose latest backups have failed. */
   async *troubled(): AsyncIterable<TroubledBackups> {
     const { kernel, storage } = this.#dependencies
     const { plans, settings } = this.#run
@@ -86,7 +86,7 @@ export class TransferState {
     }
   }
 
-  /** Backups whose archives cannot be reached, as no place for them is configured in this process. */
+  /** Backups whose archives this process cannot read, as it has no backup storage configured. */
   async unreachable(): Promise<number> {
     if (this.#dependencies.archives) return 0
     const { rows } = await this.#dependencies.kernel.database.sql(
@@ -95,7 +95,7 @@ export class TransferState {
     return rows[0].count
   }
 
-  /** Undefined when the archives can be read and written. */
+  /** Undefined if archives can be read and written. */
   async archivesFailure(): Promise<unknown> {
     try {
       await this.#dependencies.archives?.check()
@@ -106,8 +106,8 @@ export class TransferState {
   }
 
   /**
-   * Where the files of the archives and the backups disagree: a file that is of no backup here, and of none that is being made; a
-   * backup whose file is not there. The keys of all files are kept meanwhile.
+   * Differences between files and backups: files of no backup or running attempt, and backups without a file. Keeps the
+   * keys of all files in memory.
    */
   async *disagreements(): AsyncIterable<OrphanedFile | MissingArchive> {
     const { archives, kernel } = this.#dependencies
@@ -131,7 +131,7 @@ export class TransferState {
     }
   }
 
-  /** Removes one of them, unless it has become an archive meanwhile. */
+  /** Removes an orphaned file, unless it has become the archive of a backup. */
   async removeOrphan(key: string): Promise<boolean> {
     const [orphan] = await this.#orphansAmong([key])
     if (!orphan?.isOurs) return false
@@ -153,7 +153,7 @@ const LAST_COMPLETE = `
   select tenant_id as id, max(created_at) as at from multitenancy.backups
   where tenant_id = any ($1) and completed_at is not null and deleted_at is null group by tenant_id`
 
-/** Of one tenant one is made at a time, so that they end in the order in which they were asked for. */
+/** A tenant has one backup at a time, so backups end in the order of their requests. */
 const FAILED_SINCE = `
   select backup.tenant_id as id, count(*) as count,
     (array_agg(transfer.failure->>'code' order by backup.created_at desc, backup.id desc))[1] as code
@@ -164,7 +164,7 @@ const FAILED_SINCE = `
   group by backup.tenant_id`
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
-/** Those of before the files were listed. */
+/** Backups completed before the files were listed. */
 const COMPLETE = `
   select archive as key, tenant_id as "tenantId", id as "backupId" from multitenancy.backups
   where id > $1 and archive is not null and deleted_at is null
@@ -172,8 +172,8 @@ const COMPLETE = `
   order by id limit $3`
 
 /**
- * Not the archive of a backup, nor of one that is being made. Ours is what an attempt at a backup wrote that is known here; else it may
- * be another installation's, or newer than this database, if that was brought back from a dump.
+ * Files that are not the archive of a completed or running backup. Ours: written by an attempt of a known backup.
+ * Other files may belong to another installation, or be newer than a backoffice restored from a dump.
  */
 const ORPHANED = `
   select file.key, backup.id is not null as "isOurs"

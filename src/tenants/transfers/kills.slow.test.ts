@@ -1,9 +1,8 @@
 /**
- * Transfers that are killed.
+ * Transfers in killed processes.
  *
- * A transfer says what it does before it does it, in its row. The test lets it wait there: a trigger on that row waits for a lock that
- * the test has. When somebody waits for it, the process that carries out the transfer is killed with SIGKILL, and its session
- * with it, so that what it had begun to say was never said.
+ * A transfer writes each phase to its row before it starts the phase. A trigger on that row waits for a lock of the test.
+ * When it waits, the test kills the process with SIGKILL and terminates its session, so the write does not happen.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { ISOLATIONS } from '../../../test/support/two-servers.ts'
@@ -19,7 +18,7 @@ import { idle, NOTES, openProcessesEnvironment, type ProcessesEnvironment, send 
 const LOCK = 4_004
 
 let environment: ProcessesEnvironment
-/** Of the test alone: what it does to the row of a transfer must not wait for its own lock. */
+/** A separate connection: changes of the test to the row must not wait for the lock of the test. */
 let database: Database
 
 beforeAll(async () => {
@@ -44,7 +43,7 @@ const api = () => environment.tenancy.tenants
 
 type Kind = Transfer['kind']
 
-/** Begins one of a kind; whatever it needs has been done before. */
+/** Starts a transfer of each kind, after its preparation. */
 const BEGIN: Readonly<Record<Kind, (id: string) => Promise<{ tenantId: string; id: string }>>> = {
   backup: (id) => environment.transfers.backups.create(id),
   restore: async (id) => (await environment.transfers.backups.restore(id, { backupId: await backedUp(id) })).transfer,
@@ -59,7 +58,7 @@ const BEGIN: Readonly<Record<Kind, (id: string) => Promise<{ tenantId: string; i
   },
 }
 
-/** Behind whatever fence. */
+/** Regardless of a fence. */
 const textsIn = (driver: IsolationDriver, location: StorageLocation): Promise<string[]> =>
   driver.export(
     location,
@@ -81,8 +80,8 @@ type Isolation = (typeof ISOLATIONS)[number]
 
 /**
  * Each kind on each isolation, and each phase where it differs: `switching` and `closing` by kind, `making` and `loading` by
- * isolation. All other phases of filling a place are the same code for each kind. At `done` the shared tables have changed, and the
- * registry has not.
+ * isolation. The other phases of filling storage are the same code for each kind. At `done` the shared tables have changed, and
+ * the registry has not.
  */
 const CASES: readonly { kind: Kind; isolation: Isolation; phase: string }[] = [
   { kind: 'backup', isolation: 'schema-pg', phase: 'switching' },
@@ -109,20 +108,20 @@ const CASES: readonly { kind: Kind; isolation: Isolation; phase: string }[] = [
 
 describe('a killed process', () => {
   test.each(CASES)(
-    'leaves a $kind on $isolation, interrupted while $phase, to the next process',
+    'leaves a $kind on $isolation, interrupted in phase $phase, to the next process',
     async ({ isolation, kind, phase }) => {
       const id = `${kind}-${phase}-${isolation.slice(0, 3)}`
       await environment.install(id, isolation)
       const started = await BEGIN[kind](id)
       await killedAt(phase, started.id)
 
-      // Everything is as before: what was there is there, and nothing that is half done is told as done.
+      // Nothing has changed: no data is lost, and no partial result is published.
       const before = (await environment.transfers.get(started.tenantId, started.id)).state
       expect(before).toBe('running')
       const backups = await environment.transfers.backups.list(id, { limit: 50 })
       for (const one of backups.data) expect(one.state === 'completed').toBe(one.sizeBytes !== null)
       if (kind === 'move' || kind === 'undo') {
-        // Kept out until the next attempt, with everything where it was.
+        // The tenant is closed until the next attempt, and its storage is unchanged.
         const source = toLocation(await api().registry.row(id))
         const driver = api().storage.driver(source.isolation)
         expect(await textsIn(driver, source)).toEqual(NOTES)
@@ -131,10 +130,10 @@ describe('a killed process', () => {
           expect(await driver.isFenced(source)).toBe(true)
         }
       } else if (phase !== 'done') {
-        expect(await environment.notes(id)).toEqual(NOTES) // at `done` the next attempt begins with what was entered
+        expect(await environment.notes(id)).toEqual(NOTES) // at `done` the next attempt starts after the change of the shared tables
       }
 
-      // Its lease runs out, and another process does it from the beginning.
+      // Its lease expires, and another process starts from the beginning.
       await database.sql(`update multitenancy.transfers set lease_until = now() - interval '1 hour' where id = $1`, [
         started.id,
       ])
@@ -161,7 +160,7 @@ describe('a killed process', () => {
   )
 })
 
-/** Lets a process carry out the transfer, and kills it where it says that it begins with this phase. */
+/** Starts a process that carries out the transfer, and kills it when it writes this phase. */
 async function killedAt(phase: string, transferId: string): Promise<void> {
   const child = await environment.start()
   const holder = new AbortController()
@@ -176,9 +175,9 @@ async function killedAt(phase: string, transferId: string): Promise<void> {
   await held.promise
   try {
     const ended = send(child, { work: transferId }).then((result) => {
-      throw new Error(`the transfer ended before it was ${phase}: ${JSON.stringify(result)}`)
+      throw new Error(`the transfer ended before phase ${phase}: ${JSON.stringify(result)}`)
     })
-    ended.catch(() => undefined) // the process is killed
+    ended.catch(() => undefined) // kill the process
     const waits = eventually(async () => {
       const waiting = await database.sql(
         `select pid from ${WAITING_LOCKS} where locktype = 'advisory' and objid = ${LOCK}`,
@@ -189,7 +188,7 @@ async function killedAt(phase: string, transferId: string): Promise<void> {
     const { rows } = await Promise.race([waits, ended])
     await child.kill('SIGKILL')
     const [{ pid }] = rows
-    // A renewal that waits for that session would take place after it: the server does not know yet that the process is gone.
+    // Otherwise a renewal that waits for this session would follow: the server does not know yet that the process has ended.
     await database.sql('select pg_terminate_backend(pid) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
       pid,
     ])

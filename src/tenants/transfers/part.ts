@@ -1,4 +1,4 @@
-/** Transfers and backups of tenants as a part of a tenancy. */
+/** The part of a tenancy with the transfers and backups of tenants. */
 
 import { on } from '../../kernel/events/events.ts'
 import { handles } from '../../kernel/jobs/jobs.ts'
@@ -29,7 +29,7 @@ const TYPES = [BackupTenant, RestoreTenant, CloneTenant, MoveTenant]
 
 interface Dependencies {
   readonly settings: {
-    /** How long the storage that a tenant has left is kept. */
+    /** Retention of former storage. */
     readonly retentionMs: number
     readonly backups: BackupSettings & { readonly archives: Archives | undefined; readonly isEncrypting: boolean }
   }

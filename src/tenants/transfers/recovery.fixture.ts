@@ -1,10 +1,10 @@
-/** Two placements with a fake clock, and transfers whose workers are the tests. */
+/** Two placements with a fake clock and no workers: the tests carry out the transfers. */
 import { afterAll, beforeAll, inject } from 'vitest'
 import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import { fakeClock } from '../../testing/base/clock.ts'
 import { Attempt } from './execution/attempt.ts'
 
-/** The plan `pro` has a backup an hour. */
+/** The plan `pro` schedules one backup per hour. */
 export const HOURLY_BACKUPS = {
   defaultPlan: 'free',
   definitions: { free: { limits: {} }, pro: { limits: {}, backups: { everyHours: 1, keep: 1 } } },
@@ -12,7 +12,7 @@ export const HOURLY_BACKUPS = {
 
 export const only = { isLast: true, signal: new AbortController().signal }
 
-/** For one file. */
+/** Once per test file. */
 export function useRecovery() {
   const clock = fakeClock()
   let environment: TestEnvironment
@@ -37,7 +37,7 @@ export function useRecovery() {
       await environment.tenancy.tenants.create({ id, name: id, metadata })
       await environment.tenancy.tenants.installation.install(id, only)
     },
-    /** Ends the lease of a transfer, so many seconds ago. */
+    /** Expires the lease of a transfer, the given number of seconds ago. */
     withoutHeartbeatFor: (id: string, seconds: number) =>
       sql(`update multitenancy.transfers set lease_until = now() - $2 * interval '1 second' where id = $1`, [
         id,
@@ -45,7 +45,7 @@ export function useRecovery() {
       ]),
     async claim(id: string, leaseMs = 60_000): Promise<Attempt> {
       const attempt = await Attempt.claim(environment.tenancy.kernel, id, { leaseMs, signal: only.signal })
-      if (!attempt) throw new Error('it could not be claimed')
+      if (!attempt) throw new Error('the transfer could not be claimed')
       return attempt
     },
   }

@@ -1,4 +1,4 @@
-/** Archives and storage that a backoffice does not know after it was restored from a dump. */
+/** Archives and storage that are unknown to a backoffice restored from a dump. */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -9,13 +9,13 @@ import { only, useRecovery } from './recovery.fixture.ts'
 const here = useRecovery()
 const { sql, install } = here
 
-describe('a file of no backup', () => {
+describe('archive file without a backup', () => {
   const forget = async (id: string) => {
     await sql('delete from multitenancy.transfers where id = $1', [id])
     await sql('delete from multitenancy.backups where id = $1', [id])
   }
 
-  test.each([false, true])('is registered again, and can be restored; sealed: %s', async (seal) => {
+  test.each([false, true])('can be registered and restored; encrypted: %s', async (seal) => {
     const id = seal ? 'registered-sealed' : 'registered'
     await install(id)
     const { db } = await here.environment.tenancy.tenant(id)
@@ -42,7 +42,7 @@ describe('a file of no backup', () => {
     expect(await here.environment.notes(id)).toEqual(['kept'])
   })
 
-  test('is registered by its own tenant alone, when it is whole', async () => {
+  test('can be registered only for its own tenant, and only if it is complete', async () => {
     await install('hers')
     await install('his')
     const { id } = await here.environment.transfers.backups.create('hers')
@@ -69,8 +69,8 @@ describe('a file of no backup', () => {
   })
 })
 
-describe.each(ISOLATIONS)('a backoffice that was brought back does not know of storage on %s', (isolation) => {
-  test('which is left as it is, and told', async () => {
+describe.each(ISOLATIONS)('backoffice restored from a dump that is older than storage on %s', (isolation) => {
+  test('leaves the unknown storage unchanged and logs it', async () => {
     const id = `forgotten-${isolation.slice(0, 3)}`
     await here.environment.tenancy.tenants.create({ id, name: id, isolation })
     await here.environment.tenancy.tenants.installation.install(id, only)

@@ -20,7 +20,7 @@ const waitingFor = async (locator: string) => {
   return rows[0].count
 }
 
-/** Where nothing can be made, nor dropped. */
+/** Makes it impossible to create or drop storage during `work`. */
 const nowhere = async (transferId: string, work: () => Promise<void>) => {
   await sql(`update multitenancy.transfers set placement = 'nowhere' where id = $1`, [transferId])
   await work()
@@ -28,12 +28,12 @@ const nowhere = async (transferId: string, work: () => Promise<void>) => {
 }
 
 describe('an attempt', () => {
-  test('is one at a time, and ended by whoever takes its place once its lease has run out', async () => {
+  test('excludes other attempts until its lease expires, and is ended by the next one', async () => {
     await install('leased')
     const { id } = await here.environment.transfers.backups.create('leased')
     const first = await claim(id)
     expect(await Attempt.claim(here.environment.tenancy.kernel, id, { signal: only.signal })).toBeUndefined()
-    await here.environment.transfers.work(id, only) // nothing: somebody is at work on it
+    await here.environment.transfers.work(id, only) // no effect: another attempt holds the lease
     expect(await here.environment.transfers.get('leased', id)).toMatchObject({ state: 'running', attempts: 1 })
 
     await withoutHeartbeatFor(id, 1)
@@ -50,7 +50,7 @@ describe('an attempt', () => {
     expect(await here.environment.transfers.get('leased', id)).toMatchObject({ state: 'completed', attempts: 3 })
   })
 
-  test('keeps its lease as long as it lives', async () => {
+  test('keeps its lease while its process is alive', async () => {
     await install('living')
     const { id } = await here.environment.transfers.backups.create('living')
     const attempt = await claim(id, 500)
@@ -63,7 +63,7 @@ describe('an attempt', () => {
     await here.environment.transfers.work(id, only)
   })
 
-  test('that is told to stop is given back, with the tenant as it was, and done by the next one', async () => {
+  test('releases the transfer and the tenant when its signal aborts, and the next attempt completes it', async () => {
     await install('passing')
     const { transfer } = await here.environment.transfers.move('passing', { placement: 'other' })
     const stopping = new AbortController()
@@ -94,7 +94,7 @@ describe('an attempt', () => {
     })
   })
 
-  test('that has lost its transfer leaves alone what the next one makes', async () => {
+  test('that has lost its lease does not touch the storage of the next attempt', async () => {
     await install('zombie')
     const { transfer } = await here.environment.transfers.move('zombie', { placement: 'other' })
     const releaseFirst = await latchImport(here.environment.otherUrl, 't2_zombie')
@@ -125,7 +125,7 @@ describe('an attempt', () => {
   test.each([
     ['with rows', true],
     ['without rows', false],
-  ])('makes nothing once its place was given up, however late it comes: a clone %s', async (name, data) => {
+  ])('creates nothing after its storage location was abandoned: a clone %s', async (name, data) => {
     const id = name.replaceAll(' ', '-')
     await install(id)
     const { transfer } = await here.environment.transfers.clone(id, { id: `${id}-copy`, name: 'Copy', data })
@@ -138,13 +138,13 @@ describe('an attempt', () => {
     )
     expect(given.rows).toEqual([{ locator: `t1_${id}-copy` }])
     await sql('update multitenancy.transfers set worker = gen_random_uuid() where id = $1', [transfer.id])
-    await sql('delete from multitenancy.storage_locations where transfer_id = $1', [transfer.id]) // as when it has been dropped
+    await sql('delete from multitenancy.storage_locations where transfer_id = $1', [transfer.id]) // as after the drop
     await release()
     await late
     expect((await sql(`select nspname from pg_namespace where nspname like $1`, [`%${id}-copy`])).rows).toEqual([])
   })
 
-  test('that fails for good leaves the tenant as it was, and says so', async () => {
+  test('that fails permanently leaves the tenant unchanged and records the failure', async () => {
     await install('failing')
     const { transfer } = await here.environment.transfers.move('failing', { placement: 'other' })
     await nowhere(transfer.id, () => here.environment.transfers.work(transfer.id, only))
@@ -160,8 +160,8 @@ describe('an attempt', () => {
   })
 })
 
-describe('what was lost', () => {
-  test('is sent again, at most ten times, and then given up', async () => {
+describe('a lost transfer', () => {
+  test('is retried at most ten times, and then fails permanently', async () => {
     await install('lost')
     const { jobs } = here.environment.tenancy.kernel
     const { transfer } = await here.environment.transfers.move('lost', { placement: 'other' })
@@ -185,7 +185,7 @@ describe('what was lost', () => {
     expect(await here.environment.notes('lost')).toEqual([])
   })
 
-  test('has its turn however many others wait for theirs', async () => {
+  test('is retried regardless of the number of other lost transfers', async () => {
     await install('crowded')
     const { transfer } = await here.environment.transfers.move('crowded', { placement: 'other' })
     const { rows } = await sql(
@@ -204,7 +204,7 @@ describe('what was lost', () => {
     await Promise.all(rows.map(({ id, tenantId }) => jobs.send(JOBS.backup, { transferId: id }, { tenantId, key: id })))
     await jobs.cancel(JOBS.move, transfer.id)
     await withoutHeartbeatFor(transfer.id, 120)
-    for (const _ of ['the first minute', 'the second']) await here.environment.transfers.recover()
+    for (const _ of ['the first minute', 'the second minute']) await here.environment.transfers.recover()
     expect(await jobs.isPending(JOBS.move, transfer.id)).toBe(true)
     await Promise.all(rows.map(({ id }) => jobs.cancel(JOBS.backup, id)))
     await sql(`delete from multitenancy.transfers where tenant_id like 'crowd-%'`)
@@ -212,7 +212,7 @@ describe('what was lost', () => {
     await sql(`delete from multitenancy.tenants where id like 'crowd-%'`)
   })
 
-  test('of a clone is a tenant that failed, and is cloned again when it is activated', async () => {
+  test('of a clone leaves a failed tenant, which is cloned again on activation', async () => {
     await install('origin')
     const { transfer, tenant } = await here.environment.transfers.clone('origin', { id: 'orphan', name: 'Orphan' })
     await nowhere(transfer.id, () => here.environment.transfers.work(transfer.id, only))
@@ -229,7 +229,7 @@ describe('what was lost', () => {
     expect(await here.environment.notes(tenant.id)).toEqual(['meanwhile'])
   })
 
-  test('storage past its time is dropped, and cannot be gone back to', async () => {
+  test('drops former storage after its retention, and rejects an undo after that', async () => {
     await install('past')
     const { transfer } = await here.environment.transfers.move('past', { isolation: 'database-pg' })
     await here.environment.transfers.work(transfer.id, only)

@@ -1,6 +1,6 @@
 /**
- * What is left to do when something was killed: transfers that nobody is at work on and no job will bring back, storage that was
- * given up, archives of backups that were deleted, transfers that ended long ago. Any number of processes may do it at once.
+ * Cleans up after killed processes: retries transfers without an attempt and a job, drops abandoned storage, removes
+ * archives of deleted backups, and deletes old transfers. Safe in several processes.
  */
 import { sql } from 'kysely'
 import type { TenantTables } from '../tenant/tables.ts'
@@ -10,16 +10,16 @@ import type { TransferRow } from './model/tables.ts'
 import { JOBS } from './requests/job-types.ts'
 import { failLost } from './runner.ts'
 
-/** Longer than a job takes to be missed and sent again by the queue itself. */
+/** Longer than the queue needs to detect and repeat a lost job. */
 const LOST_AFTER_SECONDS = 60
-/** One that kills its process each time must come to an end, too. */
+/** Also ends a transfer that kills its process each time. */
 const MOST_ATTEMPTS = 10
-/** Thousands may be waiting for their turn, which was seen to have a job: those come last in the next minute. */
+/** Thousands may be waiting with a job. The next minute checks them last. */
 const AT_ONCE = 200
 const KEPT_FOR_DAYS = 90
 const FORGOTTEN_AT_ONCE = 1_000
 
-/** The job of every minute. What fails does not keep the rest from being done; the first failure is thrown afterwards. */
+/** The job of every minute. A failure does not prevent later steps; throws the first one at the end. */
 export async function recover(
   dependencies: TransferDependencies,
   backups: Pick<Backups, 'removeDeleted'>,
@@ -47,13 +47,13 @@ function lost({ kernel }: TransferDependencies): Promise<TransferRow[]> {
     .selectAll()
     .where('state', 'in', ['pending', 'running'])
     .where('leaseUntil', '<', sql<Date>`now() - ${LOST_AFTER_SECONDS} * interval '1 second'`)
-    .orderBy(({ eb }) => eb('state', '=', 'running'), 'desc') // one that was killed may keep its tenant closed
+    .orderBy(({ eb }) => eb('state', '=', 'running'), 'desc') // a killed transfer may keep its tenant closed
     .orderBy('leaseUntil')
     .limit(AT_ONCE)
     .execute()
 }
 
-/** What nothing depends on any more. Kept longer: transfers of backups that are there, and what a clone began with that has no storage yet. */
+/** Deletes old transfers. Keeps those of existing backups, and clone requests of tenants without storage. */
 function forgetOld({ kernel }: TransferDependencies): Promise<unknown> {
   return kernel.database.sql(
     `delete from multitenancy.transfers where id in (
@@ -79,6 +79,6 @@ async function takeUp(
     return
   }
   if (attempts >= MOST_ATTEMPTS) return failLost(dependencies, id)
-  log.warn({ transferId: id, tenantId, kind }, 'a transfer was lost; it is begun again')
+  log.warn({ transferId: id, tenantId, kind }, 'lost transfer restarted')
   await jobs.send(JOBS[kind], { transferId: id }, { tenantId, key: id })
 }

@@ -1,4 +1,4 @@
-/** Upkeep of backups and transfers: the schedule of the plan, old transfers, and the findings of the doctor. */
+/** Maintenance of backups and transfers: schedule, old transfers, and findings of the doctor. */
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { only, useRecovery } from './recovery.fixture.ts'
 const here = useRecovery()
 const { clock, sql, install, withoutHeartbeatFor, claim } = here
 
-describe('by themselves', () => {
+describe('scheduled backups', () => {
   beforeAll(() => install('regular', { plan: 'pro' }))
   beforeEach(async () => {
     await sql(`delete from multitenancy.transfers; delete from multitenancy.backups`)
@@ -22,9 +22,9 @@ describe('by themselves', () => {
     return id
   }
 
-  test('backups are made when the plan says, and the oldest go; those that were asked for stay', async () => {
+  test('creates backups on the schedule of the plan, and removes expired ones but no manual ones', async () => {
     await install('spared')
-    const asked = await here.environment.transfers.backups.create('regular', { note: 'by hand' })
+    const asked = await here.environment.transfers.backups.create('regular', { note: 'manual' })
     await here.environment.transfers.work(asked.id, only)
     expect(await steps()).toMatchObject([{ tenantId: 'regular', what: 'make', backupId: null }])
     const first = await backUp()
@@ -42,15 +42,15 @@ describe('by themselves', () => {
     expect((await here.environment.transfers.backups.list('spared', { limit: 50 })).data).toEqual([])
   })
 
-  test('asked for by ten processes at once, one is made', async () => {
+  test('creates one backup when ten processes run the schedule concurrently', async () => {
     await Promise.all(Array.from({ length: 10 }, () => here.environment.transfers.runDue()))
     expect((await here.environment.transfers.backups.list('regular', { limit: 50 })).data).toHaveLength(1)
   })
 
-  test('seen to be due by two processes, one is made, also when the other comes when it is complete', async () => {
+  test('creates one backup when two processes find it due, even if the second one starts after the first backup', async () => {
     const [seen, ...more] = await steps()
     expect(more).toEqual([])
-    if (!seen) throw new Error('nothing is due')
+    if (!seen) throw new Error('no backup is due')
     const id = await here.environment.transfers.runDueStep(seen)
     expect(id).toBeTypeOf('string')
     await here.environment.transfers.work(String(id), only)
@@ -59,7 +59,7 @@ describe('by themselves', () => {
   })
 })
 
-test('transfers that ended long ago are forgotten, but for those of backups that are there', async () => {
+test('deletes old transfers except those of existing backups', async () => {
   await install('old')
   const backup = await here.environment.transfers.backups.create('old')
   await here.environment.transfers.work(backup.id, only)
@@ -72,7 +72,7 @@ test('transfers that ended long ago are forgotten, but for those of backups that
   await here.environment.transfers.recover()
   expect(await there()).toEqual(['restore', 'backup'])
   await here.environment.transfers.backups.delete('old', backup.id)
-  expect(await there()).toEqual(['restore', 'backup']) // what was done stays known
+  expect(await there()).toEqual(['restore', 'backup']) // the backup still exists
   const kept = await here.environment.transfers.backups.create('old')
   await here.environment.transfers.work(kept.id, only)
   await ended(91)
@@ -87,9 +87,9 @@ describe('the doctor', () => {
       ['transfers', 'backups', 'storage'].includes(name),
     )
 
-  test('tells of what is stuck, missed and left behind, and puts right what is ours', async () => {
+  test('reports stuck transfers, missed backups and orphaned files, and removes its own files', async () => {
     await sql(`delete from multitenancy.transfers; delete from multitenancy.backups`)
-    await here.environment.tenancy.doctor.fix({ approve: async () => true }) // what earlier tests have left
+    await here.environment.tenancy.doctor.fix({ approve: async () => true }) // left by earlier tests
     await install('sick', { plan: 'pro' })
     const backup = await here.environment.transfers.backups.create('sick')
     const killed = await claim(backup.id)
@@ -97,10 +97,10 @@ describe('the doctor', () => {
     await withoutHeartbeatFor(backup.id, 3_600)
     clock.advance(3 * 3_600_000)
     await mkdir(join(here.environment.archives, 'sick'), { recursive: true })
-    await writeFile(join(here.environment.archives, 'sick', `${backup.id}.7.tar.gz`), 'an attempt that was given up')
+    await writeFile(join(here.environment.archives, 'sick', `${backup.id}.7.tar.gz`), 'an abandoned attempt')
     await writeFile(
       join(here.environment.archives, 'sick', '0198f0a4-0000-7000-8000-000000000001.1.tar.gz'),
-      'from elsewhere',
+      'from another installation',
     )
     await sql(
       `insert into multitenancy.storage_locations (isolation, placement, locator, epoch, tenant_id, state, since)
@@ -123,7 +123,7 @@ describe('the doctor', () => {
     expect(rows).toEqual([])
   })
 
-  test('tells that archives cannot be reached: the place is no more what it was, or not configured', async () => {
+  test('reports an unusable or missing backup storage', async () => {
     const backups = async (tenancy = here.environment.tenancy) =>
       (await tenancy.doctor.examine()).checks.filter(({ name }) => name === 'backups').map(({ code }) => code)
     await install('cut-off')

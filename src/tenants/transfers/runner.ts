@@ -1,9 +1,9 @@
 /**
- * Carries out transfers, one attempt after the other, in whichever process has the job.
+ * Carries out one attempt of a transfer, in the process that has the job.
  *
- *   claimed ─► what earlier attempts made is given up ─► the handler of its kind ─► completed, with what it changes, at once
- *                 │ passing trouble, or told to stop: released and given back, the job comes again
- *                 └ it cannot succeed, or this was the last time: failed, and everything is as before
+ *   claimed ─► storage of earlier attempts is abandoned ─► handler of the kind ─► completed, with its changes, atomically
+ *                 │ transient error, or the signal aborts: released, the job comes again
+ *                 └ permanent error, or the last attempt: failed, everything is as before
  */
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Attempt as JobAttempt } from '../../kernel/jobs/jobs.ts'
@@ -14,14 +14,14 @@ import { lockedRow } from './kinds/cutover.ts'
 import type { TransferDependencies } from './kinds/dependencies.ts'
 import { ACTIONS, HANDLERS } from './kinds/index.ts'
 
-const FAILED: Failure = { code: 'E_TRANSFER_FAILED', message: 'The transfer failed; the log says why.' }
+const FAILED: Failure = { code: 'E_TRANSFER_FAILED', message: 'The transfer failed. See the log for the cause.' }
 
 export interface WorkOptions extends Pick<JobAttempt, 'isLast' | 'signal'> {
-  /** How long what holds the transfer may be silent; default 15,000. */
+  /** Lease duration: time without a renewal after which another attempt may start; default 15,000. */
   readonly leaseMs?: number | undefined
 }
 
-/** Nothing when it has ended, or somebody else is at work on it; throws what may pass. */
+/** Returns if the transfer has ended, or another process works on it. Throws transient errors. */
 export async function work(
   dependencies: TransferDependencies,
   transferId: string,
@@ -37,14 +37,14 @@ export async function work(
       if (await ended(dependencies, attempt, error, { isLast, signal })) return
       throw error
     } finally {
-      await discard(dependencies, attempt, attempt.epochs) // after the tenant was let go of: drops may take their time
+      await discard(dependencies, attempt, attempt.epochs) // after the release of the tenant: drops can take long
     }
   } finally {
     await attempt.close()
   }
 }
 
-/** Whether nobody has to try it again. */
+/** Returns whether no further attempt is needed. */
 async function ended(
   dependencies: TransferDependencies,
   attempt: Attempt,
@@ -60,12 +60,12 @@ async function ended(
     await release(dependencies, attempt)
     return false
   }
-  dependencies.kernel.log.error({ err: error, tenantId, transferId: id, kind }, 'a transfer was given up')
+  dependencies.kernel.log.error({ err: error, tenantId, transferId: id, kind }, 'transfer failed')
   await failPermanently(dependencies, attempt, failureOf(error, FAILED))
   return true
 }
 
-/** Whoever was told to stop, or met what may pass, leaves the rest to the next attempt. */
+/** After an abort or a transient error: leaves the rest to the next attempt. */
 async function release(dependencies: TransferDependencies, attempt: Attempt): Promise<void> {
   await heldOrLost(dependencies, attempt, async () => {
     await HANDLERS[attempt.transfer.kind].release?.(dependencies, attempt.transfer)
@@ -73,7 +73,7 @@ async function release(dependencies: TransferDependencies, attempt: Attempt): Pr
   })
 }
 
-/** Ends one that no attempt has brought to an end, however often. */
+/** Fails a transfer after too many interrupted attempts. */
 export async function failLost(dependencies: TransferDependencies, transferId: string): Promise<void> {
   const attempt = await Attempt.claim(dependencies.kernel, transferId, { signal: new AbortController().signal })
   if (!attempt) return
@@ -81,14 +81,14 @@ export async function failLost(dependencies: TransferDependencies, transferId: s
     await discard(dependencies, attempt)
     await failPermanently(dependencies, attempt, {
       code: 'E_TRANSFER_LOST',
-      message: 'The transfer was interrupted at every attempt.',
+      message: 'All attempts of the transfer were interrupted.',
     })
   } finally {
     await attempt.close()
   }
 }
 
-/** What this transfer has made so far, and has no use for; what cannot be dropped now is dropped by RecoverTransfers. */
+/** Abandons and drops the storage of this transfer. RecoverTransfers drops the rest later. */
 async function discard(
   { stagedStorage, kernel }: TransferDependencies,
   { transfer }: Attempt,
@@ -98,7 +98,7 @@ async function discard(
     await stagedStorage.abandon(transfer.id, epochs)
     await stagedStorage.drop({ transferId: transfer.id })
   } catch (error) {
-    kernel.log.warn({ err: error, transferId: transfer.id }, 'what an attempt has made is still there')
+    kernel.log.warn({ err: error, transferId: transfer.id }, 'could not drop the storage of an attempt')
   }
 }
 
@@ -120,7 +120,7 @@ async function failPermanently(dependencies: TransferDependencies, attempt: Atte
   })
 }
 
-/** In a transaction with the tenant's row and the transfer; nothing, when that is another attempt's by now. */
+/** In a transaction with the rows of the tenant and the transfer. Returns undefined if another attempt holds the transfer. */
 async function heldOrLost(
   dependencies: TransferDependencies,
   attempt: Attempt,

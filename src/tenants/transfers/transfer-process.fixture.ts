@@ -19,11 +19,11 @@ export interface ProcessOptions {
 
 export type ProcessCommand =
   | { readonly work: string }
-  /** Writes notes from several places at once until it is told to stop. */
+  /** Writes notes with several concurrent writers until it is stopped. */
   | { readonly write: string; readonly as: string }
   | { readonly stop: true }
 
-/** What became of each note: said to be there, said not to be, or not known. */
+/** The outcome of each note: acknowledged, rejected, or unknown. */
 export interface Written {
   readonly acknowledged: string[]
   readonly refused: string[]
@@ -60,7 +60,7 @@ await serveParent(async ({ url, otherUrl, archives }: ProcessOptions) => {
   }
 })
 
-/** Half of them by statements alone, half in transactions. */
+/** Half of the notes in single statements, half in transactions. */
 async function write(tenancy: Tenancy, tenantId: string, as: string, signal: AbortSignal): Promise<Written> {
   const written: Written = { acknowledged: [], refused: [], unknown: [] }
   const writer = async (number: number) => {
@@ -72,16 +72,16 @@ async function write(tenancy: Tenancy, tenantId: string, as: string, signal: Abo
         else
           await transaction(async (inside) => {
             await inside.selectFrom('notes').select('text').limit(1).execute()
-            await sql`select pg_sleep(0.02)`.execute(inside) // so that some are always under way
+            await sql`select pg_sleep(0.02)`.execute(inside) // so that some transactions are always open
             await inside.insertInto('notes').values({ text }).execute()
           })
         written.acknowledged.push(text)
       } catch (error) {
         const { code = '' } = error as { code?: string }
-        await nextTurn() // what is refused from the cache takes no time, in which nothing would be heard
+        await nextTurn() // a rejection from the cache takes no time and would starve the event loop
         if (REFUSALS.test(code)) written.refused.push(text)
         else if (code === 'E_DEPENDENCY_UNAVAILABLE')
-          written.unknown.push(text) // its session was ended: it may be there
+          written.unknown.push(text) // the session was terminated: the outcome is unknown
         else throw error
       }
     }

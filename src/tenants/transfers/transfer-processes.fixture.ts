@@ -1,4 +1,4 @@
-/** Two placements without workers: processes that a test starts carry out the transfers, or write notes. */
+/** Two placements without workers: processes started by a test carry out transfers or write notes. */
 import { type Child, startChild } from '../../../test/support/child.ts'
 import { openTestEnvironment } from '../../../test/support/two-servers.ts'
 import { migrationsOf } from './kinds/restore-into-newer-schema.fixture.ts'
@@ -20,7 +20,7 @@ export async function openProcessesEnvironment(serverUrl: string) {
   return {
     ...environment,
     start: () => startChild(PROGRAM, options),
-    /** Makes a tenant with the notes. */
+    /** Creates the tenant with its notes. */
     async install(id: string, isolation: string): Promise<void> {
       await environment.tenancy.tenants.create({ id, name: id, isolation })
       await environment.tenancy.tenants.installation.install(id, idle)

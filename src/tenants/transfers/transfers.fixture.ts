@@ -1,9 +1,9 @@
-/** What a host may do with a tenant by transfers, for tests on one isolation driver each. */
+/** Cases of transfers, for tests on one isolation driver each. */
 import { afterAll, beforeAll, expect, inject } from 'vitest'
 import { recorded } from '../../../test/support/recorded.ts'
 import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 
-/** For one file. */
+/** Once per test file. */
 export function useTransfers() {
   let environment: TestEnvironment
   let checks: ReturnType<typeof transferChecks>
@@ -70,7 +70,7 @@ function transferChecks(environment: TestEnvironment) {
       expect(await environment.done(started)).toMatchObject({ phase: 'done', progress: { rows: 2 } })
 
       expect(await environment.notes(id)).toEqual(['first', 'second'])
-      await db.insertInto('notes').values({ text: 'after' }).execute() // a handle from before, and the sequence goes on
+      await db.insertInto('notes').values({ text: 'after' }).execute() // a handle from before the restore works, and the sequence continues
       expect(await environment.notes(id)).toEqual(['first', 'second', 'after'])
       const after = await rowOf(id)
       expect(after).toMatchObject({
@@ -144,7 +144,7 @@ function transferChecks(environment: TestEnvironment) {
       })
       expect(await environment.notes(id)).toEqual(['first', 'second'])
       await db.insertInto('notes').values({ text: 'here' }).execute()
-      // What was written there is not lost: it can be returned to in the same way.
+      // Later writes are not lost: the tenant can return to that storage in the same way.
       await environment.done(await environment.transfers.move(id, { undo: true }))
       expect(await environment.notes(id)).toEqual(['first', 'second', 'there'])
     },

@@ -1,4 +1,4 @@
-/** Requests for transfers of a tenant: one at a time, by its own ids, in lists, and refused or cancelled with the tenant. */
+/** Transfer requests: exclusion per tenant, ids, lists, and rejection or cancellation with the tenant. */
 import { describe, expect, test } from 'vitest'
 import { latch, latchImport } from '../../../test/support/latch.ts'
 import { ISOLATIONS } from '../../../test/support/two-servers.ts'
@@ -7,8 +7,8 @@ import { useTransfers } from './transfers.fixture.ts'
 
 const here = useTransfers()
 
-describe('of one tenant', () => {
-  test('one backup is made at a time, although ten are requested concurrently', async () => {
+describe('transfer requests', () => {
+  test('starts one backup when ten are requested concurrently', async () => {
     await here.environment.tenant('often')
     const release = await latch(here.environment.url, 'lock table "t1_often".notes in access exclusive mode')
     const asked = await Promise.allSettled(
@@ -23,7 +23,7 @@ describe('of one tenant', () => {
     for (const { tenantId, id } of data) await here.environment.done({ tenantId, id })
   })
 
-  test('the storage is replaced by one transfer at a time', async () => {
+  test('admits one replacement of the storage at a time', async () => {
     await here.environment.tenant('torn')
     const asked = await Promise.allSettled([
       ...ISOLATIONS.slice(1).map((isolation) => here.environment.transfers.move('torn', { isolation })),
@@ -38,7 +38,7 @@ describe('of one tenant', () => {
     expect(await here.environment.notes('torn')).toEqual(['first', 'second'])
   })
 
-  test('a backup is deleted with its archive, and is another tenant’s to nobody', async () => {
+  test('deletes a backup with its archive, and hides it from other tenants', async () => {
     await here.environment.tenant('mine')
     await here.environment.tenant('yours')
     const { id } = await here.checks.backedUp('mine')
@@ -53,20 +53,23 @@ describe('of one tenant', () => {
     expect((await here.environment.files()).filter((file) => file.startsWith('mine/'))).toEqual([])
   })
 
-  test.each(['nope', '', 'x'.repeat(36)])('what is no id at all is none of a backup or transfer: "%s"', async (id) => {
-    const tenantId = `named-${id.length}`
-    await here.environment.tenant(tenantId)
-    const { backups } = here.environment.transfers
-    await expect(backups.get(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
-    await expect(backups.delete(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
-    await expect(backups.download(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
-    await expect(here.environment.transfers.get(tenantId, id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
-    await expect(here.environment.transfers.cancel(tenantId, id)).rejects.toMatchObject({
-      code: 'E_TRANSFER_NOT_FOUND',
-    })
-  })
+  test.each(['nope', '', 'x'.repeat(36)])(
+    'returns not found for the invalid backup or transfer id "%s"',
+    async (id) => {
+      const tenantId = `named-${id.length}`
+      await here.environment.tenant(tenantId)
+      const { backups } = here.environment.transfers
+      await expect(backups.get(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+      await expect(backups.delete(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+      await expect(backups.download(tenantId, id)).rejects.toMatchObject({ code: 'E_BACKUP_NOT_FOUND' })
+      await expect(here.environment.transfers.get(tenantId, id)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
+      await expect(here.environment.transfers.cancel(tenantId, id)).rejects.toMatchObject({
+        code: 'E_TRANSFER_NOT_FOUND',
+      })
+    },
+  )
 
-  test('backups and transfers are listed page by page, the newest first', async () => {
+  test('lists backups and transfers page by page, newest first', async () => {
     await here.environment.tenant('paged')
     const made = [
       await here.checks.backedUp('paged'),
@@ -81,7 +84,7 @@ describe('of one tenant', () => {
     expect(transfers.data.map(({ id }) => id)).toEqual(made)
   })
 
-  test('nothing is copied that is not there', async () => {
+  test('rejects transfers of tenants without storage', async () => {
     await here.environment.tenant('gone')
     await here.environment.tenancy.tenants.delete('gone')
     const state = { code: 'E_TENANT_STATE' }
@@ -99,7 +102,7 @@ describe('of one tenant', () => {
     await expect(here.environment.transfers.move('settled', {})).rejects.toMatchObject({ status: 400 })
   })
 
-  test('a transfer is cancelled when the tenant is deleted, and leaves nothing', async () => {
+  test('cancels the transfers of a deleted tenant and leaves no storage', async () => {
     const { id } = await here.environment.tenant('brief')
     const release = await latchImport(here.environment.otherUrl, 't2_brief')
     const started = await here.environment.transfers.move(id, { placement: 'other' })

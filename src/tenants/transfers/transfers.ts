@@ -1,4 +1,4 @@
-/** Transfers of tenants, as they are asked for and looked at: what is carried out of them is in runner.ts. */
+/** Requests and returns transfers of tenants; runner.ts carries them out. */
 import type { z } from 'zod'
 import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
 import { isUuid, uuidv7 } from '../../kernel/base/ids.ts'
@@ -27,7 +27,7 @@ import { type WorkOptions, work } from './runner.ts'
 
 export interface TransfersConfig extends BackupSettings {
   readonly plans: Plans
-  /** How long an attempt may be silent before another one takes its place; default 15,000. */
+  /** Lease duration: time without a renewal after which another attempt may start; default 15,000. */
   readonly leaseMs?: number | undefined
 }
 
@@ -47,7 +47,7 @@ export class Transfers {
     this.backups = new Backups(dependencies)
   }
 
-  /** A new tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, `E_NOT_SUPPORTED`, or a 400. */
+  /** Creates a tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, `E_NOT_SUPPORTED`, or a 400. */
   async clone(sourceId: string, options: z.input<typeof CloneRequest>): Promise<StartedTransfer> {
     const { id = uuidv7(), name, metadata, data } = parsed(CloneRequest, options)
     if (metadata) this.#config.plans.check(metadata)
@@ -87,8 +87,8 @@ export class Transfers {
   }
 
   /**
-   * To another driver, another server, or both; or back to what it left last. `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`,
-   * `E_NOT_SUPPORTED`, or a 400.
+   * Moves the tenant to another driver, another server, or both; or back to its former storage. `E_TENANT_STATE`,
+   * `E_TRANSFER_IN_PROGRESS`, `E_NOT_SUPPORTED`, or a 400.
    */
   async move(id: string, options: z.input<typeof MoveRequest>): Promise<StartedTransfer> {
     const { undo, ...where } = parsed(MoveRequest, options)
@@ -101,7 +101,7 @@ export class Transfers {
         : chosen(storage.choose(where.isolation ?? row.isolation, where.placement ?? row.placement))
       if (!to) throw NothingToUndo(id)
       if (!undo && to.isolation === row.isolation && to.placement === row.placement) {
-        throw TenantState(`The tenant "${id}" is on ${to.isolation} at "${to.placement}" already.`)
+        throw TenantState(`Tenant "${id}" is already on ${to.isolation} at placement "${to.placement}".`)
       }
       if (!undo) for (const { isolation } of [row, to]) storage.assertCopies(isolation)
       const kind = undo ? 'undo' : 'move'
@@ -118,7 +118,7 @@ export class Transfers {
     })
   }
 
-  /** Of one tenant, the newest first. */
+  /** Transfers of one tenant, newest first. */
   async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Transfer>> {
     await this.#dependencies.registry.get(tenantId)
     const { database, cursors } = this.#dependencies.kernel
@@ -127,7 +127,7 @@ export class Transfers {
     return cursors.keysetPage(query, keyset, page)
   }
 
-  /** `E_TRANSFER_NOT_FOUND`, also for that of another tenant. */
+  /** `E_TRANSFER_NOT_FOUND`, also for a transfer of another tenant. */
   async get(tenantId: string, id: string): Promise<Transfer> {
     const query = this.#dependencies.kernel.database
       .query<TenantTables>()
@@ -136,11 +136,11 @@ export class Transfers {
       .where('id', '=', id)
       .where('tenantId', '=', tenantId)
     const row = isUuid(id) ? await query.executeTakeFirst() : undefined
-    if (!row) throw TransferNotFound(`The tenant "${tenantId}" has no transfer "${id}".`)
+    if (!row) throw TransferNotFound(`Transfer "${id}" of tenant "${tenantId}" not found.`)
     return toTransfer(row)
   }
 
-  /** Resolves when it has ended, or with what it is when `signal` aborts. */
+  /** Resolves with the ended transfer, or with its current state if `signal` aborts. */
   settled(tenantId: string, id: string, signal: AbortSignal, onProgress?: (now: Transfer) => void): Promise<Transfer> {
     const look = async () => {
       const transfer = await this.get(tenantId, id)
@@ -150,28 +150,28 @@ export class Transfers {
     return this.#dependencies.registry.until(tenantId, look, ({ state }) => hasEnded(state), signal)
   }
 
-  /** Ends it, whoever is at work on it; everything is as before. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
+  /** Cancels a transfer in any process and reverts its changes. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
   async cancel(tenantId: string, id: string): Promise<Transfer> {
     await cancel(this.#dependencies, tenantId, id)
     return this.get(tenantId, id)
   }
 
-  /** Whatever is under way, of all tenants. Returns how many that were. */
+  /** Cancels all transfers in progress of all tenants. Returns their number. */
   cancelUnderWay(): Promise<number> {
     return cancelUnderWay(this.#dependencies)
   }
 
-  /** All of a tenant that is deleted, in the transaction of its deletion. */
+  /** Cancels all transfers of a deleted tenant, in the transaction of its deletion. */
   cancelAll(tenantId: string): Promise<void> {
     return cancelAll(this.#dependencies, tenantId)
   }
 
-  /** The job of a transfer: one attempt at it. */
+  /** The job of a transfer: one attempt. */
   work(id: string, options: Omit<WorkOptions, 'leaseMs'>): Promise<void> {
     return work(this.#dependencies, id, { ...options, leaseMs: this.#config.leaseMs })
   }
 
-  /** What retention says of all tenants: backups to be made, and to be removed. */
+  /** Backups to create and to remove, of all tenants, by the retention rules. */
   due(): AsyncIterable<DueStep> {
     return due(this.#run)
   }
@@ -180,7 +180,7 @@ export class Transfers {
     return runDueStep(this.#run, step)
   }
 
-  /** The job of every ten minutes. One tenant that fails does not keep the others from their turn. */
+  /** The job of every ten minutes. A failure for one tenant does not affect other tenants. */
   async runDue(): Promise<void> {
     if (!this.#dependencies.archives) return
     const failures: unknown[] = []
@@ -190,7 +190,7 @@ export class Transfers {
       } catch (error) {
         this.#dependencies.kernel.log.warn(
           { err: error, tenantId: step.tenantId },
-          'a backup that is due could not be begun',
+          'could not start a scheduled backup',
         )
         failures.push(error)
       }
@@ -207,17 +207,17 @@ export class Transfers {
     }
   }
 
-  /** What transfers of a tenant have given up. Safe at any time: nobody can come back to it. */
+  /** Drops abandoned storage of a tenant. Safe at any time: a tenant cannot return to it. */
   dropAbandoned(tenantId: string): Promise<void> {
     return this.#dependencies.stagedStorage.drop({ tenantId })
   }
 
-  /** What the doctor looks at. */
+  /** Queries for the doctor. */
   get state(): TransferState {
     return new TransferState(this.#dependencies, this.#run)
   }
 
-  /** Everything that a purged tenant has beside its own storage. */
+  /** Drops all storage of a purged tenant except its own. */
   async drop(tenantId: string): Promise<void> {
     await this.#dependencies.stagedStorage.dropAll(tenantId)
     await this.backups.dropAll(tenantId)

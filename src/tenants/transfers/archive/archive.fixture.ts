@@ -1,4 +1,4 @@
-/** Copies that are made up, archives of them, and what is read out of these again. */
+/** Sample copies, archives of them, and readers and editors of archives. */
 import { createHash } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
@@ -12,7 +12,7 @@ import { archived } from './writer.ts'
 
 export interface MadeUpTable {
   readonly name: string
-  /** As it comes, piece by piece. */
+  /** In chunks, as a driver yields them. */
   readonly csv: readonly Uint8Array[]
   readonly rows?: number
 }
@@ -83,7 +83,7 @@ export interface ReadArchive {
   readonly totals: readonly TableTotals[]
 }
 
-/** All that is in an archive, as whoever restores it reads it. */
+/** The full content of an archive, as a restore reads it. */
 export async function readAll(
   chunks: AsyncIterable<Uint8Array>,
   expected: { tenantId: string; backupId: string } = SUBJECT,
@@ -100,10 +100,10 @@ export async function readAll(
   return { description: copy.description, contents, totals }
 }
 
-/** Bits to change in one byte: the lowest, the highest, all, and those that are set. */
+/** Changes of one byte: the lowest bit, the highest bit, all bits, and all set bits. */
 export const changesOf = (archive: Buffer, at: number): number[] => [0x01, 0x80, 0xff, archive[at] || 0x10]
 
-/** Cuts the archive short after every `step` bytes: each is refused. */
+/** Truncates the archive after every `step` bytes and expects an error each time. */
 export async function cutShort(archive: Buffer, step = 1): Promise<void> {
   for (let length = 0; length < archive.length; length += step) {
     await expect(readAll(inPieces(archive.subarray(0, length))), `${length} bytes`).rejects.toMatchObject({
@@ -114,9 +114,10 @@ export async function cutShort(archive: Buffer, step = 1): Promise<void> {
 }
 
 /**
- * Reads the archive with one byte changed at a time, which is refused or changes nothing. Returns the number of refusals.
+ * Reads the archive with one changed byte at a time. Each read must fail or return the same content. Returns the number
+ * of failures.
  *
- * @param changes of the byte; none leaves it out.
+ * @param changes for the byte; undefined removes it
  */
 export async function changeEachByte(archive: Buffer, changes: (at: number) => readonly number[]): Promise<number> {
   const whole = await readAll(inPieces(archive))
@@ -127,7 +128,7 @@ export async function changeEachByte(archive: Buffer, changes: (at: number) => r
       changed[at] = (changed[at] ?? 0) ^ change
       const outcome = await readAll(inPieces(changed)).catch((error) => error)
       if (BackupIncompatible.matches(outcome)) refusals++
-      // What gzip's header says of time and system; one more way to say the same zeros.
+      // Time, system and the encoding of zeros in a gzip header do not affect the content.
       else expect(outcome, `byte ${at}`).toEqual(whole)
     }
   }
@@ -141,7 +142,7 @@ export interface ForgedEntry {
   readonly linkname?: string
 }
 
-/** The entries of an archive whose names are short. */
+/** The entries of an archive with short names. */
 export function unpacked(archive: Uint8Array): { name: string; content: Buffer }[] {
   const tar = gunzipSync(archive)
   const entries: { name: string; content: Buffer }[] = []
@@ -154,7 +155,7 @@ export function unpacked(archive: Uint8Array): { name: string; content: Buffer }
   return entries
 }
 
-/** A tar file as somebody else would make it, compressed. */
+/** A compressed tar file with arbitrary entries. */
 export async function forged(entries: readonly ForgedEntry[]): Promise<Buffer> {
   const packing = pack()
   for (const { content, ...header } of entries) {
@@ -165,18 +166,18 @@ export async function forged(entries: readonly ForgedEntry[]): Promise<Buffer> {
   return member(await bytesOf(packing as AsyncIterable<Buffer>))
 }
 
-/** The temporary files that this process has open, though no folder has them any more. */
+/** The unlinked temporary files that this process holds open. */
 export const openSpools = (): string[] =>
   readdirSync('/proc/self/fd').flatMap((number) => {
     try {
       const target = readlinkSync(`/proc/self/fd/${number}`)
       return target.includes('tenantry-spool-') ? [target] : []
     } catch {
-      return [] // the one that the folder was read through
+      return [] // the descriptor of the folder itself
     }
   })
 
-/** CSV is read as buffers, as from a connection. */
+/** Yields the CSV as buffers, as a connection does. */
 async function* asBuffers(csv: readonly Uint8Array[]): AsyncGenerator<Buffer> {
   for (const piece of csv) yield Buffer.from(piece)
 }

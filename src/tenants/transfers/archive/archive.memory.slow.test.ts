@@ -1,4 +1,4 @@
-/** 256 MiB of rows through the writer and the reader: what is held at most is what 16 MiB take. */
+/** Peak memory of the writer and the reader: 256 MiB of rows take no more than 16 MiB. */
 import { setImmediate } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -10,13 +10,13 @@ import { archived } from './writer.ts'
 
 const MEBIBYTE = 1024 * 1024
 const PIECE_BYTES = 64 * 1024
-/** How many bytes pass between two looks at the memory. */
+/** Bytes between two memory samples. */
 const STEP_BYTES = 8 * MEBIBYTE
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
-/** More than gzip looks back, so that each piece is as new to it. */
+/** Longer than the window of gzip, so that no chunk compresses against an earlier one. */
 const PIECES = Array.from({ length: 16 }, (_, piece) => {
   let text = ''
   for (let row = 0; text.length < PIECE_BYTES; row++) {
@@ -27,7 +27,7 @@ const PIECES = Array.from({ length: 16 }, (_, piece) => {
 })
 
 async function memory() {
-  // What buffers stood on is given back in a thread of its own.
+  // V8 frees array buffers in a separate thread.
   for (let round = 0; round < 2; round++) {
     collectGarbage()
     await setImmediate()
@@ -36,7 +36,7 @@ async function memory() {
   return { held: heapUsed + external, rss }
 }
 
-/** Writes and reads an archive of one table; returns what was held at most. */
+/** Writes and reads an archive of one table. Returns the peak memory. */
 async function passedThrough(tableBytes: number) {
   const most = { held: 0, rss: 0 }
   const look = async (bytes: number) => {
@@ -83,7 +83,7 @@ async function passedThrough(tableBytes: number) {
   return most
 }
 
-test('an archive of any size is written and read in the same memory', async () => {
+test('writes and reads an archive of any size in constant memory', async () => {
   const small = await passedThrough(16 * MEBIBYTE)
   const large = await passedThrough(256 * MEBIBYTE)
   expect(large.held - small.held).toBeLessThan(8 * MEBIBYTE)

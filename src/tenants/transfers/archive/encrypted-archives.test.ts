@@ -1,4 +1,4 @@
-/** Encrypted archives: a restore and a download decrypt them by their key. */
+/** Encrypted archives: restore and download decrypt them with their key. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,8 +8,8 @@ import { directory } from '../../../drivers/archives/directory.ts'
 import { bytesOf, unpacked } from './archive.fixture.ts'
 import { backedUp, believed, rejected } from './rejected-archives.fixture.ts'
 
-describe('an encrypted archive', () => {
-  test('is decrypted by its key and by nobody else, and downloads as it was before it was encrypted', async () => {
+describe('encrypted archives', () => {
+  test('decrypts an encrypted archive only with its key, and downloads the plain archive', async () => {
     const path = await mkdtemp(join(tmpdir(), 'tenantry-sealed-'))
     const environment = await openTestEnvironment(inject('postgresUrl'), {
       migrations: NOTES,
@@ -36,7 +36,7 @@ describe('an encrypted archive', () => {
     await writeFile(file, bytes)
     await believed(environment, { ...backup, file })
     expect(await rejected(environment, 'acme', { ...backup, file })).toMatch(
-      /^E_BACKUP_INCOMPATIBLE: .*cannot be opened/,
+      /^E_BACKUP_INCOMPATIBLE: .*cannot be decrypted/,
     )
     await rm(path, { recursive: true })
   })

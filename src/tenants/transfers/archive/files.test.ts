@@ -13,11 +13,11 @@ test.each([
   ['café', 'data/caf%C3%A9.csv'],
   ['100%', 'data/100%25.csv'],
   ['', 'data/%.csv'],
-])('%j is in %s', (name, file) => {
+])('stores table %j in %s', (name, file) => {
   expect(tableFiles([name])).toEqual([file])
 })
 
-test('no two tables share a file, also where upper and lower case are the same', () => {
+test('gives each table its own file on case-insensitive file systems', () => {
   expect(tableFiles(['users', 'Users', 'USERS', 'users~2', 'users%20'])).toEqual([
     'data/users.csv',
     'data/Users~2.csv',
@@ -27,13 +27,13 @@ test('no two tables share a file, also where upper and lower case are the same',
   ])
 })
 
-test('a file name is one that every file system takes', () => {
+test('limits file names to the length and characters of all file systems', () => {
   const [short, long, longer] = tableFiles(['é'.repeat(63), 'é'.repeat(90), `${'é'.repeat(90)}!`])
   expect(short).toBe(`data/${'%C3%A9'.repeat(33)}%C.csv`)
   expect([long, longer]).toEqual([`${short?.slice(0, -4)}~2.csv`, `${short?.slice(0, -4)}~3.csv`])
 })
 
-test('whatever tables are called, their files lie in data/, each its own', () => {
+test('gives tables with arbitrary names distinct files in data/', () => {
   const characters = fc.constantFrom(
     'a',
     'A',

@@ -1,12 +1,14 @@
 /**
- * What the file of each table is called inside an archive: its name where that is plain, else percent-encoded. No two are one
- * file, also where upper and lower case are the same: `data/Users.csv`, `data/users~2.csv`. None is longer than a file system
- * takes. A name is looked up, never decoded: archive.json says which file is whose.
+ * File names of tables inside an archive: the table's name if it is plain, otherwise percent-encoded.
+ *
+ * - Names are distinct on case-insensitive file systems: `data/Users.csv`, `data/users~2.csv`.
+ * - Names fit the length limit of file systems.
+ * - Names are looked up in archive.json, never decoded.
  */
 const PLAIN = /^[A-Za-z0-9_][A-Za-z0-9_.-]*$/
 const MAX_LENGTH = 200
 
-/** Whatever a name is, its file lies in `data/`. */
+/** Any file name of a table is directly inside `data/`. */
 export const TABLE_FILE = /^data\/[A-Za-z0-9_%][A-Za-z0-9_.%~-]{0,240}\.csv$/
 
 export function tableFiles(names: readonly string[]): string[] {

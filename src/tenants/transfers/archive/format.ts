@@ -1,14 +1,13 @@
 /**
- * A tenant's backup as a file: a `.tar.gz` that `tar xzf` opens, format 1.
+ * Format 1 of a tenant backup: a `.tar.gz` file.
  *
- *   archive.json       what it is of, and what follows: who reads it as it comes knows everything before the first row
- *   data/<table>.csv   one for each table, in the order of archive.json, as COPY wrote it
- *   manifest.json      archive.json once more, with rows, bytes and SHA-256 of each table and of archive.json itself
+ *   archive.json       tenant, time, migrations and the list of tables, before the first row
+ *   data/<table>.csv   one per table, in the order of archive.json, in COPY's CSV format
+ *   manifest.json      archive.json plus rows, bytes and SHA-256 of each table and of archive.json
  *
- * The manifest is last, so an archive without it is known to be incomplete. Its sums find what was damaged; they do not stop who
- * alters an archive and its sums as well: that is what sealing is for (kernel/crypto/encrypted-stream.ts).
- *
- * Members that are not known here are passed over, so that they may be added without a new format.
+ * - The manifest is last: an archive without it is incomplete.
+ * - The hashes detect damage. Only encryption (kernel/crypto/encrypted-stream.ts) detects a deliberate change.
+ * - Unknown JSON members are ignored, so new members need no new format.
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
@@ -19,11 +18,11 @@ import { TABLE_FILE, tableFiles } from './files.ts'
 
 export const HEADING_FILE = 'archive.json'
 export const MANIFEST_FILE = 'manifest.json'
-/** Of archive.json and of manifest.json, as these are held whole. */
+/** Limit of archive.json and of manifest.json, which are read into memory. */
 export const MAX_JSON_BYTES = 16 * 1024 * 1024
 const FORMAT = 1
 const PROGRAM = 'tenantry'
-/** What the manifest says of a table beyond archive.json, and of archive.json: less than this. */
+/** Upper limit of the manifest's additional bytes per table, and for archive.json. */
 const SUMS_BYTES = 256
 
 const Sha256 = z.string().regex(/^[0-9a-f]{64}$/)
@@ -44,7 +43,7 @@ const Heading = z.object({
   engine: z.literal('postgres'),
   isolation: z.string(),
   migrations: z.array(z.object({ name: z.string(), checksum: z.string() })),
-  tables: z.array(ArchivedTable).refine(areApart, 'two tables have one name, or one file'),
+  tables: z.array(ArchivedTable).refine(areApart, 'two tables have the same name or the same file'),
   sequences: z.array(
     z.object({ name: z.string().min(1), lastValue: z.string().regex(/^-?\d{1,19}$/), isCalled: z.boolean() }),
   ),
@@ -55,20 +54,20 @@ const Manifest = Heading.extend({
   archive: z.object({ bytes: Count, sha256: Sha256 }),
 })
 
-/** What archive.json says. */
+/** The content of archive.json. */
 export type ArchiveHeading = Readonly<z.output<typeof Heading>>
 
-/** What an archive is of. */
+/** Backup, tenant and time of an archive. */
 export interface ArchiveSubject {
   readonly backupId: string
   readonly tenantId: string
   readonly createdAt: Date
 }
 
-/** Of some bytes. */
+/** Length and hash of a byte sequence. */
 export interface Sum {
   readonly bytes: number
-  /** In hex. */
+  /** Hexadecimal. */
   readonly sha256: string
 }
 
@@ -93,15 +92,16 @@ export function headingOf(description: CopyDescription, subject: ArchiveSubject)
   })
 }
 
-/** The bytes of archive.json. Fails before anything was read when the manifest would become too large to be read again. */
+/** The bytes of archive.json. Throws before any read if the manifest would exceed the size limit of the reader. */
 export function headingBytes(heading: ArchiveHeading): Buffer {
   const bytes = jsonBytes(heading)
   const most = bytes.length + (heading.tables.length + 1) * SUMS_BYTES
-  if (most > MAX_JSON_BYTES) throw new Error(`the description of what is archived is too large: ${bytes.length} bytes`)
+  if (most > MAX_JSON_BYTES)
+    throw new Error(`The description of the tables is too large for an archive: ${bytes.length} bytes.`)
   return bytes
 }
 
-/** @param totals in the order of the tables, as are their sums */
+/** @param totals in the order of the tables, as are the hashes */
 export function manifestBytes(
   heading: ArchiveHeading,
   { archive, sums, totals }: { archive: Sum; sums: readonly Sum[]; totals: readonly TableTotals[] },
@@ -113,32 +113,32 @@ export function manifestBytes(
 export function readHeading(bytes: Buffer, expected: Omit<ArchiveSubject, 'createdAt'>): ArchiveHeading {
   const json = parsedJson(bytes)
   const { success, data: program } = z.object({ program: z.literal(PROGRAM), format: z.int().min(1) }).safeParse(json)
-  if (!success) throw foreign(`its ${HEADING_FILE} is that of another program`)
+  if (!success) throw foreign(`${HEADING_FILE} is from another program`)
   if (program.format > FORMAT) {
-    const formats = `format ${program.format}; this one reads up to ${FORMAT}`
-    throw BackupIncompatible(`The backup was made by a newer version: ${formats}.`)
+    const formats = `the file has format ${program.format}, this version reads up to format ${FORMAT}`
+    throw BackupIncompatible(`The backup was created by a newer version of Tenantry: ${formats}.`)
   }
   const heading = Heading.safeParse(json)
-  if (!heading.success) throw altered(`its ${HEADING_FILE} is not as format ${FORMAT} has it`, heading.error)
-  if (heading.data.tenantId !== expected.tenantId) throw BackupIncompatible('The backup is of another tenant.')
-  if (heading.data.backupId !== expected.backupId) throw BackupIncompatible('The file is that of another backup.')
+  if (!heading.success) throw altered(`${HEADING_FILE} does not match format ${FORMAT}`, heading.error)
+  if (heading.data.tenantId !== expected.tenantId) throw BackupIncompatible('The backup belongs to another tenant.')
+  if (heading.data.backupId !== expected.backupId) throw BackupIncompatible('The file belongs to another backup.')
   return heading.data
 }
 
-/** The totals, once the manifest and what was read agree. @param sums of the tables, in their order */
+/** Returns the totals. Throws unless the manifest matches the read bytes. @param sums of the tables, in their order */
 export function verifiedTotals(
   bytes: Buffer,
   { heading, archive, sums }: { heading: ArchiveHeading; archive: Sum; sums: readonly Sum[] },
 ): TableTotals[] {
   const manifest = Manifest.safeParse(parsedJson(bytes))
-  if (!manifest.success) throw altered(`its ${MANIFEST_FILE} is not as format ${FORMAT} has it`, manifest.error)
+  if (!manifest.success) throw altered(`${MANIFEST_FILE} does not match format ${FORMAT}`, manifest.error)
   const repeated = Heading.safeParse(manifest.data)
   if (!isDeepStrictEqual(repeated.data, heading) || !isDeepStrictEqual(manifest.data.archive, archive)) {
-    throw altered(`${MANIFEST_FILE} and ${HEADING_FILE} contradict each other`)
+    throw altered(`${MANIFEST_FILE} contradicts ${HEADING_FILE}`)
   }
   return manifest.data.tables.map(({ name, rows, bytes, sha256 }, index) => {
     if (!isDeepStrictEqual({ bytes, sha256 }, sums[index])) {
-      throw altered(`the table "${name}" is not the one that was written`)
+      throw altered(`the content of the table "${name}" does not match its hash`)
     }
     return { name, rows, bytes }
   })
@@ -146,7 +146,7 @@ export function verifiedTotals(
 
 const jsonBytes = (value: unknown): Buffer => Buffer.from(`${JSON.stringify(value, null, 2)}\n`)
 
-/** Undefined where it is none. */
+/** Undefined if the bytes are not JSON. */
 function parsedJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))

@@ -1,4 +1,4 @@
-/** Our archives, read by the programs that an operator has: GNU tar and gzip. */
+/** Archives of Tenantry, read by GNU tar and gzip. */
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { entryHead, padding, TAR_END } from './tar-writing.ts'
 const MEBIBYTE = 1024 * 1024
 const mtime = new Date('2026-03-04T05:06:07.890Z')
 
-test('tar lists names of any length, for the owner only, at the given time', async () => {
+test('tar lists names of any length with owner-only permissions and the given time', async () => {
   const names = ['archive.json', `data/${'x'.repeat(200)}.csv`]
   const content = Buffer.from('123')
   const parts: Uint8Array[] = []
@@ -32,7 +32,7 @@ test('gzip decompresses several members as one text', async () => {
 })
 
 test.each([1_000, 70_000, MEBIBYTE, 10 * MEBIBYTE])(
-  'gzip decompresses a long text written in pieces of %d',
+  'gzip decompresses a long text written in chunks of %d bytes',
   async (size) => {
     const long = Buffer.from(Array.from({ length: 400_000 }, (_, n) => `row ${n},`).join('')) // more than a few blocks
     const input = Buffer.concat(await Array.fromAsync(members(inPieces(long, size))))
@@ -40,7 +40,7 @@ test.each([1_000, 70_000, MEBIBYTE, 10 * MEBIBYTE])(
   },
 )
 
-describe('tar opens an archive', () => {
+describe('GNU tar on an archive', () => {
   let folder = ''
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'tenantry-archive-'))
@@ -51,7 +51,7 @@ describe('tar opens an archive', () => {
     execFileSync('tar', ['xzf', '-'], { cwd: folder, input: archive, stdio: ['pipe', 'pipe', 'pipe'] })
   const read = (file: string) => readFileSync(join(folder, file))
 
-  test('and lists what it holds, in order', async () => {
+  test('tar lists the files of an archive in order', async () => {
     const listed = execFileSync('tar', ['tzvf', '-', '--utc'], { input: await archiveOf(SMALL), encoding: 'utf8' })
     const lines = listed.trim().split('\n')
     expect(lines.map((line) => line.split(' ').at(-1))).toEqual([
@@ -64,7 +64,7 @@ describe('tar opens an archive', () => {
     for (const line of lines) expect(line).toMatch(/^-rw------- .* 2026-03-04 05:06 /)
   })
 
-  test('and finds every byte of every table', async () => {
+  test('tar extracts every byte of every table', async () => {
     const large: MadeUpTable = { name: 'large', csv: Array.from({ length: 90 }, () => randomBytes(100_000)) }
     const tables = [
       ...SMALL,
@@ -83,7 +83,7 @@ describe('tar opens an archive', () => {
     expect(readdirSync(join(folder, 'data'))).toHaveLength(tables.length)
   })
 
-  test('and what it says of itself is what was announced, then what there was', async () => {
+  test('tar extracts archive.json with the description and manifest.json with the totals', async () => {
     extract(await archiveOf(SMALL))
     const archive = JSON.parse(String(read('archive.json')))
     const columns = [{ name: 'id', type: 'character varying(20)' }]

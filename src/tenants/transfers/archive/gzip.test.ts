@@ -11,7 +11,7 @@ const read = async (chunks: AsyncIterable<Uint8Array>) => Buffer.concat(await Ar
 
 const two = Buffer.concat([gzipSync('first '), gzipSync('second')])
 
-test('members are one text, wherever they are cut', async () => {
+test('decompresses several members as one text at any chunk size', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.uint8Array({ maxLength: 50 })),
@@ -28,26 +28,26 @@ test('members are one text, wherever they are cut', async () => {
   )
 })
 
-describe('what is long', () => {
+describe('compression of long input', () => {
   const MIB = 1024 * 1024
   const long = Buffer.from(Array.from({ length: 400_000 }, (_, n) => `row ${n},`).join('')) // more than a few blocks
 
-  test.each([1_000, 70_000, MIB, 10 * MIB])('is the same afterwards, in pieces of %d', async (size) => {
+  test.each([1_000, 70_000, MIB, 10 * MIB])('decompresses to the same bytes, in chunks of %d', async (size) => {
     const bytes = Buffer.concat(await Array.fromAsync(members(inPieces(long, size))))
     expect(bytes.length).toBeLessThan(long.length / 2)
     expect((await read(inPieces(bytes, 50_000))).equals(long)).toBe(true)
     expect(gunzipSync(bytes).equals(long)).toBe(true)
   })
 
-  test('fails as what it is made from', async () => {
+  test('compression rejects with the error of its source', async () => {
     async function* failing() {
       yield long
-      throw new Error('the server is gone')
+      throw new Error('the server closed the connection')
     }
-    await expect(Array.fromAsync(members(failing()))).rejects.toThrow('the server is gone')
+    await expect(Array.fromAsync(members(failing()))).rejects.toThrow('the server closed the connection')
   })
 
-  test('is read no further than whoever takes it goes on', async () => {
+  test('compression reads its source no further than its reader requires', async () => {
     let given = 0
     async function* counted() {
       try {
@@ -61,18 +61,22 @@ describe('what is long', () => {
   })
 })
 
-describe('refused is', () => {
+describe('gunzipped rejects', () => {
   test.each([
-    ['what ends in a member', two.subarray(0, -1), 'truncated'],
-    ['what ends in a header', two.subarray(0, 30), 'truncated'],
-    ['nothing at all', Buffer.alloc(0), 'truncated'],
-    ['what is not gzip', Buffer.from('a,b\n1,2\n'), 'does not decompress'],
-    ['text behind the last member', Buffer.concat([two, Buffer.from('more')]), 'does not decompress'],
-    ['a zero behind the last member', Buffer.concat([two, Buffer.alloc(1)]), 'something follows its end'],
-    ['zeros, and then more', Buffer.concat([two, Buffer.alloc(100_000), two]), 'something follows its end'],
-  ])('%s', async (_, bytes, reason) => {
+    ['a stream that ends inside a member', two.subarray(0, -1), 'truncated'],
+    ['a stream that ends inside a header', two.subarray(0, 30), 'truncated'],
+    ['an empty stream', Buffer.alloc(0), 'truncated'],
+    ['a stream that is not gzip', Buffer.from('a,b\n1,2\n'), 'cannot be decompressed'],
+    ['text after the last member', Buffer.concat([two, Buffer.from('more')]), 'cannot be decompressed'],
+    ['a zero byte after the last member', Buffer.concat([two, Buffer.alloc(1)]), 'data follows the end of the archive'],
+    [
+      'zero bytes and a member after the last member',
+      Buffer.concat([two, Buffer.alloc(100_000), two]),
+      'data follows the end of the archive',
+    ],
+  ])('rejects %s', async (_, bytes, reason) => {
     for (const size of [1, 10, two.length, 1_000_000]) {
-      await expect(read(inPieces(bytes, size)), `in pieces of ${size}`).rejects.toMatchObject({
+      await expect(read(inPieces(bytes, size)), `in chunks of ${size}`).rejects.toMatchObject({
         code: 'E_BACKUP_INCOMPATIBLE',
         message: expect.stringContaining(reason),
       })
@@ -80,9 +84,9 @@ describe('refused is', () => {
   })
 })
 
-describe('what it is read from', () => {
-  test('fails as it fails, also with an error that looks like one of zlib', async () => {
-    const failure = Object.assign(new Error('the network is gone'), { code: 'Z_DATA_ERROR' })
+describe('the source of a decompression', () => {
+  test('decompression rejects with the error of its source, even if it resembles a zlib error', async () => {
+    const failure = Object.assign(new Error('the network failed'), { code: 'Z_DATA_ERROR' })
     for (const given of [0, 10, two.length]) {
       async function* failing() {
         yield two.subarray(0, given)
@@ -92,7 +96,7 @@ describe('what it is read from', () => {
     }
   })
 
-  test.each(['stops', 'fails'])('is let go of before whoever %s goes on', async (how) => {
+  test.each(['stops', 'fails'])('decompression closes its source before a reader that %s continues', async (how) => {
     const seen = { open: 0 }
     async function* source() {
       seen.open++

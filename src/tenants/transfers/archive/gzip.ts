@@ -1,31 +1,31 @@
 /**
- * Gzip as archives use it. A gzip file is one member after another, and reads as if it were one: so what is compressed apart can
- * be put together without being compressed again.
+ * Compression and decompression of archives. Gzip members can be concatenated: separately compressed parts form one
+ * file without a second compression.
  */
 import { pipeline } from 'node:stream/promises'
 import { promisify } from 'node:util'
 import { createGunzip, gzip } from 'node:zlib'
 import { altered, truncated } from './errors.ts'
 
-/** The fastest of zlib: a backup is to be made at the pace of COPY. */
+/** The fastest level of zlib, to keep the pace of COPY. */
 const LEVEL = 1
-/** What is passed on at a time: each piece is a turn through a thread. */
+/** Input of one decompression step: each step is one task of the thread pool. */
 const PIECE_BYTES = 128 * 1024
-/** What is compressed at a time. */
+/** Input of one compression step. */
 const BLOCK_BYTES = 2 * 1024 * 1024
-/** More of them gained nothing where two cores had to do with a server, too. */
+/** Concurrent compressions. More brought no gain on two cores shared with a PostgreSQL server. */
 const AT_ONCE = 2
 const MAGIC = Buffer.from([0x1f, 0x8b, 0x08])
 
-/** How many bytes `isGzip` looks at. */
+/** Number of bytes that `isGzip` reads. */
 export const GZIP_MAGIC_BYTES = MAGIC.length
 export const isGzip = (first: Uint8Array): boolean => MAGIC.equals(first.subarray(0, MAGIC.length))
 
-/** A member that is whole. */
+/** One complete member. */
 export const member = (bytes: Buffer): Promise<Buffer> =>
   promisify(gzip)(bytes, { level: LEVEL, chunkSize: Math.max(bytes.length, 1_024) })
 
-/** What is longer, as one member after the other: several are compressed at once, each by a thread of its own. */
+/** Compresses a long input as consecutive members, several concurrently, each in a thread of the pool. */
 export async function* members(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void, undefined> {
   const compressing: Promise<Buffer>[] = []
   try {
@@ -54,7 +54,7 @@ async function* blocks(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer
   if (bytes > 0) yield Buffer.concat(pieces)
 }
 
-/** What was compressed, when all of `chunks` is gzip. What they throw passes as it is. */
+/** Decompresses `chunks`, which must be gzip up to their end. Errors of `chunks` pass through unchanged. */
 export async function* gunzipped(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void, undefined> {
   let given = 0
   let failure: { readonly error: unknown } | undefined
@@ -70,7 +70,7 @@ export async function* gunzipped(chunks: AsyncIterable<Uint8Array>): AsyncGenera
     }
   }
   const gunzip = createGunzip({ chunkSize: PIECE_BYTES })
-  // What fails here fails `gunzip`, so the loop below throws it.
+  // An error here destroys `gunzip`, so the loop below throws it.
   const feeding = pipeline(watched, gunzip).catch(() => undefined)
   try {
     for await (const piece of gunzip as AsyncIterable<Buffer>) yield piece
@@ -80,12 +80,12 @@ export async function* gunzipped(chunks: AsyncIterable<Uint8Array>): AsyncGenera
     gunzip.destroy()
     await feeding
   }
-  // zlib takes zeros behind a member for padding, and says nothing.
-  if (gunzip.bytesWritten < given) throw altered('something follows its end')
+  // zlib accepts zeros after a member as padding without an error.
+  if (gunzip.bytesWritten < given) throw altered('data follows the end of the archive')
 }
 
 function rejection(error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'Z_BUF_ERROR') return truncated(error)
-  return code === 'Z_DATA_ERROR' || code === 'Z_NEED_DICT' ? altered('it does not decompress', error) : error
+  return code === 'Z_DATA_ERROR' || code === 'Z_NEED_DICT' ? altered('it cannot be decompressed', error) : error
 }

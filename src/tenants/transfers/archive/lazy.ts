@@ -1,6 +1,6 @@
 /**
- * Archives that are started by whoever first needs them: most commands never do, and storage that is away for now must not keep
- * anything else from starting. Tried again after a failure.
+ * Archives that start on first use. Most commands need no archives, and an unavailable backup storage must not prevent
+ * a start. A failed start is repeated by the next use.
  */
 import { TenancyError } from '../../../kernel/base/errors.ts'
 import { ArchivesUnusable } from '../requests/errors.ts'
@@ -41,7 +41,7 @@ export function onDemand(archives: Archives): Archives {
       yield* archives.list()
     },
     async stop() {
-      await starting?.catch(() => undefined) // whoever asked has been told
+      await starting?.catch(() => undefined) // the caller of the start has received the error
       if (starting) await archives.stop()
     },
   }
@@ -50,6 +50,6 @@ export function onDemand(archives: Archives): Archives {
 const unusable = (error: unknown): TenancyError =>
   error instanceof TenancyError
     ? error
-    : ArchivesUnusable('The place of the backups cannot be used as it is configured; the log says why.', {
+    : ArchivesUnusable('The backup storage cannot be used as configured. See the log for the cause.', {
         cause: error,
       })

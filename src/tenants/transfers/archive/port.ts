@@ -1,53 +1,53 @@
 /**
- * Where archives are kept. A key is `<tenant id>/<file name>`, in small letters; what is under it is whole: it appears at once when
- * the last of it has been written, and what was given up half-way is never read. Of several who write one key, the last to end wins.
+ * Port of the backup storage. A key is `<tenant id>/<file name>` in lower case.
  *
- * What is not whole is *partial*, being written or left behind by a process that ended. It has a key of its own,
- * `<key>.<which>.partial`, that only `list` tells and only `delete` takes: so one of them can be removed, and no other writer's.
- *
- * Every method is safe to repeat. A server that cannot be reached is `E_DEPENDENCY_UNAVAILABLE`; what is no key is refused.
+ * - The object of a key is complete: it appears atomically after its last byte. Of concurrent writers of one key, the
+ *   last to end wins.
+ * - A *partial* object is in progress or left by an ended process. It has its own key `<key>.<which>.partial`, which
+ *   only `list` returns and only `delete` accepts: one partial object can be removed without effect on other writers.
+ * - Every method is safe to repeat. An unavailable server is `E_DEPENDENCY_UNAVAILABLE`; an invalid key is rejected.
  */
 import { defineError } from '../../../kernel/base/errors.ts'
 
 export interface Archives {
   /** `directory`, `s3` */
   readonly name: string
-  /** Fails at once where nothing could be written. */
+  /** Rejects immediately if the storage is not writable. */
   start(): Promise<void>
-  /** Fails where `start` would fail now. */
+  /** Rejects if `start` would fail now. */
   check(): Promise<void>
   /**
-   * Takes what `chunks` yields and puts it under `key` when that has ended. When that throws, or `signal` aborts before, it throws the
-   * same, `key` is as it was, and nothing else stays behind; a partial one may, when the process ends too or the storage cannot be
-   * reached any more.
+   * Stores the bytes of `chunks` at `key` after `chunks` has ended. If `chunks` throws, or `signal` aborts first, rejects
+   * with that error and `key` is unchanged. A partial object remains only if the process ends or the storage becomes
+   * unavailable.
    */
   write(key: string, chunks: AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void>
   /** Throws `E_ARCHIVE_MISSING` at its first chunk when there is none. Whoever reads may take their time, and may stop early. */
   read(key: string): AsyncIterable<Uint8Array>
   /**
-   * None is there afterwards, whether there was one or not. With a key, nothing is there that was being written for it either, whose
-   * writers fail; with that of a partial one, just this is gone.
+   * Removes the object, if it exists. For a key: also its partial objects, whose writers then fail. For the key of a
+   * partial object: only that object.
    */
   delete(key: string): Promise<void>
-  /** Everything that is there, what is partial included, in any order. What has no key of ours is not told. */
+  /** All objects including partial ones, in any order. Objects with invalid keys are skipped. */
   list(): AsyncIterable<StoredArchive>
   stop(): Promise<void>
 }
 
 export interface WriteOptions {
   readonly signal: AbortSignal
-  /** A guess at how much there will be. */
+  /** Estimated size of the object. */
   readonly estimatedBytes?: number | undefined
 }
 
 export interface StoredArchive {
-  /** What `delete` takes to remove this. */
+  /** The key for `delete`. */
   readonly key: string
   readonly isPartial: boolean
-  /** 0 for a partial one where the storage does not say. */
+  /** 0 for a partial object of unknown size. */
   readonly sizeBytes: number
-  /** Of a partial one: when it was begun, or last written to. */
+  /** For a partial object: time of its start or its last write. */
   readonly modifiedAt: Date
 }
 
-export const ArchiveMissing = defineError('E_ARCHIVE_MISSING', 409, 'The file of the backup is not there')
+export const ArchiveMissing = defineError('E_ARCHIVE_MISSING', 409, 'Backup file not found')

@@ -25,9 +25,9 @@ import { member } from './gzip.ts'
 import { readArchive } from './reader.ts'
 import { archived } from './writer.ts'
 
-const refused = (message: string) => ({ code: 'E_BACKUP_INCOMPATIBLE', message: expect.stringContaining(message) })
+const incompatible = (message: string) => ({ code: 'E_BACKUP_INCOMPATIBLE', message: expect.stringContaining(message) })
 
-describe('what was archived', () => {
+describe('round trip of an archive', () => {
   const character = fc.constantFrom('a', 'A', 'z', 'é', '/', '\\', '.', '-', '"', "'", ' ', '%', '~', '日', '😀')
   const name = fc.oneof(
     fc.string({ unit: character, minLength: 1, maxLength: 20 }),
@@ -64,7 +64,7 @@ describe('what was archived', () => {
     createdAt: fc.date({ min: new Date(0), max: new Date('9999-12-31'), noInvalidDate: true }),
   })
 
-  test('is read as it was, whatever it is, however it comes', async () => {
+  test('returns any copy unchanged at any chunk size', async () => {
     const size = fc.oneof(fc.integer({ min: 1, max: 100 }), fc.integer({ min: 100, max: 100_000 }))
     await fc.assert(
       fc.asyncProperty(tables, described, subject, size, async (tables, described, subject, size) => {
@@ -82,12 +82,12 @@ describe('what was archived', () => {
     )
   })
 
-  test('can be archived again as it is read', async () => {
+  test('the read copy can be archived again', async () => {
     const archive = await archiveOf(SMALL)
     expect(await bytesOf(archived(await readArchive(inPieces(archive), SUBJECT), SUBJECT))).toEqual(archive)
   })
 
-  test('is described before the first row has come', async () => {
+  test('describes the copy before the first row arrives', async () => {
     const archive = await bytesOf(archived(copyOf([{ name: 'noise', csv: [randomBytes(3_000_000)] }]), SUBJECT))
     let given = 0
     async function* watched() {
@@ -103,11 +103,11 @@ describe('what was archived', () => {
     await copy.close()
   })
 
-  test('may say more than is known here', async () => {
+  test('ignores unknown members of archive.json', async () => {
     const { heading, manifest, entries } = await opened()
     const more = {
       ...heading,
-      comment: 'made by hand',
+      comment: 'written by hand',
       tables: heading.tables.map((one: object) => ({ ...one, more: 1 })),
     }
     const archive = JSON.stringify(more)
@@ -117,17 +117,17 @@ describe('what was archived', () => {
   })
 })
 
-describe('refused is an archive', () => {
-  test('that is cut short, wherever', async () => {
+describe('readArchive', () => {
+  test('rejects an archive that is truncated at any byte', async () => {
     const archive = await archiveOf(SMALL)
-    await cutShort(archive, 7) // the slow tier cuts after each byte
+    await cutShort(archive, 7) // the slow tier truncates after each byte
     await cutShort(archive.subarray(0, 20))
-    await expect(readAll(inPieces(archive.subarray(0, -1)))).rejects.toMatchObject(refused('truncated'))
+    await expect(readAll(inPieces(archive.subarray(0, -1)))).rejects.toMatchObject(incompatible('truncated'))
   })
 
   test('with any one byte changed, unless that changes nothing', async () => {
     const archive = await archiveOf(SMALL)
-    // The slow tier makes all changes to each byte.
+    // The slow tier applies all changes to each byte.
     const refusals = await changeEachByte(archive, (at) =>
       at % 3 === 0 ? [changesOf(archive, at)[at % 4] ?? 0x10] : [],
     )
@@ -146,7 +146,7 @@ describe('refused is an archive', () => {
     ]) {
       for (const size of [1_000, archive.length, 1_000_000]) {
         const reading = readAll(inPieces(Buffer.concat([archive, more]), size))
-        await expect(reading).rejects.toMatchObject(refused('The backup is'))
+        await expect(reading).rejects.toMatchObject(incompatible('The backup is'))
       }
     }
     expect((await readAll(inPieces(Buffer.concat([archive, empty])))).totals).toEqual(totalsOf(SMALL))
@@ -157,54 +157,68 @@ describe('refused is an archive', () => {
     ['text', Buffer.from('id,name\n1,Zoë\n'), 'not compressed with gzip'],
     ['a zip file', Buffer.from('PK\x03\x04 and so on'), 'not compressed with gzip'],
     ['a compressed text', member(Buffer.from('x'.repeat(600))), 'not a tar file'],
-    ['an empty tar file', forged([]), 'does not begin with archive.json'],
-    ['any tar file', forged([{ name: 'README', content: 'hello' }]), 'does not begin with archive.json'],
+    ['an empty tar file', forged([]), 'does not start with archive.json'],
+    ['an arbitrary tar file', forged([{ name: 'README', content: 'hello' }]), 'does not start with archive.json'],
     [
-      'a folder of that name',
+      'a folder named archive.json',
       forged([{ name: 'archive.json', type: 'directory' }]),
-      'does not begin with archive.json',
+      'does not start with archive.json',
     ],
-    ['one of another program', forged([{ name: 'archive.json', content: '{"format":1}' }]), 'of another program'],
-    ['one that is no JSON', forged([{ name: 'archive.json', content: '{' }]), 'of another program'],
-    ['one that is no UTF-8', forged([{ name: 'archive.json', content: Buffer.from([0xff]) }]), 'of another program'],
     [
-      'one with a byte that is no text',
-      forged([{ name: 'archive.json', content: Buffer.from('{"program":"tenantry","format":2,"\xff":1}', 'latin1') }]),
-      'of another program',
+      'an archive.json of another program',
+      forged([{ name: 'archive.json', content: '{"format":1}' }]),
+      'from another program',
     ],
-    ['one that is not begun', forged([{ name: 'archive.json', content: '' }]), 'of another program'],
-  ])('that is %s', async (_, bytes, reason) => {
-    await expect(readAll(inPieces(await bytes))).rejects.toMatchObject(refused(reason))
+    ['an archive.json that is not JSON', forged([{ name: 'archive.json', content: '{' }]), 'from another program'],
+    [
+      'an archive.json that is not UTF-8',
+      forged([{ name: 'archive.json', content: Buffer.from([0xff]) }]),
+      'from another program',
+    ],
+    [
+      'an archive.json with an invalid byte in a text',
+      forged([{ name: 'archive.json', content: Buffer.from('{"program":"tenantry","format":2,"\xff":1}', 'latin1') }]),
+      'from another program',
+    ],
+    ['an empty archive.json', forged([{ name: 'archive.json', content: '' }]), 'from another program'],
+  ])('rejects a file that is %s', async (_, bytes, reason) => {
+    await expect(readAll(inPieces(await bytes))).rejects.toMatchObject(incompatible(reason))
   })
 
-  test('of a newer version, whatever else it says', async () => {
+  test('rejects an archive of a newer format, regardless of its other members', async () => {
     const content = JSON.stringify({ program: 'tenantry', format: 2, tables: 'elsewhere' })
     await expect(readAll(inPieces(await forged([{ name: 'archive.json', content }])))).rejects.toThrow(
-      'The backup was made by a newer version: format 2; this one reads up to 1.',
+      'The backup was created by a newer version of Tenantry: the file has format 2, this version reads up to format 1.',
     )
   })
 
-  test('of another tenant, or another backup', async () => {
+  test('rejects an archive of another tenant or another backup', async () => {
     const archive = await archiveOf(SMALL)
     const read = (expected: Partial<typeof SUBJECT>) => readAll(inPieces(archive), { ...SUBJECT, ...expected })
-    await expect(read({ tenantId: 'globex' })).rejects.toMatchObject(refused('The backup is of another tenant.'))
-    await expect(read({ backupId: 'another' })).rejects.toMatchObject(refused('The file is that of another backup.'))
+    await expect(read({ tenantId: 'globex' })).rejects.toMatchObject(
+      incompatible('The backup belongs to another tenant.'),
+    )
+    await expect(read({ backupId: 'another' })).rejects.toMatchObject(
+      incompatible('The file belongs to another backup.'),
+    )
   })
 
-  test('that is encrypted and was not decrypted, or could not be', async () => {
+  test('rejects an encrypted archive that was not decrypted, or cannot be decrypted', async () => {
     const [secrets, others] = [appSecrets(), appSecrets()]
     const encrypt = async () => secrets.encryptStream(inPieces(await archiveOf(SMALL)), SUBJECT.backupId)
-    await expect(readAll(await encrypt())).rejects.toMatchObject(refused('is sealed, and was not opened'))
+    await expect(readAll(await encrypt())).rejects.toMatchObject(incompatible('is encrypted and was not decrypted'))
     await expect(readAll(others.decryptStream(await encrypt(), SUBJECT.backupId))).rejects.toMatchObject(
-      refused('cannot be opened: sealed under an application key that is not configured.'),
+      incompatible('cannot be decrypted: sealed under an application key that is not configured.'),
     )
     await expect(readAll(secrets.decryptStream(await encrypt(), 'another'))).rejects.toMatchObject(
-      refused('cannot be opened: not a sealed stream, or altered.'),
+      incompatible('cannot be decrypted: not a sealed stream, or altered.'),
     )
     const encrypted = await bytesOf(await encrypt())
     for (const length of [10, 60, encrypted.length - 1]) {
       const cut = secrets.decryptStream(inPieces(encrypted.subarray(0, length)), SUBJECT.backupId)
-      await expect(readAll(cut)).rejects.toMatchObject(refused('cannot be opened: not a sealed stream, or altered.'))
+      await expect(readAll(cut)).rejects.toMatchObject(
+        incompatible('cannot be decrypted: not a sealed stream, or altered.'),
+      )
     }
     expect((await readAll(secrets.decryptStream(inPieces(encrypted), SUBJECT.backupId))).totals).toEqual(
       totalsOf(SMALL),
@@ -212,7 +226,7 @@ describe('refused is an archive', () => {
   })
 })
 
-describe('refused is an archive that was made again by somebody else', () => {
+describe('readArchive on an edited archive', () => {
   const LINK = { name: 'data/orders.csv', type: 'symlink', linkname: '/etc/passwd' } as const
   const MORE = { name: 'data/more.csv', content: 'id\n' }
   type Change = (entries: readonly ForgedEntry[]) => readonly ForgedEntry[]
@@ -222,82 +236,85 @@ describe('refused is an archive that was made again by somebody else', () => {
       entries.toSpliced(index, 0, ...put)
 
   test.each<[string, Change, string]>([
-    ['a link in place of a table', (all) => all.with(3, LINK), 'what was not announced'],
-    ['a hard link in place of a table', (all) => all.with(3, { ...LINK, type: 'link' }), 'what was not announced'],
-    ['a folder', at(1, { name: 'data', type: 'directory' }), 'what was not announced'],
-    ['a table that is not announced', at(1, MORE), 'what was not announced'],
-    ['a path out of it', at(1, { name: '../data/more.csv', content: '' }), 'what was not announced'],
-    ['an absolute path', at(1, { name: '/data/customers.csv', content: '' }), 'what was not announced'],
-    ['a path that only means the same', at(1, { name: './data/customers.csv' }), 'what was not announced'],
-    ['a table twice', (all) => at(2, all[1] as ForgedEntry)(all), 'data/Order%20Lines.csv is not in its place'],
-    ['a table missing', (all) => all.toSpliced(2, 1), 'data/Order%20Lines.csv is not in its place'],
-    ['the last table missing', (all) => all.toSpliced(3, 1), 'data/orders.csv is not in its place'],
+    ['a link in place of a table', (all) => all.with(3, LINK), 'an unexpected entry'],
+    ['a hard link in place of a table', (all) => all.with(3, { ...LINK, type: 'link' }), 'an unexpected entry'],
+    ['a folder', at(1, { name: 'data', type: 'directory' }), 'an unexpected entry'],
+    ['an undeclared table', at(1, MORE), 'an unexpected entry'],
+    ['a path out of the archive', at(1, { name: '../data/more.csv', content: '' }), 'an unexpected entry'],
+    ['an absolute path', at(1, { name: '/data/customers.csv', content: '' }), 'an unexpected entry'],
+    ['an equivalent path', at(1, { name: './data/customers.csv' }), 'an unexpected entry'],
+    ['a repeated table', (all) => at(2, all[1] as ForgedEntry)(all), 'data/Order%20Lines.csv is out of order'],
+    ['a missing table', (all) => all.toSpliced(2, 1), 'data/Order%20Lines.csv is out of order'],
+    ['a missing last table', (all) => all.toSpliced(3, 1), 'data/orders.csv is out of order'],
     [
       'tables in another order',
       (all) => all.with(1, all[3] as ForgedEntry).with(3, all[1] as ForgedEntry),
-      'in its place',
+      'is out of order',
     ],
     ['no manifest', (all) => all.slice(0, -1), 'manifest.json is missing'],
-    ['nothing but what it begins with', (all) => all.slice(0, 1), 'data/customers.csv is missing'],
-    ['two beginnings', (all) => at(1, all[0] as ForgedEntry)(all), 'data/customers.csv is not in its place'],
-    ['a file behind the manifest', (all) => [...all, MORE], 'something follows its manifest.json'],
+    ['archive.json only', (all) => all.slice(0, 1), 'data/customers.csv is missing'],
+    ['a repeated archive.json', (all) => at(1, all[0] as ForgedEntry)(all), 'data/customers.csv is out of order'],
+    ['a file after the manifest', (all) => [...all, MORE], 'data follows manifest.json'],
     [
       'the manifest first',
       (all) => [all.at(-1) as ForgedEntry, ...all.slice(0, -1)],
-      'does not begin with archive.json',
+      'does not start with archive.json',
     ],
-  ])('with %s', async (_, change, reason) => {
+  ])('rejects an archive with %s', async (_, change, reason) => {
     const { entries } = await opened()
     expect((await readAll(inPieces(await forged(entries)))).totals).toEqual(totalsOf(SMALL))
-    await expect(readAll(inPieces(await forged(change(entries))))).rejects.toMatchObject(refused(reason))
+    await expect(readAll(inPieces(await forged(change(entries))))).rejects.toMatchObject(incompatible(reason))
   })
 
   test.each([
-    ['another row', 'id,total\n1,9.51\n'],
-    ['a row more', 'id,total\n1,9.50\n2,1\n'],
+    ['a changed row', 'id,total\n1,9.51\n'],
+    ['an additional row', 'id,total\n1,9.50\n2,1\n'],
     ['no rows', ''],
-  ])('with %s in a table', async (_, content) => {
+  ])('rejects an archive with %s in a table', async (_, content) => {
     const { entries } = await opened()
     const again = await forged(replaced(entries, { 'data/orders.csv': content }))
     await expect(readAll(inPieces(again))).rejects.toMatchObject(
-      refused('the table "orders" is not the one that was written'),
+      incompatible('the content of the table "orders" does not match its hash'),
     )
   })
 
-  test('with an archive.json that the manifest does not have', async () => {
+  test('rejects an archive with an archive.json that contradicts the manifest', async () => {
     const { heading, entries } = await opened()
     for (const changed of [
       { ...heading, isolation: 'database-pg' },
       { ...heading, createdAt: '2020-01-01T00:00:00.000Z' },
       { ...heading, migrations: [] },
       { ...heading, sequences: [] },
-      { ...heading, comment: 'so its bytes are others' },
+      { ...heading, comment: 'a comment changes the bytes' },
       { ...heading, tables: heading.tables.map((one: object) => ({ ...one, columns: [] })) },
     ]) {
       const again = await forged(replaced(entries, { 'archive.json': JSON.stringify(changed) }))
-      await expect(readAll(inPieces(again))).rejects.toMatchObject(refused('contradict each other'))
+      await expect(readAll(inPieces(again))).rejects.toMatchObject(incompatible('contradicts archive.json'))
     }
   })
 
-  test('with a manifest that archive.json contradicts', async () => {
+  test('rejects an archive with a manifest that contradicts archive.json', async () => {
     const { manifest, entries } = await opened()
     const [first, second, third] = manifest.tables
     for (const [changed, reason] of [
-      [{ ...manifest, tenantId: 'globex' }, 'contradict each other'],
-      [{ ...manifest, archive: { ...manifest.archive, bytes: 1 } }, 'contradict each other'],
-      [{ ...manifest, archive: { ...manifest.archive, sha256: first.sha256 } }, 'contradict each other'],
-      [{ ...manifest, tables: [first, second] }, 'contradict each other'],
-      [{ ...manifest, tables: [second, first, third] }, 'contradict each other'],
-      [{ ...manifest, tables: [{ ...first, file: 'data/x.csv' }, second, third] }, 'contradict each other'],
-      [{ ...manifest, tables: [{ ...first, sha256: third.sha256 }, second, third] }, '"customers" is not the one'],
-      [{ ...manifest, tables: [first, { ...second, bytes: 1 }, third] }, '"Order Lines" is not the one'],
-      [{ ...manifest, tables: [first, { ...second, rows: -1 }, third] }, 'is not as format 1 has it'],
-      [{ ...manifest, tables: [first, { ...second, rows: undefined }, third] }, 'is not as format 1 has it'],
-      [{ ...manifest, archive: undefined }, 'is not as format 1 has it'],
-      ['{', 'is not as format 1 has it'],
+      [{ ...manifest, tenantId: 'globex' }, 'contradicts archive.json'],
+      [{ ...manifest, archive: { ...manifest.archive, bytes: 1 } }, 'contradicts archive.json'],
+      [{ ...manifest, archive: { ...manifest.archive, sha256: first.sha256 } }, 'contradicts archive.json'],
+      [{ ...manifest, tables: [first, second] }, 'contradicts archive.json'],
+      [{ ...manifest, tables: [second, first, third] }, 'contradicts archive.json'],
+      [{ ...manifest, tables: [{ ...first, file: 'data/x.csv' }, second, third] }, 'contradicts archive.json'],
+      [
+        { ...manifest, tables: [{ ...first, sha256: third.sha256 }, second, third] },
+        '"customers" does not match its hash',
+      ],
+      [{ ...manifest, tables: [first, { ...second, bytes: 1 }, third] }, '"Order Lines" does not match its hash'],
+      [{ ...manifest, tables: [first, { ...second, rows: -1 }, third] }, 'does not match format 1'],
+      [{ ...manifest, tables: [first, { ...second, rows: undefined }, third] }, 'does not match format 1'],
+      [{ ...manifest, archive: undefined }, 'does not match format 1'],
+      ['{', 'does not match format 1'],
     ]) {
       const again = await forged(replaced(entries, { 'manifest.json': JSON.stringify(changed) }))
-      await expect(readAll(inPieces(again)), JSON.stringify(changed)).rejects.toMatchObject(refused(reason))
+      await expect(readAll(inPieces(again)), JSON.stringify(changed)).rejects.toMatchObject(incompatible(reason))
     }
   })
 
@@ -318,7 +335,7 @@ describe('refused is an archive that was made again by somebody else', () => {
       const again = await forged(replaced(entries, { 'archive.json': JSON.stringify(changed) }))
       const reading = readAll(inPieces(again))
       await expect(reading, JSON.stringify(changed)).rejects.toMatchObject(
-        refused('archive.json is not as format 1 has it'),
+        incompatible('archive.json does not match format 1'),
       )
     }
   })
@@ -329,15 +346,15 @@ describe('refused is an archive that was made again by somebody else', () => {
     for (const name of ['archive.json', 'manifest.json']) {
       const again = await forged(replaced(entries, { [name]: huge }))
       const reading = readAll(inPieces(again))
-      await expect(reading).rejects.toMatchObject(refused(`its ${name} is larger than one can be`))
+      await expect(reading).rejects.toMatchObject(incompatible(`${name} is too large`))
     }
   })
 })
 
-describe('where it comes from', () => {
-  const failure = new Error('the network is gone')
+describe('the source of an archive', () => {
+  const failure = new Error('the network failed')
 
-  test('fails as it fails, wherever it does', async () => {
+  test('reading an archive rejects with the error of its source at any position', async () => {
     const archive = await archiveOf(SMALL)
     for (let length = 0; length <= archive.length; length += 7) {
       async function* failing() {
@@ -353,7 +370,7 @@ describe('where it comes from', () => {
     await expect(readAll(atItsVeryEnd())).rejects.toBe(failure)
   })
 
-  /** How often the archive is still open afterwards. */
+  /** Number of sources of the archive that remain open. */
   async function leftOpen(use: (chunks: AsyncIterable<Uint8Array>) => Promise<unknown>, before = '', behind = '') {
     const noise = [randomBytes(500_000)]
     const archive = await archiveOf([
@@ -375,28 +392,28 @@ describe('where it comes from', () => {
   }
 
   test.each<[string, (chunks: AsyncIterable<Uint8Array>) => Promise<unknown>]>([
-    ['it has been read', (chunks) => readAll(chunks)],
-    ['it is of another tenant', (chunks) => readAll(chunks, { ...SUBJECT, tenantId: 'globex' })],
-    ['it is not wanted', async (chunks) => (await readArchive(chunks, SUBJECT)).close()],
+    ['the archive has been read', (chunks) => readAll(chunks)],
+    ['the archive belongs to another tenant', (chunks) => readAll(chunks, { ...SUBJECT, tenantId: 'globex' })],
+    ['the archive is not needed', async (chunks) => (await readArchive(chunks, SUBJECT)).close()],
     [
-      'one stops before a table',
+      'the reader stops before a table',
       async (chunks) => {
         for await (const _ of (await readArchive(chunks, SUBJECT)).tables()) break
       },
     ],
     [
-      'one fails in a table',
+      'the reader fails in a table',
       async (chunks) => {
         for await (const { csv } of (await readArchive(chunks, SUBJECT)).tables()) {
           for await (const _ of csv) throw failure
         }
       },
     ],
-  ])('is let go of when %s', async (_, use) => {
+  ])('closes the source when %s', async (_, use) => {
     expect(await leftOpen(use)).toMatchObject({ open: 0 })
   })
 
-  test('is let go of when it is none, and when something follows', async () => {
+  test('closes the source of a file that is not an archive, or has data after its end', async () => {
     for (const before of ['x', 'tenantry-sealed 1\n']) {
       expect(await leftOpen((chunks) => readAll(chunks), before)).toEqual({ open: 0, hasEnded: false })
     }
@@ -404,7 +421,7 @@ describe('where it comes from', () => {
     expect(await leftOpen((chunks) => readAll(chunks), '', behind)).toEqual({ open: 0, hasEnded: false })
   })
 
-  test('is let go of when its end is not what it should be', async () => {
+  test('closes the source of an archive with an invalid end', async () => {
     const { entries } = await opened()
     const archive = await forged([...entries, { name: 'more', content: randomBytes(1_000_000) }])
     let isOpen = true
@@ -415,22 +432,22 @@ describe('where it comes from', () => {
         isOpen = false
       }
     }
-    await expect(readAll(watched())).rejects.toMatchObject(refused('something follows its manifest.json'))
+    await expect(readAll(watched())).rejects.toMatchObject(incompatible('data follows manifest.json'))
     expect(isOpen).toBe(false)
   })
 })
 
-describe('who reads it', () => {
+describe('order of reads', () => {
   const open = async () => readArchive(inPieces(await archiveOf(SMALL)), SUBJECT)
 
-  test('reads each table to its end before the next', async () => {
+  test('requires that each table is read to its end before the next one', async () => {
     const copy = await open()
     const tables = copy.tables()[Symbol.asyncIterator]()
     await tables.next()
     await expect(tables.next()).rejects.toThrow('the table "customers" was not read to its end')
   })
 
-  test('reads the tables once, and then asks for the totals, as often as wanted', async () => {
+  test('returns the tables once, and then the totals any number of times', async () => {
     const copy = await open()
     await expect(copy.totals()).rejects.toThrow('have not been read')
     for await (const { csv } of copy.tables()) await bytesOf(csv)
@@ -445,7 +462,7 @@ const appSecrets = () => createSecrets(randomBytes(32).toString('base64'))
 const replaced = (entries: readonly ForgedEntry[], contents: Record<string, string>): ForgedEntry[] =>
   entries.map((entry) => ({ ...entry, content: contents[entry.name] ?? entry.content }))
 
-/** What is in the small archive, to make another of. */
+/** The content of the small archive, as the basis of another one. */
 async function opened() {
   const entries = unpacked(await archiveOf(SMALL))
   const json = (entry: ForgedEntry | undefined) => JSON.parse(String(entry?.content))

@@ -1,9 +1,9 @@
 /**
- * An archive (format.ts) as a tenant's copy, read as it comes and in constant memory. Whatever is wrong with it is
- * `E_BACKUP_INCOMPATIBLE`; what fails in the storage that it comes from passes as it is.
+ * Reads an archive (format.ts) as a tenant copy, streaming and in constant memory.
  *
- * Rows are passed on before one can know that the archive is whole: only `totals` tells that. Whoever takes them in keeps them
- * apart until then.
+ * - An invalid archive is `E_BACKUP_INCOMPATIBLE`. Errors of the backup storage pass through unchanged.
+ * - Rows are yielded before the archive is verified. Only `totals` proves that it is complete: the importer must keep
+ *   the rows separate until then.
  */
 import { createHash } from 'node:crypto'
 import { ByteSource, joined } from '../../../kernel/base/byte-source.ts'
@@ -33,11 +33,11 @@ import { type TarEntry, TarReader } from './tar-reading.ts'
 
 export interface ArchiveCopy extends TenantCopy {
   readonly archive: ArchiveHeading
-  /** To be called when the archive is not wanted to its end: lets go of where it comes from. */
+  /** Closes the source. Required if the archive is not read to its end. */
   close(): Promise<void>
 }
 
-/** Resolves once the archive has said what it is of. */
+/** Resolves after archive.json has been read. */
 export async function readArchive(
   chunks: AsyncIterable<Uint8Array>,
   expected: Omit<ArchiveSubject, 'createdAt'>,
@@ -45,7 +45,7 @@ export async function readArchive(
   const tar = new TarReader(gunzipped(compressed(chunks)))
   try {
     const entry = await tar.next((cause) => foreign('it is not a tar file', cause))
-    if (!entry?.isFile || entry.name !== HEADING_FILE) throw foreign(`it does not begin with ${HEADING_FILE}`)
+    if (!entry?.isFile || entry.name !== HEADING_FILE) throw foreign(`it does not start with ${HEADING_FILE}`)
     const bytes = await json(entry)
     return new OpenArchive(tar, readHeading(bytes, expected), sumOf(bytes))
   } catch (error) {
@@ -60,7 +60,7 @@ class OpenArchive implements ArchiveCopy {
   readonly estimatedRows = undefined
   readonly #tar: TarReader
   readonly #archiveSum: Sum
-  /** Of the tables that have been read to their end. */
+  /** Of the tables read to their end. */
   readonly #sums: Sum[] = []
   #hasStarted = false
 
@@ -103,7 +103,7 @@ class OpenArchive implements ArchiveCopy {
         archive: this.#archiveSum,
         sums: this.#sums,
       })
-      if (await this.#tar.next()) throw altered(`something follows its ${MANIFEST_FILE}`)
+      if (await this.#tar.next()) throw altered(`data follows ${MANIFEST_FILE}`)
       return totals
     } finally {
       await this.close()
@@ -119,8 +119,8 @@ class OpenArchive implements ArchiveCopy {
     if (!entry) throw altered(`${file} is missing`)
     if (entry.isFile && entry.name === file) return entry
     const announced = [HEADING_FILE, ...this.archive.tables.map((table) => table.file), MANIFEST_FILE]
-    if (!entry.isFile || !announced.includes(entry.name)) throw altered('it holds what was not announced')
-    throw altered(`${file} is not in its place`)
+    if (!entry.isFile || !announced.includes(entry.name)) throw altered('it contains an unexpected entry')
+    throw altered(`${file} is out of order`)
   }
 
   async *#csv(entry: TarEntry): AsyncGenerator<Buffer, void, undefined> {
@@ -133,19 +133,19 @@ class OpenArchive implements ArchiveCopy {
   }
 }
 
-/** What comes, if it may be gzip. */
+/** Passes the chunks through if they can be gzip. */
 async function* compressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void, undefined> {
   const source = new ByteSource(chunks)
   try {
     const first = await source.peek(Math.max(MAGIC_BYTES, GZIP_MAGIC_BYTES))
     if (isEncrypted(first))
-      throw BackupIncompatible('The backup is sealed, and was not opened with an application key.')
+      throw BackupIncompatible('The backup is encrypted and was not decrypted with an application key.')
     if (first.length < GZIP_MAGIC_BYTES) throw truncated()
     if (!isGzip(first)) throw foreign('it is not compressed with gzip')
     yield* source.rest()
   } catch (error) {
     throw error instanceof DecryptionError
-      ? BackupIncompatible(`The backup cannot be opened: ${error.message}.`, { cause: error })
+      ? BackupIncompatible(`The backup cannot be decrypted: ${error.message}.`, { cause: error })
       : error
   } finally {
     await source.close()
@@ -153,7 +153,7 @@ async function* compressed(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Bu
 }
 
 async function json(entry: TarEntry): Promise<Buffer> {
-  if (entry.size > MAX_JSON_BYTES) throw altered(`its ${entry.name} is larger than one can be`)
+  if (entry.size > MAX_JSON_BYTES) throw altered(`${entry.name} is too large`)
   const pieces: Buffer[] = []
   for await (const piece of entry.content) pieces.push(piece)
   return joined(pieces)

@@ -1,4 +1,4 @@
-/** Backups whose archives are changed behind the back of the tenancy, and restores of them. */
+/** Edits of backup archives without the tenancy, and restores from them. */
 import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ export async function backedUp(of: TestEnvironment, id: string): Promise<Backed>
   return { id: backup.id, key: rows[0].archive, file: join(of.archives, rows[0].archive) }
 }
 
-/** As if it had been what was written, so that only what is in it can tell. */
+/** Records the edited file as the written one, so that only its content can reveal the edit. */
 export async function believed(of: TestEnvironment, { id, file }: Backed): Promise<void> {
   const bytes = await readFile(file)
   await of.tenancy.kernel.database.sql('update multitenancy.backups set size_bytes = $2, sha256 = $3 where id = $1', [
@@ -34,7 +34,7 @@ export async function believed(of: TestEnvironment, { id, file }: Backed): Promi
 
 type Files = Map<string, string>
 
-/** Unpacks the archive, lets `edit` change what is in it, and packs it again in the same order. */
+/** Unpacks the archive, edits its files with `edit`, and packs it again in the same order. */
 export async function repacked({ file }: Backed, edit: (files: Files) => unknown): Promise<void> {
   const files: Files = new Map(unpacked(await readFile(file)).map(({ name, content }) => [name, String(content)]))
   edit(files)
@@ -47,7 +47,7 @@ export const everyJson = (edit: (json: any) => unknown) => (files: Files) => {
     edit(json)
     files.set(name, JSON.stringify(json))
   }
-  // As somebody would who knows the format.
+  // An attacker who knows the format would also do this.
   const heading = files.get('archive.json') ?? ''
   const manifest = JSON.parse(files.get('manifest.json') ?? '')
   manifest.archive = { bytes: Buffer.byteLength(heading), sha256: createHash('sha256').update(heading).digest('hex') }
@@ -66,7 +66,7 @@ export async function rejected(of: TestEnvironment, id: string, backup: Backed):
   const started = await of.transfers.backups.restore(id, { backupId: backup.id })
   const { state: how, failure } = await of.ended(started)
   expect(how).toBe('failed')
-  await eventually(async () => expect(await state()).toEqual(before)) // it is tidied up once the transfer has ended
+  await eventually(async () => expect(await state()).toEqual(before)) // the storage is dropped after the end of the transfer
   for (const driver of of.tenancy.tenants.storage.drivers) {
     expect(await of.tenancy.tenants.reconciliation.mismatches(driver, 'main')).toEqual([])
   }

@@ -1,4 +1,4 @@
-/** Archives that a restore must not take: the tenant keeps what it has, nothing is left behind, and the transfer says why. */
+/** Invalid archives: a restore fails with the cause, keeps the tenant's data and leaves nothing behind. */
 import { copyFile, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { ISOLATIONS, openTestEnvironment, type TestEnvironment } from '../../../../test/support/two-servers.ts'
@@ -10,14 +10,14 @@ beforeAll(async () => {
 })
 afterAll(() => environment?.end())
 
-describe('a tenant is not restored from an archive', () => {
+describe('restore from an invalid archive', () => {
   const prepared = async (what: string, isolation = 'schema-pg') => {
     const id = `${what}-${isolation.slice(0, 3)}`
     await environment.tenant(id, { isolation })
     return { id, backup: await backedUp(environment, id) }
   }
 
-  test.each(ISOLATIONS)('that is cut off: %s', async (isolation) => {
+  test.each(ISOLATIONS)('rejects a truncated archive: %s', async (isolation) => {
     const { id, backup } = await prepared('cut', isolation)
     const bytes = await readFile(backup.file)
     await truncate(backup.file, bytes.length - 20)
@@ -28,28 +28,28 @@ describe('a tenant is not restored from an archive', () => {
     expect(await rejected(environment, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: /)
   })
 
-  test('that was altered', async () => {
+  test('rejects an altered archive', async () => {
     const { id, backup } = await prepared('altered')
     const bytes = await readFile(backup.file)
-    bytes[4] = (bytes[4] ?? 0) ^ 1 // in the head of the first member, where it means nothing: only the hash of the whole tells
+    bytes[4] = (bytes[4] ?? 0) ^ 1 // a meaningless byte in the header of the first member: only the hash of the file reveals the change
     await writeFile(backup.file, bytes)
     expect(await rejected(environment, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*altered/)
   })
 
-  test.each(ISOLATIONS)('whose rows and recorded digest were altered: %s', async (isolation) => {
+  test.each(ISOLATIONS)('rejects an archive with altered rows and an altered digest: %s', async (isolation) => {
     const { id, backup } = await prepared('forged', isolation)
     await repacked(backup, (files) => files.set('data/notes.csv', 'id,text\n1,forged\n2,second\n'))
     await believed(environment, backup)
     expect(await rejected(environment, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*notes/)
   })
 
-  test('that is gone', async () => {
+  test('rejects a backup without a file', async () => {
     const { id, backup } = await prepared('gone')
     await rm(backup.file)
     expect(await rejected(environment, id, backup)).toMatch(/^E_ARCHIVE_MISSING: /)
   })
 
-  test('that is another tenant’s', async () => {
+  test('rejects an archive of another tenant', async () => {
     const { id, backup } = await prepared('mine')
     const other = await prepared('theirs')
     await copyFile(other.backup.file, backup.file)
@@ -57,17 +57,17 @@ describe('a tenant is not restored from an archive', () => {
     expect(await rejected(environment, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*(tenant|backup)/)
   })
 
-  test('that another program made', async () => {
+  test('rejects an archive of another program', async () => {
     const { id, backup } = await prepared('foreign')
     await repacked(backup, (files) => files.delete('archive.json'))
     await believed(environment, backup)
     expect(await rejected(environment, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: /)
-    await writeFile(backup.file, 'no archive at all')
+    await writeFile(backup.file, 'not an archive')
     await believed(environment, backup)
     expect(await rejected(environment, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: /)
   })
 
-  test('of a newer format', async () => {
+  test('rejects an archive of a newer format', async () => {
     const { id, backup } = await prepared('newer')
     await repacked(
       backup,
@@ -79,7 +79,7 @@ describe('a tenant is not restored from an archive', () => {
     expect(await rejected(environment, id, backup)).toMatch(/^E_BACKUP_INCOMPATIBLE: .*newer.*2/)
   })
 
-  test('of migrations that are not known here, or have been edited since', async () => {
+  test('rejects an archive with unknown or edited migrations', async () => {
     const { id, backup } = await prepared('later')
     await repacked(
       backup,

@@ -1,6 +1,6 @@
 /**
- * What the rows of a table come to, in whatever order they stand: the sum of their hashes. A row ends at a line's end outside of
- * quotes; a quote inside of quotes is doubled, so counting them is enough.
+ * Order-independent digest of the rows of a table: the sum of their hashes. A row ends at a line end outside of quotes.
+ * A quote inside of quotes is doubled, so counting quotes is sufficient.
  */
 import { hash } from 'node:crypto'
 
@@ -16,7 +16,7 @@ export class RowDigest {
   #isQuoted = false
   #started: Buffer[] = []
 
-  /** Of two tables the same when their columns and their rows are. */
+  /** Equal for two tables with the same columns and rows. */
   get value(): string {
     return `${this.#header} ${this.#sum.toString(16)}`
   }

@@ -18,10 +18,10 @@ async function filled(pieces: readonly Buffer[]): Promise<Spool> {
 test.each([
   ['nothing', []],
   ['a little', [10, 0, 5]],
-  ['all that stays in memory', [4 * MEBIBYTE]],
-  ['one byte more', [4 * MEBIBYTE, 1]],
-  ['much, in pieces of any length', [3 * MEBIBYTE, 2 * MEBIBYTE, 7, 0, 1_000_001, 300_000]],
-])('%s is read as it was written, and again', async (_, lengths) => {
+  ['content that fits into memory', [4 * MEBIBYTE]],
+  ['content one byte above the memory limit', [4 * MEBIBYTE, 1]],
+  ['large content in chunks of any length', [3 * MEBIBYTE, 2 * MEBIBYTE, 7, 0, 1_000_001, 300_000]],
+])('returns %s unchanged, twice', async (_, lengths) => {
   const pieces = lengths.map((length) => randomBytes(length))
   const spool = await filled(pieces)
   for (let round = 0; round < 2; round++) {
@@ -30,7 +30,7 @@ test.each([
   await spool.close()
 })
 
-test('a few bytes need no file; more are in one without a name, until it is closed', async () => {
+test('keeps small content in memory and large content in an unlinked file until it is closed', async () => {
   const before = openSpools().length
   const small = await filled([randomBytes(4 * MEBIBYTE)])
   expect(openSpools()).toHaveLength(before)

@@ -1,6 +1,6 @@
 /**
- * Bytes that are written to their end before they are read: a few in memory, more in a file that has no name any more, so that
- * whatever ends the process, nothing of it stays behind.
+ * A buffer that is written completely before it is read: a few bytes in memory, more in an unlinked file, which
+ * disappears with the process.
  */
 import { randomUUID } from 'node:crypto'
 import { type FileHandle, open, unlink } from 'node:fs/promises'
@@ -25,13 +25,13 @@ export class Spool {
     this.#pieces = []
   }
 
-  /** All of it, from the first byte. */
+  /** All bytes from the start. */
   async *read(): AsyncGenerator<Buffer, void, undefined> {
     const file = this.#file
     if (!file) return yield* this.#pieces
     for (let at = 0; at < this.#bytes; ) {
       const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(PIECE_BYTES), 0, PIECE_BYTES, at)
-      if (bytesRead === 0) throw new Error('the temporary file is shorter than what was written into it')
+      if (bytesRead === 0) throw new Error('The temporary file is shorter than the bytes written to it.')
       at += bytesRead
       yield buffer.subarray(0, bytesRead)
     }

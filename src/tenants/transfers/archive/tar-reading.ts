@@ -79,12 +79,12 @@ export class TarReader {
     return error instanceof Error && error.message === 'Unexpected end of data' ? truncated(error) : unreadable(error)
   }
 
-  /** The library accepts a file that has no end or has blocks of zeros behind it. */
+  /** The library accepts a file that has no end or has blocks of zeros after it. */
   #assertEnd(): void {
     const end = this.#endOfEntries + TAR_END.length
     if (this.#bytes < end || !this.#lastBytes.equals(TAR_END)) throw truncated()
-    if (this.#bytes > end) throw altered('something follows its end')
+    if (this.#bytes > end) throw altered('data follows the end of the archive')
   }
 }
 
-const invalid = (cause: unknown): Error => altered('it is not a sound tar file', cause)
+const invalid = (cause: unknown): Error => altered('it is not a valid tar file', cause)

@@ -5,7 +5,7 @@ import { type TarEntry, TarReader } from './tar-reading.ts'
 import { BLOCK_BYTES, entryHead, padding, TAR_END } from './tar-writing.ts'
 
 const mtime = new Date('2026-03-04T05:06:07.890Z')
-const BROKEN = 'The backup is damaged or was altered: it is not a sound tar file.'
+const BROKEN = 'The backup is damaged or was altered: it is not a valid tar file.'
 const TRUNCATED = 'The backup is truncated'
 
 interface File {
@@ -132,7 +132,7 @@ describe('a reader rejects', () => {
     await expect(readerOf(Buffer.alloc(512, 'x')).next()).rejects.toThrow(BROKEN)
   })
 
-  test('bytes behind the end, also zeros', async () => {
+  test('bytes after the end, also zeros', async () => {
     const bytes = await tarOf([file])
     for (const more of [Buffer.alloc(1), Buffer.alloc(BLOCK_BYTES), TAR_END, Buffer.alloc(BLOCK_BYTES, 'x')]) {
       await expect(entriesOf(Buffer.concat([bytes, more]))).rejects.toThrow('The backup is')

@@ -7,41 +7,45 @@ import { archived } from './writer.ts'
 
 const MEBIBYTE = 1024 * 1024
 
-test('the totals are returned', async () => {
+test('returns the totals', async () => {
   const writing = archived(copyOf(SMALL), SUBJECT)
   let step = await writing.next()
   while (!step.done) step = await writing.next()
   expect(step.value).toEqual(totalsOf(SMALL))
 })
 
-test('one tenant, one time: one archive', async () => {
+test('writes the same archive for the same tenant and time', async () => {
   expect(await archiveOf(SMALL)).toEqual(await archiveOf(SMALL))
 })
 
-describe('a copy that is not what it says', () => {
+describe('writer on a copy that contradicts its description', () => {
   const [first, second, third] = totalsOf(SMALL) as [MadeUpTotals, MadeUpTotals, MadeUpTotals]
   type MadeUpTotals = ReturnType<typeof totalsOf>[number]
   const write = (changed: Partial<TenantCopy>) => bytesOf(archived({ ...copyOf(SMALL), ...changed }, SUBJECT))
 
   test.each([
-    ['other bytes', [first, { ...second, bytes: 1 }, third]],
-    ['another order', [second, first, third]],
-    ['another name', [first, { ...second, name: 'orders' }, third]],
-    ['a table less', [first, second]],
-    ['a table more', [first, second, third, third]],
-  ])('by %s in its totals is not made an archive of', async (_, totals) => {
-    await expect(write({ totals: async () => totals })).rejects.toThrow(/not what the copy says|are totals of/)
+    ['different bytes', [first, { ...second, bytes: 1 }, third]],
+    ['a different order', [second, first, third]],
+    ['a different name', [first, { ...second, name: 'orders' }, third]],
+    ['a missing table', [first, second]],
+    ['an additional table', [first, second, third, third]],
+  ])('rejects a copy with %s in its totals', async (_, totals) => {
+    await expect(write({ totals: async () => totals })).rejects.toThrow(/do not match the totals|returned totals of/)
   })
 
   test.each([
-    ['one less', SMALL.slice(0, 2), 'there are totals'],
-    ['one more', [...SMALL, table('more')], '"more" is not the one that was announced'],
-    ['another order', SMALL.toReversed(), '"orders" is not the one that was announced'],
-  ])('by %s among its tables is not, either', async (_, tables, message) => {
+    ['a missing table', SMALL.slice(0, 2), 'returned totals of'],
+    [
+      'an additional table',
+      [...SMALL, table('more')],
+      'The copy returned the table "more" instead of the expected table',
+    ],
+    ['a different order', SMALL.toReversed(), 'The copy returned the table "orders" instead of the expected table'],
+  ])('rejects a copy with %s among its tables', async (_, tables, message) => {
     await expect(write({ tables: copyOf(tables).tables })).rejects.toThrow(message)
   })
 
-  test('is not begun when one could not read what it says of itself', async () => {
+  test('rejects a description above the size limit of the reader before any read', async () => {
     let isStarted = false
     const sequences = Array.from({ length: 150_000 }, (_, number) => ({
       name: `a_sequence_with_quite_a_long_name_${number}`,
@@ -59,7 +63,7 @@ describe('a copy that is not what it says', () => {
   })
 })
 
-describe('one that is given up', () => {
+describe('abandoned writer', () => {
   const noise = Array.from({ length: 64 }, () => randomBytes(MEBIBYTE / 8))
   let compressing: Gzip[] = []
   let open = 0
@@ -74,7 +78,7 @@ describe('one that is given up', () => {
     })
   })
 
-  /** A table of 8 MiB that cannot be compressed, so that it is in a file; `after` so many pieces it fails. */
+  /** A table of 8 MiB of incompressible bytes, which needs a file. Fails after `after` chunks. */
   function large(failure?: Error, after = noise.length): TenantCopy {
     const copy = copyOf([
       { name: 'large', csv: noise },
@@ -105,7 +109,7 @@ describe('one that is given up', () => {
   })
   const NOTHING = { open: 0, files: 0, compressing: 0 }
 
-  test.each([1, 2, 3, 10, 40])('after %d pieces leaves nothing open', async (pieces) => {
+  test.each([1, 2, 3, 10, 40])('closes all resources when the reader stops after %d chunks', async (pieces) => {
     let count = 0
     let most = 0
     for await (const _ of archived(large(), SUBJECT)) {
@@ -118,20 +122,23 @@ describe('one that is given up', () => {
     expect(leftOver()).toEqual(NOTHING)
   })
 
-  test.each([0, 1, 63])('because the copy fails after %d pieces fails so, and leaves nothing open', async (pieces) => {
-    const failure = new Error('the connection is lost')
-    await expect(bytesOf(archived(large(failure, pieces), SUBJECT))).rejects.toBe(failure)
-    expect(leftOver()).toEqual(NOTHING)
-  })
+  test.each([0, 1, 63])(
+    'rejects with the error of a copy that fails after %d chunks, and closes all resources',
+    async (pieces) => {
+      const failure = new Error('the connection is lost')
+      await expect(bytesOf(archived(large(failure, pieces), SUBJECT))).rejects.toBe(failure)
+      expect(leftOver()).toEqual(NOTHING)
+    },
+  )
 
-  test('or not, leaves nothing open', async () => {
+  test('closes all resources after a complete read', async () => {
     await bytesOf(archived(large(), SUBJECT))
     expect(compressing.length).toBeGreaterThan(2)
     expect(leftOver()).toEqual(NOTHING)
   })
 })
 
-test('no more is read than is asked for', async () => {
+test('reads no more of the copy than its reader requires', async () => {
   const asked: string[] = []
   const copy = copyOf(SMALL)
   async function* tables() {

@@ -1,12 +1,12 @@
 /**
- * A tenant's copy as the bytes of an archive (format.ts), in constant memory.
+ * Converts a tenant copy to the bytes of an archive (format.ts), in constant memory.
  *
- *   table ─► sum ─► gzip ─► spool        how long a table is one knows at its end
- *                             │
- *   header, a member by itself ─► the spooled member ─► padding, a member
+ *   table ─► hash ─► gzip ─► spool       the length of a table is known at its end
+ *                              │
+ *   header, its own member ─► the spooled member ─► padding, a member
  *
- * So each table is compressed once, and lies compressed in memory or in a temporary file for as long as it is not passed on. One
- * table at a time: the space that is needed is that of the largest.
+ * Each table is compressed once and spooled in memory or in a temporary file until it is yielded. Tables are processed
+ * one at a time: the largest table determines the required space.
  */
 import { createHash } from 'node:crypto'
 import type { TableTotals, TenantCopy } from '../../isolation/copy.ts'
@@ -25,8 +25,8 @@ import { Spool } from './spool.ts'
 import { entryHead, padding, TAR_END } from './tar-writing.ts'
 
 /**
- * Returns the totals of the tables, once what was read agrees with what the copy says was there. What the copy throws passes as it
- * is. Whoever ends it early waits for the table that is being read: to break that off is the matter of the copy.
+ * Returns the totals of the tables. Throws unless the read rows match the description of the copy. Errors of the copy
+ * pass through unchanged. A caller that returns early waits for the current table: the copy decides how to interrupt it.
  */
 export async function* archived(
   copy: TenantCopy,
@@ -40,7 +40,8 @@ export async function* archived(
   const sums: (Sum & { readonly name: string })[] = []
   for await (const { table, csv } of copy.tables()) {
     const { name, file } = heading.tables[sums.length] ?? {}
-    if (table.name !== name || !file) throw new Error(`the table "${table.name}" is not the one that was announced`)
+    if (table.name !== name || !file)
+      throw new Error(`The copy returned the table "${table.name}" instead of the expected table.`)
     const spool = new Spool()
     try {
       const sum = await spooled(csv, spool)
@@ -89,12 +90,14 @@ function agreed(
   announced: number,
 ): readonly TableTotals[] {
   if (sums.length !== announced || totals.length !== announced) {
-    throw new Error(`${announced} tables were announced, ${sums.length} read, and there are totals of ${totals.length}`)
+    throw new Error(
+      `The copy declared ${announced} tables, yielded ${sums.length} and returned totals of ${totals.length}.`,
+    )
   }
   return totals.map(({ name, rows, bytes }, index) => {
     const sum = sums[index]
     if (name !== sum?.name || bytes !== sum.bytes) {
-      throw new Error(`what was read of the table "${sum?.name}" is not what the copy says there was`)
+      throw new Error(`The rows of the table "${sum?.name}" do not match the totals of the copy.`)
     }
     return { name, rows, bytes }
   })

@@ -1,4 +1,4 @@
-/** Backups of tenants: archives, and what is known of them. */
+/** Creates, restores, lists and deletes backups of tenants. */
 import type { z } from 'zod'
 import type { PageOf } from '../../../kernel/api/page.ts'
 import { isUuid, uuidv7 } from '../../../kernel/base/ids.ts'
@@ -21,9 +21,9 @@ import { registerArchive } from './register-archive.ts'
 import { type Backup, type BackupWithTransfer, toBackup } from './resource.ts'
 
 export interface BackupSettings {
-  /** Of backups that are made by themselves: how many of a tenant are kept; default 7. */
+  /** Number of scheduled backups that are kept per tenant; default 7. */
   readonly keep: number
-  /** Between two of them; undefined: none is made by itself. */
+  /** Interval of scheduled backups; undefined: none are scheduled. */
   readonly everyHours: number | undefined
 }
 
@@ -39,7 +39,7 @@ export class Backups {
     this.#dependencies = dependencies
   }
 
-  /** `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` while another one is made, `E_BACKUPS_NOT_CONFIGURED`, `E_NOT_SUPPORTED`. */
+  /** `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` if another backup is in progress, `E_BACKUPS_NOT_CONFIGURED`, `E_NOT_SUPPORTED`. */
   async create(tenantId: string, options: z.input<typeof BackupRequest> = {}, isScheduled = false): Promise<Backup> {
     const { note = null } = parsed(BackupRequest, options)
     archivesOf(this.#dependencies)
@@ -76,8 +76,9 @@ export class Backups {
   }
 
   /**
-   * Fills new storage from a backup of this tenant and lets it have that; or rehearses it. `E_BACKUP_NOT_FOUND`,
-   * `E_BACKUP_INCOMPATIBLE` when it is not complete, `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, `E_NOT_SUPPORTED`, or a 400.
+   * Restores the tenant into new storage from one of its backups, or rehearses the restore. `E_BACKUP_NOT_FOUND`,
+   * `E_BACKUP_INCOMPATIBLE` for an incomplete backup, `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS`, `E_NOT_SUPPORTED`,
+   * or a 400.
    */
   async restore(tenantId: string, options: z.input<typeof RestoreRequest>): Promise<StartedRestore> {
     const { backupId, rehearse, ...where } = parsed(RestoreRequest, options)
@@ -87,9 +88,8 @@ export class Backups {
       const row = await lockTenant(kernel.database, tenantId)
       assertInstalled(row)
       const backup = await this.get(tenantId, backupId)
-      if (backup.state === 'failed')
-        throw BackupIncompatible(`The backup "${backupId}" failed; there is nothing in it.`)
-      if (backup.state !== 'completed') throw TransferInProgress(`The backup "${backupId}" is not complete yet.`)
+      if (backup.state === 'failed') throw BackupIncompatible(`Backup "${backupId}" failed and has no archive.`)
+      if (backup.state !== 'completed') throw TransferInProgress(`Backup "${backupId}" is not complete yet.`)
       const { driver, placement } = storage.choose(where.isolation ?? row.isolation, where.placement ?? row.placement)
       storage.assertCopies(driver.name)
       const kind = rehearse ? 'rehearsal' : 'restore'
@@ -104,7 +104,7 @@ export class Backups {
     })
   }
 
-  /** The newest first. */
+  /** Newest first. */
   async list(tenantId: string, page: { limit: number; cursor?: string }): Promise<PageOf<Backup>> {
     await this.#dependencies.registry.get(tenantId)
     const { cursors } = this.#dependencies.kernel
@@ -112,30 +112,30 @@ export class Backups {
     return cursors.keysetPage(this.#of(tenantId), { name: 'backups', filters: [tenantId], order, item: toBackup }, page)
   }
 
-  /** `E_BACKUP_NOT_FOUND`, also for that of another tenant. */
+  /** `E_BACKUP_NOT_FOUND`, also for a backup of another tenant. */
   async get(tenantId: string, id: string): Promise<Backup> {
     const row = isUuid(id) ? await this.#of(tenantId).where('backups.id', '=', id).executeTakeFirst() : undefined
     if (!row) throw notThere(tenantId, id)
     return toBackup(row)
   }
 
-  /** Makes a file that is there a backup again, as after the backoffice was brought back from a dump; see register-archive.ts. */
+  /** Registers an existing archive as a backup, for example after a restore of the backoffice; see register-archive.ts. */
   async registerArchive(tenantId: string, key: string): Promise<Backup> {
     return this.get(tenantId, await registerArchive(this.#dependencies, tenantId, key))
   }
 
-  /** Its archive, decrypted; `E_BACKUP_INCOMPATIBLE` at the end of one that is not what was written. */
+  /** The decrypted archive. Throws `E_BACKUP_INCOMPATIBLE` at its end if the archive was altered. */
   download(tenantId: string, id: string): Promise<AsyncIterable<Uint8Array>> {
     return archiveBytes(this.#dependencies, tenantId, id)
   }
 
-  /** Removes the archive, too. `E_BACKUP_NOT_FOUND`, or `E_TRANSFER_IN_PROGRESS` while it is made or restored. */
+  /** Also removes the archive. `E_BACKUP_NOT_FOUND`, or `E_TRANSFER_IN_PROGRESS` while the backup is created or restored. */
   async delete(tenantId: string, id: string): Promise<void> {
     const { database, events, clock, log } = this.#dependencies.kernel
     await this.#dependencies.registry.get(tenantId)
     if (!isUuid(id)) throw notThere(tenantId, id)
     await database.transaction(async () => {
-      await lockedRow(this.#dependencies, tenantId) // so that nobody asks for a restore of it meanwhile
+      await lockedRow(this.#dependencies, tenantId) // prevents a concurrent restore request
       const row = await database
         .query<TenantTables>()
         .selectFrom('backups')
@@ -152,7 +152,7 @@ export class Backups {
         .where('backupId', '=', id)
         .where('state', 'in', ['pending', 'running'])
         .executeTakeFirst()
-      if (busy) throw TransferInProgress(`The backup "${id}" is in use by a ${busy.kind}; wait until that has ended.`)
+      if (busy) throw TransferInProgress(`Backup "${id}" is in use by a ${busy.kind}. Wait until it has ended.`)
       await database
         .query<TenantTables>()
         .updateTable('backups')
@@ -162,14 +162,11 @@ export class Backups {
       await recordChange(events, { action: 'backups.delete', tenantId, target: `backup:${id}` })
     })
     await this.removeDeleted(id).catch((error) =>
-      log.warn(
-        { err: error, tenantId, backupId: id },
-        'an archive could not be removed; it is tried again in a minute',
-      ),
+      log.warn({ err: error, tenantId, backupId: id }, 'could not remove an archive; retry in one minute'),
     )
   }
 
-  /** Those that were deleted: their archives, then their rows. One that cannot be removed keeps none of the others. @param id only this one */
+  /** Removes the archives, then the rows, of deleted backups. A failure does not affect other backups. @param id only this backup */
   async removeDeleted(id?: string): Promise<void> {
     const { database } = this.#dependencies.kernel
     let query = this.#withAttempts().where('backups.deletedAt', 'is not', null)
@@ -186,7 +183,7 @@ export class Backups {
     if (failures.length > 0) throw failures[0]
   }
 
-  /** The archives of a tenant that is purged; their rows go with it. */
+  /** Removes the archives of a purged tenant. The purge deletes the rows. */
   async dropAll(tenantId: string): Promise<void> {
     const backups = await this.#withAttempts().where('backups.tenantId', '=', tenantId).execute()
     for (const backup of backups) await removeArchives(archivesOf(this.#dependencies), backup)
@@ -214,4 +211,4 @@ export class Backups {
   }
 }
 
-const notThere = (tenantId: string, id: string) => BackupNotFound(`The tenant "${tenantId}" has no backup "${id}".`)
+const notThere = (tenantId: string, id: string) => BackupNotFound(`Backup "${id}" of tenant "${tenantId}" not found.`)

@@ -1,4 +1,4 @@
-/** The archive of a backup as a file of its own, that is there whole or not at all. */
+/** Writes the archive of a backup to a new file; after a failure no file remains. */
 import { rm, writeFile } from 'node:fs/promises'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { size } from '../../../kernel/base/format.ts'
@@ -6,11 +6,11 @@ import { type meter, paceText } from '../../../kernel/base/progress-rate.ts'
 
 interface DownloadOptions {
   readonly signal: AbortSignal
-  /** Told how many bytes were written so far. */
+  /** Receives the number of bytes written so far. */
   readonly onBytes: (bytes: number) => void
 }
 
-/** Returns how many bytes it has. Refuses a path where something is already. */
+/** Returns the size in bytes. Rejects an existing path. */
 export async function downloaded(
   chunks: AsyncIterable<Uint8Array>,
   path: string,
@@ -29,14 +29,14 @@ export async function downloaded(
     return bytes
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
-      throw invalid([{ path: 'output', message: `"${path}" is there already` }])
+      throw invalid([{ path: 'output', message: `File "${path}" already exists.` }])
     }
     await rm(path, { force: true })
     throw error
   }
 }
 
-/** @param total of the archive where it is kept: an encrypted one is a little larger than what is written */
+/** @param total of the stored archive; an encrypted one is slightly larger than the download */
 export function downloadText(bytes: number, total: number | null, look: ReturnType<typeof meter>): string {
   if (total === null) return `${size(bytes)}${paceText(look(bytes), size)}`
   return `${size(bytes)} of ${size(total)}${paceText(look(bytes, total), size)}`

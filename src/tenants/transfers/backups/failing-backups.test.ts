@@ -1,4 +1,4 @@
-/** Backups that fail, before one is missed and after. */
+/** Failing backups, before and after a scheduled backup is missed. */
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { openTestEnvironment, type TestEnvironment } from '../../../../test/support/two-servers.ts'
@@ -30,11 +30,11 @@ const findings = async () =>
 
 async function backUp(id: string) {
   const { id: backupId } = await environment.transfers.backups.create(id)
-  await environment.transfers.work(backupId, only).catch(() => undefined) // what is told of it is looked at
+  await environment.transfers.work(backupId, only).catch(() => undefined) // the tests assert the recorded failure, not the error
   return environment.transfers.backups.get(id, backupId)
 }
 
-/** The place of the archives is no folder meanwhile. */
+/** Replaces the backup storage by a file during `work`. */
 async function whileBroken(work: () => Promise<void>): Promise<void> {
   const aside = `${environment.archives}.aside`
   await rename(environment.archives, aside)
@@ -44,7 +44,7 @@ async function whileBroken(work: () => Promise<void>): Promise<void> {
   await rename(aside, environment.archives)
 }
 
-test('are told at once for tenants that are to be backed up, until one succeeds', async () => {
+test('the doctor reports failing backups of scheduled tenants immediately, until one succeeds', async () => {
   await install('acme', { plan: 'pro' })
   await install('free')
   const first = await backUp('acme')
@@ -52,7 +52,7 @@ test('are told at once for tenants that are to be backed up, until one succeeds'
   await whileBroken(async () => {
     clock.advance(HOUR_MS)
     expect(await backUp('acme')).toMatchObject({ state: 'failed' })
-    expect(await backUp('free')).toMatchObject({ state: 'failed' }) // whoever asked for it was told
+    expect(await backUp('free')).toMatchObject({ state: 'failed' }) // the caller of a manual backup has received its error
   })
   expect(await findings()).toEqual([
     expect.stringMatching(
@@ -72,7 +72,7 @@ test('are told at once for tenants that are to be backed up, until one succeeds'
   expect(await findings()).toEqual([])
 })
 
-test('of thousands of tenants are told one by one up to a bound', async () => {
+test('the doctor reports failing backups individually up to a limit', async () => {
   const ids = Array.from({ length: 60 }, (_, n) => `many-${String(n).padStart(2, '0')}`)
   for (const id of ids) {
     await environment.tenancy.tenants.create({ id, name: id, metadata: { plan: 'pro' } })

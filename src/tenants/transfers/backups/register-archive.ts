@@ -1,6 +1,6 @@
 /**
- * A file that is there, and of no backup that is known, becomes a backup again: as when the backoffice was brought back from a dump
- * that is older than it. The file is read to its end first, so that nothing is listed that could not be restored.
+ * Registers an existing archive file as a backup, for example after the backoffice was restored from an older dump.
+ * Reads the whole file first, so that a listed backup can be restored.
  */
 import { createHash } from 'node:crypto'
 import { invalid } from '../../../kernel/base/errors.ts'
@@ -13,20 +13,22 @@ import type { TransferDependencies } from '../kinds/dependencies.ts'
 import type { BackupRow, TransferRow } from '../model/tables.ts'
 import { BackupExists } from '../requests/errors.ts'
 
-/** As backup.ts gives them. */
+/** Matches the keys that backup.ts creates. */
 const KEY =
   /^(?<tenantId>[^/]+)\/(?<id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.(?<attempt>\d{1,6})\.tar\.gz(?<sealed>\.sealed)?$/
 
 /**
- * Returns the id of the backup. `E_TENANT_NOT_FOUND`, `E_BACKUP_EXISTS`, `E_BACKUP_INCOMPATIBLE` when it is not whole, of another tenant,
- * or sealed under a key that is not here; or a 400.
- * @param key of the file, as the doctor names it
+ * Returns the id of the backup. `E_TENANT_NOT_FOUND`, `E_BACKUP_EXISTS`, `E_BACKUP_INCOMPATIBLE` if the archive is
+ * truncated, of another tenant, or encrypted with an unknown key; or a 400.
+ * @param key of the file, as reported by the doctor
  */
 export async function registerArchive(parts: TransferDependencies, tenantId: string, key: string): Promise<string> {
   const { database, events, clock } = parts.kernel
   const { id = '', attempt = '', sealed, ...named } = KEY.exec(key)?.groups ?? {}
   if (named.tenantId !== tenantId) {
-    throw invalid([{ path: 'file', message: `not that of an archive of "${tenantId}", as the doctor names them` }])
+    throw invalid([
+      { path: 'file', message: `must be the key of an archive of tenant "${tenantId}", as reported by the doctor` },
+    ])
   }
   await parts.registry.get(tenantId)
   if (await isKnown(parts, id)) throw exists(id)
@@ -118,4 +120,4 @@ async function isKnown({ kernel }: TransferDependencies, id: string): Promise<bo
   return rows.length > 0
 }
 
-const exists = (id: string) => BackupExists(`The backup "${id}" is known already.`)
+const exists = (id: string) => BackupExists(`Backup "${id}" is already registered.`)

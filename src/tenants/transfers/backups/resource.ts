@@ -1,4 +1,3 @@
-/** A backup as the API shows it. */
 import { z } from 'zod'
 import type { BackupRow, TransferRow } from '../model/tables.ts'
 import { Failure, NO_PROGRESS, Progress } from '../model/transfer.ts'
@@ -11,13 +10,15 @@ export const Backup = z
     tenantId: z.string(),
     state: z.enum(['pending', 'running', 'completed', 'failed']),
     progress: Progress,
-    sizeBytes: z.number().int().nullable().meta({ description: 'Of the archive' }),
-    sha256: z.string().nullable().meta({ description: 'Of the archive, in hex' }),
-    isolation: z.string().meta({ description: 'The driver it was made from; it can be restored into any' }),
-    migrations: z.array(z.string()).nullable().meta({ description: 'What had been run in the storage' }),
+    sizeBytes: z.number().int().nullable().meta({ description: 'Size of the archive' }),
+    sha256: z.string().nullable().meta({ description: 'SHA-256 of the archive, in hex' }),
+    isolation: z
+      .string()
+      .meta({ description: 'Isolation driver of the source; a backup can be restored into any driver' }),
+    migrations: z.array(z.string()).nullable().meta({ description: 'Migrations that had been applied to the storage' }),
     note: z.string().nullable(),
-    isScheduled: z.boolean().meta({ description: 'Whether it was made by itself, and is removed by itself' }),
-    isSealed: z.boolean().meta({ description: 'Whether it is encrypted under the application key' }),
+    isScheduled: z.boolean().meta({ description: 'Whether the backup was scheduled, and is subject to retention' }),
+    isSealed: z.boolean().meta({ description: 'Whether the archive is encrypted with the application key' }),
     createdAt: moment,
     completedAt: moment.nullable(),
     failure: Failure,

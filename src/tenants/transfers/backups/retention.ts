@@ -1,13 +1,13 @@
-/** When a backup is due, and which are kept no longer: rules alone. Only backups that are made by themselves are removed by themselves. */
+/** Retention rules: due time and expiry of scheduled backups. Manual backups never expire. */
 
 const HOUR_MS = 3_600_000
-/** After one that failed. */
+/** Delay after a failed backup. */
 const TRY_AGAIN_MS = HOUR_MS
 
 export interface Retention {
-  /** How many completed ones of a tenant are kept. */
+  /** Number of completed backups that are kept per tenant. */
   readonly keep: number
-  /** Undefined: none is made by itself. */
+  /** Undefined: no scheduled backups. */
   readonly everyHours: number | undefined
 }
 
@@ -17,7 +17,7 @@ export interface ScheduledBackup {
   readonly createdAt: Date
 }
 
-/** @param newestFirst those of one tenant that were made by themselves. */
+/** @param newestFirst scheduled backups of one tenant */
 export function isDue({ everyHours }: Retention, newestFirst: readonly ScheduledBackup[], now: Date): boolean {
   if (everyHours === undefined) return false
   const [last] = newestFirst
@@ -28,7 +28,7 @@ export function isDue({ everyHours }: Retention, newestFirst: readonly Scheduled
   return now.getTime() - last.createdAt.getTime() >= wait
 }
 
-/** Ids of those beyond the number that is kept, and of failures that were followed by a success, or by another failure. */
+/** Ids of backups beyond the configured number, and of failures followed by a success or by another failure. */
 export function expired({ keep }: Retention, newestFirst: readonly ScheduledBackup[]): string[] {
   const completed = newestFirst.filter(({ state }) => state === 'completed')
   const [newest] = completed

@@ -1,6 +1,6 @@
 /**
- * Makes the backups that are due and removes those that are kept no longer, of all tenants. Any number of processes may do it at
- * once: of one tenant one backup is made at a time, and one that is removed twice is removed.
+ * Creates due backups and removes expired ones, for all tenants. Safe in several processes: the database admits one
+ * backup per tenant at a time, and removals are idempotent.
  */
 
 import { installedTenants } from '../../registry/installed.ts'
@@ -17,9 +17,9 @@ import { expired, isDue, type Retention, type ScheduledBackup } from './retentio
 export interface DueStep {
   readonly tenantId: string
   readonly what: 'make' | 'remove'
-  /** Of the one that is removed. */
+  /** The backup to remove. */
   readonly backupId: string | null
-  /** Why. */
+  /** The rule that causes the step. */
   readonly retention: Retention
 }
 
@@ -30,7 +30,7 @@ export interface BackupRunDependencies {
   readonly settings: BackupSettings
 }
 
-/** What is due now, tenant by tenant; no new backups on drivers without copies. */
+/** Yields due steps, tenant by tenant. No new backups on drivers without copies. */
 export async function* due({ dependencies, plans, settings }: BackupRunDependencies): AsyncIterable<DueStep> {
   const { clock, database } = dependencies.kernel
   const { storage } = dependencies
@@ -52,7 +52,7 @@ export async function* due({ dependencies, plans, settings }: BackupRunDependenc
   }
 }
 
-/** Undefined when somebody else has done it, or the tenant is not what it was. */
+/** Returns undefined if another process has done the step, or the tenant has changed. */
 export async function runDueStep(run: BackupRunDependencies, step: DueStep): Promise<string | undefined> {
   const { tenantId, what, backupId } = step
   try {
@@ -66,7 +66,7 @@ export async function runDueStep(run: BackupRunDependencies, step: DueStep): Pro
   }
 }
 
-/** Others have seen that it is due, too: with the tenant's row locked it still is, or one of them was faster. */
+/** Checks again with the tenant's row locked: another process may have been faster. */
 async function make(
   { dependencies, backups }: BackupRunDependencies,
   { tenantId, retention }: DueStep,
@@ -80,7 +80,7 @@ async function make(
   })
 }
 
-/** The plan's, where it says something. */
+/** The plan's values take precedence over the settings. */
 export const retentionOf = (settings: BackupSettings, ofPlan: ResolvedPlan['backups'] = {}): Retention => ({
   keep: ofPlan.keep ?? settings.keep,
   everyHours: ofPlan.everyHours === false ? undefined : (ofPlan.everyHours ?? settings.everyHours),

@@ -86,7 +86,7 @@ export class Attempt {
   async hold(): Promise<void> {
     const row = await this.#lease.lock(this.transfer.id)
     if (!row) throw this.#lose()
-    this.transfer.enteredMaintenance = row.entered_maintenance // an operator may have taken it over
+    this.transfer.enteredMaintenance = row.entered_maintenance // an operator may have cancelled it
   }
 
   /** In a transaction that has called `hold`. */
@@ -109,11 +109,11 @@ export class Attempt {
   }
 
   readonly #notRenewed = (error: unknown): void => {
-    this.#log.warn({ err: error, transfer: this.transfer.id }, 'the lease of a transfer could not be renewed')
+    this.#log.warn({ err: error, transfer: this.transfer.id }, 'could not renew the lease of a transfer')
   }
 
   #lose(): AttemptLost {
-    const lost = new AttemptLost(`the transfer ${this.transfer.id} is no longer this attempt's`)
+    const lost = new AttemptLost(`Transfer ${this.transfer.id} no longer belongs to this attempt.`)
     this.#lost.abort(lost)
     return lost
   }

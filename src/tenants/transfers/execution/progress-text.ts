@@ -1,13 +1,13 @@
-/** How far a transfer is, in one line: when it will be done comes first, as a narrow terminal cuts off the end. */
+/** Formats the progress of a transfer in one line. The remaining time comes first: narrow terminals cut off the end. */
 import { duration, number, size } from '../../../kernel/base/format.ts'
 import type { Phase, Transfer } from '../model/transfer.ts'
 
 const DOING: Readonly<Record<Phase, string>> = {
   waiting: 'waiting for a worker',
   closing: 'closing the storage',
-  making: 'making the storage',
+  making: 'creating the storage',
   loading: 'copying',
-  indexing: 'making indexes and foreign keys',
+  indexing: 'creating indexes and foreign keys',
   migrating: 'running migrations',
   verifying: 'verifying',
   writing: 'writing the archive',

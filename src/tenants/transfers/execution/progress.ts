@@ -1,6 +1,6 @@
 /**
- * What has passed of a copy so far. Rows of the table in progress are a guess from how long its first ones were: counting them
- * would cost as much as copying; when a table has ended the server has said how many there were.
+ * Counts the tables, rows and bytes of a running copy. Rows of the table in progress are an estimate from the length of
+ * its first rows; the server reports the exact number at the end of a table.
  */
 import type { TableCopy, TableTotals, TenantCopy } from '../../isolation/copy.ts'
 import { NO_PROGRESS, type Progress } from '../model/transfer.ts'
@@ -9,7 +9,7 @@ const NEWLINE = 10
 
 export class Meter {
   #progress: Progress = NO_PROGRESS
-  /** Of tables that have ended. */
+  /** Of finished tables. */
   #rows = 0
   #table = { bytes: 0, bytesPerRow: 0 }
 
@@ -19,7 +19,7 @@ export class Meter {
     return { ...this.#progress, rows: this.#rows + guess }
   }
 
-  /** The same copy, watched. */
+  /** Returns the same copy, with counters. */
   watch(copy: TenantCopy): TenantCopy {
     const { tables } = copy.description
     this.#progress = { ...NO_PROGRESS, estimate: { tables: tables.length, rows: copy.estimatedRows ?? null } }

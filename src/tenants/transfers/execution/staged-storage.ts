@@ -1,9 +1,9 @@
 /**
- * Storage beside what tenants have now: in the making, left behind, or to be dropped. The row comes before the storage and goes
- * after it, so whatever is killed, whoever comes next knows what there may be; see PlaceRow for its life.
+ * Keeps records of storage locations in addition to the tenants' own: in creation, former, or abandoned (states: PlaceRow).
  *
- * A place that is being made is of an epoch of its own: what a slow process still writes for an attempt that it has lost goes
- * where nobody will look.
+ * - The row is inserted before the storage is created and deleted after it is dropped, so a killed process leaves no
+ *   unknown storage.
+ * - Each attempt creates storage with its own epoch: late writes of a lost attempt reach a location that is not used.
  */
 import type { ExpressionBuilder } from 'kysely'
 import { AttemptLost } from '../../../kernel/jobs/lease.ts'
@@ -30,7 +30,7 @@ export class StagedStorage {
     this.#storage = storage
   }
 
-  /** The next place of the tenant, where nothing is yet. */
+  /** Reserves the next, empty storage location of the tenant. */
   async begin(attempt: Attempt): Promise<StorageLocation> {
     const { tenantId, isolation, placement, id } = attempt.transfer
     const { database, clock } = this.#kernel
@@ -65,7 +65,7 @@ export class StagedStorage {
     })
   }
 
-  /** Throws when it was given up meanwhile: whoever would still make it must leave nothing behind that nobody knows of. */
+  /** Throws if the location was abandoned: a late process must not create storage without a record. */
   async assertMaking(location: StorageLocation): Promise<void> {
     const making = await this.#kernel.database
       .query<TenantTables>()
@@ -73,10 +73,10 @@ export class StagedStorage {
       .select('epoch')
       .where(stands(location, 'making'))
       .executeTakeFirst()
-    if (!making) throw new AttemptLost(`the place ${location.locator} was given up`)
+    if (!making) throw new AttemptLost(`Storage location ${location.locator} was abandoned.`)
   }
 
-  /** Forgets a place at which there was something before: nobody here has made that, and nobody here drops it. */
+  /** Removes the record of a location that already contained storage. Tenantry did not create it and must not drop it. */
   async leaveAlone(location: StorageLocation, attempt: Attempt): Promise<void> {
     const { isolation, placement, locator, epoch } = location
     await this.#kernel.database
@@ -87,11 +87,11 @@ export class StagedStorage {
     attempt.epochs.splice(attempt.epochs.indexOf(epoch), 1)
     this.#kernel.log.warn(
       { isolation, placement, locator },
-      'storage with the name of a new place is there already, as after a backoffice was brought back; it is left alone',
+      'new storage location already exists, for example after a restore of the backoffice; left unchanged',
     )
   }
 
-  /** The place that was in the making is the tenant's own now. In the transaction of the switch. */
+  /** Removes the record of a location that became the tenant's own. In the transaction of the switch. */
   async take(location: StorageLocation, state: 'making' | 'former'): Promise<void> {
     const taken = await this.#kernel.database
       .query<TenantTables>()
@@ -99,10 +99,10 @@ export class StagedStorage {
       .where(stands(location, state))
       .returning('locator')
       .executeTakeFirst()
-    if (!taken) throw new Error('the storage that was to be switched to has been given up meanwhile')
+    if (!taken) throw new Error('The new storage was abandoned before the switch.')
   }
 
-  /** Keeps what the tenant leaves. In the transaction of the switch. */
+  /** Records the storage that the tenant leaves. In the transaction of the switch. */
   async leave(row: TenantRow, transferId: string, purgeAt: Date): Promise<void> {
     const { id: tenantId, isolation, placement, locator, epoch, schemaVersion = UNKNOWN_VERSION } = row
     await this.#kernel.database
@@ -123,7 +123,7 @@ export class StagedStorage {
       .execute()
   }
 
-  /** What the tenant left last, as long as it is there. */
+  /** The tenant's most recent former storage, if it still exists. */
   former(tenantId: string): Promise<PlaceRow | undefined> {
     return this.#kernel.database
       .query<TenantTables>()
@@ -137,7 +137,7 @@ export class StagedStorage {
       .executeTakeFirst()
   }
 
-  /** Gives up what attempts at this transfer have been making. @param epochs of one attempt: another may be at work by now */
+  /** Abandons storage created by attempts of this transfer. @param epochs of one attempt, if another may be running */
   async abandon(transferId: string, epochs?: readonly number[]): Promise<void> {
     if (epochs?.length === 0) return
     let update = this.#kernel.database
@@ -150,7 +150,7 @@ export class StagedStorage {
     await update.execute()
   }
 
-  /** Gives up what is past its time, and what transfers that have ended were making. */
+  /** Abandons expired former storage, and storage created by transfers that have ended. */
   async abandonExpired(): Promise<void> {
     const { database, clock } = this.#kernel
     const table = database.query<TenantTables>()
@@ -178,8 +178,8 @@ export class StagedStorage {
   }
 
   /**
-   * Drops what was given up; of one transfer, one tenant, or all. What cannot be dropped now stays for the next time; the first
-   * failure is thrown once everything else is done.
+   * Drops abandoned storage of one transfer, one tenant, or all. Continues after a failure and throws the first one at
+   * the end; the next call tries again.
    */
   async drop(of: { transferId?: string; tenantId?: string } = {}): Promise<void> {
     const failures: unknown[] = []
@@ -195,7 +195,7 @@ export class StagedStorage {
         const { tenantId, isolation, placement } = location
         this.#kernel.log.warn(
           { err: error, tenantId, isolation, placement },
-          'storage that was given up could not be dropped; it is tried again in a minute',
+          'could not drop abandoned storage; retry in one minute',
         )
         failures.push(error)
       }
@@ -203,7 +203,7 @@ export class StagedStorage {
     if (failures.length > 0) throw failures[0]
   }
 
-  /** Everything that a tenant has beside its own, for its purge. */
+  /** Drops all storage of a purged tenant except its own. */
   async dropAll(tenantId: string): Promise<void> {
     await this.#kernel.database
       .query<TenantTables>()

@@ -1,7 +1,8 @@
 /**
- * A backup: the tenant's storage, read in one snapshot, becomes an archive. Under its key it is whole or not there, and it is listed
- * as completed only by the transaction that also knows its size and its hash. Each attempt has a key of its own, so that nothing
- * that an attempt still writes which was given up can take the place of an archive that was verified.
+ * A backup: reads the tenant's storage in one snapshot into an archive.
+ *
+ * - The transaction that stores size and hash also completes the backup.
+ * - Each attempt has its own key, so late writes of a lost attempt cannot replace a verified archive.
  */
 import { createHash } from 'node:crypto'
 import { toLocation } from '../../registry/registry.ts'
@@ -16,7 +17,7 @@ import { BackupsNotConfigured } from '../requests/errors.ts'
 import { lockedRow } from './cutover.ts'
 import type { TransferDependencies, TransferHandler } from './dependencies.ts'
 
-/** A row as CSV, compressed; only to choose how large the parts of an upload are. */
+/** Compressed size of a row as CSV, for the part size of uploads. */
 const BYTES_PER_ROW = 100
 
 export const backup: TransferHandler = {
@@ -24,10 +25,10 @@ export const backup: TransferHandler = {
     const { kernel, registry, storage } = dependencies
     const { id, tenantId } = attempt.transfer
     const archives = archivesOf(dependencies)
-    await removeArchives(archives, attempt.transfer, 1, attempt.transfer.attempts - 1) // of what was killed
+    await removeArchives(archives, attempt.transfer, 1, attempt.transfer.attempts - 1) // files of killed attempts
     const row = await registry.row(tenantId)
     if (row.status !== 'active' && row.status !== 'suspended') {
-      throw TenantState(`The tenant "${tenantId}" is ${row.status}; there is nothing to back up.`, {
+      throw TenantState(`Tenant "${tenantId}" is ${row.status} and has no storage to back up.`, {
         extras: { from: row.status },
       })
     }
@@ -79,7 +80,7 @@ export const backup: TransferHandler = {
     if (archives) kernel.database.afterCommit(() => removeArchives(archives, transfer))
   },
 
-  /** Of this attempt alone: another one may be writing. */
+  /** Only files of this attempt: another one may be writing. */
   async lost({ archives }, transfer) {
     if (archives) await removeArchives(archives, transfer, transfer.attempts)
   },
@@ -87,7 +88,7 @@ export const backup: TransferHandler = {
 
 export function archivesOf({ archives }: Pick<TransferDependencies, 'archives'>): Archives {
   if (archives) return archives
-  throw BackupsNotConfigured('No place for backups is configured: set `backups.directory` or `backups.s3`.')
+  throw BackupsNotConfigured('No backup storage is configured. Set `backups.directory` or `backups.s3`.')
 }
 
 const SUFFIXES = ['.tar.gz', '.tar.gz.sealed'] as const
@@ -101,7 +102,7 @@ const keyOf = ({ tenantId, id }: Attempted, attempt: number, suffix: (typeof SUF
 const archiveKey = ({ transfer }: Attempt, isEncrypted: boolean): string =>
   keyOf(transfer, transfer.attempts, SUFFIXES[isEncrypted ? 1 : 0])
 
-/** Whatever attempts at a backup may have written. @param from the first attempt */
+/** Removes all files that attempts of a backup may have written. @param from the first attempt */
 export async function removeArchives(archives: Archives, backup: Attempted, from = 1, to = backup.attempts) {
   for (let attempt = from; attempt <= to; attempt++) {
     for (const suffix of SUFFIXES) await archives.delete(keyOf(backup, attempt, suffix))

@@ -1,6 +1,6 @@
 /**
- * A clone: a tenant of its own, made from another's storage in one snapshot while that goes on. It is provisioning until it has
- * everything, and failed when it could not be had; activated then, it is tried again.
+ * A clone: a new tenant, created from the storage of another in one snapshot while that tenant is in use. Its status is
+ * provisioning until the copy is complete, or failed; activation then starts the clone again.
  */
 import type { StorageLocation } from '../../isolation/driver.ts'
 import { versionOnArrival } from '../../migrations/target-version.ts'
@@ -42,7 +42,7 @@ export const clone: TransferHandler = {
         outcome: 'failure',
       }))
     } catch (error) {
-      if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // deleted meanwhile
+      if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // deleted during the copy
     }
   },
 }

@@ -1,9 +1,9 @@
 /**
- * The one moment in which a tenant's storage becomes another: its row names the new place, with the next epoch, in a transaction
- * that either happens as a whole or not at all. Before its commit the place that is left is closed at its server, and nothing that
- * was begun there can change it any more; whoever meets that fence reads the registry again and finds the new one.
+ * Switches a tenant to other storage: one transaction sets the new location with the next epoch in the tenant's row.
  *
- * What is left stays as it is until its time is over, so that the switch can be taken back.
+ * - Before the commit, the server closes (fences) the old location, and transactions on it have ended. A process that
+ *   meets the fence reads the registry again.
+ * - The old storage remains unchanged until its retention ends, so the switch can be undone.
  */
 
 import { isDatabaseUnavailable } from '../../../kernel/database/database.ts'
@@ -34,22 +34,22 @@ export interface SwitchDependencies {
   readonly fences: Fences
   readonly circuits: Pick<Circuits, 'startAnew'>
   readonly stagedStorage: StagedStorage
-  /** How long what a tenant has left is kept. */
+  /** Retention of the former storage. */
   readonly keptForMs: number
 }
 
 export interface Destination {
   readonly location: StorageLocation
   readonly was: 'making' | 'former'
-  /** What it has run. */
+  /** Migrations applied to the new storage. */
   readonly migrations: readonly string[]
 }
 
 export interface SwitchOptions {
-  /** The tenant's row as it was when what is in the new place was read. */
+  /** The tenant's row at the time of the copy. */
   readonly from: TenantRow
   readonly action: string
-  /** In the transaction, after everything else. */
+  /** Runs at the end of the transaction. */
   readonly also: () => Promise<unknown>
 }
 
@@ -63,16 +63,16 @@ export async function switchTo(
   const { database, events, clock } = kernel
   const driver = storage.driver(location.isolation)
   await database.transaction(async () => {
-    await database.sql('set local idle_in_transaction_session_timeout = 0') // while rows change places at their server
+    await database.sql('set local idle_in_transaction_session_timeout = 0') // during the exchange of rows on the server
     const version = await versionOnArrival({ database, versions, changes }, driver, location, migrations)
     const row = await lockedRow(dependencies, from.id)
     await attempt.hold()
     if (row.status !== 'active' && row.status !== 'suspended') throw rejection(row)
-    if (row.epoch !== from.epoch) throw new Error('the tenant has got other storage meanwhile')
+    if (row.epoch !== from.epoch) throw new Error('The storage of the tenant was replaced by another transfer.')
     if (row.status === 'suspended') await driver.fence(location)
     await close(dependencies, attempt, row)
     const lastEpoch = row.lastEpoch ?? row.epoch
-    const epoch = was === 'making' ? location.epoch : lastEpoch + 1 // what it had before is another time
+    const epoch = was === 'making' ? location.epoch : lastEpoch + 1 // excludes the time of the fence from the timeout
     await driver.enter?.({ ...location, epoch }, { signal: attempt.signal })
     await stagedStorage.take(location, was)
     await stagedStorage.leave(row, attempt.transfer.id, new Date(clock.now().getTime() + keptForMs))
@@ -106,12 +106,12 @@ export async function switchTo(
     if (leavesMaintenance) await events.publish(TenantExitedMaintenance, { tenantId: row.id })
     await also()
     database.afterCommit(() => circuits.startAnew(row.id))
-    database.afterCommit(() => fences.repair(row.id)) // one that was left behind is closed
+    database.afterCommit(() => fences.repair(row.id)) // the former storage is closed
   })
   await fences.opened(from.id)
 }
 
-/** The row that all changes of a tenant wait for, whatever its status. */
+/** The tenant's row, locked against all other changes, regardless of its status. */
 export async function lockedRow(
   { kernel: { database } }: Pick<SwitchDependencies, 'kernel'>,
   id: string,
@@ -125,7 +125,7 @@ export async function lockedRow(
     .executeTakeFirstOrThrow()
 }
 
-/** A server that is gone for good must not keep its tenants from being restored on another one. */
+/** A permanently lost server must not prevent a restore on another one. */
 async function close({ kernel, storage }: SwitchDependencies, attempt: Attempt, row: TenantRow): Promise<void> {
   const location = toLocation(row)
   const mayBeUnavailable = attempt.transfer.kind === 'restore'
@@ -133,7 +133,10 @@ async function close({ kernel, storage }: SwitchDependencies, attempt: Attempt, 
     mayBeUnavailable && (!storage.placements.includes(row.placement) || (await isUnresponsive(storage, location)))
   if (isUnavailable) {
     const of = { tenantId: row.id, placement: row.placement }
-    kernel.log.warn(of, 'the server that the tenant leaves is away; RecoverFences closes its storage when it is back')
+    kernel.log.warn(
+      of,
+      'server of the former storage is unavailable; RecoverFences closes the storage after its return',
+    )
     return
   }
   const driver = storage.driver(row.isolation)
@@ -141,7 +144,7 @@ async function close({ kernel, storage }: SwitchDependencies, attempt: Attempt, 
   await driver.drain(location, { signal: attempt.signal })
 }
 
-/** Not once, which a busy one may be. What it says is for whoever asks it next. */
+/** Requires several failed probes, as a busy server may miss one. */
 async function isUnresponsive(storage: Storage, location: StorageLocation): Promise<boolean> {
   for (let probe = 0; probe < PROBE_ATTEMPTS; probe++) {
     try {
@@ -155,4 +158,4 @@ async function isUnresponsive(storage: Storage, location: StorageLocation): Prom
 }
 
 const rejection = ({ id, status }: TenantRow) =>
-  TenantState(`The tenant "${id}" is ${status}; its storage cannot be replaced.`, { extras: { from: status } })
+  TenantState(`Tenant "${id}" is ${status}, so its storage cannot be replaced.`, { extras: { from: status } })

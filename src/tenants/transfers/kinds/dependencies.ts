@@ -1,4 +1,4 @@
-/** What carrying out a transfer needs; the same for all kinds. */
+/** Dependencies of transfer handlers. */
 
 import type { Transitions } from '../../lifecycle/transitions.ts'
 import type { Failure } from '../../tenant/failure.ts'
@@ -10,21 +10,21 @@ import type { SwitchDependencies } from './cutover.ts'
 export interface TransferDependencies extends SwitchDependencies {
   readonly transitions: Transitions
   readonly archives: Archives | undefined
-  /** Whether archives are encrypted under the application key. */
+  /** Whether archives are encrypted with the application key. */
   readonly isEncrypting: boolean
 }
 
-/** How one kind of transfer is carried out. Each may run twice. */
+/** The implementation of one kind of transfer. Each method may run twice. */
 export interface TransferHandler {
   readonly run: (dependencies: TransferDependencies, attempt: Attempt) => Promise<void>
   /**
-   * When an attempt ends that has not succeeded, in a transaction that holds the tenant's row and the transfer: puts back what it had
-   * changed. Another attempt may follow.
+   * Reverts the changes of an attempt without success, in a transaction that holds the rows of the tenant and the
+   * transfer. Another attempt may follow.
    */
   readonly release?: (dependencies: TransferDependencies, transfer: TransferRow) => Promise<void>
-  /** When it is another's by now, or cancelled. */
+  /** Called if the lease was lost to another process, or the transfer was cancelled. */
   readonly lost?: (dependencies: TransferDependencies, transfer: TransferRow) => Promise<void>
-  /** After `release`, when no attempt will follow. */
+  /** Called after `release` if no attempt follows. */
   readonly failPermanently?: (
     dependencies: TransferDependencies,
     transfer: TransferRow,

@@ -1,4 +1,4 @@
-/** Storage that is filled from a copy: made, loaded, brought up to date, and counted against what the copy says it held. */
+/** Fills new storage from a copy: creates, loads, migrates it, and compares the row counts with those of the copy. */
 import { BackupIncompatible, type TableTotals, type TenantCopy } from '../../isolation/copy.ts'
 import { type Imported, StorageExists, type StorageLocation } from '../../isolation/driver.ts'
 import type { Attempt } from '../execution/attempt.ts'
@@ -6,12 +6,12 @@ import type { TransferDependencies } from './dependencies.ts'
 
 export interface Filled {
   readonly location: StorageLocation
-  /** What it has run. */
+  /** Migrations applied to the new storage. */
   readonly migrations: readonly string[]
   readonly totals: readonly TableTotals[]
 }
 
-/** A backoffice that was brought back from a dump does not know of places that were filled since. */
+/** A backoffice restored from a dump does not know the locations that were filled since. */
 const TAKEN_AT_MOST = 100
 
 export async function fill(dependencies: FillDependencies, attempt: Attempt, copy: TenantCopy): Promise<Filled> {
@@ -25,7 +25,7 @@ export async function fill(dependencies: FillDependencies, attempt: Attempt, cop
 
 type FillDependencies = Pick<TransferDependencies, 'storage' | 'stagedStorage' | 'changes'>
 
-/** Into the first place where nothing is. */
+/** Imports into the first empty location. */
 async function imports({ storage, stagedStorage, changes }: FillDependencies, attempt: Attempt, copy: TenantCopy) {
   for (let taken = 0; ; taken++) {
     const location = await stagedStorage.begin(attempt)
@@ -38,7 +38,7 @@ async function imports({ storage, stagedStorage, changes }: FillDependencies, at
       if (!StorageExists.matches(error) || taken === TAKEN_AT_MOST) throw error
       await stagedStorage.leaveAlone(location, attempt)
     } finally {
-      if (!driver.capabilities.separateStorage) await changes.notify() // tables that others share may have been brought up to date
+      if (!driver.capabilities.separateStorage) await changes.notify() // shared tables may have been migrated
     }
   }
 }
@@ -48,7 +48,7 @@ function compareRows(totals: readonly TableTotals[], { rows }: Imported): void {
     const found = rows.get(name)
     if (found !== expected) {
       throw BackupIncompatible(
-        `The table "${name}" has ${found ?? 'no'} rows after it was filled, where the copy has ${expected}.`,
+        `Table "${name}" has ${found ?? 'no'} rows after the import, but the copy has ${expected}.`,
       )
     }
   }

@@ -1,4 +1,4 @@
-/** The handlers of all kinds, and what they are called elsewhere. */
+/** The handlers of all kinds, and their names in the audit log. */
 
 import type { Kind } from '../model/transfer.ts'
 import { backup } from './backup.ts'
@@ -10,7 +10,7 @@ import { rehearsal } from './restore-drill.ts'
 
 export const HANDLERS: Readonly<Record<Kind, TransferHandler>> = { backup, restore, rehearsal, clone, move, undo }
 
-/** In the words of the audit log: the operation by which it is asked for. */
+/** Operation names for the audit log. */
 export const ACTIONS: Readonly<Record<Kind, string>> = {
   backup: 'backups.create',
   restore: 'backups.restore',

@@ -1,13 +1,13 @@
 /**
- * A move, and its undoing. The tenant is in maintenance meanwhile, and its storage is closed at its server before anything is read:
- * so what was acknowledged is in the copy, and what comes later is refused, whatever a process believes.
+ * A move, and its undo. The tenant is in maintenance and its storage is fenced at the server before the copy: the copy
+ * has all acknowledged writes, and later writes are rejected regardless of a process's cache.
  *
- *   closing ─► copy, verify ─► the switch: the new storage is the tenant's, open
- *      │            └──failed──► released: the old storage is open as before, nothing has changed
- *      └──undo────────────────► the switch to what was left, as it was left and brought up to date
+ *   closing ─► copy, verify ─► switch: the new storage is the tenant's, open
+ *      │            └──failed──► released: the old storage is open, nothing has changed
+ *      └──undo────────────────► switch to the former storage, unchanged except for migrations
  *
- * An attempt that ends in any other way opens it again. Killed, the tenant stays closed until the next attempt, or until the transfer
- * is given up.
+ * An attempt that fails opens the storage again. After a kill, the tenant stays closed until the next attempt or the
+ * permanent failure of the transfer.
  */
 
 import { toLocation } from '../../registry/registry.ts'
@@ -40,7 +40,7 @@ export const move: TransferHandler = {
   release,
 }
 
-/** What was written since is left behind, in storage that can be returned to in the same way. */
+/** Later writes stay in the left storage, which the tenant can return to in the same way. */
 export const undo: TransferHandler = {
   async run(dependencies, attempt) {
     const { storage, stagedStorage } = dependencies
@@ -49,7 +49,7 @@ export const undo: TransferHandler = {
     if (!former) throw NothingToUndo(from.id)
     const driver = storage.driver(former.isolation)
     await attempt.phase('migrating')
-    if (driver.capabilities.separateStorage) await driver.migrate(former) // else it has gone on with those of others
+    if (driver.capabilities.separateStorage) await driver.migrate(former) // otherwise, the tables were migrated with those of other tenants
     const migrations = await driver.applied(former)
     await attempt.phase('switching')
     await switchTo(
@@ -75,7 +75,7 @@ function arrival({ kernel, registry }: TransferDependencies, from: TenantRow, at
   return { from, action, also }
 }
 
-/** Nobody else writes to the tenant's storage any more. */
+/** Closes the tenant's storage for all writers. */
 async function close(dependencies: TransferDependencies, attempt: Attempt): Promise<TenantRow> {
   const { kernel, registry, storage } = dependencies
   const { database, events, clock } = kernel

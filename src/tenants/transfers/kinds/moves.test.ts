@@ -1,4 +1,4 @@
-/** What others do to a tenant while its storage is replaced, and who may replace it. */
+/** Concurrent changes of a tenant during a move, and the rules for replacing its storage. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { latch, latchImport } from '../../../../test/support/latch.ts'
 import { openTestEnvironment, type TestEnvironment } from '../../../../test/support/two-servers.ts'
@@ -30,7 +30,7 @@ const until = (id: string, phase: string) =>
     expect(rows[0].phase).toBe(phase)
   })
 
-test('a statement of a process that has not heard of a move is refused while the copy is made', async () => {
+test('during the copy of a move, rejects a statement of a process with a stale cache', async () => {
   await install('stale')
   const before = await locationOf('stale')
   const release = await latchImport(environment.otherUrl, 't2_stale')
@@ -50,7 +50,7 @@ test('a statement of a process that has not heard of a move is refused while the
   expect(await environment.notes('stale')).toEqual(['first'])
 })
 
-test('a tenant that is suspended and activated while it is moved stays closed until it has moved', async () => {
+test('a tenant that is suspended and activated during a move stays closed until the move ends', async () => {
   await install('busy')
   const release = await latchImport(environment.otherUrl, 't2_busy')
   const { transfer } = await environment.transfers.move('busy', { isolation: 'schema-pg', placement: 'other' })
@@ -68,7 +68,7 @@ test('a tenant that is suspended and activated while it is moved stays closed un
   expect(await environment.notes('busy')).toEqual(['first'])
 })
 
-test('a move waits for a transaction that began before it, and takes its rows along', async () => {
+test('a move waits for earlier transactions and includes their rows', async () => {
   await install('open')
   const [hasWritten, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const writing = (await environment.tenancy.tenant('open')).transaction(async (db) => {
@@ -87,7 +87,7 @@ test('a move waits for a transaction that began before it, and takes its rows al
   expect(await environment.notes('open')).toEqual(['first', 'second'])
 })
 
-test('a tenant that is suspended while it is moved arrives suspended, and closed', async () => {
+test('a tenant that is suspended during a move is suspended and closed after the move', async () => {
   await install('late')
   const release = await latchImport(environment.otherUrl, 't2_late')
   const { transfer } = await environment.transfers.move('late', { placement: 'other' })
@@ -100,7 +100,7 @@ test('a tenant that is suspended while it is moved arrives suspended, and closed
   expect(await isFenced(await locationOf('late'))).toBe(true)
 })
 
-test('a tenant that is in maintenance already stays in it', async () => {
+test('a move of a tenant in maintenance keeps the maintenance', async () => {
   await install('kept')
   await tenants().enterMaintenance('kept', { message: 'Back at noon' })
   const { transfer } = await environment.transfers.move('kept', { placement: 'other' })
@@ -108,7 +108,7 @@ test('a tenant that is in maintenance already stays in it', async () => {
   expect(await tenants().get('kept')).toMatchObject({ placement: 'other', maintenance: { message: 'Back at noon' } })
 })
 
-test('what a restore leaves is closed at its server, whatever a process believes', async () => {
+test('the former storage is closed at its server after a restore, regardless of the caches of processes', async () => {
   await install('left')
   const backup = await environment.transfers.backups.create('left')
   await environment.transfers.work(backup.id, only)
@@ -123,7 +123,7 @@ test('what a restore leaves is closed at its server, whatever a process believes
   expect(await environment.notes('left')).toEqual(['first'])
 })
 
-test('an attempt that has lost its transfer switches nothing, however far it has come', async () => {
+test('an attempt that has lost its lease does not switch the storage in any phase', async () => {
   await install('taken')
   const backup = await environment.transfers.backups.create('taken')
   await environment.transfers.work(backup.id, only)
@@ -143,7 +143,7 @@ test('an attempt that has lost its transfer switches nothing, however far it has
   expect(await environment.notes('taken')).toEqual(['first'])
 })
 
-test('a restore goes elsewhere when the server that the tenant is on is lost, and no longer configured', async () => {
+test('a restore uses another server when the server of the tenant is lost and no longer configured', async () => {
   await install('stranded')
   const backup = await environment.transfers.backups.create('stranded')
   await environment.transfers.work(backup.id, only)

@@ -1,6 +1,6 @@
 /**
- * A rehearsal (test restore): everything that a restore does but for the switch. The rows of the new storage are read again and
- * compared with those of the archive, whatever order either has them in; then the storage is dropped.
+ * A rehearsal (test restore): a restore without the switch. Compares the rows of the new storage with those of the
+ * archive, independent of their order, then drops the storage.
  */
 import { BackupIncompatible, type TenantCopy } from '../../isolation/copy.ts'
 import type { Capabilities } from '../../isolation/driver.ts'
@@ -47,7 +47,7 @@ export const rehearsal: TransferHandler = {
   },
 }
 
-/** The same copy; of each table that has passed, `digests` has what its rows come to. */
+/** Returns the same copy, and adds the digest of each finished table to `digests`. */
 function digested(copy: TenantCopy, digests: Map<string, RowDigest>): TenantCopy {
   return {
     description: copy.description,
@@ -63,7 +63,7 @@ function digested(copy: TenantCopy, digests: Map<string, RowDigest>): TenantCopy
   }
 }
 
-/** What tenants share is no part of a copy from there: that it has the rows of the archive, the import has seen to. */
+/** A copy of shared storage does not contain shared tables: the import has verified their rows. */
 function compare(
   archived: ReadonlyMap<string, RowDigest>,
   found: ReadonlyMap<string, RowDigest>,
@@ -72,6 +72,6 @@ function compare(
   for (const [name, digest] of archived) {
     if (!separateStorage && !found.has(name)) continue
     if (found.get(name)?.value === digest.value) continue
-    throw BackupIncompatible(`The rows of the table "${name}" are not the same after they were restored.`)
+    throw BackupIncompatible(`The restored rows of the table "${name}" differ from those of the archive.`)
   }
 }

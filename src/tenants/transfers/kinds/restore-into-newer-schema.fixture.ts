@@ -1,4 +1,4 @@
-/** Tables of tenants that have grown: a backup of before has to be brought up to date. */
+/** Tenant tables before and after a migration. */
 import { NOTES } from '../../../../test/support/two-servers.ts'
 import type { TenantMigration } from '../../isolation/migrations.ts'
 

@@ -1,4 +1,4 @@
-/** A backup of before a migration: what is restored from it is brought up to date, whatever the others share by then. */
+/** Restore of a backup that is older than a migration: the restored tables are migrated, also in shared storage. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { ISOLATIONS, openTestEnvironment, type TestEnvironment } from '../../../../test/support/two-servers.ts'
 import type { Tenancy } from '../../../tenancy/tenancy.ts'
@@ -30,7 +30,7 @@ beforeAll(async () => {
 })
 afterAll(() => before?.end())
 
-test.each(ISOLATIONS)('of a tenant on %s', async (isolation) => {
+test.each(ISOLATIONS)('migrates the restored backup of a tenant on %s', async (isolation) => {
   const id = `old-${isolation}`
   const { db } = await after.tenant(id)
   await db.updateTable('notes').set({ stars: 5 }).execute()
@@ -59,7 +59,7 @@ test.each(ISOLATIONS)('of a tenant on %s', async (isolation) => {
   ])
 })
 
-test('and one of after a migration is not for whoever does not have it yet', async () => {
+test('rejects a backup with migrations that the process does not have', async () => {
   const id = 'old-schema-pg'
   const { id: backupId } = await after.tenants.transfers.backups.create(id)
   await after.tenants.transfers.work(backupId, only)

@@ -1,4 +1,4 @@
-/** A restore of a tenant whose server is away goes on elsewhere; of one whose server is only busy it does not. */
+/** A restore uses another server if the tenant's server is unavailable, but not if it is busy. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { startProxy, type Proxy as Way } from '../../../../test/support/proxy.ts'
@@ -41,7 +41,7 @@ const restore = async (id: string, backupId: string) => {
   return environment.transfers.get(id, transfer.id)
 }
 
-test('of one that works on something of nobody knows whom, the tenant stays', async () => {
+test('a restore fails and keeps the tenant on its server when the server has sessions with an unknown login', async () => {
   const backupId = await backedUp('busy')
   const { tenantId, placement, locator } = toLocation(await environment.tenancy.tenants.registry.row('busy'))
   const { database } = environment.tenancy.kernel
@@ -50,7 +50,7 @@ test('of one that works on something of nobody knows whom, the tenant stays', as
     [placement],
   )
   const { scopeRole } = logins.rows[0]
-  const login = `login_${randomBytes(6).toString('hex')}` // of an earlier configuration, say
+  const login = `login_${randomBytes(6).toString('hex')}` // for example, from an earlier configuration
   await database.sql(`create role ${login} login password 'busy' in role "${scopeRole}"`)
   const url = new URL(far.url)
   url.username = login
@@ -75,7 +75,7 @@ test('of one that works on something of nobody knows whom, the tenant stays', as
   expect(await environment.notes('busy')).toEqual(['first', 'late'])
 }, 60_000)
 
-test('of one that is away, the tenant is restored elsewhere, and what it left is closed when the server is back', async () => {
+test('a restore uses another server when the server is unavailable, and closes the former storage after its return', async () => {
   const backupId = await backedUp('away')
   const left = toLocation(await environment.tenancy.tenants.registry.row('away'))
   await way.close()

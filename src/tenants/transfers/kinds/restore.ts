@@ -1,7 +1,4 @@
-/**
- * A restore: new storage beside the old is filled from an archive, and the directory switches to it. Until then the tenant goes on
- * with what it has; whatever fails, it keeps it.
- */
+/** A restore: fills new storage from an archive and switches the tenant to it. The tenant stays in use until the switch, and after a failure. */
 import { TenantRestored } from '../../tenant/events.ts'
 import { switchTo } from './cutover.ts'
 import type { TransferHandler } from './dependencies.ts'

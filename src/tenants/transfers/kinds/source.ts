@@ -1,4 +1,4 @@
-/** An archive as it is read for a restore: what its row says of it must be true of every byte. */
+/** Reads an archive for a restore, and verifies its size and hash against the row of the backup. */
 import { createHash } from 'node:crypto'
 import { isUuid } from '../../../kernel/base/ids.ts'
 import { DecryptionError } from '../../../kernel/crypto/encrypted-stream.ts'
@@ -11,7 +11,7 @@ import { BackupNotFound } from '../requests/errors.ts'
 import { archivesOf } from './backup.ts'
 import type { TransferDependencies } from './dependencies.ts'
 
-/** Runs `work` with the copy that the backup of this transfer holds. */
+/** Runs `work` with the copy from the backup of this transfer. */
 export async function withCopy<T>(
   dependencies: TransferDependencies,
   { transfer }: Attempt,
@@ -34,7 +34,7 @@ export async function withCopy<T>(
   }
 }
 
-/** The archive of a backup as anybody can open it, decrypted. What it yields is true only once it has ended well. */
+/** The decrypted bytes of an archive. They are verified only after the iteration has ended without an error. */
 export async function archiveBytes(
   dependencies: TransferDependencies,
   tenantId: string,
@@ -54,7 +54,7 @@ async function archiveOf({ kernel }: TransferDependencies, tenantId: string, bac
     .where('tenantId', '=', tenantId)
     .where('deletedAt', 'is', null)
   const row = isUuid(backupId) ? await query.executeTakeFirst() : undefined
-  if (!row?.archive) throw BackupNotFound(`The tenant "${tenantId}" has no archive of a backup "${backupId}".`)
+  if (!row?.archive) throw BackupNotFound(`Archive of backup "${backupId}" of tenant "${tenantId}" not found.`)
   return { ...row, archive: row.archive }
 }
 
@@ -63,7 +63,7 @@ function plain(dependencies: TransferDependencies, row: Archived): AsyncIterable
   return row.isSealed ? dependencies.kernel.secrets.decryptStream(stored, row.id) : stored
 }
 
-/** Fails at its end when it is not what was written. */
+/** Throws at the end if the bytes are not the written ones. */
 async function* unaltered(chunks: AsyncIterable<Uint8Array>, row: BackupRow): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let bytes = 0
@@ -73,17 +73,17 @@ async function* unaltered(chunks: AsyncIterable<Uint8Array>, row: BackupRow): As
     yield chunk
   }
   if (bytes < (row.sizeBytes ?? 0)) {
-    throw BackupIncompatible(`The archive is cut off: it has ${bytes} of ${row.sizeBytes} bytes.`)
+    throw BackupIncompatible(`The archive is truncated: it has ${bytes} of ${row.sizeBytes} bytes.`)
   }
-  if (hash.digest('hex') !== row.sha256) throw BackupIncompatible('The archive has been altered since it was made.')
+  if (hash.digest('hex') !== row.sha256) throw BackupIncompatible('The archive was altered after its creation.')
 }
 
-/** What cannot be decrypted was altered, or its key is not here. */
+/** Throws if the archive was altered, or its key is not configured. */
 async function* opened(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
     yield* chunks
   } catch (error) {
     if (!(error instanceof DecryptionError)) throw error
-    throw BackupIncompatible(`The backup cannot be opened: ${error.message}.`, { cause: error })
+    throw BackupIncompatible(`The backup cannot be decrypted: ${error.message}.`, { cause: error })
   }
 }

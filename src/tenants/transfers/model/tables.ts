@@ -1,29 +1,29 @@
-/** What the backoffice keeps of transfers, of the archives they made, and of storage that is not a tenant's yet, or no more. */
+/** Tables of transfers, backups, and storage locations that are not in use yet or are former. */
 import { type Kind, NO_PROGRESS, type Phase, type Progress, type State, type Transfer } from './transfer.ts'
 
 export interface TransferRow {
-  /** Of a backup, that of the backup too. */
+  /** For a backup, also the id of the backup. */
   id: string
   kind: Kind
-  /** Whose storage is made, or whose backup. */
+  /** The tenant of the new storage or the backup. */
   tenantId: string
-  /** Of a clone, the tenant that is cloned. */
+  /** For a clone, the cloned tenant. */
   sourceId: string | null
   backupId: string | null
   withData: boolean
-  /** Where to; of a backup, where from. */
+  /** The target; for a backup, the source. */
   isolation: string
   placement: string
   state: State
   phase: Phase
   progress: Progress | null
-  /** Whether the tenant's maintenance is of its making, and ends with it. */
+  /** Whether the transfer started the tenant's maintenance, and ends it. */
   enteredMaintenance: boolean
   attempts: number
-  /** The attempt that is at work, as long as its lease lasts. */
+  /** The attempt that holds the lease. */
   worker: string | null
   leaseUntil: Date
-  /** Of a rehearsal that has succeeded: what was compared. */
+  /** For a completed rehearsal: the extent of the comparison. */
   compared: 'contents' | 'counts' | null
   failure: { code: string; message: string } | null
   createdAt: Date
@@ -37,7 +37,7 @@ export interface BackupRow {
   note: string | null
   isScheduled: boolean
   isolation: string
-  /** Its key; empty until it is whole. */
+  /** The key; null until the archive is complete. */
   archive: string | null
   isSealed: boolean
   sizeBytes: number | null
@@ -47,17 +47,17 @@ export interface BackupRow {
   migrations: string[] | null
   createdAt: Date
   completedAt: Date | null
-  /** Its archive is to be removed, then the row. */
+  /** The archive is to be removed, then the row. */
   deletedAt: Date | null
 }
 
 /**
- * Storage beside the one that the tenant's row names.
+ * A storage location other than the one in the tenant's row.
  *
- *   making ──the switch──► the tenant's own ──the next switch──► former ──undone──► the tenant's own
- *     └──failed, killed──► abandoned ──dropped──► gone                └──purgeAt──► gone
+ *   making ──switch──► the tenant's own ──next switch──► former ──undo──► the tenant's own
+ *     └──failed, killed──► abandoned ──dropped──► (no row)      └──purgeAt──► (no row)
  *
- * The row is committed before anything is made, and goes after everything is dropped: no storage is without one.
+ * The row is committed before the storage is created and deleted after it is dropped: all storage has a row.
  */
 export interface PlaceRow {
   isolation: string
@@ -72,7 +72,7 @@ export interface PlaceRow {
   purgeAt: Date | null
 }
 
-/** The transfer as the API shows it. */
+/** Converts a row to the resource of the API. */
 export const toTransfer = (row: TransferRow): Transfer => ({
   id: row.id,
   tenantId: row.tenantId,

@@ -1,18 +1,18 @@
 /**
- * A transfer is one copy of a tenant on its way: into an archive, out of one, or from storage to storage. All kinds are carried
- * out by the same steps (transfers/runner.ts) and seen in the same way.
+ * A transfer: one copy of a tenant into an archive, out of an archive, or between storage locations. All kinds have the
+ * same steps (transfers/runner.ts) and the same resource.
  *
- *   kind        from               to                    and then
+ *   kind        from               to                    then
  *   backup      storage            archive               the archive is listed
- *   restore     archive            new storage           the directory switches to it
+ *   restore     archive            new storage           the registry switches to it
  *   rehearsal   archive            new storage           both are compared, and the storage is dropped
  *   clone       another's storage  new storage           the new tenant is active
- *   move        storage            new storage, fenced   the directory switches to it
- *   undo        –                  the former storage    the directory switches back
+ *   move        storage            new storage, fenced   the registry switches to it
+ *   undo        –                  the former storage    the registry switches back
  *
  *   pending ──claimed──► running ──► completed
- *                        │  ▲  └───► failed        it cannot succeed, or was tried often enough
- *                        │  └─ claimed again when a lease has run out: from the beginning, into storage of its own
+ *                        │  ▲  └───► failed        permanent error, or attempts exhausted
+ *                        │  └─ claimed again after its lease expires: from the start, into other storage
  *                        └─────────► cancelled     on request, or its tenant was deleted
  */
 import { z } from 'zod'
@@ -39,13 +39,13 @@ export type Phase = (typeof PHASES)[number]
 
 export const Progress = z
   .object({
-    tables: z.number().int().meta({ description: 'Tables that have been copied whole' }),
-    rows: z.number().int().meta({ description: 'Rows copied; of the table in progress a guess' }),
-    bytes: z.number().int().meta({ description: 'Of those rows as CSV' }),
+    tables: z.number().int().meta({ description: 'Tables copied completely' }),
+    rows: z.number().int().meta({ description: 'Rows copied; an estimate for the table in progress' }),
+    bytes: z.number().int().meta({ description: 'Size of the copied rows as CSV' }),
     estimate: z
       .object({ tables: z.number().int(), rows: z.number().int().nullable() })
       .nullable()
-      .meta({ description: 'What there is to copy, as far as it is known; null before it was looked at' }),
+      .meta({ description: 'Estimated size of the copy, as far as known; null before the source was read' }),
   })
   .meta({ id: 'TransferProgress' })
 export type Progress = z.output<typeof Progress>
@@ -62,15 +62,14 @@ export const Transfer = z
     tenantId: z.string(),
     kind: z.enum(KINDS),
     state: z.enum(STATES),
-    phase: z.enum(PHASES).meta({ description: 'What it is doing, or was when it ended' }),
+    phase: z.enum(PHASES).meta({ description: 'Current phase, or the last phase of an ended transfer' }),
     progress: Progress,
-    isolation: z.string().meta({ description: 'The driver it goes to; of a backup, the one it comes from' }),
+    isolation: z.string().meta({ description: 'Target isolation driver; for a backup, the source driver' }),
     placement: z.string(),
     backupId: z.uuid().nullable(),
-    sourceId: z.string().nullable().meta({ description: 'Of a clone, the tenant that is cloned' }),
+    sourceId: z.string().nullable().meta({ description: 'For a clone, the cloned tenant' }),
     compared: z.enum(['contents', 'counts']).nullable().meta({
-      description:
-        'Of a rehearsal that succeeded: `contents`, or `counts` alone when migrations were run on what was restored',
+      description: 'For a completed rehearsal: `contents`, or `counts` if migrations ran on the restored storage',
     }),
     attempts: z.number().int(),
     createdAt: moment,

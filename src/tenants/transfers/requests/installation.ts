@@ -1,11 +1,11 @@
-/** Requests the installation of a tenant: of a clone its transfer, of any other the job that makes its storage. */
+/** Requests the installation of a tenant: a transfer for a clone, otherwise the provisioning job. */
 import type { Database } from '../../../kernel/database/database.ts'
 import { TenantState } from '../../tenant/errors.ts'
 import { InstallTenant } from '../../tenant/job-types.ts'
 import type { TenantRow, TenantTables } from '../../tenant/tables.ts'
 import { type RequestDependencies, request } from './requests.ts'
 
-/** In the transaction that makes the tenant provisioning. */
+/** In the transaction that sets the status to provisioning. */
 export async function requestInstallation(kernel: RequestDependencies, row: TenantRow): Promise<void> {
   const { id, clonedFrom } = row
   if (clonedFrom) await requestCloneAgain(kernel, row)
@@ -36,7 +36,7 @@ async function requestCloneAgain(
   })
 }
 
-/** The tenant that is cloned. `E_TENANT_STATE` when it is there no more. */
+/** The cloned tenant. `E_TENANT_STATE` if it is deleted. */
 export async function sourceOf(database: Database, id: string | null): Promise<TenantRow> {
   const source = await database
     .query<TenantTables>()
@@ -47,6 +47,6 @@ export async function sourceOf(database: Database, id: string | null): Promise<T
     .executeTakeFirst()
   if (source) return source
   throw TenantState(
-    `The tenant "${id}" that is cloned is deleted: restore it if that is still possible, or delete its clone.`,
+    `Tenant "${id}", the source of the clone, is deleted. Restore it if that is still possible, or delete the clone.`,
   )
 }

@@ -1,13 +1,18 @@
-/** What may be asked of transfers. */
+/** Schemas of transfer requests. */
 import { z } from 'zod'
 import { isStorable } from '../../../kernel/base/postgres-text.ts'
 import { Metadata, Placement, TenantId, TenantName } from '../../tenant/tenant.ts'
 
 export const Note = z.string().trim().max(500).refine(isStorable, 'must not contain NUL or an unpaired surrogate')
 
-const isolation = z.string().min(1).max(64).optional().meta({ description: 'An isolation driver; its own if absent' })
+const isolation = z
+  .string()
+  .min(1)
+  .max(64)
+  .optional()
+  .meta({ description: 'Isolation driver; default: the current one' })
 const placement = Placement.optional().meta({
-  description: 'A PostgreSQL server of the configuration; its own if absent',
+  description: 'PostgreSQL server of the configuration; default: the current one',
 })
 
 export const BackupRequest = z.strictObject({ note: Note.nullish() })
@@ -19,14 +24,16 @@ export const RestoreRequest = z.strictObject({
   rehearse: z
     .boolean()
     .default(false)
-    .meta({ description: 'Restore beside, compare, throw away: the tenant stays as it is' }),
+    .meta({
+      description: 'Whether to restore into separate storage, compare, and drop it: the tenant stays unchanged',
+    }),
 })
 
 export const CloneRequest = z.strictObject({
   id: TenantId.optional(),
   name: TenantName,
-  metadata: Metadata.optional().meta({ description: 'That of the tenant that is cloned, if absent' }),
-  data: z.boolean().default(true).meta({ description: 'Whether the rows are copied, too' }),
+  metadata: Metadata.optional().meta({ description: 'Name; default: the name of the cloned tenant' }),
+  data: z.boolean().default(true).meta({ description: 'Whether to copy the rows' }),
 })
 
 export const MoveRequest = z
@@ -36,8 +43,8 @@ export const MoveRequest = z
     undo: z
       .boolean()
       .default(false)
-      .meta({ description: 'Back to the storage that it left last; what was written since stays behind' }),
+      .meta({ description: 'Whether to return to the former storage; later writes stay in the current one' }),
   })
   .refine((request) => request.undo !== (request.isolation !== undefined || request.placement !== undefined), {
-    error: 'name an isolation or a placement, or undo',
+    error: 'must have an isolation, a placement, or undo',
   })

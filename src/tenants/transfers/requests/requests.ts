@@ -1,6 +1,6 @@
 /**
- * Transfers as they are asked for: the row that says what is to be done, and the job that does it, in one transaction. Of one
- * tenant one backup is made at a time, and its storage is replaced by one transfer at a time: an index holds that, whoever asks.
+ * Requests transfers: inserts the row and its job in one transaction. A unique index admits one backup and one
+ * replacement of the storage per tenant at a time.
  */
 import { uuidv7 } from '../../../kernel/base/ids.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
@@ -47,23 +47,23 @@ export async function request(
     .onConflict((conflict) => conflict.doNothing())
     .returningAll()
     .executeTakeFirst()
-  if (!row) throw TransferInProgress(`Another transfer of "${tenantId}" is in progress; wait until it has ended.`)
+  if (!row)
+    throw TransferInProgress(`Another transfer of tenant "${tenantId}" is in progress. Wait until it has ended.`)
   await jobs.send(JOBS[kind], { transferId: id }, { tenantId, key: id })
   return row
 }
 
-/** Throws unless the tenant has storage that can be read. */
+/** Throws unless the tenant has readable storage. */
 export function assertInstalled({ id, status }: TenantRow): void {
   if (status === 'active' || status === 'suspended') return
-  throw TenantState(`The tenant "${id}" is ${status}; only an active or suspended one can be copied.`, {
+  throw TenantState(`Tenant "${id}" is ${status}. Only an active or suspended tenant can be copied.`, {
     extras: { from: status },
   })
 }
 
-export const NothingToUndo = (id: string) =>
-  TenantState(`The tenant "${id}" has left no storage that it could go back to, or not any more.`)
+export const NothingToUndo = (id: string) => TenantState(`Tenant "${id}" has no former storage to return to.`)
 
-/** What an operator says during a move stays when that ends. In the transaction that holds the tenant's row. */
+/** Keeps a maintenance that an operator starts during a move. In the transaction that holds the tenant's row. */
 export async function keepMaintenance(database: RequestDependencies['database'], tenantId: string): Promise<void> {
   await database
     .query<TenantTables>()
