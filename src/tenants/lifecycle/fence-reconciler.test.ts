@@ -1,4 +1,4 @@
-/** Fences that do not stand though they should, on servers of which one may be away. */
+/** Missing fences on servers, one of which may be unavailable. */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
@@ -29,14 +29,14 @@ beforeAll(async () => {
   for (const [id, placement] of Object.entries(IDS)) {
     await here.tenants.create({ id, name: id, placement })
     await here.tenants.installation.install(id, { isLast: true })
-    await here.kernel.jobs.cancel(InstallTenant, id) // it would look after the fence, too
+    await here.kernel.jobs.cancel(InstallTenant, id) // would also close storage
   }
   await here.tenants.suspend('suspended')
   await here.tenants.suspend('far')
   await here.tenants.delete('deleted')
 })
 afterAll(async () => {
-  await elsewhere.drop() // before the roles that have rights in it
+  await elsewhere.drop() // before the roles that own rights in it
   await opened.end()
 })
 afterEach(async () => {
@@ -45,7 +45,7 @@ afterEach(async () => {
 })
 
 const locationOf = async (id: string) => toLocation(await here.tenants.registry.row(id))
-/** As a server is that was away when its tenants were closed, or that was restored from a backup. */
+/** Opens all storage, as on a server that was unavailable during the transitions or was restored from a backup. */
 const openAll = async () => {
   for (const id of Object.keys(IDS)) {
     const location = await locationOf(id)
@@ -64,7 +64,7 @@ const logged = () => [
   ...new Set(lines.map((line) => JSON.parse(line)).map(({ tenantId, placement }) => tenantId ?? placement)),
 ]
 
-test('what is open of tenants that are kept out is closed, by however many at once', async () => {
+test('closes open storage of closed tenants, in any number of concurrent calls', async () => {
   await openAll()
   expect(await fenced()).toEqual([])
   await Promise.all([1, 2, 3].map(() => here.tenants.openStorage.close()))
@@ -74,7 +74,7 @@ test('what is open of tenants that are kept out is closed, by however many at on
   expect(lines).toEqual([])
 })
 
-test('a server that is away is told of, and does not keep the others open', async () => {
+test('logs an unavailable server and closes storage on the other servers', async () => {
   await openAll()
   const cutOff = await opened.open({ placements: { elsewhere: { url: unreachableUrl(elsewhere.url) } } })
   await cutOff.tenants.openStorage.close()
@@ -84,7 +84,7 @@ test('a server that is away is told of, and does not keep the others open', asyn
   expect(await fenced()).toEqual(['suspended', 'deleted', 'far'])
 })
 
-test('what cannot be closed for another reason is thrown, when all others are closed', async () => {
+test('throws other failures after it has closed all other storage', async () => {
   await openAll()
   const driver = schemaPg()
   const broken = {
@@ -99,7 +99,7 @@ test('what cannot be closed for another reason is thrown, when all others are cl
   expect(await fenced()).toEqual(['suspended', 'far'])
 })
 
-test('the job does it, every hour', async () => {
+test('the hourly job closes open storage', async () => {
   await openAll()
   const worker = await opened.open({ role: 'worker' })
   await worker.kernel.jobs.send(RecoverFences, {})

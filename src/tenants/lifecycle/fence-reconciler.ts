@@ -1,9 +1,9 @@
 /**
- * Storage that is open though its tenant is suspended or deleted, or has left it, closed again. A server that was away for longer than the job
- * FenceTenant tries, or was restored from a backup, has such; the storage reconciliation finds them.
+ * Closes storage that is open although its tenant is suspended or deleted, or has left it: after a server was
+ * unavailable for longer than the retries of FenceTenant, or was restored from a backup.
  *
- * Any number of processes may do it at once: a fence is set with the tenant's row locked, and setting it again changes nothing. A
- * server that cannot be asked keeps nobody from looking at the others.
+ * - Safe in several processes: a fence is set with the tenant's row locked, and setting it again has no effect.
+ * - An unavailable server does not prevent checks of the others.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -27,7 +27,7 @@ export class OpenStorage {
     this.#fences = fences
   }
 
-  /** The hourly job. What is not only away for now is thrown, once everything has been looked at. */
+  /** The hourly job. Throws permanent failures after all servers were checked. */
   async close(): Promise<void> {
     const failures: unknown[] = []
     const failed = (error: unknown, of: object, message: string) => {
@@ -41,15 +41,15 @@ export class OpenStorage {
         try {
           open = await this.#open(driver, placement)
         } catch (error) {
-          failed(error, of, 'a server could not be asked which storage is open; it is asked again in an hour')
+          failed(error, of, 'could not list open storage of a server; retry in one hour')
         }
         for (const { kind, tenantId, locator } of open) {
           try {
             if (kind === 'open') await this.#fences.close(tenantId)
             else await this.#fences.closeFormer(tenantId, driver.name, placement, locator)
-            this.#log.warn({ ...of, tenantId }, 'the storage of a tenant that is kept out was open; it is closed')
+            this.#log.warn({ ...of, tenantId }, 'closed open storage of a tenant that must be closed')
           } catch (error) {
-            failed(error, { ...of, tenantId }, 'storage that is open could not be closed; it is tried again in an hour')
+            failed(error, { ...of, tenantId }, 'could not close open storage; retry in one hour')
           }
         }
       }

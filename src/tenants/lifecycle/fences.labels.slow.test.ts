@@ -1,4 +1,4 @@
-/** A restore in shared tables was killed after it had changed the labels: the next request has them changed back. */
+/** A killed restore in shared tables has changed the labels of rows: the next request changes them back. */
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { exported, never, replayed } from '../../drivers/isolation/copy/copy.fixture.ts'
@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => environment.end())
 
-test('a request waits ten seconds for the labels at most', async () => {
+test('a request waits for the labels for at most ten seconds', async () => {
   const { storage, registry } = environment.tenancy.tenants
   await installed(environment.tenancy, { id: 'acme', name: 'Acme' })
   const { pool } = await environment.tenancy.tenant('acme')
@@ -37,7 +37,7 @@ test('a request waits ten seconds for the labels at most', async () => {
   await busy.query(`select pg_advisory_lock(${lockOf(stagingSchemaOf('acme'))})`)
   await expect(pool.query('select id from notes')).rejects.toMatchObject({
     code: 'E_DEPENDENCY_UNAVAILABLE',
-    message: 'The storage of this tenant is being opened again.',
+    message: 'The storage of the tenant is being reopened.',
     retryAfterSeconds: 5,
   })
   await busy.end()

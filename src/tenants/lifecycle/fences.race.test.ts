@@ -1,4 +1,4 @@
-/** A fence that is met while its tenant is being suspended: who meets it must not open what is about to be closed for good. */
+/** A fence met during the suspension of its tenant: a request must not open storage that is about to be closed. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import type { Database } from '../../kernel/database/database.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => environment.end())
 
-test('the fence stays, whoever meets it before the suspension has been committed', async () => {
+test('a request that meets a fence before the commit of the suspension does not lift it', async () => {
   const { tenants } = environment.tenancy
   const acme = await environment.tenancy.tenant('acme')
   const other = await environment.open()
@@ -35,8 +35,8 @@ test('the fence stays, whoever meets it before the suspension has been committed
 })
 
 /**
- * For the row of the tenant, which the transaction in progress holds.
- * @param outside of that transaction: within one, what others do is shown as it was at the first look
+ * Resolves when a session waits for the row of the tenant.
+ * @param outside a connection outside of the transaction: within it, the activity is a snapshot
  */
 const untilSomebodyWaits = (outside: Database): Promise<void> =>
   eventually(async () => {

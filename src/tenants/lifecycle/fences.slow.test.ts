@@ -19,19 +19,19 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  await elsewhere.drop() // before the roles that have rights in it
+  await elsewhere.drop() // before the roles that own rights in it
   await environment.end()
   await way.close()
 })
 
 const tenants = () => environment.tenancy.tenants
-/** What a process does that has not heard of anything: straight to the driver. */
+/** Calls the driver directly, as a process with a stale cache does. */
 const executeDirectly = async (id: string) => {
   const location = toLocation(await tenants().registry.row(id))
   return tenants().storage.driver(location.isolation).execute(location, { text: 'select * from notes' })
 }
 
-test('a tenant is suspended while its server is away; its storage is closed when the server is back', async () => {
+test('a tenant can be suspended while its server is unavailable; its storage is closed after the return of the server', async () => {
   await installed(environment.tenancy, { id: 'far', name: 'Far', placement: 'elsewhere' })
   await way.close()
   expect((await tenants().suspend('far')).tenant.status).toBe('suspended')
@@ -46,7 +46,7 @@ test('a tenant is suspended while its server is away; its storage is closed when
   expect((await executeDirectly('far')).rows).toEqual([])
 })
 
-test('the storages of several tenants are closed when their server is back, each by its own job', async () => {
+test('after the return of a server, separate jobs close the storage of several tenants', async () => {
   const ids = ['remote', 'remoter']
   for (const id of ids) await installed(environment.tenancy, { id, name: id, placement: 'elsewhere' })
   await way.close()

@@ -21,13 +21,13 @@ beforeAll(async () => {
   acme = await environment.tenancy.tenant('acme')
 })
 afterAll(async () => {
-  await elsewhere.drop() // before the roles that have rights in it
+  await elsewhere.drop() // before the roles that own rights in it
   await environment.end()
 })
 
 const notes = ({ db }: TenantHandle) => db.selectFrom('notes').selectAll().execute()
 const locationOf = async (id: string) => toLocation(await environment.tenancy.tenants.registry.row(id))
-/** What a process does that has not heard of anything: straight to the driver. */
+/** Calls the driver directly, as a process with a stale cache does. */
 const executeDirectly = async (id: string) => {
   const location = await locationOf(id)
   return environment.tenancy.tenants.storage
@@ -36,7 +36,7 @@ const executeDirectly = async (id: string) => {
 }
 
 describe('the storage of a tenant', () => {
-  test('is closed at its server when the tenant is suspended, and open when it is active again', async () => {
+  test('is closed at its server by a suspension and opened by an activation', async () => {
     await environment.tenancy.tenants.suspend('acme')
     await expect(executeDirectly('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
     await expect(notes(acme)).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
@@ -45,7 +45,7 @@ describe('the storage of a tenant', () => {
     expect(await notes(acme)).toEqual([])
   })
 
-  test('is closed when the tenant is deleted, and as it was when the tenant is restored', async () => {
+  test('is closed by a deletion and returns to its earlier state by a restore', async () => {
     await environment.tenancy.tenants.suspend('acme')
     await environment.tenancy.tenants.delete('acme')
     await expect(executeDirectly('acme')).rejects.toMatchObject({ code: 'E_TENANT_STORAGE_FENCED' })
@@ -77,12 +77,12 @@ describe('the storage of a tenant', () => {
   })
 
   test.each([
-    ['a statement alone', notes],
+    ['a single statement', notes],
     ['a transaction', (handle: TenantHandle) => handle.transaction((db) => notes({ ...handle, db }))],
-  ])('that is closed under %s refuses it for the reason of the closing', async (_, read) => {
+  ])('rejects %s in progress with the error of the closure', async (_, read) => {
     const { locator } = await locationOf('acme')
     const release = await latch(environment.url, `lock table "${locator}".notes in access exclusive mode`)
-    const reading = read(acme).then(String, (error) => error.code) // its scope has been entered, its names not looked up
+    const reading = read(acme).then(String, (error) => error.code) // it has entered its scope and waits for the first lock
     await eventually(async () => {
       const { rows } = await environment.tenancy.kernel.database.sql(
         `select from ${WAITING_LOCKS} where relation = '"${locator}".notes'::regclass`,
@@ -95,14 +95,14 @@ describe('the storage of a tenant', () => {
     await environment.tenancy.tenants.activate('acme')
   })
 
-  test('is opened by who finds an active tenant before a fence, as a process leaves it that dies before its commit', async () => {
+  test('is opened by a request of an active tenant that meets a fence, as left by a process killed before its commit', async () => {
     const location = await locationOf('acme')
     await environment.tenancy.tenants.storage.driver(location.isolation).fence(location)
     const several = await Promise.all([notes(acme), notes(acme), acme.transaction((db) => notes({ ...acme, db }))])
     expect(several).toEqual([[], [], []])
   })
 
-  test('whose server a process cannot reach is closed by a job of another process', async () => {
+  test('is closed by a job of another process when a process cannot reach the server', async () => {
     await installed(environment.tenancy, { id: 'far', name: 'Far', placement: 'elsewhere' })
     const cutOff = await environment.open({
       role: 'api',
@@ -120,7 +120,7 @@ describe('the storage of a tenant', () => {
   })
 })
 
-test('a handle that is used before the activation is committed opens nothing: it may be rolled back', async () => {
+test('a handle used before the commit of the activation does not open the storage', async () => {
   await environment.tenancy.tenants.suspend('acme')
   const doubted = environment.tenancy.transaction(async () => {
     await environment.tenancy.tenants.activate('acme')

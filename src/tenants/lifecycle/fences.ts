@@ -1,13 +1,12 @@
 /**
- * Fences follow the life of a tenant: suspended, deleted, or held by a transfer, its storage is closed at the server itself.
+ * Closes and opens the storage of tenants at the server: storage of suspended, deleted and moving tenants is fenced.
  *
- * A fence is set inside the transition's transaction and lifted after its commit, both while the tenant's row is held: so fences
- * come in the order of the transitions, and whatever becomes of a transaction, nobody is left open who is to be kept out. A server
- * that cannot be reached does not keep a tenant from being suspended: the job FenceTenant closes the storage when it is back, and
- * RecoverFences what is left open after that. It does keep one from being activated, which would answer nothing but failures.
- *
- * A process that dies between the fence and its commit, or before it has lifted one, leaves an active tenant closed. Whoever meets
- * that fence has it lifted (`repair`), under the same row lock.
+ * - A fence is set in the transaction of the transition and lifted after its commit, both with the tenant's row locked:
+ *   fences have the order of the transitions, and a rollback leaves no closed tenant open.
+ * - An unavailable server does not prevent a suspension: FenceTenant closes the storage later, RecoverFences after that.
+ *   It prevents an activation, as each request would fail.
+ * - A process killed between fence and commit leaves an active tenant closed. The next request that meets the fence
+ *   lifts it (`repair`), with the same row lock.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -20,7 +19,7 @@ import { FenceTenant } from '../tenant/job-types.ts'
 import type { Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 
-/** For a transition that has the row; it may have to wait for a server. */
+/** For a transition that holds the row: it may have to wait for a server. */
 const LOCK_TIMEOUT_MS = 10_000
 const LOCK_NOT_AVAILABLE = '55P03'
 
@@ -45,10 +44,10 @@ export class Fences {
     this.#circuits = circuits
   }
 
-  /** Brings the fence in line with a status that has just been written, in the transaction that wrote it. */
+  /** Sets the fence of a new status, in the transaction that has written the status. */
   async follow(row: TenantRow): Promise<void> {
     if (isLetIn(row)) {
-      await this.#storage.driver(row.isolation).isFenced(toLocation(row)) // throws where it could not be lifted either
+      await this.#storage.driver(row.isolation).isFenced(toLocation(row)) // rejects if the fence cannot be lifted
       this.#kernel.database.afterCommit(() => this.repair(row.id))
       return
     }
@@ -58,22 +57,19 @@ export class Fences {
     } catch (error) {
       if (!isDatabaseUnavailable(error) && !DependencyUnavailable.matches(error)) throw error
       const { jobs, log } = this.#kernel
-      log.warn(
-        { err: error, tenantId: row.id },
-        'the storage could not be closed yet; the job FenceTenant goes on trying',
-      )
+      log.warn({ err: error, tenantId: row.id }, 'could not close the storage; the job FenceTenant retries')
       await jobs.send(FenceTenant, { tenantId: row.id }, { tenantId: row.id, key: row.id })
     }
   }
 
-  /** The job FenceTenant: closes the storage if its tenant is still to be kept out. */
+  /** The job FenceTenant: closes the storage if the tenant must still be closed. */
   async close(id: string): Promise<void> {
     await this.#locked(id, async (row) => {
       if (isKeptOut(row)) await this.#storage.driver(row.isolation).fence(toLocation(row))
     })
   }
 
-  /** Closes storage that the tenant has left, if it still has. */
+  /** Closes former storage, if the tenant has still left it. */
   async closeFormer(tenantId: string, isolation: string, placement: string, locator: string): Promise<void> {
     await this.#locked(tenantId, async () => {
       const { rows } = await this.#kernel.database.sql(
@@ -85,15 +81,15 @@ export class Fences {
     })
   }
 
-  /** Sees to it that no fence stands before the tenant, if it may be used. Returns whether it may. */
+  /** Lifts the fence of a usable tenant. Returns whether the tenant is usable. */
   async repair(id: string): Promise<boolean> {
-    // Nothing is lifted for what may be rolled back; and the caller's transaction may hold the row that others wait for here.
+    // The transition may be rolled back, and the caller's transaction may hold the row that this call would wait for.
     if (this.#kernel.database.inTransaction) return false
     const opening =
       this.#opening.get(id) ??
       this.#open(id)
         .catch((error) => {
-          if (sqlState(error) === LOCK_NOT_AVAILABLE) return false // a transition has it, and decides
+          if (sqlState(error) === LOCK_NOT_AVAILABLE) return false // a transition holds the row and decides
           throw error
         })
         .finally(() => this.#opening.delete(id))
@@ -101,10 +97,10 @@ export class Fences {
     return opening
   }
 
-  /** Resolves when what a transition of this process has begun to open is open, or could not be. */
+  /** Resolves after an opening in this process has ended, with or without success. */
   async opened(id: string): Promise<void> {
-    if (this.#kernel.database.inTransaction) return // it may hold the row that is waited for
-    await this.#opening.get(id)?.catch(() => undefined) // logged by who began it; who meets the fence tries again
+    if (this.#kernel.database.inTransaction) return // a transaction may hold the row
+    await this.#opening.get(id)?.catch(() => undefined) // logged by the first caller; the next request that meets the fence tries again
   }
 
   #open(id: string): Promise<boolean> {
@@ -112,16 +108,16 @@ export class Fences {
       const driver = this.#storage.driver(row.isolation)
       if (!isLetIn(row)) return false
       const location = toLocation(row)
-      if (!(await driver.isFenced(location))) return true // somebody was here before
+      if (!(await driver.isFenced(location))) return true // another process was faster
       await driver.unfence(location)
-      if (await driver.isFenced(location)) return false // it is not there at all
-      this.#circuits.startAnew(id) // sessions that the fence has ended were counted as failures
-      this.#kernel.log.info({ tenantId: id }, 'the storage of an active tenant is open again')
+      if (await driver.isFenced(location)) return false // the storage does not exist
+      this.#circuits.startAnew(id) // terminated sessions were counted as failures
+      this.#kernel.log.info({ tenantId: id }, 'opened the storage of an active tenant')
       return true
     })
   }
 
-  /** With the row locked, so that no transition comes between what is read and what is done. */
+  /** Runs `work` with the row locked, so that no transition happens between its read and its write. */
   async #locked<T>(id: string, work: (row: TenantRow) => Promise<T>): Promise<T | false> {
     const { database } = this.#kernel
     return database.transaction(async () => {

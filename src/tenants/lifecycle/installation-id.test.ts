@@ -10,12 +10,12 @@ import { installationId } from './installation-id.ts'
 
 const log = createLogger({ level: 'silent' })
 
-test('ten processes that start at once have one id between them, and keep it', async () => {
+test('ten processes that start concurrently share one permanent installation id', async () => {
   const created = await createTestDatabase(inject('postgresUrl'))
   const processes = Array.from({ length: 10 }, () => new Database({ url: created.url, max: 1 }, log))
   const [first] = processes as [Database]
   await migrate(first, [{ part: 'tenants', migrations: tables }])
-  await Promise.all(processes.map((database) => database.sql('select 1'))) // connected, so that none comes late
+  await Promise.all(processes.map((database) => database.sql('select 1'))) // connected, so that all start together
   const ids = await Promise.all(processes.map(installationId))
   expect(ids[0]).toMatch(/^[0-9a-z]{6}$/)
   expect(ids).toEqual(Array(10).fill(ids[0]))
@@ -38,7 +38,7 @@ afterAll(async () => {
   await opened.end()
 })
 
-test('the doctor knows the databases that were made before a placement was added', async () => {
+test('the doctor recognizes databases created before a placement was added', async () => {
   const { tenants } = opened.tenancy
   await tenants.create({ id: 'acme', name: 'Acme' })
   await tenants.installation.install('acme', { isLast: true })

@@ -1,15 +1,14 @@
 /**
- * The id of this installation: made at its first start, and kept in the backoffice for good, so that a restored one has it too. What
- * bears a name on a server that others may use, as a tenant's database does, bears this: whatever the configuration says by now, an
- * installation knows its own.
+ * The id of the installation: created at the first start and stored in the backoffice, so that it survives a restore.
+ * It is part of names on shared servers, such as tenant databases, and identifies them regardless of the configuration.
  */
 import { randomInt } from 'node:crypto'
 import type { Database } from '../../kernel/database/database.ts'
 
-/** With an epoch of six and an id of 48 they fill the 63 bytes that the name of a database may have. */
+/** With an epoch of 6 and a tenant id of 48 characters, a database name has the maximum of 63 bytes. */
 const LENGTH = 6
 
-/** Six letters or digits. Of any number of processes that ask first, one makes it. */
+/** Six letters or digits. Concurrent first calls return the same id. */
 export async function installationId(database: Database): Promise<string> {
   const made = randomInt(36 ** LENGTH)
     .toString(36)

@@ -1,4 +1,4 @@
-/** A server that is gone for good: what tenants had there holds nothing up once an operator has said so, and everything until then. */
+/** Permanently lost servers: their storage blocks a purge until an operator declares the loss. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
@@ -19,7 +19,7 @@ const lose = (id: string, server: string) =>
 const placesOf = async (id: string) =>
   (await sql('select placement, state from multitenancy.storage_locations where tenant_id = $1', [id])).rows
 
-test('a tenant that was there is purged when it is said to be lost, not before', async () => {
+test('purges a tenant of a lost placement only after the placement was declared lost', async () => {
   await installed(environment.tenancy, { id: 'drowned', name: 'Drowned', placement: 'other' })
   await lose('drowned', 'flooded')
   await tenants().delete('drowned')
@@ -30,7 +30,7 @@ test('a tenant that was there is purged when it is said to be lost, not before',
   await expect(tenants().get('drowned')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
 })
 
-test('what a tenant has left there is given up, and the tenant is where it has gone', async () => {
+test('drops records of former storage on a lost placement, and keeps the tenant on its new one', async () => {
   const { id } = await environment.tenant('swum', { placement: 'other' })
   await environment.done(await environment.transfers.move(id, { placement: 'main' }))
   await sql(`update multitenancy.storage_locations set placement = 'burnt' where tenant_id = $1`, [id])
@@ -43,12 +43,12 @@ test('what a tenant has left there is given up, and the tenant is where it has g
   expect(await environment.notes(id)).toEqual(['first', 'second'])
 })
 
-test('only what is not configured can be lost, and only what was ever there', async () => {
+test('rejects the loss of a configured or unknown placement', async () => {
   await expect(tenants().lostPlacements.forget('other')).rejects.toMatchObject({ code: 'E_PLACEMENT_IN_USE' })
   await expect(tenants().lostPlacements.forget('nowhere')).rejects.toMatchObject({ code: 'E_PLACEMENT_NOT_FOUND' })
 })
 
-test('a server that is configured again is lost no more', async () => {
+test('a placement that is configured again is no longer lost', async () => {
   await installed(environment.tenancy, { id: 'back', name: 'Back', placement: 'other' })
   await sql(`insert into multitenancy.lost_placements values ('other', now()), ('gone', now())`)
   await environment.open()

@@ -1,7 +1,6 @@
 /**
- * Servers that are gone for good. Nothing can be dropped on them, and nothing has to be: what tenants had there is gone with them. That
- * is for an operator to say, of a server that is configured no more; until then a drop there fails and is tried again, as it must be
- * of a server that is only away, or that somebody forgot to configure.
+ * Records permanently lost servers, whose storage needs no drop. Only an operator can declare a server lost, after it
+ * was removed from the configuration. Before that, drops on it fail and are repeated, as for an unavailable server.
  */
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -11,9 +10,9 @@ import { PlacementInUse, PlacementNotFound } from '../tenant/errors.ts'
 
 export interface LostPlacement {
   readonly placement: string
-  /** Tenants whose storage was there. They are not deleted by this: one that is active can be restored elsewhere. */
+  /** Number of tenants with storage there. They are not deleted: an active tenant can be restored on another server. */
   readonly tenants: number
-  /** Storage that tenants had left there. */
+  /** Number of former storage locations there. */
   readonly left: number
 }
 
@@ -26,19 +25,19 @@ export class LostPlacements {
     this.#storage = storage
   }
 
-  /** What is configured is not lost, whatever was said of another server with this name. */
+  /** A configured placement is not lost: its name may be used for a new server. */
   async start(): Promise<void> {
     await this.#kernel.database.sql('delete from multitenancy.lost_placements where placement = any ($1)', [
       this.#storage.placements,
     ])
   }
 
-  /** `E_PLACEMENT_IN_USE` while this process is configured with it, `E_PLACEMENT_NOT_FOUND` when nothing was ever there. */
+  /** `E_PLACEMENT_IN_USE` if this process has it configured, `E_PLACEMENT_NOT_FOUND` if no storage was ever there. */
   async forget(placement: string): Promise<LostPlacement> {
     const { database, events, clock } = this.#kernel
     if (this.#storage.placements.includes(placement)) {
       throw PlacementInUse(
-        `The placement "${placement}" is configured: take it out of the configuration of every process first.`,
+        `Placement "${placement}" is configured. Remove it from the configuration of every process first.`,
       )
     }
     return database.transaction(async () => {
@@ -49,7 +48,7 @@ export class LostPlacements {
       )
       const found: LostPlacement = { placement, ...rows[0] }
       if (found.tenants + found.left === 0)
-        throw PlacementNotFound(`No tenant has anything on a placement "${placement}".`)
+        throw PlacementNotFound(`Placement "${placement}" not found: no tenant has storage there.`)
       const inserted = await database.sql(
         'insert into multitenancy.lost_placements (placement, lost_at) values ($1, $2) on conflict do nothing returning placement',
         [placement, clock.now()],
@@ -66,7 +65,7 @@ export class LostPlacements {
     })
   }
 
-  /** Drops storage; of a server that is lost there is none. */
+  /** Drops storage. No effect on a lost server. */
   async drop(location: StorageLocation): Promise<void> {
     if (!this.#storage.placements.includes(location.placement) && (await this.#isLost(location.placement))) return
     await this.#storage.driver(location.isolation).drop(location)

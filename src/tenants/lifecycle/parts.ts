@@ -1,4 +1,4 @@
-/** The life cycle of tenants and their provisioning as parts of a tenancy. */
+/** The parts of a tenancy for the life cycle of tenants and their provisioning. */
 import { handles } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Part } from '../../kernel/part-definition.ts'

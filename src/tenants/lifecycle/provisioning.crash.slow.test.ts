@@ -7,7 +7,7 @@ import { eventually, type TestTenancy, testTenancy } from '../../testing/base/te
 import type { TenantMigration } from '../isolation/migrations.ts'
 
 const WORKER = new URL('./worker-process.fixture.ts', import.meta.url)
-/** A job whose worker was killed is missed after its heartbeat (15 s) and found by the next look (every 10 s). */
+/** The queue detects the job of a killed worker by its heartbeat (15 s), with checks every 10 s. */
 const MISSED_WITHIN_MS = 60_000
 
 let opened: TestTenancy<[]>
@@ -22,7 +22,7 @@ const schemasOf = async (id: string): Promise<number> =>
   (await sql('select count(*) as count from pg_namespace where nspname = $1', [`t1_${id}`]))[0].count
 const settled = (id: string) => opened.tenancy.tenants.waitUntilInstalled(id, AbortSignal.timeout(20_000))
 
-test('a worker killed with -9 in the middle of an installation is not missed', async () => {
+test('an installation is completed after its worker was killed with SIGKILL', async () => {
   const { tenants } = opened.tenancy
   const endless = { name: '0001_notes', checksum: '', up: 'create table notes (); select pg_sleep(3600)' }
   const sleeping = `select pid from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`
@@ -53,14 +53,14 @@ test('a worker killed with -9 in the middle of an installation is not missed', a
   await other.stop()
 }, 90_000)
 
-describe('a server that refuses connections', () => {
+describe('installation on a server that refuses connections', () => {
   let far: TestDatabase
   beforeAll(async () => {
     far = await createTestDatabase(inject('postgresUrl'))
   })
   afterAll(() => far.drop())
 
-  test('is asked again until it takes the tenant; when it never does, the tenant has failed', async () => {
+  test('is retried until the server is available, and fails if it remains unavailable', async () => {
     const proxy = await startProxy(far.url)
     const worker = await opened.open({ placements: { far: { url: proxy.url } }, role: 'worker' })
     const { tenants, kernel } = worker

@@ -23,7 +23,7 @@ const schemasOf = async (id: string): Promise<number> =>
   (await sql('select count(*) as count from pg_namespace where nspname = $1', [`t1_${id}`]))[0].count
 const settled = (id: string) => opened.tenancy.tenants.waitUntilInstalled(id, AbortSignal.timeout(20_000))
 
-test('a connection lost within a migration is not the migration’s fault: the job tries again', async () => {
+test('retries an installation that has lost its connection during a migration', async () => {
   let attempts = 0
   const unlucky: TenantMigration = {
     name: '0001_unlucky',
@@ -42,8 +42,8 @@ test('a connection lost within a migration is not the migration’s fault: the j
   expect((await tenants.get(id)).status).toBe('active')
 })
 
-describe('an installation that is lost', () => {
-  test('at every attempt is failed once it has been gone for a minute, and can be begun again', async () => {
+describe('a lost installation', () => {
+  test('fails one minute after its last attempt was lost, and can be started again', async () => {
     const { tenants, kernel } = opened.tenancy
     const published = recorded(opened.tenancy)
     await tenants.create({ id: 'lost', name: 'Lost' })
@@ -66,9 +66,9 @@ describe('an installation that is lost', () => {
   })
 
   test.each([
-    ['goes on after all, when the tenant has been purged,', 'late', false],
-    ['goes on, is killed, and is run again, when the tenant has been purged,', 'later', true],
-  ])('and %s leaves nothing behind', async (_words, id, isKilled) => {
+    ['continues after the purge of its tenant', 'late', false],
+    ['is killed after the purge of its tenant and run again', 'later', true],
+  ])('leaves no storage if it %s', async (_words, id, isKilled) => {
     const { tenants } = opened.tenancy
     const reached = Promise.withResolvers<void>()
     const gate = Promise.withResolvers<void>()
@@ -79,7 +79,7 @@ describe('an installation that is lost', () => {
         reached.resolve()
         await gate.promise
         const applied = await driver.provision(location)
-        if (isKilled) throw new Error('nothing of it is done after this')
+        if (isKilled) throw new Error('the installation was killed')
         return applied
       },
     }
@@ -92,7 +92,7 @@ describe('an installation that is lost', () => {
     await tenants.installation.purge(id)
     gate.resolve()
     if (isKilled) {
-      await expect(installation).rejects.toThrow('nothing of it')
+      await expect(installation).rejects.toThrow('was killed')
       await tenants.installation.install(id, { isLast: false })
     } else await installation
     expect(await schemasOf(id)).toBe(0)

@@ -24,7 +24,7 @@ const TAGS: TenantMigration = {
 }
 
 let opened: TestTenancy<[]>
-/** Only changes tenants; workers are opened as a test needs them. */
+/** Has no worker; tests open workers as required. */
 let host: Tenancy
 
 beforeAll(async () => {
@@ -33,7 +33,7 @@ beforeAll(async () => {
 })
 afterAll(() => opened.end())
 
-/** Runs `work` with a worker of these migrations. */
+/** Runs `work` with a worker with these migrations. */
 async function withWorker<T>(
   migrations: readonly TenantMigration[],
   work: (worker: Tenancy, published: Recorded) => Promise<T>,
@@ -45,7 +45,7 @@ async function withWorker<T>(
     await worker.stop()
   }
 }
-/** Installs a tenant with these migrations, here and now. */
+/** Installs a tenant with these migrations in this process. */
 async function installWith(migrations: readonly TenantMigration[], id: string): Promise<Tenant> {
   const { tenants } = await opened.open({ migrations })
   await tenants.create({ id, name: id })
@@ -78,21 +78,21 @@ describe('an installation', () => {
     [
       'an error of the database',
       ({ kernel }) => kernel.database.sql('select secret from nowhere') as Promise<never>,
-      'A listener of TenantProvisioned failed; the log says why.',
+      'A listener of TenantProvisioned failed. See the log for the cause.',
     ],
     ['a text', () => Promise.reject('no account'), 'A listener of TenantProvisioned failed: no account'],
     ['undefined', () => Promise.reject(undefined), 'A listener of TenantProvisioned failed: undefined'],
     [
-      'an error of a server that is down',
+      'an error of an unavailable server',
       () => Promise.reject(Object.assign(new Error('connect ECONNREFUSED 10.1.2.3:5432'), { code: 'ECONNREFUSED' })),
-      'A listener of TenantProvisioned failed; the log says why.',
+      'A listener of TenantProvisioned failed. See the log for the cause.',
       'E_DEPENDENCY_UNAVAILABLE',
     ],
   ])(
-    'that a listener refuses with %s names the listener, and no inner detail',
-    async (_, refuse, message, code = 'E_INSTALLATION_FAILED') => {
+    'reports the listener without internal details when a listener rejects with %s',
+    async (_, reject, message, code = 'E_INSTALLATION_FAILED') => {
       const worker = await opened.open({ role: 'api' })
-      worker.kernel.events.subscribe(TenantProvisioned, 'within', () => refuse(worker))
+      worker.kernel.events.subscribe(TenantProvisioned, 'within', () => reject(worker))
       const { id } = await worker.tenants.create({ name: 'Acme' })
       await worker.tenants.installation.install(id, { isLast: true })
       expect(await worker.tenants.get(id)).toMatchObject({
@@ -103,7 +103,7 @@ describe('an installation', () => {
     },
   )
 
-  test('makes the storage, runs every migration, SQL or TypeScript, and says which', async () => {
+  test('creates the storage, runs SQL and TypeScript migrations, and records them', async () => {
     await withWorker([NOTES, TAGS], async (worker, published) => {
       expect((await installed(worker, { id: 'whole', name: 'Whole' })).status).toBe('active')
       expect(await tablesOf('whole')).toEqual(['notes', 'tags'])
@@ -118,7 +118,7 @@ describe('an installation', () => {
     })
   })
 
-  test('whose migration fails leaves nothing, says why in a code, and is done again once it is mended', async () => {
+  test('leaves no storage after a failed migration, records the code, and succeeds after a fix', async () => {
     const wrong: TenantMigration = { name: '0002_wrong', checksum: 'w', up: `insert into secret_table values ('hush')` }
     await withWorker([NOTES, wrong], async (worker, published) => {
       const failed = await installed(worker, { id: 'unlucky', name: 'Unlucky' })
@@ -166,7 +166,7 @@ describe('an installation', () => {
     expect(failure?.message).not.toContain('hush')
   })
 
-  test('runs each migration in the tenant’s schema, whatever the one before has set', async () => {
+  test('runs each migration in the schema of the tenant, regardless of settings of earlier migrations', async () => {
     const dump: TenantMigration = {
       name: '0001_dump',
       checksum: '',
@@ -178,7 +178,7 @@ describe('an installation', () => {
     }
   })
 
-  test('asked for by many at once runs once', async () => {
+  test('runs once for many concurrent requests', async () => {
     await host.kernel.database.sql('create table public.runs (schema text)')
     const counting: TenantMigration = {
       name: '0001_count',
@@ -199,11 +199,11 @@ describe('an installation', () => {
     ])
   })
 
-  test('is cancelled by a deletion, and begun again by a restore', async () => {
+  test('is cancelled by a deletion and started again by a restore', async () => {
     await host.tenants.create({ id: 'early', name: 'Early' })
     await host.tenants.delete('early')
     await withWorker([NOTES], async (worker) => {
-      await installed(worker, { name: 'comes after it in the queue' })
+      await installed(worker, { name: 'runs after the installation in the queue' })
       expect((await host.tenants.get('early')).status).toBe('deleted')
       expect(await tablesOf('early')).toBeUndefined()
       expect((await host.tenants.restore('early')).tenant.status).toBe('provisioning')
@@ -214,7 +214,7 @@ describe('an installation', () => {
 })
 
 describe('migrations', () => {
-  test('are read from a folder, in the order of their numbers', async () => {
+  test('readTenantMigrations reads a folder in the order of the numbers and rejects invalid files', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'tenantry-migrations-'))
     const write = (name: string, text: string) => writeFile(join(folder, name), text)
     try {

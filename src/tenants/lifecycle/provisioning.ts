@@ -1,9 +1,10 @@
 /**
- * The jobs of a tenant's life: its storage is made, migrated, and in the end removed.
+ * Jobs of provisioning and purge. Each job can be killed at any step and run again.
  *
- * Each may be killed at any step and run again. `install` makes the storage all or nothing, then moves the tenant to active
- * with a conditional UPDATE; a tenant deleted meanwhile stays deleted, and its purge removes what was made. `purge` claims the
- * tenant first, so that a restore can no longer win, then removes the storage, then everything else in one transaction.
+ * - `install` creates the storage atomically, then activates the tenant with a conditional UPDATE. A tenant that was
+ *   deleted in between stays deleted, and its purge removes the storage.
+ * - `purge` claims the tenant first, which excludes a restore. Then it removes the storage, then all rows in one
+ *   transaction.
  */
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Attempt } from '../../kernel/jobs/jobs.ts'
@@ -22,12 +23,15 @@ import type { Fences } from './fences.ts'
 import type { LostPlacements } from './lost-placements.ts'
 import type { Transitions } from './transitions.ts'
 
-/** How long a provisioning tenant may be without a job before it counts as lost; longer than any send takes. */
+/** Time that a provisioning tenant can be without a job before it is lost; longer than any send takes. */
 const LOST_AFTER_MS = 60_000
 const READ_AT_ONCE = 1_000
-const NOT_MADE: Failure = { code: 'E_INSTALLATION_FAILED', message: 'The storage could not be made; the log says why.' }
+const NOT_MADE: Failure = {
+  code: 'E_INSTALLATION_FAILED',
+  message: 'The storage could not be created. See the log for the cause.',
+}
 
-/** What a purge asks of the transfers of a tenant. */
+/** The functions of transfers that a purge needs. */
 export interface TransfersOfTenant {
   drop(tenantId: string): Promise<void>
 }
@@ -71,11 +75,11 @@ export class Installation {
     this.#autoPurge = autoPurge
   }
 
-  /** The job InstallTenant: the tenant becomes active, or failed once trying again cannot help. */
+  /** The job InstallTenant: the tenant becomes active, or failed after a permanent error or the last attempt. */
   async install(id: string, attempt: Pick<Attempt, 'isLast'>): Promise<void> {
     const row = await this.#row(id)
     if (!row) return
-    if (row.status !== 'provisioning') return this.#leaveToPurge(row) // an attempt that was killed may have made storage
+    if (row.status !== 'provisioning') return this.#leaveToPurge(row) // a killed attempt may have created storage
     try {
       const assertNotAbandoned = () => this.#assertNotPurged(id)
       await this.#activate(
@@ -85,12 +89,12 @@ export class Installation {
     } catch (error) {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
       if (!attempt.isLast && mayPass(error)) throw error
-      this.#kernel.log.error({ err: error, tenantId: id }, 'the installation was given up')
+      this.#kernel.log.error({ err: error, tenantId: id }, 'tenant installation failed')
       await this.#failPermanently(id, failureOf(error, NOT_MADE))
     }
   }
 
-  /** Fails tenants that are provisioning though no job is left to install them (killed at its last attempt). */
+  /** Fails provisioning tenants without a job (killed during the last attempt). */
   async recover(): Promise<void> {
     const { database, jobs, clock } = this.#kernel
     const lost = await database
@@ -98,19 +102,19 @@ export class Installation {
       .selectFrom('tenants')
       .select('id')
       .where('status', '=', 'provisioning')
-      .where('clonedFrom', 'is', null) // RecoverTransfers sees to those
+      .where('clonedFrom', 'is', null) // RecoverTransfers handles clones
       .where('updatedAt', '<', new Date(clock.now().getTime() - LOST_AFTER_MS))
       .execute()
     for (const { id } of lost) {
       if (await jobs.isPending(InstallTenant, id)) continue
       await this.#failPermanently(id, {
         code: 'E_INSTALLATION_LOST',
-        message: 'The installation was interrupted at every attempt. Activate the tenant to install it again.',
+        message: 'All attempts of the installation were interrupted. Activate the tenant to install it again.',
       })
     }
   }
 
-  /** Ids of deleted tenants past their purgeAt, the oldest first. */
+  /** Ids of deleted tenants past their purgeAt, oldest first. */
   async *expired(): AsyncIterable<string> {
     const { database, clock } = this.#kernel
     const now = clock.now()
@@ -139,13 +143,13 @@ export class Installation {
   /** The daily job: one UninstallTenant per expired tenant. */
   async purgeExpired(): Promise<void> {
     if (!this.#autoPurge) return
-    // Not sent as the tenant's own: the job would be left over from what it removes.
+    // The job has no tenant: otherwise the purge would delete its own job.
     for await (const id of this.expired()) await this.#kernel.jobs.send(UninstallTenant, { tenantId: id }, { key: id })
   }
 
   /**
-   * Removes everything of a deleted tenant past its purgeAt; its id stays taken. Returns false when there is nothing to do: it
-   * is not deleted, not past it, or purged already.
+   * Removes everything of a deleted tenant past its purgeAt, except its id. Returns false if the tenant is not deleted,
+   * not past its purgeAt, or already purged.
    */
   async purge(id: string): Promise<boolean> {
     const claimed = await this.#claimForPurge(id)
@@ -155,7 +159,7 @@ export class Installation {
     await this.#transfers.drop(id)
     await store.purge(id)
     await database.transaction(async () => {
-      // Before the row of the tenant: results of migrations lock the two in this order.
+      // Before the row of the tenant: the migration worker locks the two in this order.
       await database.sql('select from multitenancy.migration_items where tenant_id = $1 for update', [id])
       const emptied = await database
         .query<TenantTables>()
@@ -190,21 +194,24 @@ export class Installation {
     })
   }
 
-  /** Also of a purged tenant. */
+  /** Also returns a purged tenant. */
   #row(id: string): Promise<TenantRow | undefined> {
     const { database } = this.#kernel
     return database.query<TenantTables>().selectFrom('tenants').selectAll().where('id', '=', id).executeTakeFirst()
   }
 
-  /** Installed by another run, or deleted meanwhile. A purge yet to come removes the storage; one that had begun may have looked before it was made. */
+  /**
+   * Another run has installed the tenant, or it was deleted. A later purge removes the storage. A purge that has started
+   * may have checked before the storage was created.
+   */
   async #leaveToPurge(row: TenantRow): Promise<void> {
     if (await this.#isBeingPurged(row.id)) await this.#lost.drop(toLocation(row))
     else await this.#fences.close(row.id)
   }
 
-  /** Throws when nobody would know of storage that is made now. */
+  /** Throws if the purge would not find storage created from now on. */
   async #assertNotPurged(id: string): Promise<void> {
-    if (await this.#isBeingPurged(id)) throw TenantNotFound(`The tenant "${id}" is being purged.`)
+    if (await this.#isBeingPurged(id)) throw TenantNotFound(`Tenant "${id}" is being purged.`)
   }
 
   async #isBeingPurged(id: string): Promise<boolean> {
@@ -227,7 +234,7 @@ export class Installation {
         also: () => this.#changes.notify(), // tables that others share may have been changed before it failed
       }))
     } catch (error) {
-      if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // else it has moved on meanwhile
+      if (!TenantState.matches(error) && !TenantNotFound.matches(error)) throw error // otherwise, the tenant has changed its status
     }
   }
 

@@ -1,4 +1,4 @@
-/** A tenant that is purged while a run of migrations writes down what came of it. */
+/** A purge of a tenant while a migration run records its result. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import type { Database } from '../../kernel/database/database.ts'
@@ -12,7 +12,7 @@ const LONG_MS = 60_000
 const clock = fakeClock()
 
 let opened: TestTenancy<[]>
-/** Has connections of its own, and joins no transaction. */
+/** A separate connection outside of transactions. */
 let beside: Database
 
 beforeAll(async () => {
@@ -24,7 +24,7 @@ afterAll(async () => {
   await opened.end()
 })
 
-test('is purged, and its item is gone: neither gives way to the other', async () => {
+test('purge and recorded result of a migration do not deadlock; the purge removes the migration item', async () => {
   const { tenants, kernel } = opened.tenancy
   const { database } = kernel
   await tenants.create({ id: 'acme', name: 'Acme', domains: ['acme.example'] })
@@ -61,7 +61,7 @@ test('is purged, and its item is gone: neither gives way to the other', async ()
   })
   await held.promise
   const purging = tenants.installation.purge('acme')
-  await waiting(1) // in the midst of its last transaction
+  await waiting(1) // in its last transaction
   const settling = items.record([
     {
       ...{ storage: 'acme', state: 'done', migrations: ['0001_x'], error: null, durationMs: 1, delayMs: 0 },

@@ -7,7 +7,7 @@ import { PurgeTenants, UninstallTenant } from '../tenant/job-types.ts'
 import type { Tenants } from '../tenants.ts'
 
 const DAY_MS = 86_400_000
-const REFUSED = { code: 'E_TENANT_STATE', status: 409 }
+const INVALID_STATE = { code: 'E_TENANT_STATE', status: 409 }
 const ABSENT = { code: 'E_TENANT_NOT_FOUND', status: 404 }
 
 let opened: TestTenancy<[]>
@@ -37,7 +37,7 @@ const schemas = async (id: string): Promise<number> => {
 }
 
 describe('a deletion', () => {
-  test('keeps everything for thirty days, and is taken back until then', async () => {
+  test('keeps all data for thirty days and can be undone during that time', async () => {
     const before = await install('careful')
     await tenants.suspend('careful')
     const { tenant: suspended } = await tenants.suspend('careful')
@@ -59,10 +59,10 @@ describe('a deletion', () => {
     expect(restored.activatedAt).toBe(before.activatedAt)
     expect(published.of('careful')).toEqual(['tenants.restore', 'TenantRestored'])
     expect(published.events.at(-1)).toMatchObject({ from: 'deletion' })
-    await expect(tenants.restore('careful')).rejects.toMatchObject(REFUSED)
+    await expect(tenants.restore('careful')).rejects.toMatchObject(INVALID_STATE)
   })
 
-  test('repeated changes nothing, not even when it ends, and says nothing', async () => {
+  test('has no effect on a deleted tenant and keeps its purgeAt', async () => {
     await install('twice')
     const { tenant: first } = await tenants.delete('twice')
     published.of('twice')
@@ -71,23 +71,23 @@ describe('a deletion', () => {
     expect(published.of('twice')).toEqual([])
   })
 
-  test('refuses every other action, naming both states', async () => {
+  test('rejects every other action with both states in the error', async () => {
     await install('still')
     await tenants.delete('still')
     for (const [action, to] of [
       ['activate', 'active'],
       ['suspend', 'suspended'],
     ] as const) {
-      const refused = tenants[action]('still')
-      await expect(refused).rejects.toMatchObject({ ...REFUSED, extras: { from: 'deleted', to } })
+      const attempt = tenants[action]('still')
+      await expect(attempt).rejects.toMatchObject({ ...INVALID_STATE, extras: { from: 'deleted', to } })
     }
-    await expect(tenants.enterMaintenance('still')).rejects.toMatchObject(REFUSED)
-    await expect(tenants.migrations.run({ ids: ['still'] })).rejects.toMatchObject(REFUSED)
+    await expect(tenants.enterMaintenance('still')).rejects.toMatchObject(INVALID_STATE)
+    await expect(tenants.migrations.run({ ids: ['still'] })).rejects.toMatchObject(INVALID_STATE)
   })
 })
 
 describe('a purge', () => {
-  test('does not come before its time, nor to who is not deleted', async () => {
+  test('is rejected before purgeAt and for tenants that are not deleted', async () => {
     await install('patient')
     await tenants.installation.purge('patient')
     await tenants.delete('patient')
@@ -98,7 +98,7 @@ describe('a purge', () => {
     expect((await tenants.restore('patient')).tenant.status).toBe('active')
   })
 
-  test('takes everything, and the id stays taken for ever', async () => {
+  test('removes all data and keeps the id reserved', async () => {
     const { store, jobs, database } = opened.tenancy.kernel
     await install('finished')
     await install('neighbour')
@@ -129,7 +129,7 @@ describe('a purge', () => {
     expect(await schemas('neighbour')).toBe(1)
   })
 
-  test('asked for by many at once happens once', async () => {
+  test('runs once for many concurrent requests', async () => {
     await install('contested')
     await tenants.delete('contested')
     clock.advance(30 * DAY_MS)
@@ -139,7 +139,7 @@ describe('a purge', () => {
   })
 
   test.each(['purge', 'restore'] as const)(
-    'and a restore at once: the %s comes first, the other finds out',
+    'concurrent with a restore: the %s wins, and the other action has no effect',
     async (first) => {
       const id = `torn-by-${first}`
       await install(id)
@@ -149,14 +149,14 @@ describe('a purge', () => {
       const start = { purge: () => tenants.installation.purge(id), restore: () => tenants.restore(id) }
       const second = first === 'purge' ? 'restore' : 'purge'
       const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-      // Both have read the tenant when they come to change it, in this order.
+      // Both have read the tenant before they change it, in this order.
       const outcomes = await database.transaction(async () => {
         await database.sql('select from multitenancy.tenants where id = $1 for update', [id])
         const started = [start[first]()]
         await eventually(async () => expect((await database.sql(waiting)).rows).toHaveLength(1))
         started.push(start[second]())
         await eventually(async () => expect((await database.sql(waiting)).rows).toHaveLength(2))
-        const both = Promise.allSettled(started) // waited for from here on, and answered once they may go on
+        const both = Promise.allSettled(started) // both wait here, and run after the commit
         return () => both
       })
       const [, late] = await outcomes()
@@ -173,7 +173,7 @@ describe('a purge', () => {
     },
   )
 
-  test('that was interrupted cannot be taken back any more, and goes on where it was', async () => {
+  test('that was interrupted excludes a restore and continues', async () => {
     await install('late')
     await tenants.delete('late')
     clock.advance(30 * DAY_MS)
@@ -183,8 +183,8 @@ describe('a purge', () => {
     await expect(tenants.installation.purge('late')).rejects.toThrow('not yet')
     expect(await schemas('late')).toBe(0)
     published.of('late')
-    const refused = tenants.restore('late')
-    await expect(refused).rejects.toMatchObject({ ...REFUSED, extras: { from: 'being purged', to: 'restored' } })
+    const attempt = tenants.restore('late')
+    await expect(attempt).rejects.toMatchObject({ ...INVALID_STATE, extras: { from: 'being purged', to: 'restored' } })
     expect(await tenants.delete('late')).toMatchObject({ changed: false, tenant: { status: 'deleted' } })
     expect(await Array.fromAsync(tenants.installation.expired())).toContain('late')
     unsubscribe()
@@ -195,7 +195,7 @@ describe('a purge', () => {
 })
 
 describe('the daily run', () => {
-  test('purges what has expired, by one job each, without being asked', async () => {
+  test('purges expired tenants with one job each', async () => {
     const ids = ['old-1', 'old-2', 'old-3']
     await Promise.all(ids.map(install))
     for (const id of ids) await tenants.delete(id)
@@ -217,7 +217,7 @@ describe('the daily run', () => {
     expect((await tenants.get('younger')).status).toBe('deleted')
   })
 
-  test('does nothing where it is switched off; then they are named, and purged by hand', async () => {
+  test('does nothing if it is switched off; expired tenants are listed and can be purged manually', async () => {
     const manual = await opened.open({ role: 'api', tenants: { autoPurge: false } })
     await install('by-hand')
     await tenants.delete('by-hand')
@@ -229,7 +229,7 @@ describe('the daily run', () => {
     await expect(tenants.get('by-hand')).rejects.toMatchObject(ABSENT)
   })
 
-  test('takes the retention that is configured', async () => {
+  test('uses the configured retention', async () => {
     const brief = await opened.open({ role: 'api', tenants: { retentionDays: 0.5 } })
     await install('brief')
     const { tenant } = await brief.tenants.delete('brief')

@@ -1,4 +1,4 @@
-/** A racer in a process of its own. */
+/** A racer in a separate process. */
 import { serveParent } from '../../../test/support/child.ts'
 import { openRacer } from './racer.fixture.ts'
 

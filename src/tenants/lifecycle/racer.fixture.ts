@@ -1,4 +1,4 @@
-/** Who takes part in the races of races.fixture.ts: carries out one action on a tenant and says what came of it. */
+/** A participant of the races in races.fixture.ts: carries out one action on a tenant and reports its outcome. */
 
 import { recorded } from '../../../test/support/recorded.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
@@ -13,9 +13,9 @@ export interface RaceStep {
 }
 
 export interface Outcome {
-  /** What the caller hears; of an installation it hears nothing. */
+  /** The response to the caller; `nothing` for an installation. */
   readonly response: 'changed' | 'repeat' | 'refused' | 'nothing'
-  /** Changes and events of this racer. */
+  /** Audit entries and events of this racer. */
   readonly published: readonly string[]
 }
 
@@ -39,7 +39,7 @@ export async function openRacer(url: string): Promise<Racer> {
     return { tenancy, published: recorded(tenancy) }
   }
   const able = await open([])
-  /** Its installations fail by their migration. */
+  /** Its installations fail in a migration. */
   const unable = await open(WRONG)
   return {
     async run({ id, action }) {

@@ -1,6 +1,6 @@
 /**
- * Two callers, one tenant, the same moment. Whatever the timing, what happened must be what happens when one comes after the
- * other: the same end, the same answers, and each move said once.
+ * Runs two actions on one tenant concurrently. The outcome must equal that of a serial order: the same final state, the
+ * same responses, and each transition published once.
  */
 import { expect } from 'vitest'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -11,7 +11,7 @@ const CONCURRENCY = 6
 
 interface Start {
   readonly status: Status
-  /** Of a deleted one: what a restore leads to. */
+  /** For a deleted tenant: the status after a restore. */
   readonly before: Status | null
 }
 
@@ -30,7 +30,7 @@ const races = STARTS.flatMap((start) =>
   ACTIONS.flatMap((first, index) => ACTIONS.slice(index).map((second) => ({ start, first, second }))),
 )
 
-/** What comes of actions one after the other, by the table of the life cycle. */
+/** Outcome of actions in serial order, by the table of the life cycle. */
 function serially(start: Start, actions: readonly Action[]) {
   let { status, before } = start
   const published: string[] = []
@@ -68,7 +68,7 @@ async function race(
   const happened = {
     status,
     responses: outcomes.map(({ response }) => response),
-    // A repeat is told of as well, also where it turns out to be none.
+    // A repeated action is published as well, also if it turns out to be none.
     published: outcomes
       .flatMap(({ published }) => published)
       .filter((name) => name !== 'TenantSuspensionRepeated')
@@ -86,7 +86,7 @@ async function race(
   }
 }
 
-/** Every pair of actions from every start, `rounds` times, on several tenants side by side. */
+/** Runs every pair of actions from every start, `rounds` times, on several tenants concurrently. */
 export async function raceAll(
   tenancy: Tenancy,
   racers: readonly [Racer['run'], Racer['run']],

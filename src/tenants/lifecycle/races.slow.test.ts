@@ -1,4 +1,4 @@
-/** Two callers change one tenant at the same moment. */
+/** Concurrent actions on one tenant. */
 import { afterAll, beforeAll, inject, test } from 'vitest'
 import { startChild } from '../../../test/support/child.ts'
 import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => opened.end())
 
-test('two processes: every pair of actions from every status ends as if one had come after the other', async () => {
+test('two processes: every pair of actions from every status has the outcome of a serial order', async () => {
   const program = new URL('./racer-process.fixture.ts', import.meta.url)
   const options = { url: opened.url }
   const children = await Promise.all([startChild(program, options), startChild(program, options)])

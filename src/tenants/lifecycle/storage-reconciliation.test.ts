@@ -24,10 +24,10 @@ test.each<[string, Partial<Registered>, typeof open | undefined, string | undefi
   ['deleted and closed', deleted, fenced, undefined],
   ['deleted and open', deleted, open, 'open'],
   ['deleted without storage', deleted, undefined, 'missing'],
-  ['deleted, having been suspended, and open', { ...deleted, statusBefore: 'suspended' }, open, 'open'],
-  ['deleted before it was ever active', { ...deleted, statusBefore: 'provisioning' }, undefined, undefined],
-  ['deleted while its storage was made', { ...deleted, statusBefore: 'provisioning' }, open, undefined],
-  ['being purged, its storage gone', { ...deleted, isBeingPurged: true }, undefined, undefined],
+  ['deleted after a suspension, and open', { ...deleted, statusBefore: 'suspended' }, open, 'open'],
+  ['deleted before its activation', { ...deleted, statusBefore: 'provisioning' }, undefined, undefined],
+  ['deleted during its installation', { ...deleted, statusBefore: 'provisioning' }, open, undefined],
+  ['being purged, without storage', { ...deleted, isBeingPurged: true }, undefined, undefined],
   ['provisioning, with storage or without', { status: 'provisioning' }, open, undefined],
   ['failed', { status: 'failed' }, undefined, undefined],
   ['held by a transfer and closed', { isHeld: true }, fenced, undefined],
@@ -37,40 +37,40 @@ test.each<[string, Partial<Registered>, typeof open | undefined, string | undefi
   expect(found).toEqual(kind ? [{ kind, locator: 't1_acme', tenantId: 'acme' }] : [])
 })
 
-test('storage that no tenant has is left over', () => {
+test('reports storage without a tenant as left over', () => {
   expect(compared([tenant({})], [], [open, { locator: 't1_gone', isFenced: true }], { isSeparate: true })).toEqual([
     { kind: 'left over', locator: 't1_gone' },
   ])
 })
 
 test.each<[string, Partial<Registered>, typeof open | undefined, string | undefined]>([
-  ['active, without a fence', {}, undefined, undefined],
-  ['active, with one', {}, fenced, 'closed'],
-  ['suspended, without one', { status: 'suspended' }, undefined, 'open'],
-  ['suspended, with one', { status: 'suspended' }, fenced, undefined],
-])('where tenants share tables: %s', (_, row, stored, kind) => {
+  ['an active tenant without a fence', {}, undefined, undefined],
+  ['an active tenant with a fence', {}, fenced, 'closed'],
+  ['a suspended tenant without a fence', { status: 'suspended' }, undefined, 'open'],
+  ['a suspended tenant with a fence', { status: 'suspended' }, fenced, undefined],
+])('compares fences in shared tables: %s', (_, row, stored, kind) => {
   const found = compared([tenant(row)], [], stored ? [stored] : [], { isSeparate: false })
   expect(found.map((one) => one.kind)).toEqual(kind ? [kind] : [])
 })
 
-test('where tenants share tables, a fence without a tenant is nobody’s storage', () => {
+test('ignores a fence without a tenant in shared tables', () => {
   expect(compared([], [], [fenced], { isSeparate: false })).toEqual([])
 })
 
 test.each<[string, BesideRegistered['state'], typeof open | undefined, string | undefined]>([
-  ['in the making, with storage or without', 'making', open, undefined],
-  ['left, and closed', 'former', fenced, undefined],
-  ['left, and open', 'former', open, 'former open'],
-  ['left, and gone with its server', 'former', undefined, undefined],
-  ['given up', 'abandoned', open, 'abandoned'],
-  ['given up, and gone', 'abandoned', undefined, 'abandoned'],
-])('beside what a tenant has: %s', (_, state, stored, kind) => {
+  ['in creation, with or without storage', 'making', open, undefined],
+  ['former and closed', 'former', fenced, undefined],
+  ['former and open', 'former', open, 'former open'],
+  ['former and lost with its server', 'former', undefined, undefined],
+  ['abandoned', 'abandoned', open, 'abandoned'],
+  ['abandoned and dropped', 'abandoned', undefined, 'abandoned'],
+])('compares storage other than that of the tenant: %s', (_, state, stored, kind) => {
   const beside = { tenantId: 'acme', locator: 't1_acme', state }
   const found = compared([], [beside], stored ? [stored] : [], { isSeparate: true })
   expect(found).toEqual(kind ? [{ kind, locator: 't1_acme', tenantId: 'acme' }] : [])
 })
 
-test('rows that a tenant has left in shared tables are closed to it', () => {
+test('requires a fence for former rows in shared tables', () => {
   const beside = { tenantId: 'acme', locator: 'acme', state: 'former' } as const
   const kinds = (stored: Parameters<typeof compared>[2]) =>
     compared([], [beside], stored, { isSeparate: false }).map(({ kind }) => kind)

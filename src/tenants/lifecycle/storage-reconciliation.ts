@@ -1,8 +1,8 @@
 /**
- * What the registry says that tenants have, against what their servers have, for the doctor. Nothing is asked once per tenant.
+ * Compares the storage in the registry with the storage on the servers, for the doctor, in bulk queries.
  *
- * Tenants go on changing while they are compared, and a transition sets a fence before it commits. So what disagrees is looked at
- * a second time with its rows locked, when nothing of it is on its way any more.
+ * Tenants change during the comparison, and a transition sets a fence before its commit. So each mismatch is checked a
+ * second time with its rows locked, when no transition is in flight.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { ConnectionCount, IsolationDriver, StorageLocation, StoredLocation } from '../isolation/driver.ts'
@@ -13,7 +13,7 @@ import type { Status } from '../tenant/lifecycle.ts'
 import type { PlaceRow } from '../transfers/model/tables.ts'
 
 const READ_AT_ONCE = 1_000
-/** An installation or a purge that takes longer is not on its way any more. */
+/** A longer installation or purge is stuck. */
 const STUCK_MS = 10 * 60_000
 
 export interface Registered {
@@ -22,17 +22,14 @@ export interface Registered {
   readonly status: Status
   readonly statusBefore: Status | null
   readonly isBeingPurged: boolean
-  /** Whether a transfer keeps it closed. */
+  /** Whether a transfer keeps the tenant closed. */
   readonly isHeld: boolean
 }
 
-/** Storage that a tenant has beside its own. */
+/** Storage of a tenant in addition to its own. */
 export interface BesideRegistered extends Pick<PlaceRow, 'tenantId' | 'locator' | 'state'> {}
 
-/**
- * `former open`: it was left by the tenant, and is open all the same. `abandoned`: of a transfer that came to nothing, and has not
- * been dropped yet.
- */
+/** `former open`: former storage without a fence. `abandoned`: storage of a failed transfer, not dropped yet. */
 export type Mismatch = { readonly locator: string } & (
   | { readonly kind: 'missing' | 'open' | 'closed' | 'former open' | 'abandoned'; readonly tenantId: string }
   | { readonly kind: 'left over' }
@@ -72,7 +69,7 @@ export class StorageReconciliation {
     return this.#storage.placements
   }
 
-  /** Of a driver or a placement that this process does not have. */
+  /** Tenants on a driver or placement that this process does not have. */
   async unserved(): Promise<TenantsOn[]> {
     const { rows } = await this.#kernel.database.sql(
       `select isolation, placement, count(*) as tenants from multitenancy.tenants
@@ -91,7 +88,7 @@ export class StorageReconciliation {
     return rows
   }
 
-  /** Installations and purges that began long ago. */
+  /** Installations and purges that have run for too long. */
   async stuck(): Promise<StuckTenant[]> {
     const before = new Date(this.#kernel.clock.now().getTime() - STUCK_MS)
     const { rows } = await this.#kernel.database.sql(
@@ -105,7 +102,7 @@ export class StorageReconciliation {
     return rows
   }
 
-  /** How many tenants name which plan, whatever their metadata hold there. */
+  /** Number of tenants by the value of `metadata.plan`, valid or not. */
   async plans(): Promise<{ plan: unknown; tenants: number }[]> {
     const { rows } = await this.#kernel.database.sql(
       `select metadata->'plan' as plan, count(*) as tenants from multitenancy.tenants
@@ -114,7 +111,7 @@ export class StorageReconciliation {
     return rows
   }
 
-  /** Where the registry and a server disagree about the storage of tenants. */
+  /** Mismatches between the registry and a server. */
   async mismatches(driver: IsolationDriver, placement: string): Promise<Mismatch[]> {
     const look = async () =>
       compared(
@@ -135,7 +132,7 @@ export class StorageReconciliation {
     })
   }
 
-  /** Whose storage these are, of those that are ours. */
+  /** Owners of the given locations, as far as they belong to this installation. */
   async ownersOf(placement: string, locators: readonly string[]): Promise<Map<string, string>> {
     if (locators.length === 0) return new Map()
     const { rows } = await this.#kernel.database.sql(
@@ -146,7 +143,7 @@ export class StorageReconciliation {
     return new Map(rows.map(({ locator, id }) => [locator, id]))
   }
 
-  /** The locations of a driver on a server: those of tenants that have not been purged, and those of transfers. In one snapshot. */
+  /** Storage locations of a driver on a server in one snapshot: those of tenants that are not purged, and of transfers. */
   async locations(isolation: string, placement: string): Promise<RegisteredLocation[]> {
     const { rows } = await this.#kernel.database.sql(
       `select id as "tenantId", locator from multitenancy.tenants
@@ -157,7 +154,7 @@ export class StorageReconciliation {
     return rows
   }
 
-  /** Whether storage is being copied or migrated, which may take its time. */
+  /** Whether storage is being copied or migrated, which can take long. */
   async isAtWork(): Promise<boolean> {
     const { rows } = await this.#kernel.database.sql(
       `select exists (select from multitenancy.transfers where state = 'running' and lease_until > now())
@@ -166,12 +163,12 @@ export class StorageReconciliation {
     return rows[0].isAtWork
   }
 
-  /** Connections for tenants' queries, by placement. */
+  /** Connections for queries of tenants, by placement. */
   connections(): readonly ConnectionCount[] {
     return this.#storage.connections()
   }
 
-  /** The places of all tenants of a driver that have not been purged. */
+  /** Storage locations of all tenants of a driver that are not purged. */
   async *storageLocations(isolation: string): AsyncIterable<StorageLocation> {
     let last = ''
     for (;;) {
@@ -206,7 +203,10 @@ export class StorageReconciliation {
   }
 }
 
-/** @param beside what tenants have beside their own. @param isSeparate whether each tenant has storage of its own; else what is stored are fences alone. */
+/**
+ * @param beside storage of tenants in addition to their own
+ * @param isSeparate whether each tenant has separate storage; otherwise, `stored` has only fences
+ */
 export function compared(
   registered: readonly Registered[],
   beside: readonly BesideRegistered[],
@@ -219,7 +219,7 @@ export function compared(
     const location = locations.get(locator)
     locations.delete(locator)
     if (isBeingPurged) continue
-    const lived = status === 'deleted' ? statusBefore : status // what a tenant has that was never active, nobody promised
+    const lived = status === 'deleted' ? statusBefore : status // a tenant that was never active may have no storage
     const isInstalled = lived === 'active' || lived === 'suspended'
     if (!isInstalled) continue
     const isFenced = location?.isFenced ?? false

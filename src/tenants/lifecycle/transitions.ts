@@ -1,7 +1,7 @@
 /**
- * Carries out a move of the life cycle. The status that was read is the condition of the UPDATE, so of any number of callers
- * in any number of processes one wins; the others look again, and find a repeat, another move, or a refusal. The change, its
- * audit entry, its event and its job commit together.
+ * Carries out transitions of the life cycle. The read status is the condition of the UPDATE, so one of several
+ * concurrent callers wins. The others read again and find a repeated action, another transition, or a rejection. The
+ * change, its audit entry, its event and its job commit together.
  */
 
 import { recordChange } from '../../kernel/events/changes.ts'
@@ -22,16 +22,16 @@ export interface Transition {
 }
 
 export interface TransitionDetails {
-  /** Columns that change with the status. */
+  /** Columns that change together with the status. */
   readonly set?: Partial<TenantRow>
-  /** The event's own members, beside `tenantId`. */
+  /** Members of the event in addition to `tenantId`. */
   readonly event?: Record<string, unknown>
   readonly outcome?: 'success' | 'failure'
-  /** Runs in the transaction of the move, after its event. */
+  /** Runs in the transaction of the transition, after its event. */
   readonly also?: () => Promise<unknown>
 }
 
-/** The status a caller requests; named beside the present one when it cannot be. */
+/** The requested status, for the error message. */
 const TARGET_STATUS: Readonly<Record<Action, string>> = {
   activate: 'active',
   suspend: 'suspended',
@@ -78,7 +78,7 @@ export class Transitions {
     return transition
   }
 
-  /** False when it is not so any more. Who is told of it may wait for somebody who is about to change it. */
+  /** False if the status has changed. A listener of the repeated action may wait for a concurrent change. */
   async #repeated({ id, status }: TenantRow, action: Action): Promise<boolean> {
     if (action !== 'suspend') return true
     const { database, events } = this.#kernel
@@ -122,13 +122,13 @@ export class Transitions {
     })
     if (move.event) await events.publish(move.event, { tenantId: row.id, ...details.event })
     await details.also?.()
-    return toTenant(await this.#registry.row(row.id)) // whoever was told may have changed it by now, in this transaction
+    return toTenant(await this.#registry.row(row.id)) // a listener may have changed the tenant in this transaction
   }
 }
 
 function rejection({ id, status, purgeStartedAt }: TenantRow, action: Action) {
   const from = purgeStartedAt ? 'being purged' : status
-  return TenantState(`The tenant "${id}" is ${from}; from there it cannot become ${TARGET_STATUS[action]}.`, {
+  return TenantState(`Tenant "${id}" is ${from} and cannot become ${TARGET_STATUS[action]}.`, {
     extras: { from, to: TARGET_STATUS[action] },
   })
 }

@@ -1,4 +1,4 @@
-/** A worker in a process of its own, for tests that kill it. */
+/** A worker in a separate process, for tests that kill it. */
 
 import { serveParent } from '../../../test/support/child.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'

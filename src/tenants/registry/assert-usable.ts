@@ -1,10 +1,10 @@
-/** Whether a tenant may be used now, in the order of the contract's section 9. */
+/** Checks whether a tenant is usable, in the order of section 9 of the contract. */
 import { TenantInMaintenance, TenantIsSuspended, TenantNotReady, tenantNotFound } from '../tenant/errors.ts'
 import type { Tenant } from '../tenant/tenant.ts'
 
 const NOT_READY_RETRY_SECONDS = 5
 
-/** Throws what a guarded route answers. A deleted tenant is answered as one that never was, so that ids cannot be probed. */
+/** Throws the error of a guarded route. A deleted tenant is not found, so that ids cannot be probed. */
 export function assertUsable({ id, status, maintenance }: Tenant): void {
   if (status === 'deleted') throw tenantNotFound(id)
   if (status === 'suspended') throw TenantIsSuspended('The tenant is suspended.')

@@ -20,9 +20,9 @@ afterAll(() => opened.end())
 test.each([
   ['capitals and a trailing dot', 'Shop.Example.COM.', 'shop.example.com'],
   ['umlauts', 'bücher.example', 'xn--bcher-kva.example'],
-  ['space around it', '  spaced.example ', 'spaced.example'],
-  ['one label', 'localhost', 'localhost'],
-])('%s: a domain is kept in its canonical form', async (_, given, kept) => {
+  ['surrounding spaces', '  spaced.example ', 'spaced.example'],
+  ['a single label', 'localhost', 'localhost'],
+])('stores a domain with %s in its canonical form', async (_, given, kept) => {
   const { domains } = await tenants.create({ name: 'x', domains: [given] })
   expect(domains).toEqual([kept])
   await expect(tenants.create({ name: 'y', domains: [kept] })).rejects.toMatchObject(TAKEN)
@@ -45,19 +45,19 @@ test.each([
   '0x7f.1',
   '*.a.example',
   `${'a'.repeat(64)}.example`,
-])('"%s" is no domain', async (domain) => {
+])('rejects "%s" as a domain', async (domain) => {
   await expect(tenants.create({ name: 'x', domains: [domain] })).rejects.toMatchObject({
     code: 'E_INVALID_REQUEST',
     extras: { errors: [{ path: 'domains.0' }] },
   })
 })
 
-test('the same domain twice in one request, in two spellings, is refused', async () => {
+test('rejects the same domain twice in one request in two spellings', async () => {
   const twice = tenants.create({ name: 'x', domains: ['twice.example', 'TWICE.example.'] })
   await expect(twice).rejects.toMatchObject({ status: 400, extras: { errors: [{ path: 'domains' }] } })
 })
 
-test('a domain can be moved once its owner gives it up, and a list is replaced as a whole', async () => {
+test('a domain can be moved after its owner has released it, and an update replaces the whole list', async () => {
   const { id: a } = await tenants.create({ name: 'a', domains: ['one.example', 'two.example'] })
   const { id: b } = await tenants.create({ name: 'b' })
   await expect(tenants.update(b, { domains: ['two.example'] })).rejects.toMatchObject(TAKEN)
@@ -71,7 +71,7 @@ test('a domain can be moved once its owner gives it up, and a list is replaced a
   expect((await tenants.update(b, { domains: ['one.example', 'three.example'] })).domains).toHaveLength(2)
 })
 
-test('a refused domain leaves nothing of the tenant that wanted it', async () => {
+test('a rejected domain rolls back the creation of its tenant', async () => {
   await tenants.create({ name: 'owner', domains: ['wanted.example'] })
   const late = tenants.create({ id: 'late', name: 'late', domains: ['free.example', 'wanted.example'] })
   await expect(late).rejects.toMatchObject(TAKEN)
@@ -79,7 +79,7 @@ test('a refused domain leaves nothing of the tenant that wanted it', async () =>
   await tenants.create({ name: 'other', domains: ['free.example'] })
 })
 
-test('of many who want a domain at once one gets it, the others are told', async () => {
+test('one of many concurrent requests for a domain succeeds, the others are rejected', async () => {
   for (let round = 0; round < 10; round++) {
     const wanted = [`a${round}.example`, `b${round}.example`]
     const attempts = await Promise.allSettled(
@@ -94,7 +94,7 @@ test('of many who want a domain at once one gets it, the others are told', async
   }
 })
 
-test('two tenants that want each other’s domain at once are both told, or one after the other served', async () => {
+test('two tenants that exchange domains concurrently are both rejected, or succeed in serial order', async () => {
   const { id: a } = await tenants.create({ name: 'a', domains: ['left.example'] })
   const { id: b } = await tenants.create({ name: 'b', domains: ['right.example'] })
   for (let round = 0; round < 2; round++) {
@@ -111,7 +111,7 @@ test('two tenants that want each other’s domain at once are both told, or one 
   }
 })
 
-test('a deleted tenant keeps its domains until it is purged', async () => {
+test('a deleted tenant keeps its domains until its purge', async () => {
   await installed(opened.tenancy, { id: 'leaving', name: 'Leaving', domains: ['kept.example'] })
   await tenants.delete('leaving')
   await expect(tenants.create({ name: 'heir', domains: ['kept.example'] })).rejects.toMatchObject(TAKEN)

@@ -1,4 +1,4 @@
-/** Tenants that have storage which can be read, however many there are: in the order of their ids, a page at a time. */
+/** Yields all tenants with readable storage in the order of their ids, page by page. */
 import type { Database } from '../../kernel/database/database.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 

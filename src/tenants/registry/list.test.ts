@@ -25,7 +25,7 @@ const create = (id: string, more: { name?: string; domains?: string[] } = {}) =>
 const idsOf = async (filter: Partial<TenantFilter> = {}) =>
   (await tenants.list({ limit: 50, ...filter })).data.map(({ id }) => id)
 
-/** Every page's ids; `between` runs before each page but the first. */
+/** Ids of every page; `between` runs before each page except the first. */
 async function pagesOf(filter: Partial<TenantFilter>, between: () => unknown = () => undefined): Promise<string[][]> {
   const pages: string[][] = []
   let cursor: string | undefined
@@ -39,7 +39,7 @@ async function pagesOf(filter: Partial<TenantFilter>, between: () => unknown = (
 }
 
 describe('pages', () => {
-  test('show the newest first; the last one has no cursor, even when it is full', async () => {
+  test('list the newest tenants first, and the last page has no cursor even if it is full', async () => {
     expect(await pagesOf({})).toEqual([[]])
     for (const id of ['a', 'b', 'c', 'd', 'e', 'f']) {
       clock.advance(1)
@@ -51,13 +51,13 @@ describe('pages', () => {
     ])
   })
 
-  test('of tenants made in the same millisecond have each of them once', async () => {
+  test('contain each of the tenants created in the same millisecond once', async () => {
     const ids = Array.from({ length: 20 }, (_, n) => `same-${String(n).padStart(2, '0')}`)
     await Promise.all(ids.map((id) => create(id)))
     expect((await pagesOf({})).flat()).toEqual(ids.toReversed())
   })
 
-  test('stay as they are while tenants are added, changed and removed', async () => {
+  test('are stable while tenants are added, changed and removed', async () => {
     const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
     for (const id of ids) await create(id)
     let added = 0
@@ -70,7 +70,7 @@ describe('pages', () => {
     expect(seen.flat()).toEqual(ids.toReversed())
   })
 
-  test('are asked for with a cursor of the same list only', async () => {
+  test('reject a cursor of another list', async () => {
     for (const id of ['a', 'b', 'c', 'd']) await create(id)
     const { nextCursor } = await tenants.list({ limit: 2 })
     const cursor = nextCursor ?? ''
@@ -88,7 +88,7 @@ describe('pages', () => {
 })
 
 describe('a search', () => {
-  test('finds part of an id, a name or a domain, in any case', async () => {
+  test('finds part of an id, a name or a domain, case-insensitively', async () => {
     await create('by-id')
     await create('one', { name: 'The Name' })
     await create('two', { domains: ['shop.example', 'other.example'] })
@@ -105,7 +105,7 @@ describe('a search', () => {
     ['\\%', 'both\\%'],
     ["'", "O'Neil"],
     ['0%', '100% sure'],
-  ])('takes %s literally', async (q, name) => {
+  ])('matches %s literally', async (q, name) => {
     for (const [index, other] of ['100% sure', 'snake_case', 'back\\slash', 'both\\%', "O'Neil", 'plain'].entries()) {
       await create(`n${index}`, { name: other })
     }
@@ -126,7 +126,7 @@ describe('a filter', () => {
     await tenants.delete('deleted')
   })
 
-  test('leaves deleted ones out unless they are asked for, and purged ones always', async () => {
+  test('excludes deleted tenants by default, and purged tenants always', async () => {
     expect((await idsOf()).sort()).toEqual(['active', 'suspended'])
     expect((await idsOf({ includeDeleted: true })).sort()).toEqual(['active', 'deleted', 'suspended'])
     expect(await idsOf({ q: 'e', includeDeleted: true })).not.toContain('purged')

@@ -1,4 +1,4 @@
-/** How many tenants there are, counted in the background while somebody scrapes. */
+/** Metric of tenants by status, counted in the background of scrapes. */
 
 import { refreshed } from '../../kernel/base/cached-query.ts'
 import type { Series } from '../../kernel/metrics/metrics.ts'

@@ -1,12 +1,11 @@
 /**
- * Ids or domains of which it is known that there is no tenant of that name, or that it is deleted, for a second each.
+ * Remembers unknown ids and domains, and those of deleted tenants, for one second each.
  *
- * Whoever probes must not tell the two apart, not by the answer and not by the time that it takes: so what is deleted is kept
- * here, as long as what never was and no longer, costs a read as often, and is as unknown while the database is away. What is
- * left of a difference is that a row is found by that read.
- *
- * That many names are made up neither costs a read each time one is repeated nor drives tenants out, who are kept apart. Who is
- * created is known at once all the same, since that is a change; the second bounds what is missed by a process that cannot hear.
+ * - Probing must not distinguish the two by response or time: deleted tenants are cached here for the same time, need the
+ *   same number of reads, and are equally unknown while the database is unavailable. Only the read itself may differ.
+ * - Invented names neither cause a read per repetition nor evict tenants, which have a separate cache.
+ * - A creation is a change and invalidates its entry. The second limits the error of a process that cannot receive
+ *   notifications.
  */
 import { LRUCache } from 'lru-cache'
 
@@ -14,9 +13,9 @@ const KEPT = 10_000
 const KEPT_MS = 1_000
 
 export interface NegativeEntry<Located> {
-  /** The tenant that is deleted; undefined when there is none. */
+  /** The deleted tenant; undefined for an unknown id or domain. */
   readonly located: Located | undefined
-  /** Which read it is from, in the order in which they began. */
+  /** Sequence number of the read, in start order. */
   readonly read: number
 }
 

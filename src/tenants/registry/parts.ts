@@ -1,4 +1,4 @@
-/** The registry of tenants and their plans as parts of a tenancy. */
+/** The parts of a tenancy for the registry of tenants and their plans. */
 import type { Part } from '../../kernel/part-definition.ts'
 import { tenantSeries } from './metrics.ts'
 import { Plans, type PlansConfig } from './plans.ts'

@@ -26,7 +26,7 @@ const openWith = async (plans: Partial<PlansConfig>) => {
   }
 }
 
-test('a plan is named in metadata, and nothing else is taken for one', async () => {
+test('metadata.plan selects the plan and must be a defined plan', async () => {
   const { id, tenants, planOf } = await openWith({})
   expect(await tenants.plans.resolve(await tenants.get(id))).toEqual({
     plan: 'free',
@@ -44,7 +44,7 @@ test('a plan is named in metadata, and nothing else is taken for one', async () 
   expect(tenants.plans.describe()).toEqual({ defaultPlan: 'free', resolvedBy: 'metadata', definitions })
 })
 
-test('a plan that is no longer defined counts as the default, and does not stand in the way of other updates', async () => {
+test('an undefined plan counts as the default plan and does not block other updates', async () => {
   const { id, tenants } = await openWith({})
   await tenants.setPlan(id, 'pro')
   const later = await openWith({ definitions: { free: { limits: {} } } })
@@ -53,7 +53,7 @@ test('a plan that is no longer defined counts as the default, and does not stand
   expect(await later.tenants.plans.resolve(acme)).toEqual({ plan: 'free', limits: new Map() })
 })
 
-test('a host that decides plans itself is asked each time, and is the only one to change them', async () => {
+test('getPlan is called for each resolution and is the only source of the plan', async () => {
   let result: unknown = 'pro'
   const { id, tenants, planOf, degraded } = await openWith({ getPlan: () => result as string })
   expect(await planOf()).toBe('pro')
@@ -65,7 +65,7 @@ test('a host that decides plans itself is asked each time, and is the only one t
   expect(degraded).toEqual([])
 })
 
-test('a host that fails: the default, then the plan last known, and each time it is said', async () => {
+test('a failing getPlan selects the default plan, then the last known plan, and publishes DependencyDegraded each time', async () => {
   let getPlan: () => string = () => {
     throw new Error('the password is secret')
   }
@@ -87,7 +87,7 @@ test('a host that fails: the default, then the plan last known, and each time it
   expect(JSON.stringify(degraded)).not.toContain('secret')
 })
 
-test('a timeout of getPlan selects the last known plan, which a late answer does not change', async () => {
+test('a timeout of getPlan selects the last known plan, and a late response does not change it', async () => {
   const late = Promise.withResolvers<string>()
   const results = ['pro', late.promise, new Promise<string>(() => undefined)]
   const { id, tenants, degraded, kernel } = await openWith({})
@@ -103,17 +103,17 @@ test('a timeout of getPlan selects the last known plan, which a late answer does
   await eventually(() => expect(degraded).toMatchObject([timeout, timeout]))
 })
 
-test('a default that is not defined stops the start', async () => {
+test('an undefined default plan rejects the start', async () => {
   await expect(openWith({ defaultPlan: 'gold' })).rejects.toThrow('"gold" is not among plans.definitions')
 })
 
 test.each([
-  ['a quota with a blank', { free: { limits: { 'api calls': 1 } } }],
-  ['a limit that is none', { free: { limits: { exports: Number.NaN } } }],
+  ['a quota with a space', { free: { limits: { 'api calls': 1 } } }],
+  ['a limit that is not a number', { free: { limits: { exports: Number.NaN } } }],
   ['a negative limit', { free: { limits: { exports: -1 } } }],
-  ['a limit without end', { free: { limits: { exports: Number.POSITIVE_INFINITY } } }],
-  ['a member that nobody knows', { free: { limits: {}, limts: {} } }],
-])('%s is refused at the start, and not at the first request', async (_, definitions) => {
+  ['an infinite limit', { free: { limits: { exports: Number.POSITIVE_INFINITY } } }],
+  ['an unknown member', { free: { limits: {}, limts: {} } }],
+])('%s in a definition rejects the start', async (_, definitions) => {
   const opening = opened.open({ plans: { defaultPlan: 'free', definitions } })
   await expect(opening).rejects.toMatchObject({
     code: 'E_INVALID_REQUEST',

@@ -1,7 +1,7 @@
 /**
- * Plans: what each allows, and which one a tenant has. By default a tenant's plan is `metadata.plan`; a host with billing of
- * its own gives `getPlan` instead. A resolver that fails or takes longer than a second does not take the host down: the plan
- * last known counts, else the default one, and `DependencyDegraded` says so.
+ * Resolves the plan of a tenant and its limits: `metadata.plan` by default, or the `getPlan` of a host with its own
+ * billing. If `getPlan` fails or takes longer than one second, the last known plan or the default plan is used, and
+ * `DependencyDegraded` is published.
  */
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -19,7 +19,10 @@ export const PlanDefinition = z.strictObject({
   limits: z.record(
     z
       .string()
-      .regex(COUNTER_NAME, 'a quota is letters, digits, ".", "_" and "-"; at most 64; starts with a letter or digit'),
+      .regex(
+        COUNTER_NAME,
+        'must have letters, digits, ".", "_" and "-"; at most 64 characters; starting with a letter or digit',
+      ),
     z.number().min(0),
   ),
   backups: z
@@ -28,10 +31,10 @@ export const PlanDefinition = z.strictObject({
       everyHours: z
         .union([z.number().gt(0), z.literal(false)])
         .optional()
-        .meta({ description: '`false`: none is made by itself' }),
+        .meta({ description: 'Interval in hours; `false`: no scheduled backups' }),
     })
     .optional()
-    .meta({ description: 'In place of the `backups.keep` and `backups.everyHours` of the configuration' }),
+    .meta({ description: 'Takes precedence over `backups.keep` and `backups.everyHours` of the configuration' }),
 })
 
 export const PlansDescription = z.object({
@@ -41,17 +44,17 @@ export const PlansDescription = z.object({
 })
 
 export interface PlansConfig {
-  /** The plan of a tenant that names none; default `free`. */
+  /** The plan of a tenant without a valid `metadata.plan`; default `free`. */
   readonly defaultPlan: string
-  /** What each plan allows. A quota that `limits` does not name is unlimited. */
+  /** Limits of each plan. A quota without a limit is unlimited. */
   readonly definitions: Readonly<Record<string, z.input<typeof PlanDefinition>>>
-  /** Decides a tenant's plan in place of `metadata.plan`. Called on every request, so it should be quick. */
+  /** Returns the plan of a tenant, in place of `metadata.plan`. Called on every request, so it should be fast. */
   readonly getPlan?: (tenant: Tenant) => Promise<string> | string
 }
 
 export interface ResolvedPlan {
   readonly plan: string
-  /** By quota; one that is not here is unlimited. */
+  /** By quota; a quota without an entry is unlimited. */
   readonly limits: ReadonlyMap<string, number>
   readonly backups: z.output<typeof PlanDefinition>['backups']
 }
@@ -66,7 +69,7 @@ export class Plans {
   readonly #lastKnown = new LRUCache<string, string>({ max: REMEMBERED_PLANS })
   readonly #resolverTimeoutMs: number
 
-  /** Throws `E_INVALID_REQUEST` when the definitions are not valid: that is the host's to mend, and not its tenants'. */
+  /** Throws `E_INVALID_REQUEST` for invalid definitions at the start, not at the first request. */
   constructor(config: PlansConfig, kernel: Kernel, resolverTimeoutMs = RESOLVER_TIMEOUT_MS) {
     parsed(z.record(z.string(), PlanDefinition), config.definitions, 'plans.definitions')
     this.#config = config
@@ -88,16 +91,16 @@ export class Plans {
     return this.#resolved.has(plan)
   }
 
-  /** Whether any plan limits it. */
+  /** Whether any plan limits the quota. */
   limitsAnywhere(quota: string): boolean {
     return [...this.#resolved.values()].some(({ limits }) => limits.has(quota))
   }
 
-  /** Refuses metadata that name a plan which does not exist. */
+  /** Rejects metadata with an undefined plan. */
   check({ plan }: Record<string, unknown>): void {
     if (plan === undefined || (typeof plan === 'string' && this.isDefined(plan))) return
     const known = Object.keys(this.#config.definitions).join(', ')
-    throw invalid([{ path: 'metadata.plan', message: `not a plan; one of ${known}` }])
+    throw invalid([{ path: 'metadata.plan', message: `must be one of ${known}` }])
   }
 
   describe(): z.output<typeof PlansDescription> {
@@ -105,9 +108,7 @@ export class Plans {
     return { defaultPlan, resolvedBy: this.isDecidedByHost ? 'host' : 'metadata', definitions: { ...definitions } }
   }
 
-  /**
-   * The tenant's plan: always one of the definitions. At once where metadata decide: this is asked on every request.
-   */
+  /** The tenant's plan, always one of the definitions. Synchronous for plans in metadata, as every request calls it. */
   resolve(tenant: Tenant): ResolvedPlan | Promise<ResolvedPlan> {
     const { getPlan } = this.#config
     if (!getPlan) return this.#named(tenant.metadata.plan)
@@ -122,7 +123,7 @@ export class Plans {
   async #resolveName(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
     try {
       const resolution = Promise.resolve(tenant).then(getPlan)
-      const plan = await withTimeout(resolution, this.#resolverTimeoutMs, () => new Error('getPlan took too long'))
+      const plan = await withTimeout(resolution, this.#resolverTimeoutMs, () => new Error('getPlan timed out'))
       this.#lastKnown.set(tenant.id, plan)
       return plan
     } catch (error) {

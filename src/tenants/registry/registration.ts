@@ -1,4 +1,4 @@
-/** How a tenant comes into the registry, new or made from another: provisioning, at the first place of its own. */
+/** Inserts a new tenant into the registry with the status provisioning and its first storage location. */
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import { TenantExists } from '../tenant/errors.ts'
@@ -16,7 +16,7 @@ export interface RegistrationDependencies {
 export type NewTenantRow = Pick<TenantRow, 'id' | 'name' | 'metadata' | 'domains' | 'isolation' | 'placement'> &
   Partial<Pick<TenantRow, 'clonedFrom'>>
 
-/** In the transaction that also sends the job which installs it. `E_TENANT_EXISTS`. */
+/** In the transaction that also sends the installation job. `E_TENANT_EXISTS`. */
 export async function register(
   { kernel, registry, storage }: RegistrationDependencies,
   row: NewTenantRow,
@@ -35,10 +35,10 @@ export async function register(
       createdAt: now,
       updatedAt: now,
     })
-    .onConflict((conflict) => conflict.doNothing()) // on the id, or on the locator made from it
+    .onConflict((conflict) => conflict.doNothing()) // conflict of the id, or of the locator derived from it
     .returningAll()
     .executeTakeFirst()
-  if (!inserted) throw TenantExists(`The id "${row.id}" is taken; ids are never given again, not even after a purge.`)
-  await registry.changed(row.id) // that there was no such tenant, and nobody with its domains, is remembered too
+  if (!inserted) throw TenantExists(`Tenant id "${row.id}" is taken. Ids are never reused, not even after a purge.`)
+  await registry.changed(row.id) // invalidates negative cache entries of its id and its domains
   return inserted
 }

@@ -14,7 +14,7 @@ const SUSPENDED = { code: 'E_TENANT_SUSPENDED', status: 403 }
 
 let opened: TestTenancy<[]>
 let here: Tenancy
-/** As in another process, on the same database. */
+/** A second process on the same database. */
 let there: Tenancy
 let server: Database
 let id: string
@@ -37,7 +37,7 @@ afterAll(async () => {
 })
 
 const sql = (text: string, values?: string[]) => here.kernel.database.sql(text, values)
-/** A change that nobody is told of: who answers from a cache does not see it. */
+/** A change without a notification, invisible to caches. */
 const changeInSecret = (status: string) =>
   sql('update multitenancy.tenants set status = $2 where id = $1', [id, status])
 const loseListener = async () => {
@@ -46,17 +46,17 @@ const loseListener = async () => {
   expect(rows.length).toBeGreaterThan(0)
   await eventually(() => expect(there.kernel.database.isListening).toBe(false))
 }
-/** Whoever is connected stays so; without leave nobody else gets in. */
+/** Existing connections remain; new ones are refused if `allowed` is false. */
 const allowConnections = (allowed: boolean) =>
   server.sql(`alter database ${new URL(opened.url).pathname.slice(1)} allow_connections ${allowed}`)
 
-describe('what is asked on every request', () => {
-  test('is answered from memory', async () => {
+describe('lookups on every request', () => {
+  test('are served from memory', async () => {
     await changeInSecret('suspended')
     await there.tenant(id)
   })
 
-  test('is known to every process when it changes', async () => {
+  test('see a change in every process', async () => {
     await here.tenants.suspend(id)
     await expect(here.tenant(id)).rejects.toMatchObject(SUSPENDED)
     await eventually(() => expect(there.tenant(id)).rejects.toMatchObject(SUSPENDED))
@@ -69,7 +69,7 @@ describe('what is asked on every request', () => {
     await expect(there.tenant('never')).rejects.toMatchObject({ ...gone, message: 'Tenant "never" not found.' })
   })
 
-  test('is not known before the commit, and never when there is none', async () => {
+  test('do not see a change before its commit, or after its rollback', async () => {
     const failing = here.transaction(async () => {
       await here.tenants.suspend(id)
       await expect(here.tenant(id)).rejects.toMatchObject(SUSPENDED)
@@ -81,17 +81,17 @@ describe('what is asked on every request', () => {
     await there.tenant(id)
   })
 
-  test('is never older than what was heard last, however many ask while it changes', async () => {
+  test('are never older than the last notification, with any number of concurrent lookups', async () => {
     let isFinished = false
     const ask = async () => {
       while (!isFinished) {
         await there.tenants.registry.find(id)
-        await new Promise(setImmediate) // what is in memory is answered without one
+        await new Promise(setImmediate) // lookups from memory are synchronous
       }
     }
     const asking = Promise.all([ask(), ask(), ask()])
     for (let round = 0; round < 40; round++) {
-      // One follows the other so closely that what the first makes them read is old before it arrives.
+      // The changes follow so closely that the read caused by the first one is outdated on arrival.
       await Promise.all(['a', 'b', 'c'].map((key) => here.tenants.update(id, { metadata: { [key]: round } })))
       await notificationsReceived(there)
       expect((await there.tenants.registry.find(id))?.tenant.metadata).toEqual({ a: round, b: round, c: round })
@@ -101,8 +101,8 @@ describe('what is asked on every request', () => {
   })
 })
 
-describe('a process that cannot hear', () => {
-  test('is told when it can again that it may have missed something', async () => {
+describe('a process that cannot receive notifications', () => {
+  test('is notified after a gap that changes may have been missed', async () => {
     await loseListener()
     await changeInSecret('suspended')
     await eventually(() => expect(there.kernel.database.isListening).toBe(true))
@@ -111,12 +111,12 @@ describe('a process that cannot hear', () => {
     await eventually(() => there.tenant(id))
   })
 
-  test('believes what it knows for five seconds', async () => {
+  test('trusts its cache for five seconds', async () => {
     await allowConnections(false)
     try {
       await loseListener()
       vi.useFakeTimers({ toFake: ['performance'] })
-      await there.tenants.update(id, { name: 'What is known from now on' })
+      await there.tenants.update(id, { name: 'A name without a notification' })
       await there.tenant(id)
       await here.tenants.suspend(id)
       await there.tenant(id)

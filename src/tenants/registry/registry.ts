@@ -1,9 +1,8 @@
 /**
- * Reading tenants. `get` and `list` read the database; `find` and `peek` answer from a cache (tenant-cache.ts) for whatever runs
- * on every request.
+ * Reads tenants. `get` and `list` read the database; `find` and `peek` read a cache (tenant-cache.ts) on every request.
  *
- * A cached tenant is dropped in every process when its row changes: the change sends a notification with its commit. While
- * this process cannot hear notifications, entries live five seconds; when it can again, all are asked for anew.
+ * A change of a tenant's row sends a notification with its commit, which drops the cache entry in every process. While
+ * this process cannot receive notifications, entries live for five seconds; afterwards, all are read again.
  */
 
 import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
@@ -24,7 +23,7 @@ const LOOKS_EVERY_MS = 1_000
 
 export interface TenantFilter {
   readonly status?: Status
-  /** Part of an id, name or domain, in any case. */
+  /** Part of an id, name or domain; case-insensitive. */
   readonly q?: string
   readonly includeDeleted?: boolean
   readonly limit: number
@@ -32,7 +31,7 @@ export interface TenantFilter {
 }
 
 export interface RegistryOptions {
-  /** While the database is away, how long after it was last confirmed a tenant goes on being served; default 300. */
+  /** Time that cached tenants are served while the database is unavailable, after their last confirmation; default 300. */
   readonly staleForSeconds?: number
 }
 
@@ -50,7 +49,7 @@ export class Registry {
     this.#cache = new TenantCache(kernel, reads, staleForSeconds * 1_000)
   }
 
-  /** Begins to hear changes made by other processes. */
+  /** Subscribes to the changes of other processes. */
   async start(): Promise<void> {
     await this.#kernel.database.listen(
       CHANNEL,
@@ -59,7 +58,7 @@ export class Registry {
     )
   }
 
-  /** Tells every process, this one included, that a tenant changed. Call it in the transaction of the change. */
+  /** Notifies every process, including this one, of a change. Call it in the transaction of the change. */
   async changed(id: string): Promise<void> {
     await this.#kernel.database.notify(CHANNEL, id)
     this.#kernel.database.afterCommit(() => this.#forget(id))
@@ -76,17 +75,20 @@ export class Registry {
     return row
   }
 
-  /** From the cache, else from the database; undefined when there is none. `E_DEPENDENCY_UNAVAILABLE` when neither can tell. */
+  /**
+   * Reads the cache, then the database. Undefined if the tenant does not exist. `E_DEPENDENCY_UNAVAILABLE` if the tenant
+   * is not cached and the database is unavailable.
+   */
   find(id: string): Promise<Located | undefined> {
     return this.#cache.find(id)
   }
 
-  /** The tenant that has a domain, which is given in its canonical form. */
+  /** The tenant with a domain in canonical form. */
   findByDomain(domain: string): Promise<Located | undefined> {
     return this.#cache.findByDomain(domain)
   }
 
-  /** From the cache alone: undefined says that `find` has to be asked. */
+  /** Reads only the cache. Undefined: call `find`. */
   peek(id: string): Located | undefined {
     return this.#cache.peek(id)
   }
@@ -95,7 +97,7 @@ export class Registry {
     return this.#cache.peekDomain(domain)
   }
 
-  /** From the database, whatever the cache says; for whoever has met proof that the cache is behind. */
+  /** Reads the database, for callers with evidence that the cache is outdated. */
   refresh(id: string): Promise<Located | undefined> {
     return this.#cache.refresh(id)
   }
@@ -123,7 +125,7 @@ export class Registry {
     )
   }
 
-  /** Tenants by status, purged ones left out. */
+  /** Number of tenants by status, without purged ones. */
   async countByStatus(): Promise<Record<string, number>> {
     const { rows } = await this.#kernel.database.sql({
       text: 'select status, count(*) as count from multitenancy.tenants where purged_at is null group by status',
@@ -132,7 +134,7 @@ export class Registry {
     return Object.fromEntries(rows.map(({ status, count }) => [status, count]))
   }
 
-  /** Resolves when a tenant changes, in whichever process, or when `signal` aborts. */
+  /** Resolves when the tenant changes in any process, or `signal` aborts. */
   async nextChange(id: string, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return
     const watchers = this.#watchers.get(id) ?? new Set()
@@ -149,10 +151,7 @@ export class Registry {
     })
   }
 
-  /**
-   * What `look` finds of a tenant once it `isDone`, or when `signal` aborts. It looks again at each change of the tenant, and each
-   * second.
-   */
+  /** Returns the result of `look` once `isDone` accepts it or `signal` aborts. Repeats at each change of the tenant and each second. */
   async until<T>(id: string, look: () => Promise<T>, isDone: (found: T) => boolean, signal: AbortSignal): Promise<T> {
     for (;;) {
       const done = new AbortController()
@@ -207,7 +206,7 @@ const toLocated = (row: TenantRow | undefined): Located | undefined =>
 const COLUMNS = `id, name, status, metadata, domains, isolation, placement, locator, epoch, maintenance, failure,
     status_before, held_by, cloned_from, created_at, updated_at, activated_at, suspended_at, deleted_at, purge_at, purge_started_at, purged_at`
 
-/** The read of every request: written by hand and prepared, as building it anew would cost more than running it. */
+/** The query of every request, hand-written and prepared: building it would cost more than running it. */
 const SELECT_ONE = {
   name: 'tenant',
   text: `select ${COLUMNS} from multitenancy.tenants where id = $1 and purged_at is null`,

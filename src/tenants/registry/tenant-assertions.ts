@@ -1,43 +1,43 @@
 /**
- * What a satellite asks about a tenant before it reads or writes rows of its own.
+ * Checks of a tenant before a satellite reads or writes rows of the tenant.
  *
- * A satellite that keeps rows of a tenant writes them in one transaction with `lockTenant`: then none are written for a tenant
- * that is being deleted, so none are left behind by its purge, and two writers of one tenant follow one another.
+ * A satellite writes rows of a tenant in one transaction with `lockTenant`. Then no rows are written for a tenant that is
+ * being deleted or survive its purge, and writers of one tenant are serialized.
  */
 import type { Database } from '../../kernel/database/database.ts'
 import { TenantState, tenantNotFound } from '../tenant/errors.ts'
 import type { Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 
-/** The status of a tenant; `purged` when only its id is left, undefined when there never was one. */
+/** The status of a tenant; `purged` if only its id remains, undefined for an unknown id. */
 export async function tenantStatus(database: Database, id: string): Promise<Status | 'purged' | undefined> {
   const row = await rowOf(database, id).executeTakeFirst()
   return row?.purgedAt ? 'purged' : row?.status
 }
 
-/** Throws `E_TENANT_NOT_FOUND` unless the tenant is there; a deleted one is, until it is purged. */
+/** Throws `E_TENANT_NOT_FOUND` for an unknown or purged tenant. A deleted tenant exists until its purge. */
 export async function assertTenantExists(database: Database, id: string): Promise<void> {
   const status = await tenantStatus(database, id)
   if (status === undefined || status === 'purged') throw tenantNotFound(id)
 }
 
 /**
- * Locks the tenant until the transaction ends. `E_TENANT_NOT_FOUND`, or `E_TENANT_STATE` when it is deleted.
+ * Locks the tenant until the transaction ends. `E_TENANT_NOT_FOUND`, or `E_TENANT_STATE` for a deleted tenant.
  *
- * The lock is the one an UPDATE takes, not a shared one: two holders of a shared lock who then change the tenant would wait
- * for each other.
+ * The lock is that of an UPDATE, not a shared one: two holders of a shared lock that then change the tenant would deadlock.
  */
 export async function lockTenant(database: Database, id: string): Promise<TenantRow> {
   return assertRowOpen(await lockExistingTenant(database, id))
 }
 
-/** As `lockTenant`, but a deleted tenant as well: for comparing what it is. */
+/** Like `lockTenant`, but also accepts a deleted tenant: for comparisons. */
 export async function lockExistingTenant(database: Database, id: string): Promise<TenantRow> {
-  if (!database.inTransaction) throw new Error('lockTenant: without a transaction the lock would end at once')
+  if (!database.inTransaction)
+    throw new Error('lockTenant requires a transaction: without one the lock would end immediately')
   return assertRowExists(id, await rowOf(database, id).forNoKeyUpdate().executeTakeFirst())
 }
 
-/** As `lockTenant`, but without the lock: for rows that the tenant has already, which go with it. */
+/** Like `lockTenant`, but without the lock: for changes of existing rows, which a purge removes. */
 export async function assertTenantOpen(database: Database, id: string): Promise<void> {
   assertRowOpen(assertRowExists(id, await rowOf(database, id).executeTakeFirst()))
 }
@@ -49,7 +49,7 @@ function assertRowExists(id: string, row: TenantRow | undefined): TenantRow {
 
 function assertRowOpen(row: TenantRow): TenantRow {
   if (row.status === 'deleted') {
-    throw TenantState(`The tenant "${row.id}" is deleted and cannot be changed; restore it first.`, {
+    throw TenantState(`Tenant "${row.id}" is deleted and cannot be changed. Restore it first.`, {
       extras: { from: row.status },
     })
   }

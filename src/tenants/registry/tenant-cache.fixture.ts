@@ -1,4 +1,4 @@
-/** Two tenancies on one database: one changes tenants, the other answers from its cache. */
+/** Two tenancies on one database: one changes tenants, the other reads its cache. */
 import type { EventOf } from '../../kernel/events/events.ts'
 import { DependencyDegraded } from '../../kernel/resilience/resilience.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -9,23 +9,23 @@ export const UNAVAILABLE = { code: 'E_DEPENDENCY_UNAVAILABLE', status: 503, retr
 
 export interface CacheEnvironment {
   readonly here: Tenancy
-  /** As in another process. */
+  /** Represents another process. */
   readonly there: Tenancy
-  /** Of the other process, like everything below that reads. */
+  /** Registry of the other process, as are all reads below. */
   readonly registry: Registry
   readonly degraded: EventOf<typeof DependencyDegraded>[]
   sql(text: string, values?: readonly unknown[]): Promise<{ rows: any[] }>
-  /** Changes without a notification: a process that answers from its cache does not see them. */
+  /** Changes a tenant without a notification, invisible to caches. */
   renameInSecret(id: string, name: string): Promise<unknown>
   createInSecret(id: string, of: string): Promise<unknown>
-  /** Resolves when the other process has received every notification of earlier commits. */
+  /** Resolves when the other process has received all notifications of earlier commits. */
   notificationsReceived(): Promise<void>
   nameOf(id: string): Promise<string | undefined>
   ownerOf(domain: string): Promise<string | undefined>
   end(): Promise<void>
 }
 
-/** @param wayTo gives the URL by which the other process reaches the database. */
+/** @param wayTo returns the URL by which the other process reaches the database */
 export async function openCacheEnvironment(
   serverUrl: string,
   wayTo: (url: string) => string | Promise<string> = (url) => url,

@@ -1,4 +1,4 @@
-/** What a process knows of tenants while its way to the database is cut. */
+/** The tenant cache of a process without a connection to the database. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
 import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
@@ -13,7 +13,7 @@ beforeAll(async () => {
     way = await startProxy(url)
     return way.url
   })
-  vi.useFakeTimers({ toFake: ['performance'] }) // time stands still: what is known does not grow old by itself
+  vi.useFakeTimers({ toFake: ['performance'] }) // time is frozen: entries do not age
 })
 afterAll(async () => {
   vi.useRealTimers()
@@ -38,49 +38,46 @@ afterEach(async () => {
   await eventually(() => environment.registry.find(randomUUID())) // a read ends the outage for the next test
 })
 
-test.each(['its id', 'its domain'])(
-  'a deleted tenant costs as many reads as an unknown one, asked by %s',
-  async (by) => {
-    const id = randomUUID()
-    await installed(environment.here, { id, name: 'Gone', domains: [`${id}.example`] })
-    await environment.here.tenants.delete(id)
-    await environment.notificationsReceived()
-    const reads = vi.spyOn(environment.there.kernel.database, 'sql')
-    /** Circuits read, too, when the connection is back. */
-    const count = () => reads.mock.calls.filter(([sql]) => JSON.stringify(sql).includes('multitenancy.tenants')).length
-    const readsOf = async (name: string): Promise<unknown[]> => {
-      const ask = async () => {
-        const before = count()
-        const [peeked, found] =
-          by === 'its id'
-            ? [environment.registry.peek(name), environment.registry.find(name)]
-            : [environment.registry.peekDomain(`${name}.example`), environment.registry.findByDomain(`${name}.example`)]
-        const outcome = await found.then(
-          () => 'answered',
-          ({ code }) => code,
-        )
-        return [peeked, outcome, count() - before]
-      }
-      const asked = [await ask(), await ask()]
-      vi.advanceTimersByTime(1_001)
-      asked.push(await ask(), await ask())
-      vi.advanceTimersByTime(999)
-      asked.push(await ask())
-      await cut()
-      vi.advanceTimersByTime(5_001)
-      asked.push(await ask(), await ask())
-      await restore()
-      return asked
+test.each(['its id', 'its domain'])('a deleted tenant costs as many reads as an unknown one, by %s', async (by) => {
+  const id = randomUUID()
+  await installed(environment.here, { id, name: 'Gone', domains: [`${id}.example`] })
+  await environment.here.tenants.delete(id)
+  await environment.notificationsReceived()
+  const reads = vi.spyOn(environment.there.kernel.database, 'sql')
+  /** Without the reads of circuits after the reconnection. */
+  const count = () => reads.mock.calls.filter(([sql]) => JSON.stringify(sql).includes('multitenancy.tenants')).length
+  const readsOf = async (name: string): Promise<unknown[]> => {
+    const ask = async () => {
+      const before = count()
+      const [peeked, found] =
+        by === 'its id'
+          ? [environment.registry.peek(name), environment.registry.find(name)]
+          : [environment.registry.peekDomain(`${name}.example`), environment.registry.findByDomain(`${name}.example`)]
+      const outcome = await found.then(
+        () => 'answered',
+        ({ code }) => code,
+      )
+      return [peeked, outcome, count() - before]
     }
-    const never = await readsOf(randomUUID())
-    expect(await readsOf(id)).toEqual(never)
-    expect(never.map((one: any) => one[2])).toEqual([1, 0, 1, 0, 0, 1, 0])
-    expect(never.at(-1)).toEqual([undefined, UNAVAILABLE.code, 0])
-    reads.mockRestore()
-  },
-)
+    const asked = [await ask(), await ask()]
+    vi.advanceTimersByTime(1_001)
+    asked.push(await ask(), await ask())
+    vi.advanceTimersByTime(999)
+    asked.push(await ask())
+    await cut()
+    vi.advanceTimersByTime(5_001)
+    asked.push(await ask(), await ask())
+    await restore()
+    return asked
+  }
+  const never = await readsOf(randomUUID())
+  expect(await readsOf(id)).toEqual(never)
+  expect(never.map((one: any) => one[2])).toEqual([1, 0, 1, 0, 0, 1, 0])
+  expect(never.at(-1)).toEqual([undefined, UNAVAILABLE.code, 0])
+  reads.mockRestore()
+})
 
-describe('while the database is away', () => {
+describe('while the database is unavailable', () => {
   let id: string
   const domain = () => `${id}.example`
   beforeEach(async () => {
@@ -89,11 +86,11 @@ describe('while the database is away', () => {
     await environment.notificationsReceived()
     await environment.registry.findByDomain(domain())
     environment.degraded.splice(0)
-    vi.advanceTimersByTime(3_600_000) // however long it was only heard that nothing changes
+    vi.advanceTimersByTime(3_600_000) // regardless of the time since the last notification
     await cut()
   })
 
-  test('what was known is served, at once after the first failure', async () => {
+  test('cached tenants are served, immediately after the first failure', async () => {
     vi.advanceTimersByTime(5_001)
     expect(environment.registry.peek(id)).toBeUndefined()
     expect(await environment.nameOf(id)).toBe('Acme')
@@ -102,14 +99,14 @@ describe('while the database is away', () => {
     expect(await environment.ownerOf(domain())).toBe(id)
   })
 
-  test('what is not known is unavailable, and not thought absent', async () => {
+  test('tenants that are not cached are unavailable, not unknown', async () => {
     await expect(environment.registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
     await expect(environment.registry.findByDomain('never.example')).rejects.toMatchObject(UNAVAILABLE)
     vi.advanceTimersByTime(1_001)
     await expect(environment.registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
   })
 
-  test('one attempt a second is made for all, and nobody waits for it', async () => {
+  test('one attempt per second is made for all, and requests do not wait for it', async () => {
     vi.advanceTimersByTime(5_001)
     await environment.registry.find(id)
     const { database } = environment.there.kernel
@@ -124,7 +121,7 @@ describe('while the database is away', () => {
     expect(reads).toHaveBeenCalledTimes(1)
   })
 
-  test('DependencyDegraded is published each time a tenant is served as it was last known', async () => {
+  test('DependencyDegraded is published for each served stale tenant', async () => {
     vi.advanceTimersByTime(5_001)
     for (let round = 0; round < 10; round++) await environment.registry.find(id)
     await eventually(() => expect(environment.degraded).toHaveLength(10))
@@ -139,7 +136,7 @@ describe('while the database is away', () => {
     await eventually(() => expect(environment.degraded).toHaveLength(20))
   })
 
-  test('a tenant is served for 300 seconds after it was last confirmed', async () => {
+  test('a tenant is served for 300 seconds after its last confirmation', async () => {
     vi.advanceTimersByTime(299_000)
     expect(await environment.nameOf(id)).toBe('Acme')
     vi.advanceTimersByTime(1_001)
@@ -148,7 +145,7 @@ describe('while the database is away', () => {
     await expect(environment.registry.findByDomain(domain())).rejects.toMatchObject(UNAVAILABLE)
   })
 
-  test('a tenant that is to be read anew stays served when it cannot be', async () => {
+  test('a tenant due for a new read stays served after a failed read', async () => {
     await expect(environment.registry.refresh(id)).rejects.toMatchObject(UNAVAILABLE)
     expect(environment.registry.peek(id)?.tenant.name).toBe('Acme')
     expect(await environment.nameOf(id)).toBe('Acme')
@@ -158,7 +155,7 @@ describe('while the database is away', () => {
     await expect(environment.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
   })
 
-  test('that the database was back for a moment, and gone again, confirms nothing', async () => {
+  test('a short recovery of the database confirms nothing', async () => {
     vi.advanceTimersByTime(200_000)
     await restore()
     expect(environment.registry.peek(id)).toBeUndefined()
@@ -168,7 +165,7 @@ describe('while the database is away', () => {
     await expect(environment.registry.find(id)).rejects.toMatchObject(UNAVAILABLE)
   })
 
-  test('who is created meanwhile is known as soon as it is back', async () => {
+  test('a tenant created during the outage is found immediately after it', async () => {
     await restore()
     const late = `late-${id}`
     expect(await environment.nameOf(late)).toBeUndefined()
@@ -178,7 +175,7 @@ describe('while the database is away', () => {
     expect(await environment.nameOf(late)).toBe('Late')
   })
 
-  test('a change made meanwhile counts as soon as it is back', async () => {
+  test('a change made during the outage is visible immediately after it', async () => {
     vi.advanceTimersByTime(5_001)
     expect(await environment.nameOf(id)).toBe('Acme')
     await environment.here.tenants.update(id, { name: 'Globex' })
@@ -189,7 +186,7 @@ describe('while the database is away', () => {
   })
 })
 
-test('a change that was heard is never taken back by an outage', async () => {
+test('an outage does not revert a received change', async () => {
   const { id } = await installed(environment.here, { name: 'Acme' })
   await environment.notificationsReceived()
   await environment.registry.find(id)
@@ -201,7 +198,7 @@ test('a change that was heard is never taken back by an outage', async () => {
   expect((await environment.registry.find(id))?.tenant.status).toBe('deleted')
 })
 
-test('a slow read is the only one while the database is away', async () => {
+test('while the database is unavailable, a slow read is the only one', async () => {
   const { id } = await installed(environment.here, { name: 'Acme' })
   await environment.notificationsReceived()
   let reads = 0

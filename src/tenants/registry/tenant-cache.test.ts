@@ -6,7 +6,7 @@ import { type CacheEnvironment, openCacheEnvironment, UNAVAILABLE } from './tena
 import { TenantCache } from './tenant-cache.ts'
 
 let environment: CacheEnvironment
-/** Time stands still: what is known does not grow old by itself. */
+/** Freezes time: entries do not age. */
 const stopTime = () => vi.useFakeTimers({ toFake: ['performance'] })
 beforeAll(async () => {
   environment = await openCacheEnvironment(inject('postgresUrl'))
@@ -17,14 +17,14 @@ afterAll(async () => {
   await environment.end()
 })
 
-describe('what is known', () => {
+describe('a cached tenant', () => {
   let id: string
   beforeEach(async () => {
     ;({ id } = await installed(environment.here, { name: 'Acme' }))
     await environment.notificationsReceived()
   })
 
-  test('is told at once, without a promise', async () => {
+  test('is returned synchronously', async () => {
     expect(environment.registry.peek(id)).toBeUndefined()
     const located = await environment.registry.find(id)
     expect(environment.registry.peek(id)).toBe(located)
@@ -34,7 +34,7 @@ describe('what is known', () => {
     expect(await environment.nameOf(id)).toBe('Globex')
   })
 
-  test('is read anew for whoever has reason to doubt it', async () => {
+  test('is read again by refresh', async () => {
     await environment.registry.find(id)
     await environment.renameInSecret(id, 'Globex')
     expect(await environment.nameOf(id)).toBe('Acme')
@@ -42,7 +42,7 @@ describe('what is known', () => {
     expect(await environment.nameOf(id)).toBe('Globex')
   })
 
-  test('cannot be changed by one of those who share it', async () => {
+  test('is immutable', async () => {
     const located = await environment.registry.find(id)
     for (const part of [
       located,
@@ -56,8 +56,8 @@ describe('what is known', () => {
   })
 })
 
-describe('a tenant that is deleted', () => {
-  test('is known as one that is deleted to who may know it', async () => {
+describe('a deleted tenant', () => {
+  test('is returned as deleted by find', async () => {
     const { id } = await installed(environment.here, { name: 'Gone' })
     await environment.notificationsReceived()
     await environment.registry.find(id)
@@ -74,7 +74,7 @@ describe('a tenant that is deleted', () => {
 describe('a domain', () => {
   const name = () => `${randomUUID()}.example`
 
-  test('is its tenant’s, and known from memory', async () => {
+  test('resolves to its tenant, from memory', async () => {
     const domain = name()
     expect(environment.registry.peekDomain(domain)).toBeUndefined()
     expect(await environment.ownerOf(domain)).toBeUndefined()
@@ -86,13 +86,13 @@ describe('a domain', () => {
     expect(await environment.nameOf(id)).toBe('Acme')
   })
 
-  test('that becomes known, moves, or is given up, is seen at once in every process', async () => {
+  test('is visible in every process immediately after it is added, moved or released', async () => {
     const domain = name()
     const { id: a } = await environment.here.tenants.create({ name: 'a' })
     const { id: b } = await environment.here.tenants.create({ name: 'b' })
     const owners = async () => {
       await environment.notificationsReceived()
-      await Promise.all([environment.nameOf(a), environment.nameOf(b)]) // who it was is known again before it is asked whose it is
+      await Promise.all([environment.nameOf(a), environment.nameOf(b)]) // the former owner is cached again before the lookup of the domain
       return [
         await environment.ownerOf(domain),
         (await environment.here.tenants.registry.findByDomain(domain))?.tenant.id,
@@ -112,7 +112,7 @@ describe('a domain', () => {
     expect(await owners()).toEqual([undefined, undefined])
   })
 
-  test('of a tenant that is being created is known inside the transaction, and to nobody else', async () => {
+  test('of a tenant in creation is visible only inside the transaction', async () => {
     const domain = name()
     await environment.here.transaction(async () => {
       const { id } = await environment.here.tenants.create({ name: 'Acme', domains: [domain] })
@@ -123,7 +123,7 @@ describe('a domain', () => {
     expect((await environment.here.tenants.registry.findByDomain(domain))?.tenant.name).toBe('Acme')
   })
 
-  test('that nobody has is remembered for a second, or until something changes', async () => {
+  test('without a tenant is remembered for one second, or until a change', async () => {
     const domain = name()
     const { id } = await installed(environment.here, { name: 'Acme', domains: [domain] })
     await environment.notificationsReceived()
@@ -140,8 +140,8 @@ describe('a domain', () => {
   })
 })
 
-describe('a tenant that is not there', () => {
-  test('is remembered for a second', async () => {
+describe('an unknown tenant', () => {
+  test('is remembered for one second', async () => {
     const { id } = await installed(environment.here, { name: 'Acme' })
     const ghost = `ghost-${randomUUID().slice(0, 8)}`
     await environment.notificationsReceived()
@@ -152,7 +152,7 @@ describe('a tenant that is not there', () => {
     expect(await environment.nameOf(ghost)).toBe('Acme')
   })
 
-  test('is known at once in every process when it is created', async () => {
+  test('is found in every process immediately after its creation', async () => {
     const id = `new-${randomUUID()}`
     for (const one of [environment.here, environment.there]) expect(await one.tenants.registry.find(id)).toBeUndefined()
     await environment.here.tenants.create({ id, name: 'New' })
@@ -161,7 +161,7 @@ describe('a tenant that is not there', () => {
     expect(await environment.nameOf(id)).toBe('New')
   })
 
-  test('drives none out that is: however many are made up', async () => {
+  test('does not evict existing tenants, regardless of the number of unknown ids', async () => {
     const { id } = await installed(environment.here, { name: 'Warm' })
     await environment.notificationsReceived()
     const byId = async (name: string) => (name === id ? environment.registry.refresh(id) : undefined)
@@ -174,7 +174,7 @@ describe('a tenant that is not there', () => {
   })
 })
 
-describe('a read that takes its time', () => {
+describe('a slow read', () => {
   let id: string
   let cache: TenantCache
   let reads: number
@@ -196,7 +196,7 @@ describe('a read that takes its time', () => {
     gate = Promise.withResolvers()
   })
 
-  test.each(['forget', 'doubtAll'] as const)('is not kept, nor shared, once it may be old: %s', async (word) => {
+  test.each(['forget', 'doubtAll'] as const)('is neither kept nor shared after an invalidation: %s', async (word) => {
     const asked = () => [cache.find(id), cache.findByDomain('some.example')]
     const early = [...asked(), ...asked()]
     expect(reads).toBe(2)
@@ -211,13 +211,13 @@ describe('a read that takes its time', () => {
     expect(cache.peek(id)?.tenant.id).toBe(id)
   })
 
-  test('is not what is answered to who asks anew, nor kept when it ends later', async () => {
+  test('is not shared with refresh, nor kept if it ends after a newer read', async () => {
     gate.resolve()
     await cache.find(id)
     gate = Promise.withResolvers()
     const early = gate
     cache.doubtAll()
-    const found = cache.find(id) // with the name of before
+    const found = cache.find(id) // with the former name
     await eventually(() => expect(answered).toBe(2))
     await environment.renameInSecret(id, 'Globex')
     gate = Promise.withResolvers()
@@ -229,7 +229,7 @@ describe('a read that takes its time', () => {
     expect(cache.peek(id)?.tenant.name).toBe('Globex')
   })
 
-  test('that it has begun drops nothing: what is known is served until it has an answer', async () => {
+  test('keeps the cached tenant until its result arrives', async () => {
     gate.resolve()
     await cache.find(id)
     gate = Promise.withResolvers()
@@ -241,7 +241,7 @@ describe('a read that takes its time', () => {
     expect(cache.peek(id)?.tenant.name).toBe('Globex')
   })
 
-  test('and finds that the tenant is gone, ends what was known of it', async () => {
+  test('without a result drops the cached tenant', async () => {
     gate.resolve()
     await cache.find(id)
     await environment.sql('update multitenancy.tenants set purged_at = now() where id = $1', [id])
@@ -252,7 +252,7 @@ describe('a read that takes its time', () => {
   })
 })
 
-test('a database that has gone silent counts as away', async () => {
+test('an unresponsive database counts as unavailable', async () => {
   const { id } = await installed(environment.here, { name: 'Acme' })
   await environment.notificationsReceived()
   await environment.there.kernel.database.ping()

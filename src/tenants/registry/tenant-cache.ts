@@ -1,19 +1,20 @@
 /**
- * What this process knows of tenants, for whatever runs on every request. Asked by id or by domain.
+ * Caches tenants by id and by domain, for lookups on every request.
  *
- *   unknown ──load──► known ──(a change is heard)──► unknown
+ *   unknown ──load──► known ──(change received)──► unknown
  *                      │ ▲
- *         (unheard for │ │ load: the database answers
- *     5 s, or a gap)   ▼ │
- *                    doubtful ──(the database is away)──► served for `staleForMs` after it was last confirmed, then 503
+ *    (no notifications │ │ load: the database responds
+ *     for 5 s, or gap) ▼ │
+ *                    doubtful ──(database unavailable)──► served for `staleForMs` after the last confirmation, then 503
  *
- * A tenant is confirmed as long as this process hears of changes: none was heard, so there was none. A load that fails because
- * the database is away is the last one for a second: until then nobody waits for another, and then one tries for all. What is
- * not known is 503 meanwhile. A tenant that was heard to have changed is not known any more, outage or not.
- *
- * Of reads of one tenant the one that began last is kept: what is known stands until there is a newer answer. Who is not there,
- * or is deleted, is remembered apart (negative-cache.ts). A domain is its tenant's as long as the tenant says so, so nothing need be
- * heard of domains; that nobody has one holds until anything changes.
+ * - A tenant is confirmed while this process receives notifications.
+ * - After a load has failed because the database is unavailable, there is one load per second for all requests, which do
+ *   not wait for it. Unknown tenants are 503 during that time.
+ * - A tenant with a received change is unknown, also during an outage.
+ * - Of several reads of one tenant, the result of the last started one is kept. A cached tenant remains until then.
+ * - Unknown and deleted tenants have a separate cache (negative-cache.ts).
+ * - A domain belongs to a tenant as long as the cached tenant has it, so domains need no notifications. A negative
+ *   entry of a domain lives until any change.
  */
 import { LRUCache } from 'lru-cache'
 import { OutageBackoff } from '../../kernel/base/backoff.ts'
@@ -28,7 +29,7 @@ import { NegativeCache } from './negative-cache.ts'
 
 const CACHED_TENANTS = 10_000
 const DEAF_TTL_MS = 5_000
-/** A connection that has gone silent fails a read only after minutes. */
+/** A read on an unresponsive connection would fail only after minutes. */
 const LOAD_TIMEOUT_MS = 5_000
 
 /** A tenant with its storage location. */
@@ -37,20 +38,20 @@ export interface Located {
   readonly location: StorageLocation
 }
 
-/** The database, asked anew. */
+/** Reads of the database. */
 export interface TenantReads {
   byId(id: string): Promise<Located | undefined>
   byDomain(domain: string): Promise<Located | undefined>
 }
 
-/** A time without a gap in what is heard. */
+/** A time without gaps in the received notifications. */
 interface Period {
   endedAt: number
 }
 
 interface Entry {
   readonly located: Located
-  /** Which read it is from, in the order in which they began. */
+  /** Sequence number of the read, in start order. */
   readonly read: number
   readonly at: number
   readonly period: Period
@@ -59,7 +60,7 @@ interface Entry {
 interface Load {
   readonly read: () => Promise<Located | undefined>
   readonly keep: (located: Located | undefined, read: number) => void
-  /** What may be answered in its place when the database is away, however old. */
+  /** The entry to serve while the database is unavailable, regardless of its age. */
   readonly before: () => Entry | undefined
 }
 
@@ -73,7 +74,7 @@ export class TenantCache {
   readonly #absentDomains = new NegativeCache<Located>()
   readonly #loadingIds = new Map<string, Promise<Located | undefined>>()
   readonly #loadingDomains = new Map<string, Promise<Located | undefined>>()
-  /** Rises with every invalidation: what was read before one is not kept after it. */
+  /** Increases with each invalidation: results of earlier reads are not kept. */
   #generation = 0
   #readsStarted = 0
   #period: Period = { endedAt: Number.POSITIVE_INFINITY }
@@ -85,7 +86,7 @@ export class TenantCache {
     this.#staleForMs = staleForMs
   }
 
-  /** The tenant, if that can be said without asking the database; never one that is deleted. */
+  /** The tenant, if it is cached and not deleted. */
   peek(id: string): Located | undefined {
     return this.#served(id)?.located
   }
@@ -121,8 +122,8 @@ export class TenantCache {
   }
 
   /**
-   * Asks the database whatever is known, and waits for no read that began earlier. What is known stays until there is an answer,
-   * and when there is none, this rejects; while the database is known to be away, at once.
+   * Reads the database, and does not share a read that started earlier. The cached tenant remains until there is a
+   * result. Rejects if the database is unavailable; immediately if the outage is known.
    */
   async refresh(id: string): Promise<Located | undefined> {
     if (this.#kernel.database.inTransaction) return this.#reads.byId(id)
@@ -130,7 +131,7 @@ export class TenantCache {
     return this.#load({ ...this.#loadOf(id), before: () => undefined })
   }
 
-  /** A tenant has changed. */
+  /** Call it after a change of the tenant. */
   forget(id: string): void {
     this.#generation++
     this.#tenants.delete(id)
@@ -140,7 +141,7 @@ export class TenantCache {
     this.#loadingDomains.clear()
   }
 
-  /** Changes can be heard again, and some may have been missed. */
+  /** Call it after a gap in the notifications. */
   doubtAll(): void {
     this.#generation++
     this.#period.endedAt = this.#kernel.database.lostListeningAt
@@ -153,7 +154,7 @@ export class TenantCache {
   }
 
   #served(id: string): Entry | undefined {
-    if (this.#kernel.database.inTransaction) return undefined // it sees what no one else may know
+    if (this.#kernel.database.inTransaction) return undefined // a transaction sees its uncommitted changes
     const entry = this.#tenants.get(id)
     if (!entry) return undefined
     return this.#isFresh(entry) ? entry : this.#stale(entry)
@@ -174,13 +175,13 @@ export class TenantCache {
     return this.#kernel.database.isListening || performance.now() - at < DEAF_TTL_MS
   }
 
-  /** What is known of old, while the database is away; asks again in the background when it is time to. */
+  /** The stale entry, while the database is unavailable. Starts a background read if one is due. */
   #stale(entry: Entry): Entry | undefined {
     if (!this.#outage.isActive || !this.#isServable(entry)) return undefined
     const { id } = entry.located.tenant
     if (this.#outage.shouldTry) {
       this.#loadOnce(this.#loadingIds, id, this.#loadOf(id)).catch((error) =>
-        this.#kernel.log.warn({ err: error, tenantId: id }, 'a tenant could not be read again'),
+        this.#kernel.log.warn({ err: error, tenantId: id }, 'could not read a tenant again'),
       )
     }
     this.#report(id)
@@ -218,7 +219,7 @@ export class TenantCache {
     if (entry && entry.read < read) this.#tenants.delete(id)
   }
 
-  /** One load of a key at a time; whoever asks meanwhile gets its answer. */
+  /** One load of a key at a time; concurrent callers share its result. */
   async #loadOnce(
     loading: Map<string, Promise<Located | undefined>>,
     key: string,
@@ -242,8 +243,8 @@ export class TenantCache {
     this.#outage.trying()
     try {
       const located = deepFreeze(
-        await withTimeout(read(), LOAD_TIMEOUT_MS, () => unavailable(new Error('the read took too long'))),
-      ) // many requests share it
+        await withTimeout(read(), LOAD_TIMEOUT_MS, () => unavailable(new Error('the read timed out'))),
+      ) // shared by many requests
       this.#outage.answered()
       if (generation === this.#generation) keep(located, started)
       return located
@@ -252,7 +253,8 @@ export class TenantCache {
         this.#outage.answered()
         throw error
       }
-      if (this.#outage.failed()) this.#kernel.log.warn({ err: error }, 'tenants cannot be read; who is known is served')
+      if (this.#outage.failed())
+        this.#kernel.log.warn({ err: error }, 'could not read tenants from the database; serving from cache')
       const entry = before()
       if (!entry || !this.#isServable(entry)) throw unavailable(error)
       this.#report(entry.located.tenant.id)
@@ -272,6 +274,9 @@ export class TenantCache {
 }
 
 const unavailable = (cause?: unknown) =>
-  DependencyUnavailable('The tenant cannot be looked up at the moment.', { retryAfterSeconds: 5, cause })
+  DependencyUnavailable('The tenant is unknown to the cache and the database is unavailable.', {
+    retryAfterSeconds: 5,
+    cause,
+  })
 
 const isThere = ({ tenant }: Located): boolean => tenant.status !== 'deleted'

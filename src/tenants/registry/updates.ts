@@ -1,6 +1,6 @@
 /**
- * Changes of what a tenant is, not of where it is in its life: name, metadata, domains, maintenance. The row is locked, so
- * two updates follow one another; what really changed is recorded, and when nothing did, nothing is written.
+ * Updates name, metadata, domains and maintenance of tenants. The row is locked, so updates are serialized. Only actual
+ * changes are recorded, and an update without changes writes nothing.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { sqlState, violatedConstraint } from '../../kernel/database/database.ts'
@@ -18,10 +18,10 @@ type Key = keyof UpdatableColumns
 const DEADLOCK = '40P01'
 
 export interface TenantUpdate {
-  /** The operation's name; it may depend on what was there before. */
+  /** The name of the operation; it may depend on the former values. */
   readonly action: string
   readonly next: (row: TenantRow, now: Date) => Partial<UpdatableColumns>
-  /** Runs in the same transaction when something changed. */
+  /** Runs in the same transaction if something changed. */
   readonly changed: (keys: readonly Key[], before: TenantRow, after: TenantRow) => Promise<unknown>
 }
 
@@ -61,7 +61,7 @@ export class TenantUpdates {
     })
   }
 
-  /** Makes `domains` the tenant's in place of those it had, or throws `E_DOMAIN_TAKEN`. */
+  /** Replaces the domains of the tenant, or throws `E_DOMAIN_TAKEN`. */
   async claimDomains(tenantId: string, domains: readonly string[], hadSome = true): Promise<void> {
     const table = this.#kernel.database.query<TenantTables>()
     if (hadSome) await table.deleteFrom('tenantDomains').where('tenantId', '=', tenantId).execute()
@@ -69,10 +69,10 @@ export class TenantUpdates {
     try {
       await table
         .insertInto('tenantDomains')
-        .values([...domains].sort().map((domain) => ({ domain, tenantId }))) // one order for all: no deadlock
+        .values([...domains].sort().map((domain) => ({ domain, tenantId }))) // one order for all transactions prevents most deadlocks
         .execute()
     } catch (error) {
-      // Two tenants that want each other's domain at once deadlock nevertheless, and neither can have it.
+      // Two tenants that exchange domains concurrently can still deadlock. Then both requests are rejected.
       if (violatedConstraint(error) !== 'tenant_domains_pkey' && sqlState(error) !== DEADLOCK) throw error
       throw DomainTaken('One of the domains belongs to another tenant.', { cause: error })
     }

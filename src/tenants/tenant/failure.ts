@@ -23,7 +23,7 @@ export function failureOf(error: unknown, otherwise: Failure): Failure {
     const isOfDatabase = isUnavailable || sqlState(error) !== undefined
     return {
       code,
-      message: `A listener of ${event} failed${isOfDatabase ? '; the log says why.' : `: ${error.message}`}`,
+      message: `A listener of ${event} failed${isOfDatabase ? '. See the log for the cause.' : `: ${error.message}`}`,
     }
   }
   return isUnavailable ? { code, message: 'A database server could not be reached.' } : otherwise
