@@ -264,7 +264,7 @@ describe.each(Object.entries(guardedHosts))('%s', (_, open) => {
       const { status, json, body } = await get('/central/handle', of('acme'))
       expect([status, json.code]).toEqual([500, 'E_TENANT_MISMATCH'])
       expect(body).not.toContain('acme')
-      expect(logged.join()).toContain('the context is of a central route, not of \\"acme\\"')
+      expect(logged.join()).toContain('the context has no tenant (central route), not \\"acme\\"')
     })
 
     test('a universal path goes with and without', async () => {

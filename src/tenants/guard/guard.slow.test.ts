@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => opened.end())
 
-test('while only the backoffice is away, tenants that are known are let through to their rows', async () => {
+test('admits requests of cached tenants to their rows while only the backoffice is unavailable', async () => {
   const proxy = await startProxy(opened.url)
   const database = await createTestDatabase(inject('postgresUrl'))
   const tenancy = await opened.open({ database: { url: proxy.url }, placements: { apart: { url: database.url } } })

@@ -9,14 +9,14 @@ import { createGuard, type GuardDecision, type GuardedTenants, type GuardOptions
 import { firstOf, fromCustomDomain, fromFunction, fromHeader, fromPath, type GuardedRequest } from './strategies.ts'
 
 const NOT_IDENTIFIED = { code: 'E_TENANT_NOT_IDENTIFIED', status: 400 }
-const NOT_FOUND = { code: 'E_TENANT_NOT_FOUND', status: 404, message: 'There is no such tenant.' }
+const NOT_FOUND = { code: 'E_TENANT_NOT_FOUND', status: 404, message: 'Tenant not found.' }
 const DENIED = { code: 'E_TENANT_ACCESS_DENIED', status: 403 }
 const SUSPENDED = { code: 'E_TENANT_SUSPENDED', status: 403 }
 const CircuitOpen = defineError('E_CIRCUIT_OPEN', 503, 'The circuit is open')
 
 let opened: TestTenancy<[]>
 let here: Tenancy
-/** As in another process, on the same database. */
+/** A second process on the same database. */
 let there: Tenancy
 
 beforeAll(async () => {
@@ -50,14 +50,14 @@ describe('a tenant', () => {
     ;({ id } = await installed(here, { name: 'Acme', metadata: { plan: 'free' }, domains: [] }))
   })
 
-  test('is let through with its handle and what is registered of it', async () => {
+  test('is admitted with its handle and its registered data', async () => {
     const { tenant } = await guardOf()({ id })
     expect(tenant).toMatchObject({ id, record: { id, name: 'Acme', status: 'active', metadata: { plan: 'free' } } })
     const answered = await tenant?.transaction((db) => sql`select 7 as answer`.execute(db))
     expect(answered?.rows).toEqual([{ answer: 7 }])
   })
 
-  test('whose registration is at hand is let through at once, without a promise', async () => {
+  test('in the cache is admitted synchronously', async () => {
     const guard = createGuard(here.tenants, {
       resolve: firstOf(fromHeader(), fromCustomDomain()),
       authorize: () => true,
@@ -65,7 +65,7 @@ describe('a tenant', () => {
     })
     const domain = `${id}.example`
     await here.tenants.update(id, { domains: [domain] })
-    // Once the last change has been heard, which another connection tells of.
+    // A notification on another connection invalidates the cache after the last change.
     await eventually(async () => {
       await guard.admit(request({ id }))
       await guard.admit(request({ host: domain }))
@@ -74,7 +74,7 @@ describe('a tenant', () => {
     })
   })
 
-  test('is answered by its state', async () => {
+  test('is admitted or rejected by its status', async () => {
     const admit = guardOf()
     await here.tenants.enterMaintenance(id, { message: 'Back at noon.', retryAfterSeconds: 77 })
     const maintenance = { code: 'E_TENANT_MAINTENANCE', status: 503, message: 'Back at noon.', retryAfterSeconds: 77 }
@@ -90,7 +90,7 @@ describe('a tenant', () => {
     expect(await idOf(admit({ id }))).toBe(id)
   })
 
-  test('that is not ready is to be tried again', async () => {
+  test('that is not ready is rejected with Retry-After', async () => {
     const notReady = { code: 'E_TENANT_NOT_READY', status: 503, retryAfterSeconds: 5 }
     for (const status of ['provisioning', 'failed']) {
       await here.transaction(async () => {
@@ -101,7 +101,7 @@ describe('a tenant', () => {
     }
   })
 
-  test('is refused last for its storage, once all else is in order', async () => {
+  test('with an open circuit is rejected after all other checks', async () => {
     const refusing: GuardedTenants = {
       registry: here.tenants.registry,
       handles: here.tenants.handles,
@@ -114,7 +114,7 @@ describe('a tenant', () => {
     await expect(guardOf({}, refusing)({ id })).rejects.toMatchObject(SUSPENDED)
   })
 
-  test('that is suspended, deleted or restored in one process is so in every other', async () => {
+  test('that is suspended, deleted or restored in one process is so in every other process', async () => {
     const admit = guardOf({}, there.tenants)
     expect(await idOf(admit({ id }))).toBe(id)
     await here.tenants.suspend(id)
@@ -127,7 +127,7 @@ describe('a tenant', () => {
     await eventually(() => admit({ id }))
   })
 
-  test('is found by its domain, wherever that was claimed', async () => {
+  test('is found by a domain added in any process', async () => {
     const admit = guardOf({ resolve: fromCustomDomain() }, there.tenants)
     const host = `shop-${id}.example`
     await expect(admit({ host })).rejects.toMatchObject(NOT_FOUND)
@@ -138,7 +138,7 @@ describe('a tenant', () => {
   })
 })
 
-describe('a tenant that is not there', () => {
+describe('an unknown tenant', () => {
   test.each([
     'nobody',
     'ACME',
@@ -153,16 +153,16 @@ describe('a tenant that is not there', () => {
     'a b',
     'x'.repeat(49),
     'x'.repeat(10_240),
-  ])('is answered the same, whatever it is called: %s', async (id) => {
+  ])('is rejected with the same response for the id %s', async (id) => {
     await expect(guardOf()({ id })).rejects.toMatchObject(NOT_FOUND)
   })
 
-  test('does not make the database read what is no id', async () => {
+  test('causes no database read for an invalid id', async () => {
     const { admit } = createGuard(here.tenants, { resolve: fromHeader(), authorize: 'anyone' })
     expect(() => admit(request({ id: 'No Id' }))).toThrow(expect.objectContaining(NOT_FOUND))
   })
 
-  test('is told from one that is deleted by nothing', async () => {
+  test('is indistinguishable from a deleted tenant', async () => {
     const { id } = await installed(here, { name: 'Gone', domains: ['gone.example'] })
     await here.tenants.delete(id)
     const admit = guardOf({ resolve: firstOf(fromHeader(), fromCustomDomain()) })
@@ -180,11 +180,11 @@ describe('a tenant that is not there', () => {
   })
 })
 
-test('a request that names no tenant, or two, is refused', async () => {
+test('rejects a request that names no tenant, or two', async () => {
   for (const id of [undefined, '', 'a,b']) await expect(guardOf()({ id })).rejects.toMatchObject(NOT_IDENTIFIED)
 })
 
-test('a guard without authorize is a mistake at the start', () => {
+test('rejects options without authorize at the start', () => {
   const message = `guard.authorize is required: a function, or 'anyone'`
   // @ts-expect-error authorize is required
   expect(() => here.guard({ resolve: fromHeader() })).toThrow(message)
@@ -193,7 +193,7 @@ test('a guard without authorize is a mistake at the start', () => {
   }
 })
 
-test('a guard that admits anyone is logged once, when it is made', async () => {
+test('logs a guard that admits anyone once, at its creation', async () => {
   const lines: string[] = []
   const logger = createLogger({ level: 'warn', write: (line) => void lines.push(line) })
   const { guard } = await opened.open({ role: 'api', logger })
@@ -208,7 +208,7 @@ test('a guard that admits anyone is logged once, when it is made', async () => {
 describe('the actor', () => {
   const ann = { type: 'user', id: 'ann', name: 'Ann' } as const
 
-  test('is asked of the host after authorize, for admitted requests only', async () => {
+  test('is requested from the host after authorize, for admitted requests only', async () => {
     const { id } = await installed(here, { name: 'Named' })
     const asked: string[] = []
     const authorize = ({ raw }: GuardedRequest) => {
@@ -229,7 +229,7 @@ describe('the actor', () => {
   })
 })
 
-test('a guard inside the work for a tenant admits no other tenant', async () => {
+test('a guard inside the context of a tenant admits no other tenant', async () => {
   const [one, other] = [await installed(here, { name: 'One' }), await installed(here, { name: 'Other' })]
   await here.run(one.id, async () => {
     expect(await idOf(guardOf()({ id: one.id }))).toBe(one.id)
@@ -237,7 +237,7 @@ test('a guard inside the work for a tenant admits no other tenant', async () => 
   })
 })
 
-describe('membership', () => {
+describe('membership of the caller', () => {
   let id: string
   const asked: string[] = []
   const authorize = ({ raw }: GuardedRequest, tenant: Tenant) => {
@@ -251,14 +251,14 @@ describe('membership', () => {
     asked.splice(0)
   })
 
-  test('is asked of the host, with its own request and the tenant', async () => {
+  test('is decided by the host with its own request and the tenant', async () => {
     for (const hook of [authorize, async (...of: Parameters<typeof authorize>) => authorize(...of)]) {
       expect(await idOf(guardOf({ authorize: hook })({ id, raw: 'member' }))).toBe(id)
       await expect(guardOf({ authorize: hook })({ id, raw: 'stranger' })).rejects.toMatchObject(DENIED)
     }
   })
 
-  test('comes before the state of the tenant, which a stranger does not learn', async () => {
+  test('is checked before the status of the tenant, which is hidden from strangers', async () => {
     const admit = guardOf({ authorize })
     await here.tenants.suspend(id)
     await expect(admit({ id, raw: 'stranger' })).rejects.toMatchObject(DENIED)
@@ -269,7 +269,7 @@ describe('membership', () => {
     await here.tenants.exitMaintenance(id)
   })
 
-  test('is not asked about tenants that are not there', async () => {
+  test('is not checked for unknown tenants', async () => {
     const { id: gone } = await installed(here, { name: 'Gone' })
     await here.tenants.delete(gone)
     for (const none of ['never', 'NO ID', gone]) {
@@ -278,18 +278,18 @@ describe('membership', () => {
     expect(asked).toEqual([])
   })
 
-  test('denied may be answered as if there were no such tenant', async () => {
+  test('can be denied with the response of an unknown tenant', async () => {
     const admit = guardOf({ authorize, denial: 'not-found' })
     await expect(admit({ id, raw: 'stranger' })).rejects.toMatchObject(NOT_FOUND)
     expect(await idOf(admit({ id, raw: 'member' }))).toBe(id)
   })
 
-  test('is closed when the hook fails, or answers anything but true', async () => {
+  test('is denied when the hook fails, or returns anything but true', async () => {
     const failing = () => {
-      throw new Error('the session store is away')
+      throw new Error('the session store is unavailable')
     }
     for (const hook of [failing, async () => failing()]) {
-      await expect(guardOf({ authorize: hook })({ id })).rejects.toThrow('the session store is away')
+      await expect(guardOf({ authorize: hook })({ id })).rejects.toThrow('the session store is unavailable')
     }
     for (const result of [undefined, null, 'yes', 1, {}, [true]] as any[]) {
       await expect(guardOf({ authorize: () => result })({ id })).rejects.toMatchObject(DENIED)
@@ -315,7 +315,7 @@ describe('paths', () => {
   }
   const scopeOf = async (path: string, from: Asked = {}) => (await guardOf(options)({ ...from, path })).scope
 
-  test('that are ignored or central have no tenant, whoever is named', async () => {
+  test('that are ignored or central have no tenant, even if the request names one', async () => {
     for (const from of [{}, { id }, { id: 'nobody' }, { id: 'a,b' }]) {
       expect(await scopeOf('/health', from)).toBe('ignored')
       expect(await scopeOf('/assets/logo.png', from)).toBe('ignored')
@@ -324,7 +324,7 @@ describe('paths', () => {
     }
   })
 
-  test('that are universal are checked when a tenant is named, and only then', async () => {
+  test('that are universal are checked if the request names a tenant', async () => {
     expect(await scopeOf('/home')).toBe('none')
     expect(await scopeOf('/home', { id })).toBe('tenant')
     await expect(scopeOf('/home/x', { id: 'nobody' })).rejects.toMatchObject(NOT_FOUND)
@@ -354,19 +354,19 @@ describe('paths', () => {
     '/central/%252e%252e/orders',
     '/%',
     '*',
-  ])('%s is guarded', async (path) => {
+  ])('guards the path %s', async (path) => {
     await expect(scopeOf(path)).rejects.toMatchObject(NOT_IDENTIFIED)
     expect(await scopeOf(path, { id })).toBe('tenant')
   })
 
-  test('of any method are guarded alike', async () => {
+  test('are guarded for every method', async () => {
     for (const method of ['HEAD', 'OPTIONS', 'POST', 'BREW']) {
       await expect(guardOf(options)({ method })).rejects.toMatchObject(NOT_IDENTIFIED)
       expect(await idOf(guardOf(options)({ method, id }))).toBe(id)
     }
   })
 
-  test('that could never match are a mistake at the start', () => {
+  test('that can never match are rejected at the start', () => {
     for (const list of ['ignore', 'central', 'universal'] as const) {
       expect(() =>
         createGuard(here.tenants, { resolve: fromHeader(), authorize: 'anyone', [list]: ['health'] }),

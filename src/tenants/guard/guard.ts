@@ -1,18 +1,16 @@
 /**
- * The guard of a host's routes: it finds the tenant that a request is for, and lets it through only when that tenant may be
- * used now. Framework-free; the hosts' adapters (http/hosts) ask it and answer what it throws.
+ * Guards the routes of a host: finds the tenant of a request and admits it only if the tenant is usable. Framework-free;
+ * the adapters of hosts (http/hosts) call it and respond with its errors.
  *
- *   path ─► ignored, central ─────────────────────────────────────────────────────────► let through without a tenant
- *     └───► resolve ─► known ─► member ─► not suspended ─► ready ─► no maintenance ─► circuit closed ─► let through with it
+ *   path ─► ignored, central ──────────────────────────────────────────────────────────────► admitted without a tenant
+ *     └───► resolve ─► found ─► member ─► not suspended ─► ready ─► no maintenance ─► circuit closed ─► admitted with it
  *             │ 400     │ 404     │ 403         │ 403         │ 503         │ 503            │ 503
- *             └ universal: let through without a tenant
+ *             └ universal: admitted without a tenant
  *
- * The 404 is one and the same for an id that never was and a tenant that is deleted, and takes the same way to be found
- * (registry/negative-cache.ts). Nobody who may not know the tenant learns what state it is in: `authorize` comes before that, and is not asked
- * about tenants that are not there. A stranger's 403 says, however, that there is a tenant of that id; where that is too much,
- * `denial: 'not-found'` makes it the same 404.
- *
- * What is in the registry's cache is answered at once: no database, no promise.
+ * - Unknown and deleted tenants have the same 404 after the same lookup (registry/negative-cache.ts).
+ * - `authorize` precedes the checks of the status, so strangers do not learn it. It is not called for unknown tenants. A
+ *   403 reveals that the tenant exists; `denial: 'not-found'` responds with the same 404 instead.
+ * - A cached tenant is checked synchronously, without the database.
  */
 
 import type { Traffic } from '../../kernel/api/traffic.ts'
@@ -28,22 +26,22 @@ import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './strategies.ts'
 
 export interface GuardOptions {
-  /** Where a request names its tenant. */
+  /** Reads the tenant's id or domain from a request. */
   readonly resolve: Strategy
   /**
-   * Whether the caller belongs to the tenant. Only `true` admits it; an error that it throws ends the request. `'anyone'` admits
-   * every request that names a tenant: only where the strategy itself proves who the caller is, or where all data is public.
+   * Whether the caller belongs to the tenant. Only `true` admits the request; a thrown error ends it. `'anyone'` admits
+   * every request that names a tenant: only if the strategy itself authenticates the caller, or all data is public.
    */
   readonly authorize: 'anyone' | ((request: GuardedRequest, tenant: Tenant) => boolean | Promise<boolean>)
   /** The caller, for the audit log and the log; called for admitted requests only. Default: the actor of the context, `host`. */
   readonly actor?: (request: GuardedRequest, tenant: Tenant) => Actor | Promise<Actor>
-  /** What a stranger is told: `forbidden` (default) is 403, `not-found` the 404 of a tenant that is not there. */
+  /** The response to strangers: `forbidden` (default) is 403, `not-found` the 404 of an unknown tenant. */
   readonly denial?: 'forbidden' | 'not-found'
-  /** Paths that are not guarded at all: health checks, assets. See path-patterns.ts for how paths are matched. */
+  /** Paths without a guard: health checks, assets. See path-patterns.ts for the matching of paths. */
   readonly ignore?: readonly PathPattern[]
-  /** Paths of the SaaS itself: they have no tenant, and the storage of none can be used on them. */
+  /** Paths of the SaaS itself: they have no tenant, and cannot use the storage of any tenant. */
   readonly central?: readonly PathPattern[]
-  /** Paths with and without a tenant: one that is named is checked as everywhere, and none is fine. */
+  /** Paths with and without a tenant: a named tenant is checked. */
   readonly universal?: readonly PathPattern[]
 }
 
@@ -56,24 +54,24 @@ export interface GuardedTenants {
     findByDomain(domain: string): Promise<Located | undefined>
   }
   readonly handles: { of(located: Located): TenantHandle }
-  /** Throws `E_CIRCUIT_OPEN` when the tenant's storage is known not to answer. */
+  /** Throws `E_CIRCUIT_OPEN` if the tenant's storage is known to be unavailable. */
   assertCircuitClosed?(located: Located): void
 }
 
-/** The tenant of a request: its storage, and what is registered of it. */
+/** The tenant of a request: its storage and its registered data. */
 export interface GuardedTenant<Tables = any> extends TenantHandle<Tables> {
   readonly record: Tenant
 }
 
-/** How a request is let through. `ignored`: as if there were no guard. */
+/** The result for an admitted request. `ignored`: as without a guard. */
 export type GuardDecision =
   | { readonly scope: 'tenant'; readonly tenant: GuardedTenant; readonly actor?: Actor | undefined }
   | { readonly scope: 'central' | 'none' | 'ignored'; readonly tenant?: undefined; readonly actor?: undefined }
 
 export interface Guard {
-  /** Throws, or rejects with, what the request is to be answered. */
+  /** Throws, or rejects with, the error for the response. */
   admit(request: GuardedRequest): GuardDecision | Promise<GuardDecision>
-  /** Who is told of what is let through with a tenant. */
+  /** Receives the requests admitted with a tenant. */
   readonly traffic?: Traffic | undefined
 }
 
@@ -82,6 +80,9 @@ const CENTRAL: GuardDecision = { scope: 'central' }
 const IGNORED: GuardDecision = { scope: 'ignored' }
 
 /**
+ * Creates a guard. Throws for invalid options.
+ *
+ * @example
  *   const guard = tenancy.guard({ resolve: fromHeader(), authorize: isMember, ignore: ['/health'] })
  */
 export function createGuard(tenants: GuardedTenants, options: GuardOptions, traffic?: Traffic): Guard {
@@ -149,7 +150,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
       const resolved = (candidate: Candidate | undefined): GuardDecision | Promise<GuardDecision> => {
         if (candidate) return named(request, candidate)
         if (pathClass === 'universal') return NONE
-        throw TenantNotIdentified('The request does not say which tenant it is for.')
+        throw TenantNotIdentified('The request does not name a tenant.')
       }
       const candidate = resolve(request)
       return isPromise(candidate) ? Promise.resolve(candidate).then(resolved) : resolved(candidate)
@@ -159,7 +160,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
 
 type PathClass = 'ignored' | 'central' | 'universal' | 'guarded'
 
-/** A path that matches in more than one list is of the first that it matches here. */
+/** A path that matches several lists belongs to the first one here. */
 function pathClasses({
   ignore = [],
   central = [],
@@ -182,7 +183,7 @@ function pathClasses({
   }
 }
 
-/** It says no id: what is reached by a domain must not tell one. */
-const noSuchTenant = () => TenantNotFound('There is no such tenant.')
+/** Without the id: a request by domain must not reveal it. */
+const noSuchTenant = () => TenantNotFound('Tenant not found.')
 
-const denied = () => TenantAccessDenied('You have no access to this tenant.')
+const denied = () => TenantAccessDenied('You do not have access to this tenant.')

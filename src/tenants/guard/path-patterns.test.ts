@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { pathMatcher, pathOfTarget, plainPath } from './path-patterns.ts'
 
-describe('a path that all read alike', () => {
+describe('plainPath', () => {
   test.each([
     ['/', '/'],
     ['/health', '/health'],
@@ -10,7 +10,7 @@ describe('a path that all read alike', () => {
     ['/.well-known/x', '/.well-known/x'],
     ['/a..b/...', '/a..b/...'],
     ['/a/', '/a/'],
-  ])('%s', (path, plain) => expect(plainPath(path)).toBe(plain))
+  ])('decodes %s', (path, plain) => expect(plainPath(path)).toBe(plain))
 
   test.each([
     '',
@@ -37,7 +37,7 @@ describe('a path that all read alike', () => {
     '/%',
     '/%zz',
     '/%c3%28',
-  ])('%s is none', (path) => expect(plainPath(path)).toBeUndefined())
+  ])('rejects %s', (path) => expect(plainPath(path)).toBeUndefined())
 })
 
 describe('patterns', () => {
@@ -45,7 +45,7 @@ describe('patterns', () => {
 
   test.each(['/health', '/public/', '/public/a/b', '/v1/open'])('%s matches', (path) => {
     expect(matches(path)).toBe(true)
-    expect(matches(path)).toBe(true) // a global expression would remember where it was
+    expect(matches(path)).toBe(true) // a global expression keeps its position
   })
 
   test.each([
@@ -58,12 +58,12 @@ describe('patterns', () => {
     '/PUBLIC/a',
     '/x/public/a',
     '/v1/open/x',
-  ])('%s does not', (path) => expect(matches(path)).toBe(false))
+  ])('%s does not match', (path) => expect(matches(path)).toBe(false))
 
-  test('below the root is everything', () => expect(pathMatcher(['/*'])('/any/thing')).toBe(true))
+  test('/* matches every path', () => expect(pathMatcher(['/*'])('/any/thing')).toBe(true))
 
   test.each(['health', '', '/a*b', '/a/*/b', '/a//b', '/a/../b', '/a%20b', 'https://x/y'])(
-    '"%s" could never match, and is refused',
+    'rejects the pattern "%s", which can never match',
     (pattern) => expect(() => pathMatcher([pattern])).toThrow(/is no path/),
   )
 })
@@ -76,4 +76,4 @@ test.each([
   ['HTTP://host:80', '/'],
   ['//host/a', '//host/a'],
   ['*', '*'],
-])('the path of %s is %s', (target, path) => expect(pathOfTarget(target)).toBe(path))
+])('returns the path of %s: %s', (target, path) => expect(pathOfTarget(target)).toBe(path))

@@ -10,7 +10,7 @@ import {
   hostName,
 } from './strategies.ts'
 
-const REFUSED = expect.objectContaining({ code: 'E_TENANT_NOT_IDENTIFIED', status: 400 })
+const AMBIGUOUS = expect.objectContaining({ code: 'E_TENANT_NOT_IDENTIFIED', status: 400 })
 
 const request = ({
   path = '/',
@@ -22,25 +22,25 @@ const request = ({
   headers?: Record<string, string | string[]>
 }): GuardedRequest => ({ method: 'GET', path, host, header: (name) => headers[name], raw: undefined })
 
-describe('a header', () => {
+describe('fromHeader', () => {
   const named = (value: string | string[]) => fromHeader()(request({ headers: { 'x-tenant-id': value } }))
 
-  test('names the tenant', () => {
+  test('reads the tenant from the header', () => {
     expect(named('acme')).toEqual({ id: 'acme' })
     expect(fromHeader('X-Org')(request({ headers: { 'x-org': 'acme' } }))).toEqual({ id: 'acme' })
   })
 
-  test('that is missing or empty names none', () => {
+  test('returns undefined for a missing or empty header', () => {
     expect(fromHeader()(request({}))).toBeUndefined()
     expect(named('')).toBeUndefined()
   })
 
-  test.each([['a, b'], ['a,a'], [','], [['a', 'b']], [['a']]])('given more than once is refused: %j', (value) => {
-    expect(() => named(value)).toThrow(REFUSED)
+  test.each([['a, b'], ['a,a'], [','], [['a', 'b']], [['a']]])('rejects several values: %j', (value) => {
+    expect(() => named(value)).toThrow(AMBIGUOUS)
   })
 })
 
-describe('a host name', () => {
+describe('hostName', () => {
   test.each([
     ['shop.example', 'shop.example'],
     ['Shop.EXAMPLE', 'shop.example'],
@@ -50,7 +50,7 @@ describe('a host name', () => {
     ['shop.example:', 'shop.example'],
     ['XN--BCHER-KVA.example', 'xn--bcher-kva.example'],
     ['localhost:3000', 'localhost'],
-  ])('%s is %s', (host, name) => expect(hostName(host)).toBe(name))
+  ])('converts %s to %s', (host, name) => expect(hostName(host)).toBe(name))
 
   test.each([
     undefined,
@@ -79,14 +79,14 @@ describe('a host name', () => {
     'a_b.example',
     `${'a'.repeat(64)}.example`,
     `${'a.'.repeat(5_000)}example`,
-  ])('%s is none', (host) => expect(hostName(host)).toBeUndefined())
+  ])('rejects %s', (host) => expect(hostName(host)).toBeUndefined())
 })
 
-describe('a subdomain', () => {
+describe('fromSubdomain', () => {
   const strategy = fromSubdomain('App.Example.com.', { ignore: ['WWW'] })
   const named = (host: string) => strategy(request({ host }))
 
-  test.each(['acme.app.example.com', 'ACME.App.Example.Com.:443'])('%s names the tenant', (host) => {
+  test.each(['acme.app.example.com', 'ACME.App.Example.Com.:443'])('reads the tenant from %s', (host) => {
     expect(named(host)).toEqual({ id: 'acme' })
   })
 
@@ -100,14 +100,14 @@ describe('a subdomain', () => {
     'acme@app.example.com',
     '.app.example.com',
     '[::1]',
-  ])('%s names none', (host) => expect(named(host)).toBeUndefined())
+  ])('returns undefined for %s', (host) => expect(named(host)).toBeUndefined())
 
-  test('of what is no domain is a mistake', () => {
+  test('rejects an invalid domain in its options', () => {
     expect(() => fromSubdomain('https://app.example.com')).toThrow('not a host name')
   })
 })
 
-test('a custom domain is the host, but for those of the SaaS itself', () => {
+test('fromCustomDomain returns the host unless it is in the ignore list', () => {
   const strategy = fromCustomDomain({ ignore: ['App.example.com'] })
   expect(strategy(request({ host: 'Shop.Example:443' }))).toEqual({ domain: 'shop.example' })
   expect(strategy(request({ host: 'app.example.com:443' }))).toBeUndefined()
@@ -115,13 +115,13 @@ test('a custom domain is the host, but for those of the SaaS itself', () => {
   expect(strategy(request({}))).toBeUndefined()
 })
 
-test('x-forwarded-host is not looked at', () => {
+test('strategies ignore x-forwarded-host', () => {
   const forwarded = request({ host: 'app.example.com', headers: { 'x-forwarded-host': 'acme.app.example.com' } })
   expect(fromSubdomain('app.example.com')(forwarded)).toBeUndefined()
   expect(fromCustomDomain()(forwarded)).toEqual({ domain: 'app.example.com' })
 })
 
-describe('a path', () => {
+describe('fromPath', () => {
   const named = (path: string, prefix?: string) => fromPath({ prefix })(request({ path }))
 
   test.each([
@@ -132,7 +132,7 @@ describe('a path', () => {
     ['/t/%2561cme', '%61cme'],
     ['/t/__proto__/x', '__proto__'],
     ['/t/a..b/...', 'a..b'],
-  ])('%s names %s', (path, id) => expect(named(path)).toEqual({ id }))
+  ])('reads from %s the tenant %s', (path, id) => expect(named(path)).toEqual({ id }))
 
   test.each([
     '/',
@@ -149,7 +149,7 @@ describe('a path', () => {
     '/x/./y',
     '/x/../orders',
     '/..',
-  ])('%s names none', (path) => expect(named(path)).toBeUndefined())
+  ])('returns undefined for %s', (path) => expect(named(path)).toBeUndefined())
 
   test.each([
     '/t/acme/../globex/orders',
@@ -180,21 +180,21 @@ describe('a path', () => {
     '/t/%2Facme',
     '/t/%zz/orders',
     '/t/%c3%28',
-  ])('%s is refused', (path) => expect(() => named(path)).toThrow(REFUSED))
+  ])('rejects the ambiguous path %s', (path) => expect(() => named(path)).toThrow(AMBIGUOUS))
 
-  test('may be without a prefix, or have a longer one', () => {
+  test('supports an empty and a longer prefix', () => {
     expect(named('/acme/orders', '')).toEqual({ id: 'acme' })
     expect(named('/', '')).toBeUndefined()
     expect(named('/api/v1/acme/orders', '/api/v1')).toEqual({ id: 'acme' })
   })
 
-  test.each(['t', '/t/', '//t', '/t/*', '/t%20'])('"%s" is no prefix', (prefix) => {
+  test.each(['t', '/t/', '//t', '/t/*', '/t%20'])('rejects the prefix "%s"', (prefix) => {
     expect(() => fromPath({ prefix })).toThrow(/is no prefix/)
   })
 })
 
-describe('a function', () => {
-  test('answers an id, at once or later, or none', async () => {
+describe('fromFunction', () => {
+  test('accepts an id or undefined, synchronously or not', async () => {
     expect(fromFunction(({ path }) => path.slice(1))(request({ path: '/acme' }))).toEqual({ id: 'acme' })
     expect(await fromFunction(async () => 'acme')(request({}))).toEqual({ id: 'acme' })
     for (const none of [undefined, null, '']) {
@@ -203,7 +203,7 @@ describe('a function', () => {
     }
   })
 
-  test('that answers something else has a mistake in it, which ends the request', async () => {
+  test('ends the request if the function returns another type or throws', async () => {
     const wrong = (id: any) => fromFunction(() => id)
     expect(() => wrong(7)(request({}))).toThrow(TypeError)
     expect(() => wrong({ id: 'acme' })(request({}))).toThrow(TypeError)
@@ -213,7 +213,7 @@ describe('a function', () => {
   })
 })
 
-describe('a chain', () => {
+describe('firstOf', () => {
   const chain = firstOf(
     fromHeader(),
     fromFunction(async () => undefined),
@@ -221,7 +221,7 @@ describe('a chain', () => {
     fromPath(),
   )
 
-  test('asks one after the other, and the first that names a tenant wins', async () => {
+  test('calls its strategies in order until one names a tenant', async () => {
     const all = { headers: { 'x-tenant-id': 'header' }, host: 'sub.app.example.com', path: '/t/path' }
     expect(chain(request(all))).toEqual({ id: 'header' })
     expect(await chain(request({ ...all, headers: {} }))).toEqual({ id: 'sub' })
@@ -230,8 +230,8 @@ describe('a chain', () => {
     expect(firstOf()(request(all))).toBeUndefined()
   })
 
-  test('does not go on where one is refused', () => {
+  test('stops at a strategy that rejects the request', () => {
     const twice = request({ headers: { 'x-tenant-id': 'a,b' }, host: 'sub.app.example.com' })
-    expect(() => chain(twice)).toThrow(REFUSED)
+    expect(() => chain(twice)).toThrow(AMBIGUOUS)
   })
 })

@@ -1,7 +1,6 @@
 /**
- * Which tenant a request names. A strategy looks at one place and answers what stands there, an id or a domain, or nothing; it
- * throws `E_TENANT_NOT_IDENTIFIED` when what stands there can be read in two ways. Whether there is such a tenant is asked of
- * the registry, never of the request.
+ * Strategies that read the tenant of a request. A strategy reads one part of the request and returns an id, a domain, or
+ * undefined. It throws `E_TENANT_NOT_IDENTIFIED` for an ambiguous value. The registry decides whether the tenant exists.
  *
  *   resolve: firstOf(fromHeader(), fromSubdomain('app.example.com'), fromCustomDomain({ ignore: ['app.example.com'] }))
  */
@@ -9,42 +8,42 @@ import { TenantNotIdentified } from '../tenant/errors.ts'
 import { Domain, HOST_NAME } from '../tenant/tenant.ts'
 import { decodedOnce, hasDotSegment } from './path-patterns.ts'
 
-/** What any framework's request has. Read lazily: a header that decides costs no parsing of anything else. */
+/** The framework-independent part of a request. Read lazily: a strategy parses only the part that it needs. */
 export interface GuardedRequest<Raw = any> {
   readonly method: string
-  /** As it was sent, without the query: neither decoded nor normalised. */
+  /** As received, without the query: neither decoded nor normalized. */
   readonly path: string
-  /** The Host header, or what the framework was told to trust in its place. `x-forwarded-host` by itself is never looked at. */
+  /** The Host header, or the value that the framework was configured to trust. `x-forwarded-host` itself is never read. */
   readonly host: string | undefined
-  /** All values of a header, as the framework has them: several may come as a list or joined by commas. */
+  /** All values of a header in the framework's form: a list, or joined by commas. */
   header(name: string): string | readonly string[] | undefined
-  /** The framework's own: Express' and Fastify's request, Hono's context, Node's message. */
+  /** The framework's own object: the request of Express and Fastify, Hono's context, Node's message. */
   readonly raw: Raw
 }
 
-/** What a request says. Text of the outside world: only the registry knows whether there is such a tenant. */
+/** The tenant named by a request. Untrusted text: only the registry knows whether the tenant exists. */
 export type Candidate = { readonly id: string } | { readonly domain: string }
 
 type Named = Candidate | undefined
 export type Strategy = (request: GuardedRequest) => Named | Promise<Named>
 
 export interface IgnoreHosts {
-  /** Names that are nobody's: the next strategy is asked. */
+  /** Hosts without a tenant: the next strategy is called. */
   readonly ignore?: readonly string[]
 }
 
-/** The tenant's id in a header of its own, given once. */
+/** Reads the tenant's id from a header with exactly one value. `E_TENANT_NOT_IDENTIFIED` for several values. */
 export function fromHeader(name = 'x-tenant-id'): Strategy {
   const header = name.toLowerCase()
   return (request) => {
     const value = request.header(header)
     if (!value) return undefined
     if (typeof value === 'string' && !value.includes(',')) return { id: value }
-    throw TenantNotIdentified(`The header ${header} must name one tenant, once.`)
+    throw TenantNotIdentified(`The header ${header} must name exactly one tenant.`)
   }
 }
 
-/** `acme` of `acme.app.example.com`. The bare domain, and names of more than one label below it, name nobody. */
+/** Reads `acme` from `acme.app.example.com`. The bare domain and deeper names name no tenant. */
 export function fromSubdomain(domain: string, { ignore = [] }: IgnoreHosts = {}): Strategy {
   const suffix = `.${Domain.parse(domain)}`
   const ignored = new Set(ignore.map((label) => label.toLowerCase()))
@@ -57,7 +56,7 @@ export function fromSubdomain(domain: string, { ignore = [] }: IgnoreHosts = {})
 }
 
 /**
- * The tenant that has the request's host among its domains. Any host name counts as named, so `ignore` those of the SaaS itself,
+ * Reads the request's host as a custom domain of a tenant. Any host name counts, so `ignore` those of the SaaS itself,
  * and put it last in a chain.
  */
 export function fromCustomDomain({ ignore = [] }: IgnoreHosts = {}): Strategy {
@@ -69,21 +68,21 @@ export function fromCustomDomain({ ignore = [] }: IgnoreHosts = {}): Strategy {
 }
 
 /**
- * `acme` of `/t/acme/orders`. The prefix may be empty: then the first segment is the tenant's.
+ * Reads `acme` from `/t/acme/orders`. With an empty prefix, the first segment is the tenant's id.
  *
- * Routers differ in what they do with `..`, `//`, `\`, `%2F`, `;` and capital letters before they match. A path in which some of them read
- * another tenant than this does is refused.
+ * Routers treat `..`, `//`, `\`, `%2F`, `;` and capital letters differently. A path that some of them would read as
+ * another tenant is rejected.
  */
 export function fromPath({ prefix = '/t' }: { readonly prefix?: string } = {}): Strategy {
   if (prefix !== '' && !/^(\/[\w.~-]+)+$/.test(prefix)) {
-    throw new Error(`"${prefix}" is no prefix of paths: write it as "/t", without a slash at the end`)
+    throw new Error(`"${prefix}" is not a path prefix: write it as "/t", without a slash at the end`)
   }
   const start = `${prefix}/`
   return ({ path }) => {
     const segment = segmentAfter(start, path)
     if (segment !== undefined && hasDotSegment(path)) throw inTwoWays('dot segments')
     const id = segment?.includes('%') ? decodedOnce(segment) : segment
-    if (segment !== undefined && id === undefined) throw TenantNotIdentified('The path is not encoded correctly.')
+    if (segment !== undefined && id === undefined) throw TenantNotIdentified('The encoding of the path is invalid.')
     if (segment === undefined || SPELLINGS.test(path)) {
       const read = withoutDotSegments(normalized(path))
       const isPrefixed = read.slice(0, start.length).toLowerCase() === start.toLowerCase()
@@ -94,10 +93,10 @@ export function fromPath({ prefix = '/t' }: { readonly prefix?: string } = {}): 
   }
 }
 
-/** What some routers change before they match a path. */
+/** Characters that some routers change before they match a path. */
 const SPELLINGS = /[%;\\]|\/\//
 
-/** As the most lenient of them reads it. */
+/** The path as read by the most lenient router. */
 const normalized = (path: string): string =>
   (decodedOnce(path) ?? path)
     .replaceAll('\\', '/')
@@ -114,16 +113,16 @@ const withoutDotSegments = (path: string): string => {
   return segments.join('/')
 }
 
-const inTwoWays = (what: string) => TenantNotIdentified(`The path has ${what}: it can be read in two ways.`)
+const inTwoWays = (what: string) => TenantNotIdentified(`The path has ${what} and is ambiguous.`)
 
-/** The next segment; undefined when there is none, or the path begins otherwise. */
+/** The next segment; undefined if there is none, or the path has another start. */
 function segmentAfter(start: string, path: string): string | undefined {
   if (!path.startsWith(start)) return undefined
   const end = path.indexOf('/', start.length)
   return (end < 0 ? path.slice(start.length) : path.slice(start.length, end)) || undefined
 }
 
-/** The host's own way, from a token's claim or a session. */
+/** Calls a function of the host, for example to read a token's claim or a session. */
 export function fromFunction(
   find: (request: GuardedRequest) => string | null | undefined | Promise<string | null | undefined>,
 ): Strategy {
@@ -138,7 +137,7 @@ export function fromFunction(
   }
 }
 
-/** The first that names a tenant wins, known or not; the others are not asked. */
+/** Returns the result of the first strategy that names a tenant, known or not. Later strategies are not called. */
 export function firstOf(...strategies: readonly Strategy[]): Strategy {
   const from = (request: GuardedRequest, first: number): Named | Promise<Named> => {
     for (let index = first; index < strategies.length; index++) {
@@ -155,8 +154,8 @@ export const isPromise = <T>(value: T | PromiseLike<T>): value is Promise<T> =>
   typeof (value as { then?: unknown } | undefined | null)?.then === 'function'
 
 /**
- * A Host header as domains are kept: lower case, no port, no trailing dot. Undefined for an address, and for what is no host
- * name: a request gives it in ASCII, so that nothing has to be made of it.
+ * Converts a Host header to the form of stored domains: lower case, no port, no trailing dot. Undefined for an address
+ * and for an invalid name; a Host header is ASCII already.
  */
 export function hostName(host: string | undefined): string | undefined {
   if (!host || host.length > LONGEST_HOST) return undefined

@@ -1,19 +1,19 @@
-/** The handle of a tenant: its storage for the host's program, in the forms that libraries take. */
+/** Defines the handle of a tenant: its storage in the forms that libraries accept. */
 import type { Dialect, Kysely } from 'kysely'
 import type { Pool } from 'pg'
 import type { TenantPg } from './pg-module.ts'
 
-/** A tenant's storage, ready for queries of the host's `Tables`. Every query sees this tenant's rows and nothing else. */
+/** A tenant's storage, for queries on the host's `Tables`. Every query sees only the rows of this tenant. */
 export interface TenantHandle<Tables = any> {
   readonly id: string
-  /** Kysely over the tenant's storage; table names are those of the host's migrations. */
+  /** Kysely on the tenant's storage; table names are those of the host's migrations. */
   readonly db: Kysely<Tables>
-  /** The same storage as node-postgres' Pool, for raw SQL and other libraries; see pg-pool.ts. */
+  /** The same storage as a Pool of node-postgres, for raw SQL and other libraries; see pg-pool.ts. */
   readonly pool: Pool
-  /** The same storage as a dialect of Kysely, for libraries that take one (MikroORM). */
+  /** The same storage as a dialect of Kysely, for libraries that accept one (MikroORM). */
   readonly dialect: Dialect
-  /** The same storage as a module in the shape of `pg`, for libraries that take a driver module; see pg-module.ts. */
+  /** The same storage as a module with the interface of `pg`, for libraries that accept a driver module; see pg-module.ts. */
   readonly pg: TenantPg
-  /** One transaction in the tenant's storage. */
+  /** Runs `work` in one transaction in the tenant's storage. */
   transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
 }

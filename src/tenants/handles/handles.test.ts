@@ -1,4 +1,4 @@
-/** A handle is made once for each place: with qualified names the schema is in what it compiles. Its pool is made with the first use. */
+/** Lifetime of handles: one per storage location, as qualified names contain its schema. The pool is created on first use. */
 import { EventEmitter } from 'node:events'
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
@@ -22,7 +22,7 @@ afterAll(() => environment.end())
 
 const ids = async ({ db }: TenantHandle) => (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
 
-test('the handle of a tenant that has moved names the schema where it is now, and its client is built again', async () => {
+test('the handle of a moved tenant uses its new schema, and its client is built again', async () => {
   const { tenants, kernel } = environment.tenancy
   await installed(environment.tenancy, { id: 'acme', name: 'Acme' })
   const before = await environment.tenancy.tenant('acme')
@@ -52,7 +52,7 @@ test('the handle of a tenant that has moved names the schema where it is now, an
   expect((await driver.execute(left, { text: 'select id from notes' })).rows).toEqual([{ id: 1 }])
 })
 
-test('a handle and a guarded request have one pool, which is made with its first use', async () => {
+test('a handle and a guarded request share one pool, created on first use', async () => {
   await installed(environment.tenancy, { id: 'lazy', name: 'Lazy' })
   const inits = vi.spyOn(EventEmitter as unknown as { init(): void }, 'init')
   const pools = () => inits.mock.contexts.filter((made: any) => made.options?.host === REFUSED_SETTINGS.host)

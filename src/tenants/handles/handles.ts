@@ -1,4 +1,4 @@
-/** The handles of tenants: made once for each, and kept while they are used, as nothing of a place is in them. */
+/** Creates and caches the handles of tenants. A handle contains no storage location. */
 import { Kysely, WithSchemaPlugin } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
@@ -20,7 +20,7 @@ export class Handles {
     this.#dependencies = dependencies
   }
 
-  /** Where the statements of a tenant go, whether it may be used or not: that is asked with each. */
+  /** The target of a tenant's statements, usable or not: each statement checks that. */
   source(id: string): ImportSource {
     return tenantSource(id, this.#dependencies)
   }

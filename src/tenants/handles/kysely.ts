@@ -1,8 +1,8 @@
 /**
- * Kysely over a tenant's storage, whichever driver keeps it. A statement alone goes to any free connection; a transaction has
- * one for as long as it lasts, and belongs to the tenant it was begun for.
+ * Kysely on a tenant's storage, for every driver. A single statement uses any free connection. A transaction holds one
+ * connection and belongs to the tenant it was started for.
  *
- * A dialect consists of plain methods: another copy of Kysely, as MikroORM has, recognises it by its shape.
+ * A dialect consists of plain methods: another copy of Kysely, as in MikroORM, recognizes it by its shape.
  */
 import {
   type CompiledQuery,
@@ -33,7 +33,7 @@ const ENGINES = {
     createIntrospector: (db: Kysely<any>) => new PostgresIntrospector(db),
   },
   sqlite: {
-    // Else Kysely itself lets one statement wait for another, without an end; the driver has the turns.
+    // Otherwise, Kysely queues statements without a timeout; the driver has its own queue.
     createAdapter: () => Object.defineProperty(new SqliteAdapter(), 'supportsMultipleConnections', { value: true }),
     createQueryCompiler: () => new SqliteQueryCompiler(),
     createIntrospector: (db: Kysely<any>) => new SqliteIntrospector(db),
@@ -100,13 +100,13 @@ class TenantDriver implements Driver {
     connection.release()
   }
 
-  /** The connections outlive the handle. */
+  /** No effect: the connections belong to the tenancy. */
   async destroy(): Promise<void> {}
 }
 
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
-/** What Kysely calls a connection: it holds a real one from the beginning of a transaction on. */
+/** The connection of Kysely: it holds a real connection only during a transaction. */
 class LazyConnection implements DatabaseConnection {
   readonly #sourceOf: SourceOf
   #held: { readonly tenantId: string; readonly connection: TenantConnection } | undefined
@@ -157,9 +157,9 @@ class LazyConnection implements DatabaseConnection {
     return connection.query(statement)
   }
 
-  /** The connection of the transaction, if the context is that of its tenant. */
+  /** The connection of the transaction. Throws if the context belongs to another tenant. */
   #agreed(): TenantConnection {
-    if (!this.#held) throw new Error('no transaction has been begun')
+    if (!this.#held) throw new Error('no transaction was started')
     assertAgrees(this.#held.tenantId)
     return this.#held.connection
   }

@@ -1,6 +1,6 @@
 /**
- * The first tokens of an SQL text as PostgreSQL reads them: words in lower case, and other characters one by one. Blanks, comments
- * (which nest) and empty statements are left out; one `;` stands for the end of a statement. Linear in the length of the text.
+ * The first tokens of an SQL text as PostgreSQL reads them: lower-case words and single other characters. Skips blanks,
+ * nested comments and empty statements; one `;` ends a statement. Linear in the length of the text.
  *
  *   leadingTokens('-- trace\n ;COMMIT and chain;; ', 10) // ['commit', 'and', 'chain', ';']
  */

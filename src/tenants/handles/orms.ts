@@ -1,11 +1,11 @@
-/** What libraries need to stay inside a tenant's scope. See docs/embedding.md, "Libraries and ORMs". */
+/** Adapters that keep ORMs inside the scope of a tenant. See docs/embedding.md, "Libraries and ORMs". */
 import { TableNode } from 'kysely'
 import { TenantScopeRequired } from '../tenant/errors.ts'
 import type { TenantHandle } from './handle.ts'
 import { TenantClient } from './pg-client.ts'
 import type { TenantPg } from './pg-module.ts'
 
-/** Stands for the tenant's schema in the SQL that Prisma writes; there is no such schema, so a replacement that is missed fails. */
+/** Placeholder of the tenant's schema in the SQL of Prisma. No such schema exists, so a missed replacement fails. */
 const SCHEMA = 'tenantry$tenant'
 const QUALIFIER = `"${SCHEMA}".`
 
@@ -22,13 +22,12 @@ interface AdapterFactory {
 }
 
 /**
- * Prisma's own adapter for one tenant. A `PrismaClient` belongs to one tenant: it merges queries of one tick into one. With
- * `names: 'qualified'` its SQL names the schema that the tenant had when the handle was taken; `tenancy.perTenant` builds another
- * client after a move.
+ * Creates Prisma's own adapter for one tenant. A `PrismaClient` belongs to one tenant, as it merges queries of one tick.
+ * With `names: 'qualified'`, its SQL contains the schema of the handle; `tenancy.perTenant` builds another client after a
+ * move. Connecting throws `E_TENANT_SCOPE_REQUIRED` if the adapter does not use the clients of the handle.
  *
+ * @example
  *   const prisma = new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) })
- *
- * Connecting throws `E_TENANT_SCOPE_REQUIRED` when the adapter does not use the clients of the handle.
  */
 export function prismaAdapter<Factory extends AdapterFactory>(
   PrismaPg: new (pool: any, options: { schema: string }) => Factory,
@@ -41,7 +40,7 @@ export function prismaAdapter<Factory extends AdapterFactory>(
       const { Client } = adapter.underlyingDriver() as { Client?: { prototype: unknown } }
       if (!(Client?.prototype instanceof TenantClient)) {
         throw TenantScopeRequired(
-          'prismaAdapter takes the handle of one tenant, and the PrismaPg of @prisma/adapter-pg.',
+          'prismaAdapter requires the handle of one tenant, and the PrismaPg of @prisma/adapter-pg.',
         )
       }
       const schema = schemaOf(tenant)
@@ -53,7 +52,7 @@ export function prismaAdapter<Factory extends AdapterFactory>(
   })
 }
 
-/** The schema that the handle puts before the names of tables: with `names: 'qualified'`. */
+/** The schema that the handle adds to table names: with `names: 'qualified'`. */
 function schemaOf({ db }: Pick<TenantHandle, 'db'>): string | undefined {
   const [table] = db.selectFrom('any').toOperationNode().from?.froms ?? []
   return table && TableNode.is(table) ? table.table.schema?.name : undefined
@@ -67,13 +66,14 @@ function inSchema<Target extends Queryable>(target: Target, qualifier: string): 
   } satisfies Queryable as Partial<Target>)
 }
 
-/** The same object to its own methods, with others in front. */
+/** A view of the target with additional methods; the target's own methods run on the target itself. */
 const overriding = <Target extends object>(target: Target, methods: object): Target =>
   Object.assign(Object.create(target) as Target, methods)
 
 /**
- * Options of Sequelize that leave out what it sends when it connects: several statements in one text, which a scope refuses.
+ * Options for Sequelize that omit its statements on connect: several statements in one text, which a scope rejects.
  *
+ * @example
  *   const sequelize = new Sequelize({ dialectModule: tenancy.pg, ...sequelizeDefaults })
  */
 export const sequelizeDefaults = {
@@ -85,8 +85,9 @@ export const sequelizeDefaults = {
 } as const
 
 /**
- * A client of Knex on `tenancy.pg`, for all tenants, or on `tenant.pg`.
+ * Creates a client class of Knex on `tenancy.pg`, for all tenants, or on `tenant.pg`.
  *
+ * @example
  *   const knex = createKnex({ client: knexClient(Client_PG, tenancy.pg), connection: {} })
  */
 export const knexClient = <Base extends new (...given: any[]) => object>(ClientPg: Base, pg: TenantPg): Base =>

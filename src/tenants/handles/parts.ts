@@ -1,4 +1,4 @@
-/** Handles of tenants, and the tenant of the work in progress, as parts of a tenancy. */
+/** The parts of a tenancy for handles of tenants and the tenant of the context. */
 import { type Part, STOP_TIMEOUT_MS } from '../../kernel/part-definition.ts'
 import type { Lifecycle } from '../lifecycle/parts.ts'
 import { Handles } from './handles.ts'

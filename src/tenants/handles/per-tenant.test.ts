@@ -1,4 +1,4 @@
-/** Clients of a library, one for each tenant: when they are built, and when they are disposed. */
+/** Lifetime of clients per tenant: build, use and disposal. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { lazy } from '../../../test/support/lazy.ts'
 import { currentContext } from '../../kernel/base/context.ts'
@@ -10,7 +10,7 @@ import type { PerTenant } from './per-tenant.ts'
 
 interface Client {
   readonly tenant: TenantHandle
-  /** The tenant of the context in which it was built. */
+  /** The tenant of the context during the build. */
   readonly builtFor: string | null | undefined
   isOpen: boolean
 }
@@ -46,7 +46,7 @@ const openClients = (max: number, tenancy = environment.tenancy): PerTenant<Clie
   )
 const isOpen = () => built.map(({ tenant, isOpen }) => [tenant.id, isOpen])
 
-/** A use that ends when `end` is called. */
+/** Starts a use that lasts until `end` is called. */
 async function beginUse(clients: PerTenant<Client>, id: string) {
   const inside = Promise.withResolvers<Client>()
   const { promise, resolve: end } = Promise.withResolvers<void>()
@@ -58,7 +58,7 @@ async function beginUse(clients: PerTenant<Client>, id: string) {
   return { client: await inside.promise, end, done }
 }
 
-test('concurrent uses build one client of each tenant, in the context of that tenant', async () => {
+test('concurrent uses build one client per tenant, in the context of that tenant', async () => {
   const clients = openClients(10)
   const asked = Array.from({ length: 20 }, (_, n) => (n % 2 ? 'acme' : 'globex'))
   const found = await Promise.all(asked.map((id) => clients.of(id, (client) => client)))
@@ -67,7 +67,7 @@ test('concurrent uses build one client of each tenant, in the context of that te
   expect(built.map(({ tenant, builtFor }) => tenant.id === builtFor)).toEqual([true, true])
 })
 
-test('a use runs for its tenant, and a lazy promise is awaited in it', async () => {
+test('a use runs in the context of its tenant, also for a lazy promise', async () => {
   const clients = openClients(10)
   expect(await clients.of('acme', () => lazy(() => currentContext().tenantId))).toBe('acme')
   await environment.tenancy.run('acme', async () => {
@@ -79,7 +79,7 @@ test('a use runs for its tenant, and a lazy promise is awaited in it', async () 
   expect(isOpen()).toEqual([['acme', true]])
 })
 
-test('the least recently used client of more than max is disposed', async () => {
+test('disposes the least recently used client beyond max', async () => {
   const clients = openClients(2)
   for (const id of ['acme', 'globex', 'acme', 'initech', 'acme']) await clients.of(id, () => undefined)
   await eventually(() =>
@@ -91,7 +91,7 @@ test('the least recently used client of more than max is disposed', async () => 
   )
 })
 
-test('a client in use is neither disposed nor replaced to make room', async () => {
+test('neither disposes nor replaces a client in use', async () => {
   const clients = openClients(1)
   const uses = await Promise.all(['acme', 'globex', 'acme', 'globex'].map((id) => beginUse(clients, id)))
   expect(isOpen().map(([, open]) => open)).toEqual([true, true])
@@ -106,7 +106,7 @@ test('a client in use is neither disposed nor replaced to make room', async () =
   await eventually(() => expect(isOpen().filter(([, open]) => open)).toEqual([['acme', true]]))
 })
 
-test('a client whose build fails is not kept, and all who wait for it get the error', async () => {
+test('does not keep a client whose build has failed, and rejects all waiting uses', async () => {
   let builds = 0
   const disposed: number[] = []
   const clients = environment.tenancy.perTenant(
@@ -124,7 +124,7 @@ test('a client whose build fails is not kept, and all who wait for it get the er
   expect(disposed).toEqual([])
 })
 
-test('the client of a tenant that another process deletes is disposed when its uses have ended', async () => {
+test('disposes the client of a tenant deleted by another process after its uses have ended', async () => {
   await installed(environment.tenancy, { id: 'hooli', name: 'hooli' })
   const clients = openClients(10)
   await clients.of('acme', () => undefined)
@@ -147,7 +147,7 @@ test('the client of a tenant that another process deletes is disposed when its u
   ])
 })
 
-test('an unused client of a deleted tenant is disposed without another use', async () => {
+test('disposes an unused client of a deleted tenant without a further use', async () => {
   await installed(environment.tenancy, { id: 'vehement', name: 'vehement' })
   const clients = openClients(10)
   await clients.of('vehement', () => undefined)
@@ -155,7 +155,7 @@ test('an unused client of a deleted tenant is disposed without another use', asy
   await eventually(() => expect(isOpen()).toEqual([['vehement', false]]))
 })
 
-test('a stop waits for the uses, disposes every client, and refuses new uses', async () => {
+test('a stop waits for uses in progress, disposes every client, and rejects new uses', async () => {
   const tenancy = await environment.open()
   const clients = openClients(10, tenancy)
   await clients.of('globex', () => undefined)
@@ -163,7 +163,7 @@ test('a stop waits for the uses, disposes every client, and refuses new uses', a
   const stopped = tenancy.stop()
   await eventually(() => expect(isOpen()).toContainEqual(['globex', false]))
   expect(use.client.isOpen).toBe(true)
-  await expect(clients.of('initech', () => 'x')).rejects.toThrow('has been stopped')
+  await expect(clients.of('initech', () => 'x')).rejects.toThrow('has stopped')
   await use.client.tenant.pool.query('select 1')
   use.end()
   expect(await use.done).toBe(true)
@@ -171,7 +171,7 @@ test('a stop waits for the uses, disposes every client, and refuses new uses', a
   expect(isOpen().map(([, open]) => open)).toEqual([false, false])
 })
 
-test('an error of dispose is logged with the tenant', async () => {
+test('logs an error of dispose with the tenant', async () => {
   const clients = environment.tenancy.perTenant(({ id }) => id, {
     max: 1,
     dispose: (id) => Promise.reject(new Error(`no disconnect of ${id}`)),

@@ -1,14 +1,13 @@
 /**
- * One client of a library for each tenant, for libraries that cannot share one (Prisma): built for the first use, and kept for the next.
+ * Keeps one client of a library per tenant, for libraries that cannot share a client between tenants (Prisma).
  *
  *   absent ──use──► building ──► kept ──(least recently used and unused, or deleted, moved, stop)──► retired ──unused──► disposed
  *     ▲                │
  *     └────(fails)─────┘
  *
- * - A use is a function, and ends when its promise settles. A lease for the surrounding work would need an end of that work in every
- *   host and job, and a client that is taken outside of such work would have no end at all.
- * - A client in use is not replaced to make room: a tenant has one, and there are more than `max` only while more than `max` are in use.
- * - Clients are built and disposed outside of the request that happens to cause it: they live longer.
+ * - A use is a function and ends when its promise settles: hosts and jobs need no explicit end.
+ * - A client in use is never evicted: more than `max` exist only while more than `max` are in use.
+ * - Clients are built and disposed outside of the context of the causing request, as they outlive it.
  */
 import { asSystem, currentContext, enterContext } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
@@ -20,22 +19,22 @@ import type { TenantHandle } from './handle.ts'
 const MAX_CLIENTS = 200
 
 export interface PerTenantOptions<Client> {
-  /** Clients at most; default 200. Those in use are never disposed, and may be more. */
+  /** Maximum number of clients; default 200. Clients in use are never disposed and can exceed it. */
   readonly max?: number
-  /** Closes a client that is not used any more. An error is logged. */
+  /** Closes an unused client. An error is logged. */
   readonly dispose: (client: Client) => unknown
 }
 
 export interface PerTenant<Client> {
   /**
-   * Runs `work` for a tenant, as `tenancy.run` does, with the tenant's client. The client is not disposed before the promise of `work`
-   * settles; do not use it after that. Rejects with the errors of `tenancy.run`, and of building the client, which the next use tries
-   * again.
+   * Runs `work` for a tenant, like `tenancy.run`, with the tenant's client. Do not use the client after the promise of
+   * `work` has settled. Rejects with the errors of `tenancy.run` and of the build, which the next use repeats.
    *
+   * @example
    *   const notes = await clients.of('acme', (prisma) => prisma.notes.findMany())
    */
   of<T>(id: string, work: (client: Client) => T | Promise<T>): Promise<T>
-  /** The same for the tenant of the work in progress; `E_TENANT_MISMATCH` when there is none. */
+  /** The same for the tenant of the context; `E_TENANT_MISMATCH` if there is none. */
   current<T>(work: (client: Client) => T | Promise<T>): Promise<T>
 }
 
@@ -84,7 +83,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
     return this.of(tenantOfContext(), work)
   }
 
-  /** Refuses new uses, and disposes every client when its uses have ended. Waits no longer than `maxMs` for them. */
+  /** Rejects new uses, and disposes every client after its uses have ended. Waits for at most `maxMs`. */
   async stop(maxMs: number): Promise<void> {
     this.#isStopped = true
     for (const entry of [...this.#kept.values()]) this.#retire(entry)
@@ -93,7 +92,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
   }
 
   async #use<T>(tenant: TenantHandle, work: (client: Client) => T | Promise<T>): Promise<T> {
-    if (this.#isStopped) throw new Error('the tenancy has been stopped: it has no clients of tenants any more')
+    if (this.#isStopped) throw new Error('The tenancy has stopped and provides no clients of tenants.')
     const entry = this.#begin(tenant)
     try {
       return await work(await entry.client)
@@ -104,7 +103,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
     }
   }
 
-  /** The handle of a tenant that has moved is another one where the schema is in what the client sends. */
+  /** With qualified names, a moved tenant has a new handle, which replaces the client. */
   #begin(tenant: TenantHandle): Entry<Client> {
     const kept = this.#kept.get(tenant.id)
     if (kept && kept.tenant !== tenant) this.#retire(kept)
@@ -143,7 +142,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
     }
   }
 
-  /** Waits until the tenant is deleted, in whichever process. */
+  /** Retires the client after any process has deleted the tenant. */
   async #retireWithTenant(entry: Entry<Client>): Promise<void> {
     const { registry } = this.#dependencies
     const { signal } = entry.retired
@@ -154,7 +153,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
     }
   }
 
-  /** Not as far as is known, while the backoffice cannot be read. */
+  /** False while the backoffice is unavailable. */
   async #isDeleted(id: string): Promise<boolean> {
     try {
       const located = await this.#dependencies.registry.find(id)
@@ -171,7 +170,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
     this.#disposeUnused(entry)
   }
 
-  /** Called when an entry is retired, and at the end of each use after that: once without uses, as no use begins in between. */
+  /** Called when an entry is retired, and at the end of each later use: disposes it once it is unused. */
   #disposeUnused(entry: Entry<Client>): void {
     if (entry.uses === 0) asSystem(() => this.#dispose(entry))
   }
@@ -184,7 +183,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
     try {
       if (built) await this.#options.dispose(built.client)
     } catch (error) {
-      this.#dependencies.log.warn({ err: error, tenantId: entry.tenant.id }, 'the client of a tenant was not disposed')
+      this.#dependencies.log.warn({ err: error, tenantId: entry.tenant.id }, 'could not dispose the client of a tenant')
     }
     this.#alive.delete(entry)
     entry.disposed.resolve()

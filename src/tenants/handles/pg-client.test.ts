@@ -1,4 +1,4 @@
-/** Handles as virtual clients: transactions that begin late, the context of each statement, settings that reach no server, stack traces. */
+/** Virtual clients of handles: lazy transactions, context of each statement, settings without a server, stack traces. */
 import { Kysely, sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
@@ -32,7 +32,7 @@ describe.each([
     for (const id of ['acme', 'globex']) await installed(environment.tenancy, { id, name: id })
     acme = await environment.tenancy.tenant('acme')
     globex = await environment.tenancy.tenant('globex')
-    // What a library that ignores the handle would connect to: the owner's database.
+    // The owner's database, which a library that ignores the handle would connect to.
     const { hostname, port, username, password, pathname } = new URL(environment.url)
     const owner = {
       PGHOST: hostname,
@@ -58,7 +58,7 @@ describe.each([
   const bodies = async ({ pool }: TenantHandle) => (await pool.query(BODIES)).rows.map(({ body }) => body)
 
   describe('a client', () => {
-    test('takes a connection with the first statement of a transaction, and returns it with the end', async () => {
+    test('takes a connection for the first statement of a transaction, and returns it at the end', async () => {
       const client = await acme.pool.connect()
       await client.query('begin')
       expect(busy()).toBe(0)
@@ -69,7 +69,7 @@ describe.each([
       client.release()
     })
 
-    test('joins SET TRANSACTION to BEGIN; after a statement the server refuses it', async () => {
+    test('adds SET TRANSACTION to BEGIN; after a statement the server rejects it', async () => {
       const client = await acme.pool.connect()
       await client.query('START TRANSACTION')
       await client.query('SET TRANSACTION ISOLATION LEVEL SERIALIZABLE')
@@ -83,7 +83,7 @@ describe.each([
       client.release()
     })
 
-    test('whose transaction could not begin is aborted until its end', async () => {
+    test('whose transaction could not start is aborted until the end of the transaction', async () => {
       const client = await acme.pool.connect()
       await client.query('begin')
       await environment.tenancy.tenants.suspend('acme')
@@ -97,7 +97,7 @@ describe.each([
       client.release()
     })
 
-    test('compares each statement with the context, inside a transaction and outside of it', async () => {
+    test('compares each statement with the context, inside and outside of a transaction', async () => {
       const { run } = environment.tenancy
       const client = await acme.pool.connect()
       await run('globex', () => expect(client.query(BODIES)).rejects.toMatchObject(MISMATCH))
@@ -129,11 +129,11 @@ describe.each([
       await client.query('begin')
       await client.query(`insert into notes (id, body) values (2, 'lost')`)
       await client.end()
-      await expect(client.query(BODIES)).rejects.toThrow('given back')
+      await expect(client.query(BODIES)).rejects.toThrow('released')
       expect(await bodies(acme)).toEqual(['of acme'])
     })
 
-    test('carries out every form of COMMIT itself, and refuses AND CHAIN', async () => {
+    test('carries out every form of COMMIT itself, and rejects AND CHAIN', async () => {
       for (const [n, end] of [';commit', '/* /* x */ */ commit', 'commit and/**/no chain;;'].entries()) {
         const client = await acme.pool.connect()
         await inTransaction(client)
@@ -150,7 +150,7 @@ describe.each([
       expect(await bodies(acme)).toEqual(['of acme', 'kept', 'kept', 'kept'])
     })
 
-    test('refuses what would reach beyond one statement, with the reason', async () => {
+    test('rejects cursors, streams, COPY and LISTEN with the reason', async () => {
       const client = (await acme.pool.connect()) as any
       expect(() => client.setTypeParser(20, Number)).toThrow('types')
       expect(() => client.copyFrom('copy notes from stdin')).toThrow('COPY')
@@ -165,7 +165,7 @@ describe.each([
   })
 
   describe('tenancy.pg', () => {
-    test('sends each statement to the tenant of the context, however many run at once', async () => {
+    test('sends each statement to the tenant of the context, with any number of concurrent statements', async () => {
       const { run, pg, dialect } = environment.tenancy
       const [pool, db] = [new pg.Pool(), new Kysely<any>({ dialect })]
       const useTenant = (id: string, n: number) =>
@@ -183,7 +183,7 @@ describe.each([
       expect(found).toEqual(ids.map((id) => [`of ${id}`, `of ${id}`]))
     })
 
-    test('refuses work for no tenant, and a transaction of another one', async () => {
+    test('rejects work without a tenant, and a transaction of another tenant', async () => {
       const { run, pg, dialect } = environment.tenancy
       const [pool, client] = [new pg.Pool(), new pg.Client()]
       await client.connect()
@@ -200,7 +200,7 @@ describe.each([
   describe('settings', () => {
     const user = (pool: pg.Pool) => pool.query(`select body, current_user = session_user as "isLogin" from notes`)
 
-    test('of a handle make a pool inside the scope, or reach no server', async () => {
+    test('of a handle create a pool inside the scope, or reach no server', async () => {
       expect(acme.pool).toBeInstanceOf(pg.Pool)
       for (const options of [acme.pool, { ...acme.pool }, acme.pool.options]) {
         const pool = new pg.Pool(options as pg.PoolConfig)
@@ -258,7 +258,7 @@ describe.each([
       },
     )
 
-    test('is made when a statement fails only', async () => {
+    test('is created only for a failed statement', async () => {
       const capture = vi.spyOn(Error, 'captureStackTrace')
       await acme.pool.query(BODIES)
       await acme.db.selectFrom('notes').selectAll().execute()

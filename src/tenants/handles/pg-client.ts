@@ -1,12 +1,12 @@
 /**
- * A client in the shape of node-postgres' `Client` that holds no connection of its own.
+ * A client with the interface of node-postgres' `Client`, without its own connection.
  *
  *   idle ──BEGIN──► begun ──first statement──► open (one scoped connection) ──COMMIT, ROLLBACK──► idle
- *                     └── SET TRANSACTION: joins BEGIN           └──error of ours──► failed ──ROLLBACK──► idle
+ *                     └── SET TRANSACTION: joins BEGIN       └──own error──► failed ──ROLLBACK──► idle
  *
- * - Outside of a transaction each statement goes to any free connection of the tenant that `sourceOf` names at that moment.
- * - A transaction belongs to the tenant it was begun for. Each of its statements is compared with the context.
- * - Statements of one client run one after the other.
+ * - Outside of a transaction, each statement uses any free connection of the tenant that `sourceOf` returns.
+ * - A transaction belongs to the tenant it was started for. Each of its statements is compared with the context.
+ * - Statements of one client are serialized.
  */
 import { EventEmitter } from 'node:events'
 import pg from 'pg'
@@ -20,7 +20,7 @@ import { traced } from './stack-trace.ts'
 import { type Control, transactionControl } from './transaction-control.ts'
 import { transactionInProgress } from './transaction-errors.ts'
 
-/** The tenant whose storage a statement is for: always the same one, or that of the context. Throws when there is none. */
+/** The tenant of a statement: a fixed one, or that of the context. Throws if there is none. */
 export type SourceOf = () => TenantSource
 
 interface Transaction {
@@ -39,7 +39,7 @@ export class TenantClient extends EventEmitter {
   #isReleased = false
   _ending = false
 
-  /** @param config of it, `types` counts: parsers of column values */
+  /** @param config only its `types` are used: parsers of column values */
   constructor(sourceOf: SourceOf, config?: { readonly types?: unknown } | string) {
     super()
     rejectSettings(this)
@@ -51,7 +51,7 @@ export class TenantClient extends EventEmitter {
     return !this._ending
   }
 
-  /** For libraries that listen to the protocol: there is none. */
+  /** For libraries that listen to protocol events: there are none. */
   get connection(): EventEmitter {
     this.#connection ??= new EventEmitter()
     return this.#connection
@@ -79,7 +79,7 @@ export class TenantClient extends EventEmitter {
     return callback ? calledBack(ended, callback) : ended
   }
 
-  /** Rolls back a transaction in progress. @param destroy an error, or true: its connection is not to be used again */
+  /** Rolls back a transaction in progress. @param destroy an error, or true: its connection must not be used again */
   release(destroy?: unknown): void {
     this.#drop(Boolean(destroy))
   }
@@ -103,7 +103,7 @@ export class TenantClient extends EventEmitter {
   }
 
   setTypeParser(): never {
-    throw new Error('setTypeParser is not available on a tenant client: give `types` with the query, or to the client')
+    throw new Error('setTypeParser is not available on a tenant client: pass `types` with the query, or to the client')
   }
 
   copyFrom(): never {
@@ -122,7 +122,7 @@ export class TenantClient extends EventEmitter {
     return this
   }
 
-  /** An async function whose promise is that of `query`: so the host's line is in the stack of an error. */
+  /** An async function that returns the promise of `query`, so that the stack of an error has the line of the host. */
   async #inOrder(statement: Statement, before: Promise<unknown> | undefined): Promise<StatementResult> {
     const completion = Promise.withResolvers<void>()
     this.#last = completion.promise
@@ -150,7 +150,7 @@ export class TenantClient extends EventEmitter {
     try {
       return await connection.query(statement)
     } finally {
-      if (!connection.inTransaction) this.#close(transaction) // a statement has ended it
+      if (!connection.inTransaction) this.#close(transaction) // a statement has ended the transaction
     }
   }
 
@@ -173,7 +173,7 @@ export class TenantClient extends EventEmitter {
     return done(control.what.toUpperCase())
   }
 
-  /** The connection of a transaction, with the scope set; begins it with its first statement. */
+  /** The connection of a transaction, with its scope; starts it for the first statement. */
   async #opened(transaction: Transaction): Promise<TenantConnection> {
     if (transaction.isFailed) throw aborted()
     try {
@@ -223,7 +223,7 @@ export class TenantClient extends EventEmitter {
 
   #assertSame({ source }: Transaction): void {
     if (this.#source().id !== source.id) {
-      throw TenantMismatch('This transaction was begun for another tenant than the one that the work is for now.')
+      throw TenantMismatch('The transaction was started for another tenant than that of the context.')
     }
   }
 }
@@ -236,10 +236,10 @@ const merged = (before: TransactionModes, after: TransactionModes): TransactionM
   deferral: after.deferral ?? before.deferral,
 })
 
-const released = () => new Error('the client was given back or ended, and is not to be used again')
+const released = () => new Error('the client was released or ended, and cannot be used again')
 
 const noneInProgress = () =>
-  Object.assign(new Error('there is no transaction in progress: it has ended before, or none was begun'), {
+  Object.assign(new Error('there is no transaction in progress: it has ended, or was not started'), {
     code: '25P01',
   })
 

@@ -1,11 +1,11 @@
 /**
- * A module in the shape of `pg`, for libraries that take a driver module (TypeORM, Sequelize): `tenant.pg` is one tenant's,
- * `tenancy.pg` that of the tenant of the context, asked for with each statement.
+ * A module with the interface of `pg`, for libraries that accept a driver module (TypeORM, Sequelize): `tenant.pg` for one
+ * tenant, `tenancy.pg` for the tenant of the context of each statement.
  *
- * - Its `Pool` is no `pg.Pool`, and has only settings that reach no server. Its `Client` refuses to be the client of a `pg.Pool`. So a
- *   library that makes such a pool (Prisma) fails: it could answer one tenant with rows of another, as Prisma merges the queries of one
- *   tick, and a pool calls back in the context of the work that releases a client.
- * - Type parsers are those of the process; changing them is refused, as the backoffice reads with them, too.
+ * - Its `Pool` is not a `pg.Pool` and has only settings that reach no server. Its `Client` rejects use in a `pg.Pool`. So
+ *   a library that creates such a pool (Prisma) fails. Otherwise, one tenant could receive rows of another: Prisma merges
+ *   queries of one tick, and a pool calls back in the context of the code that releases a client.
+ * - Type parsers are global to the process and cannot be changed here, as the backoffice uses them, too.
  */
 import { EventEmitter } from 'node:events'
 import pg from 'pg'
@@ -14,7 +14,7 @@ import { clientClass, connected, ended, execute } from './pg-pool.ts'
 import { type Callback, runQuery } from './query-arguments.ts'
 import { REFUSED_SETTINGS, rejectSettings } from './rejected-settings.ts'
 
-/** `pg`, without `native`: what libraries use of it. */
+/** The used part of `pg`, without `native`. */
 export interface TenantPg {
   readonly Client: typeof pg.Client
   readonly Pool: typeof pg.Pool
@@ -44,7 +44,7 @@ const TYPES: typeof pg.types = {
   ...pg.types,
   setTypeParser() {
     throw new Error(
-      'setTypeParser is not available here: it would change how the whole process reads. Give `types` instead.',
+      'setTypeParser is not available here, as it would change all parsers of the process. Pass `types` instead.',
     )
   },
 }
@@ -52,10 +52,10 @@ const TYPES: typeof pg.types = {
 const moduleClientClass = (sourceOf: SourceOf): typeof pg.Client =>
   class extends clientClass(sourceOf) {
     constructor(config?: string | pg.ClientConfig) {
-      // A `pg.Pool` gives its own options to its clients, with their class.
+      // A `pg.Pool` passes its own options and its class to its clients.
       if (typeof config === 'object' && 'Client' in config) {
         throw new Error(
-          'This Client cannot be that of a pg.Pool, which could answer one tenant with rows of another. Build one client of the library for each tenant, on tenant.pool, with tenancy.perTenant: see docs/embedding.md, "Libraries and ORMs".',
+          'This Client cannot be used in a pg.Pool, which could return rows of one tenant to another. Build one client of the library per tenant, on tenant.pool, with tenancy.perTenant: see docs/embedding.md, "Libraries and ORMs".',
         )
       }
       super(config)

@@ -26,7 +26,7 @@ beforeEach(() => pool.query('delete from notes'))
 const bodies = async () => (await pool.query('select body from notes order by id')).rows.map(({ body }) => body)
 
 describe('a statement', () => {
-  test('is given as text or as an object, with a promise or a callback', async () => {
+  test('accepts a text or an object, with a promise or a callback', async () => {
     await pool.query('insert into notes values ($1, $2)', [1, 'text'])
     await pool.query({ text: 'insert into notes values ($1, $2)', values: [2, 'object'] })
     const called = await new Promise<any>((resolve, reject) => {
@@ -48,7 +48,7 @@ describe('a statement', () => {
     })
   })
 
-  test('that is a cursor, a stream or a COPY is refused, saying so', async () => {
+  test('rejects a cursor, a stream and a COPY with the reason', async () => {
     const submittable = { submit: () => undefined, text: 'select 1' }
     expect(() => pool.query(submittable as any)).toThrow('not available')
     await expect(pool.query('copy notes from stdin')).rejects.toThrow()
@@ -57,7 +57,7 @@ describe('a statement', () => {
 })
 
 describe('a client', () => {
-  test('has its transaction, which others do not see', async () => {
+  test('has a transaction that others do not see', async () => {
     const client = await pool.connect()
     await client.query('BEGIN')
     await client.query('insert into notes values (1, $1)', ['kept'])
@@ -71,7 +71,7 @@ describe('a client', () => {
     expect(await bodies()).toEqual(['kept'])
   })
 
-  test('takes the modes of a transaction', async () => {
+  test('accepts the modes of a transaction', async () => {
     const client = await pool.connect()
     const modes = `select current_setting('transaction_isolation') as level, current_setting('transaction_read_only') as read_only,
       current_setting('transaction_deferrable') as deferrable`
@@ -89,7 +89,7 @@ describe('a client', () => {
     client.release()
   })
 
-  test('released inside a transaction takes the transaction with it', async () => {
+  test('released inside a transaction rolls it back', async () => {
     const globex = await environment.tenancy.tenant('globex')
     for (let round = 0; round < 4; round++) {
       const client = await pool.connect()
@@ -102,7 +102,7 @@ describe('a client', () => {
     expect(await bodies()).toEqual([])
   })
 
-  test('whose transaction is over goes on in a scope of its own', async () => {
+  test('runs each statement after the end of a transaction in a separate scope', async () => {
     const client = await pool.connect()
     await client.query('begin')
     await client.query('insert into notes values (1, $1)', ['kept'])
@@ -118,7 +118,7 @@ describe('a client', () => {
   })
 })
 
-test('Drizzle reads, writes and has transactions of its own', async () => {
+test('Drizzle reads, writes and runs transactions on the pool', async () => {
   const notes = pgTable('notes', { id: integer().primaryKey(), body: text() })
   const db = drizzle({ client: pool })
   await db.insert(notes).values({ id: 1, body: 'one' })

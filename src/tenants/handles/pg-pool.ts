@@ -1,13 +1,13 @@
 /**
- * A tenant's storage as node-postgres' `Pool`: for raw SQL, and for libraries that want one (Drizzle, Knex). Every statement runs
- * inside the tenant's scope; of several statements in one text the server refuses all.
+ * A tenant's storage as node-postgres' `Pool`: for raw SQL and for libraries (Drizzle, Knex). Every statement runs inside
+ * the scope of the tenant; the server rejects a text with several statements.
  *
  *   await tenant.pool.query('select * from notes where id = $1', [1])
  *   const db = drizzle({ client: tenant.pool })
  *
- * - It is a real `pg.Pool`, so `instanceof` holds. A library with another copy of `pg` makes a pool of its own from the options: they
- *   have `Client`, so that its statements are in the scope, too. Whatever uses the other settings reaches no server.
- * - It holds no connections: those of the tenancy are used, and lost ones are logged there.
+ * - It is a real `pg.Pool`, so `instanceof` holds. A library with another copy of `pg` creates its own pool from the
+ *   options: they have `Client`, so its statements are in the scope, too. The other settings reach no server.
+ * - It holds no connections: it uses those of the tenancy, which logs lost ones.
  */
 import pg from 'pg'
 import type { Statement, StatementResult } from '../isolation/driver.ts'
@@ -19,7 +19,7 @@ import { traced } from './stack-trace.ts'
 
 type WithClient = (error: unknown, client?: TenantClient, release?: (destroy?: unknown) => void) => void
 
-/** node-postgres' `Client`, of one tenant, or of that of the context: a class that libraries make clients of. */
+/** The `Client` class of node-postgres for one tenant, or for the tenant of the context. */
 export const clientClass = (sourceOf: SourceOf): typeof pg.Client =>
   rejectSettings(
     class extends TenantClient {
@@ -35,7 +35,7 @@ export function tenantPool(source: TenantSource): pg.Pool {
   return rejectSettings(pool) as unknown as pg.Pool
 }
 
-// Its overloads are node-postgres' own, which are too many to be written again.
+// The overloads of node-postgres are too many to repeat.
 const Pool = pg.Pool as unknown as new (options: object) => { readonly ended: boolean }
 
 class TenantPool extends Pool {
@@ -54,13 +54,13 @@ class TenantPool extends Pool {
     return connected(this.#sourceOf, undefined, callback)
   }
 
-  /** The connections belong to the tenancy and outlive this. */
+  /** The connections belong to the tenancy and remain. */
   end(callback?: Callback<void>): unknown {
     return ended(callback)
   }
 }
 
-/** An async function whose promise is that of `query`: so the host's line is in the stack of an error. */
+/** An async function that returns the promise of `query`, so that the stack of an error has the line of the host. */
 export async function execute(sourceOf: SourceOf, statement: Statement): Promise<StatementResult> {
   try {
     return await sourceOf().execute(statement)
@@ -69,7 +69,7 @@ export async function execute(sourceOf: SourceOf, statement: Statement): Promise
   }
 }
 
-/** What a pool's `connect` answers. */
+/** The result of a pool's `connect`. */
 export function connected(sourceOf: SourceOf, config: object | undefined, callback?: WithClient): unknown {
   const client = new TenantClient(sourceOf, config)
   const connecting = client.connect() as Promise<TenantClient>

@@ -1,4 +1,4 @@
-/** The ways in which node-postgres' `query` is called: a text or an object, with values or without, for a callback or a promise. */
+/** Parses the arguments of node-postgres' `query`: a text or an object, with or without values, a callback or a promise. */
 import { invalid } from '../../kernel/base/errors.ts'
 import type { Statement, StatementResult } from '../isolation/driver.ts'
 
@@ -13,7 +13,7 @@ interface QueryConfig {
 export type Callback<T> = (error: unknown, result?: T) => void
 type Values = readonly unknown[]
 
-/** @param types parsers for a statement that brings none */
+/** @param types default parsers of a statement */
 export function runQuery(
   given: readonly unknown[],
   types: unknown,
@@ -25,7 +25,7 @@ export function runQuery(
   return callback ? calledBack(result, callback) : result
 }
 
-/** Hands the result to a callback, in the context of the caller. */
+/** Passes the result to a callback, in the context of the caller. */
 export function calledBack<T>(result: Promise<T>, callback: Callback<T>): void {
   result.then(
     (result) => callback(null, result),
@@ -44,7 +44,7 @@ function statementOf(query: unknown, values: Values | undefined, types: unknown)
   const { text, values: own, rowMode, types: ownTypes, submit } = (query ?? {}) as QueryConfig & { submit?: unknown }
   if (submit !== undefined || typeof text !== 'string') {
     throw invalid([
-      { path: 'query', message: 'a text or { text, values }; cursors, streams and COPY are not available' },
+      { path: 'query', message: 'must be a text or { text, values }; cursors, streams and COPY are not available' },
     ])
   }
   return { text, values: values ?? own, types: ownTypes ?? types, rowMode: rowMode === 'array' ? 'array' : undefined }

@@ -1,4 +1,4 @@
-/** Every object of a tenant and of the tenancy, given to node-postgres as its configuration, while `PG*` names the owner. */
+/** Objects of a tenant and of the tenancy as a configuration of node-postgres, while `PG*` variables name the owner. */
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
@@ -35,7 +35,7 @@ beforeAll(async () => {
 })
 afterAll(() => environment.end())
 
-test('of its members, and of a copy of it, pools and clients are made that reach no server', async () => {
+test('pools and clients created from the members of an object, or from a copy of it, reach no server', async () => {
   const { hostname, port, username, password, pathname } = new URL(environment.url)
   const owner = { HOST: hostname, PORT: port, USER: username, PASSWORD: password, DATABASE: pathname.slice(1) }
   for (const [name, value] of Object.entries(owner)) vi.stubEnv(`PG${name}`, value)
@@ -55,7 +55,7 @@ test('of its members, and of a copy of it, pools and clients are made that reach
   await expect(connected({ ...REFUSED_SETTINGS })).rejects.toThrow(/ENOTFOUND|EAI_AGAIN/)
 })
 
-test('a pool of node-postgres refuses the module of a tenant, and its Client', async () => {
+test('a pool of node-postgres rejects the module of a tenant and its Client', async () => {
   const { tenancy } = environment
   const tenant = await tenancy.tenant('acme')
   for (const { pg: module } of [tenancy, tenant]) {

@@ -1,8 +1,8 @@
 /**
  * Connection settings that name a server that does not exist.
  *
- * - A library that takes an object of a tenant for a configuration reads `host`, `user`, `port` and `database` from it, or copies its
- *   members. Without these settings it would find none, and connect by `PG*` as the owner. With them connecting fails with ENOTFOUND.
+ * - A library that uses an object of a tenant as a configuration reads `host`, `user`, `port` and `database` from it, or
+ *   copies its members. Without these settings it would connect by `PG*` as the owner; with them it fails with ENOTFOUND.
  * - They are own enumerable members, because node-postgres' `Pool` copies only these.
  */
 export const REFUSED_SETTINGS = {
@@ -12,5 +12,5 @@ export const REFUSED_SETTINGS = {
   database: 'use-the-handle',
 } as const
 
-/** Gives an object these settings, and returns it: for everything of a tenant that a library could be given. */
+/** Adds the settings to an object of a tenant and returns it. */
 export const rejectSettings = <Target extends object>(target: Target): Target => Object.assign(target, REFUSED_SETTINGS)

@@ -1,6 +1,6 @@
 /**
- * With a database for each tenant a fence ends sessions, and a session that was lost looks like one that met a fence. Whether the
- * statement had been run nobody knows then: it is not run again.
+ * Lost sessions of database-per-tenant storage. A fence ends sessions, so a lost session resembles a fence. It is unknown
+ * whether the statement has run, so it is not repeated.
  */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../../test/support/fault-proxy.ts'
@@ -33,7 +33,7 @@ afterAll(async () => {
   const { registry, storage } = environment.tenancy.tenants
   const location = toLocation(await registry.row('acme'))
   await storage.driver(location.isolation).drop(location)
-  await elsewhere.drop() // before the roles that have rights in it
+  await elsewhere.drop() // before the roles that own rights in it
   await environment.end()
   await proxy.close()
 })
@@ -41,12 +41,12 @@ afterAll(async () => {
 afterEach(() => acme.pool.query('delete from notes'))
 
 const WRITE = `insert into notes values (nextval('runs'))`
-/** A sequence counts what was rolled back, too. */
+/** A sequence also counts rolled back rows. */
 const runs = async () =>
   (await acme.pool.query('select case when is_called then last_value else 0 end::int as runs from runs')).rows[0].runs
 const written = async () => (await acme.pool.query('select id from notes')).rows
 
-test('a statement whose answer was lost is not run again', async () => {
+test('a statement is not repeated after its response was lost', async () => {
   const before = await runs()
   const fault = proxy.at('insert into', 'lose the answer')
   await expect(acme.pool.query(WRITE)).rejects.toSatisfy(DependencyUnavailable.matches)
@@ -55,7 +55,7 @@ test('a statement whose answer was lost is not run again', async () => {
   expect(await runs()).toBe(before + 1)
 })
 
-test('nor is one of which it is not known whether it arrived', async () => {
+test('a statement is not repeated when its arrival is unknown', async () => {
   const before = await runs()
   const fault = proxy.at('insert into', 'cut the line')
   await expect(acme.pool.query(WRITE)).rejects.toSatisfy(DependencyUnavailable.matches)

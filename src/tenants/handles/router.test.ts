@@ -1,4 +1,4 @@
-/** A handle asks anew for each statement: what a process knows of a tenant may be old, and nothing is done by it. */
+/** Each statement of a handle checks its tenant again: a stale cache does not affect the storage. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
@@ -22,7 +22,7 @@ afterAll(() => environment.end())
 const ids = async ({ db }: Pick<TenantHandle, 'db'>) =>
   (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
 const write = ({ db }: Pick<TenantHandle, 'db'>, id: number) => db.insertInto('notes').values({ id }).execute()
-/** What has been written at a place, whoever has it now. */
+/** The rows at a storage location, regardless of its owner. */
 const at = async (id: string, epoch: number, isolation: string) => {
   const driver = environment.tenancy.tenants.storage.driver(isolation)
   const location = {
@@ -42,7 +42,7 @@ const at = async (id: string, epoch: number, isolation: string) => {
   )
 }
 
-/** The tenant goes to another place, and no process is told: as if each had lost the notification. */
+/** Moves the tenant without a notification, as if each process had lost it. */
 async function move(id: string, isolation: string): Promise<void> {
   const { tenants, kernel } = environment.tenancy
   const row = await tenants.registry.row(id)
@@ -64,7 +64,7 @@ describe.each([
   ['rowscope-pg', 'schema-pg'],
   ['schema-pg', 'schema-pg'],
   ['rowscope-pg', 'rowscope-pg'],
-])('a process that has not heard that its tenant moved from %s to %s', (from, to) => {
+])('a process with a stale cache after a move from %s to %s', (from, to) => {
   const moved = async (what: string) => {
     const id = `${what}-from-${from}-to-${to}`
     await installed(environment.tenancy, { id, name: id, isolation: from })
@@ -74,7 +74,7 @@ describe.each([
     return { id, handle }
   }
 
-  test('begins its transaction at the new place, and never to the one it left', async () => {
+  test('starts a transaction at the new location, never at the former one', async () => {
     const { id, handle } = await moved('begin')
     await handle.transaction((db) => write({ db }, 2))
     await write(handle, 3)
@@ -82,14 +82,14 @@ describe.each([
     expect(await at(id, 1, from)).toEqual([1])
   })
 
-  test('writes to the new place, when a statement is the first to meet the fence', async () => {
+  test('writes to the new location when a single statement meets the fence', async () => {
     const { handle } = await moved('write')
     await write(handle, 4)
     expect(await ids(handle)).toEqual([4])
   })
 })
 
-describe('a handle that is kept', () => {
+describe('a long-lived handle', () => {
   test('follows its tenant through every status', async () => {
     const { tenants } = environment.tenancy
     await installed(environment.tenancy, { id: 'kept', name: 'Kept' })
@@ -107,7 +107,7 @@ describe('a handle that is kept', () => {
     expect(await ids(kept)).toEqual([1])
   })
 
-  test('is not used in work for another tenant', async () => {
+  test('rejects work in the context of another tenant', async () => {
     for (const id of ['one', 'other']) await installed(environment.tenancy, { id, name: id })
     const [one, other] = await Promise.all(['one', 'other'].map((id) => environment.tenancy.tenant(id)))
     const crossing = environment.tenancy.run('other', () => ids(one as TenantHandle))

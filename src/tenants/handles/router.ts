@@ -1,13 +1,14 @@
 /**
- * The way of one tenant's statements: the registry says whether the tenant may be used and where its rows are, the circuit
- * whether that server answers, and the driver runs them. All of it is asked anew for each statement alone and each transaction,
- * from the cache: a handle may be kept for as long as one likes.
+ * Routes the statements of one tenant: the registry returns status and storage location, the circuit the health of the
+ * server, and the driver runs the statement. Each statement and each transaction checks the cache again, so a handle can
+ * be kept.
  *
- * A process whose cache is behind meets a fence at the storage that the tenant has left. Then the registry is read again, and
- * the work is tried once more at the place that it names now. Nothing had been done: a scope comes before anything of the host, and
- * where policies are the fence the statement that met them was undone (a sequence keeps the numbers it gave).
- * Of what only looks like a fence (a session that was ended) that is not known: then the registry may have a better answer than
- * the error, and else the error stands. A server that fails is E_DEPENDENCY_UNAVAILABLE, with what it said as the cause.
+ * - A process with a stale cache meets a fence at the former storage. Then it reads the registry again and repeats the
+ *   work once at the current location. Nothing was executed: a scope precedes all statements of the host, and policies
+ *   that act as a fence have undone the statement (except for numbers of a sequence).
+ * - A terminated session only resembles a fence, and it is unknown whether the statement ran. Then the registry may have
+ *   a better error; otherwise the original error remains.
+ * - An unavailable server is E_DEPENDENCY_UNAVAILABLE, with its error as the cause.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -31,17 +32,17 @@ import type { Located, Registry } from '../registry/registry.ts'
 import { tenantNotFound } from '../tenant/errors.ts'
 import { assertAgrees } from './agreement.ts'
 
-/** Where a handle's statements go. */
+/** The target of a handle's statements. */
 export interface TenantSource {
   readonly id: string
   execute(statement: Statement): Promise<StatementResult>
-  /** A connection with a transaction open on it. */
+  /** A connection with an open transaction. */
   begin(modes: TransactionModes): Promise<TenantConnection>
 }
 
-/** Where the data of an import goes. */
+/** The target of an import. */
 export interface ImportSource extends TenantSource {
-  /** As the driver does it; nothing where there are no sequences. */
+  /** Delegates to the driver. No effect without sequences. */
   advanceSequences(wanted: readonly CopiedSequence[], signal: AbortSignal): Promise<void>
 }
 
@@ -55,7 +56,7 @@ export interface SourceDependencies {
 type Work<T> = (driver: IsolationDriver, location: StorageLocation) => Promise<T>
 
 const RETRY_AFTER_SECONDS = 5
-/** Rows of shared tables may have to get their labels back first, after a restore that was killed: a request does not wait for that. */
+/** Limits the wait for the labels of shared rows after a killed restore. */
 const REPAIR_TIMEOUT_MS = 10_000
 const CONNECTING = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|57P03|53300)$/
 const CONNECTING_MESSAGES = /^(timeout expired|timeout exceeded when trying to connect)/
@@ -95,7 +96,7 @@ async function run<T>(id: string, dependencies: SourceDependencies, work: Work<T
   }
 }
 
-/** Where the work is to be tried once more. Throws when it is not, for the best reason there is. */
+/** The location for a second attempt. Throws the most specific error if there is none. */
 async function currentLocation(
   id: string,
   { registry, storage, fences }: SourceDependencies,
@@ -106,11 +107,11 @@ async function currentLocation(
     try {
       return usable(id, await registry.refresh(id))
     } catch (failure) {
-      throw DependencyUnavailable.matches(failure) ? toTenantError(error) : failure // who cannot say more leaves it at that
+      throw DependencyUnavailable.matches(failure) ? toTenantError(error) : failure // without a better error, the original one remains
     }
   }
   const now = await refresh()
-  if (!StorageFenced.matches(error)) throw toTenantError(error) // it may have run
+  if (!StorageFenced.matches(error)) throw toTenantError(error) // the statement may have run
   const repaired = () =>
     withTimeout(fences.repair(id), REPAIR_TIMEOUT_MS, stillClosed).catch((failure) => {
       throw toTenantError(failure)
@@ -119,46 +120,51 @@ async function currentLocation(
   const sharesFence = storage.driver(now.location.isolation).enter !== undefined && !isElsewhere
   if (now.location.epoch !== before.epoch && !sharesFence) return now.location
   const isOpen = await repaired()
-  const then = await refresh() // it may have been closed for good in the meantime, or have moved
+  const then = await refresh() // the tenant may have been closed or moved
   if (isOpen || then.location.epoch !== before.epoch) return then.location
   throw error
 }
 
 const stillClosed = () =>
-  DependencyUnavailable('The storage of this tenant is being opened again.', {
+  DependencyUnavailable('The storage of the tenant is being reopened.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   })
 
-/** What the server of a tenant said as it failed is for the log, and for who looks at the cause. */
+/** The server's own error is only in the log and in the cause. */
 const toTenantError = (error: unknown): unknown => {
   if (!isDatabaseUnavailable(error)) return error
   if (isConnecting(error)) {
     const retryAfterSeconds = RETRY_AFTER_SECONDS
-    return DependencyUnavailable('The database of this tenant cannot be reached.', { retryAfterSeconds, cause: error })
+    return DependencyUnavailable('The database of the tenant is unavailable.', { retryAfterSeconds, cause: error })
   }
-  return DependencyUnavailable('The database of this tenant was lost; it may have done what it was asked.', {
-    cause: error,
-  })
+  return DependencyUnavailable(
+    'The connection to the database of the tenant was lost. The statement may have been executed.',
+    {
+      cause: error,
+    },
+  )
 }
 
-/** Nobody listened, or nobody was let in: then nothing was sent, and whoever asks again does nothing twice. */
+/** The connection was refused or rejected: nothing was sent, so a second attempt is safe. */
 function isConnecting(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.every(isConnecting)
   const { code = '', message = '' } = error as { code?: string; message?: string }
   return CONNECTING.test(code) || CONNECTING_MESSAGES.test(message)
 }
 
-/** To what had begun before the fence, a schema that is closed has no tables, functions or types. */
+/** Errors of missing tables, functions and types: sessions older than the fence see a closed schema as empty. */
 const UNNAMED = new Set(['42P01', '42883', '42704'])
 
-/** The fence, where that is what was met; else the error as it is, also when its server cannot say. */
+/** The fence error if the storage is closed; otherwise the original error, also if the server does not respond. */
 async function closedMeanwhile(error: unknown, driver: IsolationDriver, location: StorageLocation): Promise<unknown> {
   if (!UNNAMED.has(sqlState(error) ?? '')) return error
   const isFenced = await driver.isFenced(location).catch(() => false)
-  return isFenced ? StorageFenced('The storage of the tenant was closed meanwhile.', { cause: error }) : error
+  return isFenced
+    ? StorageFenced('The storage of the tenant was closed during the statement.', { cause: error })
+    : error
 }
 
-/** A connection that is held: what it meets is counted and told as everywhere. */
+/** A held connection whose errors are counted and converted. */
 class WatchedConnection implements TenantConnection {
   readonly #connection: TenantConnection
   readonly #circuits: Circuits
@@ -201,14 +207,14 @@ class WatchedConnection implements TenantConnection {
   }
 }
 
-/** Throws what a guarded route answers when the tenant cannot be used now. */
+/** Throws the error of a guarded route if the tenant is not usable. */
 export function usable(id: string, located: Located | undefined): Located {
   if (!located) throw tenantNotFound(id)
   assertUsable(located.tenant)
   return located
 }
 
-/** A connection of that storage with a transaction open on it. */
+/** A connection of the storage with an open transaction. */
 export async function beginTransaction(
   driver: IsolationDriver,
   location: StorageLocation,

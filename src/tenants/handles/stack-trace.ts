@@ -1,11 +1,11 @@
-/** Stack traces of tenants' statements: an error of the database begins in a socket, where no line of the host is to be seen. */
+/** Adds the stack of the host to errors of statements, which start in a socket. */
 
-/** Kysely and ORMs have frames of their own between the statement and the host's line. */
+/** Kysely and ORMs add frames between the statement and the host's line. */
 const FRAMES = 50
 
 /**
- * The error, with the stack of the code that awaits it. Called in the `catch` of an async function, so that a statement that
- * succeeds pays nothing. What the stack was before is `error.cause.stack`, unless the error has a cause.
+ * Returns the error with the stack of the awaiting code. Called in the `catch` of an async function, so successful
+ * statements have no cost. The original stack is `error.cause.stack`, unless the error has a cause.
  */
 export function traced(error: unknown): unknown {
   if (!(error instanceof Error) || !Object.isExtensible(error)) return error

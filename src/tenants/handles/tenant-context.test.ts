@@ -20,7 +20,7 @@ afterAll(() => opened.end())
 const inContextOf = <T>(tenantId: string | null | undefined, work: () => T): T =>
   enterContext({ requestId: 'r', actor: SYSTEM, ip: null, tenantId }, work)
 
-test('work is run in the context of its tenant, with its handle, and keeps the rest of the context', async () => {
+test('run executes work with the handle of its tenant, and keeps the rest of the context', async () => {
   const seen = await inContextOf(undefined, () =>
     scope.run('acme', async (tenant) => {
       await Promise.resolve()
@@ -37,7 +37,7 @@ test('work is run in the context of its tenant, with its handle, and keeps the r
   await expect(scope.run('acme', () => Promise.reject(new Error('mine')))).rejects.toThrow('mine')
 })
 
-test('a tenant that cannot be used is refused, and its work is not begun', async () => {
+test('run rejects an unusable tenant before its work starts', async () => {
   const started: string[] = []
   await expect(scope.run('nobody', () => started.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
   await opened.tenancy.tenants.suspend('globex')
@@ -47,7 +47,7 @@ test('a tenant that cannot be used is refused, and its work is not begun', async
   expect(started).toEqual([])
 })
 
-test('the context and an explicit handle agree, or the handle is refused', async () => {
+test('rejects a handle of another tenant than that of the context', async () => {
   for (const open of [undefined, null, 'acme']) inContextOf(open, () => assertAgrees('acme'))
   for (const other of ['globex', NO_TENANT]) {
     inContextOf(other, () => expect(() => assertAgrees('acme')).toThrow(expect.objectContaining(MISMATCH)))
@@ -59,7 +59,7 @@ test('the context and an explicit handle agree, or the handle is refused', async
   })
 })
 
-test('what is answered of a mismatch names no tenant; the log does', () => {
+test('a mismatch error names no tenant; the log does', () => {
   const error = inContextOf('globex', () => {
     try {
       assertAgrees('acme')
@@ -68,10 +68,10 @@ test('what is answered of a mismatch names no tenant; the log does', () => {
     }
   })
   expect(error?.message).not.toMatch(/acme|globex/)
-  expect(String(error?.cause)).toContain('the context is of "globex", not of "acme"')
+  expect(String(error?.cause)).toContain('the context has tenant "globex", not "acme"')
 })
 
-test('who asks for the tenant where there is none is told what to do', async () => {
+test('the error of a context without a tenant names the ways to set one', async () => {
   for (const none of [undefined, null, NO_TENANT]) {
     await inContextOf(none, () =>
       expect(scope.current()).rejects.toMatchObject({ ...MISMATCH, message: expect.stringContaining('tenancy.run') }),
@@ -79,10 +79,10 @@ test('who asks for the tenant where there is none is told what to do', async () 
   }
 })
 
-describe('work for one tenant', () => {
+describe('a context with a tenant', () => {
   const actor = { type: 'user', id: 'ann', name: 'Ann' } as const
 
-  test('cannot use another tenant in runInContext, however deep', async () => {
+  test('cannot use another tenant in runInContext at any depth', async () => {
     const globex = await opened.tenancy.tenant('globex')
     await scope.run('acme', () =>
       runInContext({ actor }, async () => {
@@ -97,7 +97,7 @@ describe('work for one tenant', () => {
     )
   })
 
-  test('leaves its tenant with withoutTenant only, which keeps the request and the actor', async () => {
+  test('is left only by withoutTenant, which keeps the request and the actor', async () => {
     const seen = await scope.run('acme', () =>
       runInContext({ actor, requestId: 'r-1' }, () =>
         opened.tenancy.transaction(() =>
@@ -116,7 +116,7 @@ describe('work for one tenant', () => {
     })
   })
 
-  test('is awaited in its context when its promise is lazy', async () => {
+  test('includes the await of a lazy promise', async () => {
     expect(await scope.run('acme', () => lazy(() => currentContext().tenantId))).toBe('acme')
     const without = () => scope.withoutTenant(() => lazy(() => currentContext().tenantId))
     expect(await scope.run('acme', without)).toBeNull()

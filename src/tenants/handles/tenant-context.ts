@@ -1,8 +1,8 @@
 /**
- * The tenant of the work in progress, as the async context has it: set by a guarded request, a tenant's job, or `run`.
+ * The tenant of the context: set by a guarded request, a tenant's job, or `run`.
  *
- * The context is a convenience and never the only word: a handle is explicit, and the two must agree. Work for one tenant may
- * not use the storage of another, and work on a central route may use none.
+ * The context never replaces an explicit handle; the two must agree. Work for one tenant cannot use the storage of
+ * another, and a central route cannot use any.
  */
 import type { Dialect } from 'kysely'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
@@ -17,19 +17,25 @@ import { rejectSettings } from './rejected-settings.ts'
 import type { TenantSource } from './router.ts'
 
 export interface Scope {
-  /** Runs `work` for one tenant: `current()` answers its handle inside, and the storage of others is refused. */
+  /**
+   * Runs `work` in the context of one tenant: `current()` returns its handle, and the storage of others is rejected.
+   *
+   * @example
+   *   await tenancy.run('acme', (tenant) => tenant.db.selectFrom('notes').selectAll().execute())
+   */
   run<T>(id: string, work: (tenant: TenantHandle) => T | Promise<T>): Promise<T>
-  /** The handle of the tenant that the work in progress is for: of a guarded request, or of `run`; else `E_TENANT_MISMATCH`. */
+  /** The handle of the tenant of the context, from a guarded request or `run`. `E_TENANT_MISMATCH` if there is none. */
   current(): Promise<TenantHandle>
   /**
-   * Runs `work` for no tenant: the only way to leave the tenant of the work in progress. The request and the actor stay, the
-   * backoffice transaction in progress does not.
+   * Runs `work` without a tenant: the only way to leave the tenant of the context. Keeps the request and the actor, but not
+   * the backoffice transaction in progress.
    */
   withoutTenant<T>(work: () => T | Promise<T>): Promise<T>
   /**
-   * One client of a library for each tenant, for libraries that cannot share one: built once, and disposed when it is the least
-   * recently used of more than `max`, when the tenant is deleted, and when the tenancy stops; never while it is in use.
+   * Keeps one client of a library per tenant, for libraries that cannot share one. A client is disposed if it is the least
+   * recently used of more than `max`, if the tenant is deleted, or if the tenancy stops; never while it is in use.
    *
+   * @example
    *   const clients = tenancy.perTenant((tenant) => new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) }), {
    *     max: 200,
    *     dispose: (prisma) => prisma.$disconnect(),
@@ -42,29 +48,29 @@ export interface Scope {
     options: PerTenantOptions<Client>,
   ): PerTenant<Client>
   /**
-   * A module in the shape of `pg` for libraries that have one instance for all tenants (TypeORM, Sequelize, Knex): each statement goes
-   * to the tenant of the context, and none is `E_TENANT_MISMATCH`.
+   * A module with the interface of `pg` for libraries with one instance for all tenants (TypeORM, Sequelize, Knex). Each
+   * statement uses the tenant of the context; without one it fails with `E_TENANT_MISMATCH`.
    */
   readonly pg: TenantPg
-  /** A dialect of Kysely for PostgreSQL, for MikroORM and Kysely itself; bound to the context as `pg` is. */
+  /** A dialect of Kysely for PostgreSQL, for MikroORM and Kysely itself; bound to the context like `pg`. */
   readonly dialect: Dialect
 }
 
 export interface ScopedTenants {
-  /** Of a tenant that may be used now; throws otherwise. */
+  /** The handle of a usable tenant; throws otherwise. */
   handle(id: string): Promise<TenantHandle>
   readonly handles: { source(id: string): TenantSource }
   readonly registry: Pick<Registry, 'find' | 'nextChange'>
 }
 
-/** What its owner stops, beside what a host uses of it. */
+/** The scope with the methods of its owner. */
 export interface OwnedScope extends Scope {
-  /** Disposes the clients of `perTenant`. Waits no longer than `maxMs` for the uses of them. */
+  /** Disposes the clients of `perTenant`. Waits for their uses for at most `maxMs`. */
   stopClients(maxMs: number): Promise<void>
 }
 
 /**
- * Work is awaited inside its context: Prisma and Knex return promises that send their query when they are awaited.
+ * Awaits work inside its context: Prisma and Knex return promises that send their query when they are awaited.
  *
  * @param backoffice runs work outside of its transaction in progress
  */
@@ -80,7 +86,7 @@ export function createScope(
     return enterContext({ ...currentContext(), tenantId: tenant.id }, async () => await work(tenant))
   }
   const clients: TenantClients<any>[] = []
-  // They become members of the tenancy, which a library could be given too.
+  // They become members of the tenancy, which a library may receive as a configuration.
   return rejectSettings({
     run,
     current: async () => tenants.handle(tenantOfContext()),

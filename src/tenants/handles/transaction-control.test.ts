@@ -1,4 +1,4 @@
-/** Which texts a client carries out itself, in every form that PostgreSQL reads. */
+/** Texts that a client carries out itself, in every form that PostgreSQL accepts. */
 import { describe, expect, test } from 'vitest'
 import { endsTransaction } from '../../drivers/isolation/scope/session-state.ts'
 import { type Control, transactionControl } from './transaction-control.ts'
@@ -31,7 +31,7 @@ describe('transactionControl', () => {
     ['set transaction deferrable', { ...begin(undefined, undefined, 'deferrable'), what: 'modes' } as Control],
     ['set local transaction read/**/only', { ...begin(undefined, 'read only'), what: 'modes' } as Control],
     ['set session transaction read only', { ...begin(undefined, 'read only'), what: 'modes' } as Control],
-  ])('recognises %j', (text, control) => {
+  ])('parses %j', (text, control) => {
     expect(transactionControl(text)).toEqual(control)
   })
 
@@ -49,7 +49,7 @@ describe('transactionControl', () => {
     '/* /* x */ commit',
     '-- commit',
     '',
-  ])('leaves %j to the server', (text) => {
+  ])('returns undefined for %j', (text) => {
     expect(transactionControl(text)).toBeUndefined()
   })
 
@@ -64,7 +64,7 @@ describe('transactionControl', () => {
     ['begin not read only', '"not read only" is not available'],
     ['begin read only serializable', 'serializable'],
     [`set transaction snapshot '1-1'`, 'snapshot'],
-  ])('refuses %j', (text, reason) => {
+  ])('rejects %j', (text, reason) => {
     expect(() => transactionControl(text)).toThrow(
       expect.objectContaining({ message: expect.stringContaining(reason) }),
     )
@@ -86,7 +86,7 @@ describe('transactionControl', () => {
   })
 })
 
-test('a session ends a transaction by the same reading', () => {
+test('a session detects the end of a transaction with the same parser', () => {
   for (const text of [';commit', '/* /* x */ */ commit', '--\rrollback', 'abort', 'prepare/**/transaction $$x$$'])
     expect(endsTransaction(text), text).toBe(true)
   for (const text of ['rollback to a', 'rollback work to a', 'select 1', '-- commit', '/* /* */ commit'])

@@ -1,6 +1,6 @@
 /**
- * Statements that begin, end or shape a transaction: a client carries them out itself, as the scope is part of BEGIN. AND CHAIN would
- * begin a transaction without the scope, and LISTEN needs a session of its own: both are refused.
+ * Parses statements that start, end or configure a transaction, which a client carries out itself, as the scope is part
+ * of BEGIN. Rejects AND CHAIN, which would start a transaction without the scope, and LISTEN, which needs its own session.
  */
 import { invalid } from '../../kernel/base/errors.ts'
 import type { TransactionModes } from '../isolation/driver.ts'
@@ -12,14 +12,14 @@ export type Control =
 
 const FIRST_WORDS = new Set(['begin', 'start', 'set', 'commit', 'end', 'rollback', 'abort', 'listen'])
 
-// They match tokens with one space between them.
+// The expressions match tokens separated by one space.
 const BEGIN = /^(?:begin(?: work| transaction)?|start transaction)(?: (?<modes>.+))?$/
 const MODES = /^set (?:local |session )?transaction (?<modes>.+)$/
 const END = /^(?:(?<commit>commit|end)|rollback|abort)(?: work| transaction)?(?<chain> and chain| and no chain)?$/
 const MODE =
   /(?:^|(?: ,)? )(?:isolation level (?<level>serializable|repeatable read|read committed|read uncommitted)|(?<access>read only|read write)|(?<deferral>(?:not )?deferrable))(?= |$)/y
 
-/** What a text does to the transaction; undefined for any other statement, and for several in one text. */
+/** The transaction control of a text; undefined for any other statement, and for several in one text. */
 export function transactionControl(text: string): Control | undefined {
   const [first = ''] = leadingTokens(text, 1)
   if (!FIRST_WORDS.has(first)) return undefined
@@ -36,11 +36,11 @@ export function transactionControl(text: string): Control | undefined {
   const end = END.exec(statement)?.groups
   if (!end) return undefined
   if (end.chain === ' and chain')
-    throw new Error('AND CHAIN is not available on a tenant client: begin the next transaction with BEGIN')
+    throw new Error('AND CHAIN is not available on a tenant client: start the next transaction with BEGIN')
   return { what: end.commit ? 'commit' : 'rollback' }
 }
 
-/** The last of several modes of a kind counts, as in PostgreSQL. */
+/** The last mode of a kind counts, as in PostgreSQL. */
 function modesOf(text: string): TransactionModes {
   let modes: TransactionModes = {}
   for (let at = 0; at < text.length; at = MODE.lastIndex) {

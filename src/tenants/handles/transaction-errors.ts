@@ -1,14 +1,14 @@
-/** Misuse of a transaction, with the SQLSTATE that PostgreSQL has for it. */
+/** Errors of transaction misuse, with the SQLSTATE of PostgreSQL. */
 export const endedBefore = () =>
-  Object.assign(new Error('a statement ended the transaction it ran in; that is for the handle to do'), {
+  Object.assign(new Error('a statement ended its own transaction; only the handle can end a transaction'), {
     code: '2D000',
   })
 
-/** AND CHAIN has begun the transaction that goes on, without the scope of the one before. */
+/** AND CHAIN has started another transaction without the scope of the first. */
 export const chained = () =>
-  Object.assign(new Error('a statement ended the transaction it ran in; AND CHAIN begins none that has a scope'), {
+  Object.assign(new Error('a statement ended its own transaction with AND CHAIN, which starts one without a scope'), {
     code: '2D000',
   })
 
 export const transactionInProgress = () =>
-  Object.assign(new Error('a transaction is in progress on this connection already'), { code: '25001' })
+  Object.assign(new Error('a transaction is already in progress on this connection'), { code: '25001' })
