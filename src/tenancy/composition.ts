@@ -1,4 +1,4 @@
-/** Composes parts: their tables and events, their services, and everything that is reached through a service. */
+/** Composes parts: their tables, events, services, operations and commands. */
 import { type Traffic, trafficTo } from '../kernel/api/traffic.ts'
 import { SCHEMA } from '../kernel/database/database.ts'
 import type { Migration } from '../kernel/database/migrations.ts'
@@ -17,7 +17,7 @@ export interface WiredPart {
   readonly start: () => unknown
 }
 
-/** An operation or command with the service that it uses. */
+/** An operation or command with its service. */
 export interface Wired<What> {
   readonly what: What
   readonly service: unknown
@@ -30,7 +30,7 @@ export const eventsOf = (parts: readonly Part[]): EventType[] => parts.flatMap((
 
 type Stops = (() => unknown)[]
 
-/** Makes the services, in order, and subscribes their listeners. What is made is stopped, also if a later service cannot be made. */
+/** Creates the services, in order, and subscribes their listeners. If one fails, the created ones are stopped. */
 export function compose(parts: readonly Part[], kernel: Kernel, settings: object, stops: Stops): WiredPart[] {
   const dependencies: Record<string, unknown> = { settings }
   const all = parts.map((part) => {

@@ -1,4 +1,4 @@
-/** What a host configures a tenancy with. */
+/** The configuration of a tenancy by its host. */
 import type { PlacementConfig } from '../drivers/isolation/roles/tenant-login.ts'
 import type { Clock } from '../kernel/base/clock.ts'
 import type { Logger } from '../kernel/base/logger.ts'
@@ -14,26 +14,26 @@ import type { Archives } from '../tenants/transfers/archive/port.ts'
 import type { Satellite } from './satellite.ts'
 
 /**
- * `all` serves and works, `api` sends jobs but works on none, `worker` works. A command uses `api`, or `command`, which works on
- * jobs beside the others and leaves the schedule to them.
+ * `all` serves requests and works on jobs, `api` only sends jobs, `worker` works on jobs. A command uses `api`, or
+ * `command`, which works on jobs in parallel with workers but does not change the schedule.
  */
 export type Role = 'all' | 'api' | 'worker' | 'command'
 
 export interface TenancyConfig<Satellites extends readonly Satellite[] = readonly Satellite[]> {
-  /** The backoffice database; its role owns the tenants' schemas too. */
+  /** The backoffice database; its role also owns the tenants' schemas. */
   readonly database: DatabaseOptions
-  /** 32 bytes, base64: encrypts secrets, signs cursors and sessions. Keep it with your backups. */
+  /** 32 bytes, base64: encrypts secrets, signs cursors and sessions. Store it with your backups. */
   readonly appKey: string
-  /** Former application keys: they decrypt what they encrypted, and encrypt nothing. */
+  /** Former application keys: they only decrypt. */
   readonly oldAppKeys?: readonly string[]
   /** Default: `postgresStore()`, in the backoffice database. */
   readonly store?: StoreDriver | undefined
-  /** The ways to keep tenants apart; the first is the default unless `defaultIsolation` names another. */
+  /** Isolation drivers; the first one is the default unless `defaultIsolation` names another. */
   readonly isolation: readonly IsolationDriver[]
   readonly defaultIsolation?: string
-  /** More PostgreSQL servers, by name. `main` is the backoffice's; give it here only to set its `tenantUrl`. */
+  /** Further PostgreSQL servers, by name. `main` is that of the backoffice; add it only to set its `tenantUrl`. */
   readonly placements?: Readonly<Record<string, PlacementConfig>>
-  /** The host's migrations: a folder, or what `readTenantMigrations` answers. */
+  /** The host's migrations: a folder, or the result of `readTenantMigrations`. */
   readonly migrations?: string | readonly TenantMigration[]
   readonly plans?: PlansConfig
   readonly tenants?: {
@@ -41,14 +41,14 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
     readonly autoPurge?: boolean
     readonly staleForSeconds?: number | undefined
   }
-  /** Backups of tenants; absent: none can be made. */
+  /** Backups of tenants. If absent, backups are not available. */
   readonly backups?: BackupsConfig
   readonly satellites?: Satellites
-  /** When the circuit of a tenant's database opens, and for how long. */
+  /** Rule of the circuits of tenants' databases: when they open, and for how long. */
   readonly circuit?: Partial<CircuitRule>
-  /** What happens while the store or the backoffice database is away. */
+  /** Behavior while the store or the backoffice database is unavailable. */
   readonly resilience?: ResilienceConfig
-  /** Where requests of Tenantry's own may go. */
+  /** Allowed destinations of Tenantry's own requests. */
   readonly egress?: EgressSettings
   readonly role?: Role
   readonly health?: { readonly critical?: readonly string[] }
@@ -60,10 +60,10 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
 export interface BackupsConfig {
   /** `directory({ path })`, `s3({ bucket })` */
   readonly archives: Archives
-  /** How many of those that are made by themselves are kept of a tenant; default 7. A plan may say otherwise. */
+  /** Number of scheduled backups that are kept per tenant; default 7. A plan can override it. */
   readonly keep?: number
-  /** Between two that are made by themselves; absent: none is. A plan may say otherwise. */
+  /** Interval of scheduled backups in hours; absent: none are scheduled. A plan can override it. */
   readonly everyHours?: number | undefined
-  /** Whether archives are encrypted under the application key; default false. */
+  /** Whether archives are encrypted with the application key; default false. */
   readonly seal?: boolean
 }

@@ -19,7 +19,7 @@ interface Opened {
   readonly types: readonly EventType[]
 }
 
-/** The store is opened last: nothing that is open is left behind by an error. */
+/** Opens the store last, so that an error leaves nothing open. */
 export async function openKernel(
   config: TenancyConfig,
   { secrets, clock, log, store }: Settings,

@@ -1,4 +1,4 @@
-/** The parts of a tenancy, in the order in which they are made and started. Each depends only on services of earlier ones. */
+/** The parts of a tenancy, in the order of their creation and start. Each depends only on services of earlier ones. */
 import { loginsPart, storagePart } from '../drivers/isolation/parts.ts'
 import type { Part } from '../kernel/part-definition.ts'
 import { kernelPart, storePart } from '../kernel/parts.ts'
@@ -56,7 +56,7 @@ const RESERVED = [
   'stop',
 ]
 
-/** Throws if two satellites have one name, or one has a name that every tenancy uses. */
+/** Throws if two satellites have the same name, or one has the name of a built-in part. */
 export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): readonly Part[] {
   const before = [
     kernelPart,
@@ -77,13 +77,13 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
   const names = satellites.map(({ name }) => name)
   const reserved = [...before, scopePart].map(({ name }): string => name)
   const taken = names.find((name) => RESERVED.includes(name) || reserved.includes(name))
-  if (taken) throw new Error(`a satellite cannot be named "${taken}": that is a part of every tenancy`)
+  if (taken) throw new Error(`Satellite "${taken}" has the name of a part of every tenancy.`)
   const repeated = names.find((name, index) => names.indexOf(name) !== index)
-  if (repeated) throw new Error(`the satellite "${repeated}" is given twice`)
+  if (repeated) throw new Error(`Satellite "${repeated}" is configured twice.`)
   return [...before, ...satellites.map(fromSatellite), scopePart]
 }
 
-/** A satellite receives the tenants only. */
+/** A satellite receives only the tenants. */
 const fromSatellite = ({ start, ...satellite }: Satellite): Part<string, any, { readonly tenants: Tenants }> => ({
   ...satellite,
   service: (kernel, { tenants }) => satellite.service(kernel, tenants),

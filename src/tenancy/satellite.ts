@@ -1,4 +1,4 @@
-/** The shape of a satellite: a part of a tenancy that is optional, and whose service uses the tenants. */
+/** Defines satellites: optional parts of a tenancy whose services use the tenants. */
 import { commandsOf } from '../kernel/api/projection.ts'
 import type { Part } from '../kernel/part-definition.ts'
 import type { Tenants } from '../tenants/tenants.ts'
@@ -6,14 +6,17 @@ import type { Tenants } from '../tenants/tenants.ts'
 export type { AnyOperation } from '../kernel/api/operation.ts'
 export type { Received, Receiver } from '../kernel/part-definition.ts'
 
-/** Its name is camelCase: `tenancy.auditLogs` is its service. */
+/** The name is camelCase: `tenancy.auditLogs` is its service. */
 export interface Satellite<Name extends string = string, Service = any> extends Part<Name, Service, Tenants> {
   readonly summary: string
 }
 
 /**
- * Declares a satellite; the compiler infers its name and the type of its service. Commands of operations precede `commands`, unless
- * `commands` contains them at another position.
+ * Declares a satellite; the compiler infers its name and the type of its service. Commands of operations precede
+ * `commands`, unless `commands` contains them at another position.
+ *
+ * @example
+ *   const notes = defineSatellite({ name: 'notes', summary: 'Keeps notes', service: (kernel) => new Notes(kernel) })
  */
 export function defineSatellite<const Name extends string, Service>(
   satellite: Satellite<Name, Service>,

@@ -9,7 +9,7 @@ import { defineSatellite } from './satellite.ts'
 
 const log: string[] = []
 
-/** Records its life, and fails where `fails` names a step. */
+/** Records its steps, and fails at the step `fails`. */
 const recorder = <const Name extends string>(name: Name, fails?: 'service' | 'start') => {
   const record = (step: string) => {
     log.push(`${name} ${step}`)
@@ -17,12 +17,12 @@ const recorder = <const Name extends string>(name: Name, fails?: 'service' | 'st
   }
   return defineSatellite({
     name,
-    summary: 'Records its life',
+    summary: 'Records its steps',
     service: () => {
       record('service')
       return { record }
     },
-    start: (service, kernel, tenants) => service.record(tenants && kernel ? 'start' : 'start without tenants'),
+    start: (service, kernel, tenants) => service.record(tenants && kernel ? 'start' : 'starts without tenants'),
     listeners: [on(TenantCreated, 'within', (service: { record(step: string): void }) => service.record('event'))],
     work: (service) => service.record('work'),
     stop: (service) => service.record('stop'),
@@ -35,7 +35,7 @@ afterAll(async () => {
 })
 
 describe('the parts of a tenancy', () => {
-  test('start when all services are made, work after that, and stop in reverse order', async () => {
+  test('start after all services are created, work after that, and stop in reverse order', async () => {
     log.length = 0
     const { tenancy, end } = await testTenancy(inject('postgresUrl'), {
       satellites: [recorder('first'), recorder('second')],
@@ -63,9 +63,9 @@ describe('the parts of a tenancy', () => {
     const named = (name: string) => defineSatellite({ name, summary: '', service: () => undefined })
     const parts = (...names: string[]) => partsOf(memoryStore(), names.map(named))
     for (const name of ['kernel', 'transfers', 'scope', 'settings', 'stop']) {
-      expect(() => parts(name)).toThrow(`a satellite cannot be named "${name}": that is a part of every tenancy`)
+      expect(() => parts(name)).toThrow(`Satellite "${name}" has the name of a part of every tenancy.`)
     }
-    expect(() => parts('notes', 'tasks', 'notes')).toThrow('the satellite "notes" is given twice')
+    expect(() => parts('notes', 'tasks', 'notes')).toThrow('Satellite "notes" is configured twice.')
     expect(parts('notes').map(({ name }) => name)).toContain('notes')
   })
 })

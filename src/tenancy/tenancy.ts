@@ -1,6 +1,7 @@
 /**
- * createTenancy: composes the parts of a tenancy, migrates their tables, and starts them.
+ * Creates a tenancy: composes its parts, migrates their tables, and starts them.
  *
+ * @example
  *   const tenancy = await createTenancy({ database: { url }, appKey, isolation: [schemaPg()], satellites: [auditLogs()] })
  *   const acme = await tenancy.tenant('acme')
  *   await acme.db.selectFrom('notes').selectAll().execute()
@@ -47,26 +48,26 @@ export interface Core extends Scope {
   readonly tenants: Tenants
   readonly health: Health
   readonly doctor: Doctor
-  /** What a scrape shows; a host may register series of its own. */
+  /** The metrics of a scrape; a host can register its own series. */
   readonly series: Metrics
   readonly operations: readonly Wired<AnyOperation>[]
   readonly commands: readonly Wired<Command>[]
-  /** Where other systems post to; `createReceivers` serves them. */
+  /** Receivers of requests of other systems; `createReceivers` serves them. */
   readonly receivers: readonly Wired<Receiver>[]
-  /** Checks of satellites, by name, for `health.register`. */
+  /** Health checks of satellites, by name, for `health.register`. */
   readonly checks: ReadonlyMap<string, Check>
   /**
-   * The storage of an active tenant; throws what a guarded route would answer otherwise. It may be kept: each statement alone,
-   * and each transaction, asks again whether the tenant may be used and where its rows are.
+   * The storage of an active tenant; throws the error of a guarded route otherwise. It can be kept: each single statement
+   * and each transaction checks status and location again.
    */
   tenant<Tables = any>(id: string): Promise<TenantHandle<Tables>>
-  /** The guard of the host's own routes; the adapters of `tenantry/express` and the others put it before them. */
+  /** A guard for the host's own routes; the adapters of `tenantry/express` and others run it before them. */
   guard(options: GuardOptions): Guard
-  /** Runs `work` in one transaction of the backoffice: everything of Tenantry's that is called inside joins it. */
+  /** Runs `work` in one transaction of the backoffice, which all calls of Tenantry inside join. */
   transaction<T>(work: () => Promise<T>): Promise<T>
-  /** Hears an event of this process after its transaction has committed. Returns a function that ends it. */
+  /** Subscribes to an event of this process after its transaction has committed. Returns a function that unsubscribes. */
   on<Type extends EventType>(type: Type, listener: (event: EventOf<Type>) => void | Promise<void>): () => void
-  /** Lets jobs in progress end (10 s at most) and closes every connection. */
+  /** Waits for jobs in progress (10 s at most) and closes every connection. */
   stop(): Promise<void>
 }
 

@@ -1,4 +1,4 @@
 import { readFileSync } from 'node:fs'
 
-/** The package's version; OpenAPI's `info.version`. */
+/** The version of the package; OpenAPI's `info.version`. */
 export const VERSION: string = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version

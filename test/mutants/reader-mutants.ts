@@ -31,7 +31,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
     name: 'tried again though it may have run',
     story: 'A statement whose answer was lost runs twice.',
     file: 'tenants/handles/router.ts',
-    replace: '  if (!StorageFenced.matches(error)) throw toTenantError(error) // it may have run\n',
+    replace: '  if (!StorageFenced.matches(error)) throw toTenantError(error) // may have run\n',
     by: '',
     on: ['database-pg, batch'],
     tests: ['src/tenants/handles/router.lost.slow.test.ts'],

@@ -12,7 +12,7 @@ afterEach(() => environment.end())
 
 const on = (tenantId: string, placement = 'main') => ({ tenantId, placement, isolation: 'own' })
 
-test('the first tenants and open ones have series, the others a sum and the worst state; counters only rise', async () => {
+test('the first tenants and tenants with open circuits have series, the others a sum and the worst state; counters only increase', async () => {
   const labels = new TenantLabels(2)
   const { circuits } = await environment.open({ labels })
   const { work } = environment
@@ -74,7 +74,7 @@ test('the first tenants and open ones have series, the others a sum and the wors
   })
 })
 
-test('series are printed with their HELP and TYPE, before there is a circuit too', async () => {
+test('series are printed with HELP and TYPE even before the first circuit', async () => {
   const { circuits } = await environment.open()
   const metrics = new Metrics()
   metrics.register(...circuitSeries(circuits))

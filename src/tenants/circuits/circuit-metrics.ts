@@ -1,4 +1,4 @@
-/** Circuits by tenant. A tenant's is the worse of its own and its server's; `_other` is the worst of the others, and their sums. */
+/** Metrics of circuits by tenant: the worse of its own and its server's. `_other` has the worst state and the sums of the others. */
 
 import type { Sample, Series } from '../../kernel/metrics/metrics.ts'
 import { OTHERS } from '../../kernel/metrics/tenant-labels.ts'
@@ -17,7 +17,7 @@ export function circuitSeries(circuits: Pick<Circuits, 'snapshot'>): Series[] {
   return [
     {
       name: 'multitenancy_circuit_state',
-      help: 'The circuit of the database of a tenant: 0 CLOSED, 1 HALF_OPEN, 2 OPEN',
+      help: 'Circuit of the database of a tenant: 0 CLOSED, 1 HALF_OPEN, 2 OPEN',
       type: 'gauge',
       collect: () => samples(({ state }) => VALUES[state]),
     },
@@ -29,7 +29,7 @@ export function circuitSeries(circuits: Pick<Circuits, 'snapshot'>): Series[] {
     },
     {
       name: 'multitenancy_circuit_successes_total',
-      help: 'Calls of a tenant that its database answered',
+      help: 'Calls of a tenant with a response of its database',
       type: 'counter',
       collect: () => samples(({ successes }) => successes),
     },

@@ -1,6 +1,6 @@
 /**
- * The circuits that a process knows. A tenant's is made at its first call. Those with series of their own are kept, as their
- * series are; of the others, which are closed, the hundred thousand used last. What they have counted stays in the sum.
+ * Table of the circuits of a process. A tenant's circuit is created at its first call. Circuits with their own series are
+ * kept. Of the other, closed ones, the hundred thousand used last are kept; counts of evicted ones remain in the sum.
  */
 import { LRUCache } from 'lru-cache'
 import { OTHERS, type TenantLabels } from '../../kernel/metrics/tenant-labels.ts'
@@ -17,14 +17,14 @@ export interface CallCounts {
 export interface KeyedCircuit {
   readonly key: CircuitKey
   readonly circuit: Circuit
-  /** The server's own name, or that of the server the tenant is on. */
+  /** Name of the server, or of the tenant's server. */
   placement: string
-  /** When it opened as the last record had it, by whoever's clock. */
+  /** Time of the opening in the last received record, by the clock of its writer. */
   receivedMs: number
 }
 
 export interface TenantsCircuit extends KeyedCircuit {
-  /** Undefined where the driver needs none. */
+  /** Undefined if the driver has no server. */
   server: KeyedCircuit | undefined
   counts: CallCounts
 }
@@ -37,9 +37,9 @@ interface CircuitReport {
 
 export interface CircuitSnapshot {
   readonly servers: readonly CircuitReport[]
-  /** Those with series of their own, open ones always. `state` is the worse of the tenant's and its server's. */
+  /** Tenants with their own series, including all open ones. `state` is the worse of the tenant's and its server's. */
   readonly tenants: readonly (CircuitReport & Readonly<CallCounts> & { readonly tenantId: string })[]
-  /** All others together: sums, and the worst state. Null when there are none. */
+  /** Sums and worst state of all other tenants. Null if there are none. */
   readonly others: (Readonly<CallCounts> & { readonly state: CircuitState }) | null
 }
 
@@ -83,7 +83,7 @@ export class CircuitTable {
     return kept
   }
 
-  /** For what has opened: it gets series of its own. What it counted in the sum stays there, as a sum only rises. */
+  /** Gives an opened circuit its own series. Its earlier counts remain in the sum, which only increases. */
   keep(keyed: KeyedCircuit): void {
     const { name } = keyed.key
     if (!isTenants(keyed) || this.#named.has(name)) return
@@ -93,7 +93,7 @@ export class CircuitTable {
     this.#named.set(name, keyed)
   }
 
-  /** Open circuits, a server as one. */
+  /** Number of open circuits; a server counts as one. */
   openAt(nowMs: number): number {
     const all = [...this.#servers.values(), ...this.#named.values()]
     return all.filter(({ circuit }) => circuit.stateAt(nowMs) === 'OPEN').length
@@ -132,7 +132,7 @@ export class CircuitTable {
 
 const isTenants = (keyed: KeyedCircuit): keyed is TenantsCircuit => keyed.key.kind === 'tenant'
 
-/** The worst of several circuits. */
+/** The worst state of several circuits. */
 function report(placement: string, circuits: readonly KeyedCircuit[], nowMs: number): CircuitReport {
   const states = circuits.map(({ circuit }) => circuit.stateAt(nowMs))
   const state = BY_HARM.findLast((one) => states.includes(one)) ?? 'CLOSED'

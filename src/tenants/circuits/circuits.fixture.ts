@@ -1,7 +1,4 @@
-/**
- * Circuits of several processes on one real store, and calls that meet what servers do. Time is one clock for the processes and
- * the store.
- */
+/** Circuits of several processes on one real store, and calls that meet real server errors, with one clock for all. */
 import { expect } from 'vitest'
 import { postgresStore } from '../../drivers/store/postgres.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
@@ -30,16 +27,16 @@ export interface CircuitProcess {
   readonly database: Database
   readonly store: Store
   readonly degraded: EventOf<typeof DependencyDegraded>[]
-  /** As if killed: nothing is awaited, nothing is heard any more. */
+  /** Ends the process as if killed: awaits nothing. */
   end(): Promise<void>
 }
 
 export interface CircuitEnvironment {
   readonly clock: FakeClock
-  /** By a connection that is always there. */
+  /** A separate connection that is always available. */
   readonly database: Database
   open(config?: Partial<CircuitsConfig> & { deaf?: boolean }): Promise<CircuitProcess>
-  /** Calls with the outcome of their name; `times` of one after another, their errors as they came. */
+  /** Consecutive calls with the named outcome; returns their errors in order. */
   readonly work: Readonly<Record<'healthy' | 'serverDown' | 'databaseMissing' | 'wrongSql', () => Promise<unknown>>>
   /** The records in the store. */
   kept(): Promise<unknown[]>
@@ -47,7 +44,7 @@ export interface CircuitEnvironment {
   end(): Promise<void>
 }
 
-/** @param wayToStore gives the URL by which processes reach the store, from that of its database. */
+/** @param wayToStore returns the URL by which processes reach the store, from that of its database */
 export async function openCircuitEnvironment(
   serverUrl: string,
   wayToStore: (url: string) => string | Promise<string> = (url) => url,
@@ -127,7 +124,7 @@ export const stateIn = ({ circuits }: CircuitProcess, tenantId: string) =>
 export const untilStateIn = (process: CircuitProcess, tenantId: string, state: string) =>
   eventually(() => expect(stateIn(process, tenantId)).toBe(state))
 
-/** The error codes of `times` calls, one after another; `ok` for a call that was answered. */
+/** Error codes of `times` consecutive calls; `ok` for a successful call. */
 export async function codesOf(
   circuits: Circuits,
   location: CircuitLocation,

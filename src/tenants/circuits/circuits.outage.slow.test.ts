@@ -32,7 +32,7 @@ afterEach(async () => {
 })
 
 describe('while the store is unavailable', () => {
-  test('a process has its own circuits, each time with DependencyDegraded, and what is open is kept again after the next probe', async () => {
+  test('a process has its own circuits, publishes DependencyDegraded each time, and stores open ones after the next probe', async () => {
     await wayToStore.close()
     expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
       ...Array(10).fill('3D000'),
@@ -41,7 +41,7 @@ describe('while the store is unavailable', () => {
     environment.clock.advance(30_000)
     expect(await codesOf(one.circuits, acme, work.databaseMissing)).toEqual(['3D000'])
     await codesOf(one.circuits, globex, work.databaseMissing, 10)
-    // Two circuits open, and one is probed: its lease, the return of that, and its next opening.
+    // Two circuits open, and one is probed: its lease, the release of that, and its next opening.
     const degradation = {
       dependency: 'redis',
       operation: 'circuit.persist',
@@ -57,7 +57,7 @@ describe('while the store is unavailable', () => {
     await environment.untilKept([OF_ACME])
   })
 
-  test('others still hear of it', async () => {
+  test('other processes still receive notifications of open circuits', async () => {
     const other = await environment.open()
     await wayToStore.close()
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
@@ -65,7 +65,7 @@ describe('while the store is unavailable', () => {
     await wayToStore.open()
   })
 
-  test('it starts, and takes over what was open once the store is back', async () => {
+  test('a process starts, and reads the open circuits once the store is available', async () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await environment.untilKept([OF_ACME])
     await one.circuits.stop() // its notification has been sent: the next process does not receive it

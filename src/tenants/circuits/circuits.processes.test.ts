@@ -1,4 +1,4 @@
-/** Circuits of several processes: what one learns, all know; one probes for all; a restart forgets nothing. */
+/** Circuits of several processes: shared state, one probe for all, and persistence across a restart. */
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { eventually } from '../../testing/base/tenancy.ts'
 import {
@@ -24,8 +24,8 @@ afterEach(() => environment.end())
 
 const OF_SERVER = { owner: '', key: 'circuit:main', placement: 'main' }
 
-describe('a restart', () => {
-  test('finds open circuits of tenants and servers, and refuses before the first call', async () => {
+describe('a restarted process', () => {
+  test('reads open circuits of tenants and servers, and rejects the first call', async () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await codesOf(one.circuits, globex, work.serverDown, 10)
     await environment.untilKept([OF_SERVER, OF_ACME])
@@ -44,7 +44,7 @@ describe('a restart', () => {
     await environment.untilKept([])
   })
 
-  test('long afterwards finds nothing', async () => {
+  test('after the expiry of the records finds no open circuits', async () => {
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await environment.untilKept([OF_ACME])
     await one.end()
@@ -52,7 +52,7 @@ describe('a restart', () => {
     expect((await environment.open()).circuits.snapshot().tenants).toEqual([])
   })
 
-  test('cannot read what is not a record, and starts', async () => {
+  test('ignores invalid records', async () => {
     await one.store.set('acme', 'circuit', 'open, I think')
     await one.store.set('globex', 'circuit', '{"openedAt":"yesterday"}')
     expect((await environment.open()).circuits.snapshot().tenants).toEqual([])
@@ -60,7 +60,7 @@ describe('a restart', () => {
 })
 
 describe('two processes', () => {
-  test('open and close together', async () => {
+  test('open and close circuits together', async () => {
     const other = await environment.open()
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(other, 'acme', 'OPEN')
@@ -72,7 +72,7 @@ describe('two processes', () => {
     expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
-  test('a message without the signature of the installation opens no circuit', async () => {
+  test('ignore a notification without the signature of the installation', async () => {
     const other = await environment.open()
     const listened: string[] = []
     const listening = await environment.database.listen(
@@ -100,7 +100,7 @@ describe('two processes', () => {
     await listening.close()
   })
 
-  test('a change inside a transaction that is rolled back, or broken already, is told all the same', async () => {
+  test('share a change inside a transaction that is rolled back or aborted', async () => {
     const other = await environment.open()
     const { database, circuits } = one
     const refused = database.transaction(async () => {
@@ -113,35 +113,39 @@ describe('two processes', () => {
     await untilStateIn(other, 'acme', 'OPEN')
   })
 
-  test.each(['heard of each other', 'deaf'])('of twenty calls at half-open, one goes: %s', async (how) => {
-    const deaf = how === 'deaf'
-    const others = await Promise.all(Array.from({ length: 4 }, () => environment.open({ deaf })))
-    for (const { circuits } of others) await codesOf(circuits, acme, work.databaseMissing, deaf ? 10 : 0)
-    if (!deaf) await codesOf(one.circuits, acme, work.databaseMissing, 10)
-    for (const other of others) await untilStateIn(other, 'acme', 'OPEN')
-    await environment.untilKept([OF_ACME])
-    environment.clock.advance(30_000)
-    let calls = 0
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const call = () => {
-      calls++
-      return promise
-    }
-    const all = Array.from({ length: 20 }, (_, n) => others[n % 4]?.circuits.run(acme, call))
-    let refused = 0
-    const settled = Promise.allSettled(all.map((one) => one?.catch(() => (refused += 1))))
-    await eventually(() => expect([calls, refused]).toEqual([1, 19]))
-    // While the probe runs, those without the lease go on refusing, also when they look at it again.
-    for (let seconds = 0; seconds < 3; seconds++) {
-      environment.clock.advance(1_000)
-      for (const { circuits } of others) expect(await codesOf(circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
-    }
-    resolve()
-    await settled
-    expect([calls, refused]).toEqual([1, 19])
-  })
+  test.each(['receive notifications', 'receive no notifications'])(
+    'admit one of twenty calls at half-open: processes that %s',
+    async (how) => {
+      const deaf = how === 'receive no notifications'
+      const others = await Promise.all(Array.from({ length: 4 }, () => environment.open({ deaf })))
+      for (const { circuits } of others) await codesOf(circuits, acme, work.databaseMissing, deaf ? 10 : 0)
+      if (!deaf) await codesOf(one.circuits, acme, work.databaseMissing, 10)
+      for (const other of others) await untilStateIn(other, 'acme', 'OPEN')
+      await environment.untilKept([OF_ACME])
+      environment.clock.advance(30_000)
+      let calls = 0
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const call = () => {
+        calls++
+        return promise
+      }
+      const all = Array.from({ length: 20 }, (_, n) => others[n % 4]?.circuits.run(acme, call))
+      let refused = 0
+      const settled = Promise.allSettled(all.map((one) => one?.catch(() => (refused += 1))))
+      await eventually(() => expect([calls, refused]).toEqual([1, 19]))
+      // During the probe, calls without the lease are rejected, also after they try to get the lease again.
+      for (let seconds = 0; seconds < 3; seconds++) {
+        environment.clock.advance(1_000)
+        for (const { circuits } of others)
+          expect(await codesOf(circuits, acme, work.healthy)).toEqual(['E_CIRCUIT_OPEN'])
+      }
+      resolve()
+      await settled
+      expect([calls, refused]).toEqual([1, 19])
+    },
+  )
 
-  test('when the one that probes is killed, another does when the lease has run out', async () => {
+  test('probe again after the lease of a killed process has expired', async () => {
     const other = await environment.open()
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(other, 'acme', 'OPEN')
@@ -160,7 +164,7 @@ describe('two processes', () => {
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
-  test('who did not get the lease looks at it again a second later, not at every call', async () => {
+  test('request a lease held by another process once per second, not at every call', async () => {
     const other = await environment.open()
     await codesOf(one.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(other, 'acme', 'OPEN')
@@ -180,7 +184,7 @@ describe('two processes', () => {
     expect(await codesOf(other.circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
-  test('one that heard nothing adopts what opened later, before it probes', async () => {
+  test('without notifications adopt a later opening before a probe', async () => {
     const deaf = await environment.open({ deaf: true })
     await codesOf(deaf.circuits, acme, work.databaseMissing, 10)
     await untilStateIn(one, 'acme', 'OPEN')
@@ -195,7 +199,7 @@ describe('two processes', () => {
   })
 })
 
-test('a table that is gone is a store that is away', async () => {
+test('a missing table of the store counts as an unavailable store', async () => {
   await environment.database.sql('drop table multitenancy.store')
   expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([
     ...Array(10).fill('3D000'),
@@ -203,7 +207,7 @@ test('a table that is gone is a store that is away', async () => {
   ])
   environment.clock.advance(30_000)
   expect(await codesOf(one.circuits, acme, work.healthy)).toEqual(['ok'])
-  // Its opening, the lease of the probe, the return of that, and its closing.
+  // Its opening, the lease of the probe, the release of that, and its closing.
   const degradation = { operation: 'circuit.persist', policy: 'fail-open' }
   await eventually(() => expect(one.degraded).toMatchObject(Array(4).fill(degradation)))
 })

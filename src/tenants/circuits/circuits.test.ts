@@ -19,13 +19,13 @@ const stateOf = (tenantId: string) => circuits.snapshot().tenants.find((one) => 
 const stateOfServer = (name: string) => circuits.snapshot().servers.find(({ placement }) => placement === name)?.state
 
 describe('a call', () => {
-  test('answers what the work answers, and fails as it fails', async () => {
+  test('returns the result or the error of its work', async () => {
     expect(await circuits.run(acme, async () => 'answer')).toBe('answer')
     const failure = new Error('of the host')
     await expect(circuits.run(acme, () => Promise.reject(failure))).rejects.toBe(failure)
   })
 
-  test('of a database that is down is refused after ten, until one succeeds half a minute later', async () => {
+  test('to an unavailable database is rejected after ten failures, until a probe succeeds after half a minute', async () => {
     expect(await codesOf(circuits, acme, work.databaseMissing, 12)).toEqual([
       ...Array(10).fill('3D000'),
       'E_CIRCUIT_OPEN',
@@ -45,7 +45,7 @@ describe('a call', () => {
     expect(stateOf('acme')).toBe('CLOSED')
   })
 
-  test('that is the probe and fails opens it for another half minute', async () => {
+  test('that fails as the probe opens the circuit for another half minute', async () => {
     await codesOf(circuits, acme, work.databaseMissing, 10)
     environment.clock.advance(30_000)
     expect(await codesOf(circuits, acme, work.databaseMissing, 2)).toEqual(['3D000', 'E_CIRCUIT_OPEN'])
@@ -55,7 +55,7 @@ describe('a call', () => {
     expect(await codesOf(circuits, acme, work.healthy)).toEqual(['ok'])
   })
 
-  test('that is the probe goes alone; one that is refused elsewhere lets another go', async () => {
+  test('that is the probe runs alone; after a rejection outside of the database, another call probes', async () => {
     await codesOf(circuits, acme, work.databaseMissing, 10)
     environment.clock.advance(30_000)
     const { promise, reject } = Promise.withResolvers<void>()
@@ -75,7 +75,7 @@ describe('a call', () => {
     expect(stateOf('acme')).toBe('CLOSED')
   })
 
-  test('with wrong SQL, or that we refuse ourselves, opens nothing', async () => {
+  test('with invalid SQL, or rejected before the database, does not open a circuit', async () => {
     expect(await codesOf(circuits, acme, work.wrongSql, 50)).toEqual(Array(50).fill('22012'))
     const suspended = () => Promise.reject(TenantIsSuspended('suspended'))
     expect(await codesOf(circuits, acme, suspended, 50)).toEqual(Array(50).fill('E_TENANT_SUSPENDED'))
@@ -86,14 +86,14 @@ describe('a call', () => {
   })
 })
 
-describe('the server above its tenants', () => {
-  test("a tenant's dead database opens that tenant's circuit and no other", async () => {
+describe('circuits of servers', () => {
+  test("the unavailable database of a tenant opens only that tenant's circuit", async () => {
     await codesOf(circuits, acme, work.databaseMissing, 30)
     expect(await codesOf(circuits, globex, work.healthy, 2)).toEqual(['ok', 'ok'])
     expect([stateOf('acme'), stateOf('globex'), stateOfServer('main')]).toEqual(['OPEN', 'CLOSED', 'CLOSED'])
   })
 
-  test('a dead server is learned once, whoever calls it, and shows in all its tenants', async () => {
+  test('an unavailable server opens one circuit for calls of all its tenants', async () => {
     const tenants = Array.from({ length: 100 }, (_, n) => ({ tenantId: `t${n}`, placement: 'main', isolation: 'own' }))
     const codes: string[] = []
     for (const tenant of tenants) codes.push(...(await codesOf(circuits, tenant, work.serverDown)))
@@ -108,19 +108,19 @@ describe('the server above its tenants', () => {
     expect(stateOfServer('main')).toBe('CLOSED')
   })
 
-  test('a tenant whose own circuit is open is not the one to probe the server', async () => {
+  test('a tenant with an open circuit does not probe the server', async () => {
     await codesOf(circuits, acme, work.databaseMissing, 10)
     environment.clock.advance(20_000)
     await codesOf(circuits, globex, work.serverDown, 10)
     environment.clock.advance(10_000)
-    await codesOf(circuits, acme, work.healthy) // refused: the server is open still
+    await codesOf(circuits, acme, work.healthy) // rejected: the server is still open
     environment.clock.advance(20_000)
     expect(await codesOf(circuits, acme, work.databaseMissing)).toEqual(['3D000'])
     expect([stateOfServer('main'), stateOf('acme')]).toEqual(['CLOSED', 'OPEN'])
     expect(await codesOf(circuits, globex, work.healthy)).toEqual(['ok'])
   })
 
-  test('a driver without a server has none of its circuits', async () => {
+  test('a driver without a server has no circuit of a server', async () => {
     const { circuits } = await environment.open({
       reach: (name) => (name === 'memory' ? 'no server' : 'shared database'),
     })
@@ -131,8 +131,8 @@ describe('the server above its tenants', () => {
   })
 })
 
-describe('what is asked without a call', () => {
-  test('assertClosed: the seconds to wait while it is open, nothing when a probe may go, and it counts nothing', async () => {
+describe('circuits without a call', () => {
+  test('assertClosed throws the remaining seconds of an open circuit, admits a due probe, and counts nothing', async () => {
     expect(() => circuits.assertClosed(acme)).not.toThrow()
     expect(circuits.snapshot().tenants).toEqual([])
     await codesOf(circuits, acme, work.databaseMissing, 10)
@@ -151,7 +151,7 @@ describe('what is asked without a call', () => {
     expect(() => circuits.assertClosed(acme)).not.toThrow()
   })
 
-  test('the check counts open circuits, each server as one', async () => {
+  test('the health check counts open circuits, each server as one', async () => {
     expect(circuits.check()).toBeUndefined()
     await codesOf(circuits, acme, work.databaseMissing, 10)
     expect(() => circuits.check()).toThrow(new CheckFailure('1 circuit open'))
@@ -162,7 +162,7 @@ describe('what is asked without a call', () => {
     expect(circuits.check()).toBeUndefined()
   })
 
-  test('a circuit that nobody asks any more is closed some day', async () => {
+  test('an unused open circuit counts as closed after its record has expired', async () => {
     await codesOf(circuits, acme, work.databaseMissing, 10)
     environment.clock.advance(300_000)
     expect(stateOf('acme')).toBe('CLOSED')
@@ -173,7 +173,7 @@ describe('what is asked without a call', () => {
   })
 })
 
-test('the rule can be another', async () => {
+test('the rule is configurable', async () => {
   const { circuits } = await environment.open({ rule: { threshold: 0.1, minimumCalls: 3, halfOpenAfterSeconds: 1 } })
   expect(await codesOf(circuits, acme, work.healthy, 2)).toEqual(['ok', 'ok'])
   expect(await codesOf(circuits, acme, work.databaseMissing, 2)).toEqual(['3D000', 'E_CIRCUIT_OPEN'])
@@ -181,7 +181,7 @@ test('the rule can be another', async () => {
   expect(await codesOf(circuits, acme, work.healthy)).toEqual(['ok'])
 })
 
-test('many tenants without series of their own share their counts, and keep no timer', async () => {
+test('tenants without their own series share counts and have no timer', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const { circuits } = await environment.open({ labels: new TenantLabels(1), deaf: true })
   const before = timers()

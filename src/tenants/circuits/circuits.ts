@@ -1,15 +1,15 @@
 /**
- * The circuits of a process: one for each tenant's database, and above them one for each server. A call goes when both let
- * it, and what it meets is counted in the one that it is about (see classify.ts): so a dead server is learned once,
- * by whoever calls it, and one tenant's dead database is that tenant's alone.
+ * Circuits of a process: one per tenant database, and one per server. Both must admit a call. Its outcome counts for the
+ * circuit that it concerns (see classify.ts): an unavailable server is detected once for all tenants, and an unavailable
+ * database of a tenant affects only that tenant.
  *
- *   run()           around each call of a driver that may be refused: a connection, a statement alone. Not around the host's own
- *                   code, whose failures are not the database's
- *   watch()         around what goes on in a transaction: a statement, a commit
- *   assertClosed()  before a request is let in; it counts nothing
+ *   run()           around each call of a driver that can be rejected: a connection, a single statement. Not around
+ *                   code of the host, whose errors do not concern the database
+ *   watch()         around statements and commits inside a transaction
+ *   assertClosed()  before a request is admitted; it counts nothing
  *
- * What is open is open in every process (see shared-state.ts). When it is due, a single call goes: of this process the
- * first, of all processes the one with the lease. The others are refused until its outcome is known. Nothing runs by a timer.
+ * A circuit is open in every process (see shared-state.ts). When a probe is due, one call is admitted: the first of this
+ * process, with the lease among all processes. The others are rejected until its outcome is known. There are no timers.
  */
 
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -21,7 +21,7 @@ import { type CircuitSnapshot, CircuitTable, type KeyedCircuit, type TenantsCirc
 import { outcomesOf, type Reach } from './classify.ts'
 import { CircuitRecords, type Opening, type ReceivedChange } from './shared-state.ts'
 
-/** Between two looks at a probe that another process holds. */
+/** Between two attempts to get the lease of a probe from another process. */
 const LEASE_PAUSE_MS = 1_000
 const RESTORE_PAUSE_MS = 5_000
 
@@ -36,11 +36,11 @@ export interface CircuitsConfig {
   /** Names of all servers. */
   readonly placements: readonly string[]
   readonly labels: TenantLabels
-  /** What tenants of an isolation driver depend on; default: a database that they share. */
+  /** Dependencies of the tenants of an isolation driver; default: a shared database. */
   readonly reach?: (isolation: string | undefined) => Reach
 }
 
-/** The circuits above a call. */
+/** The circuits that must admit a call. */
 interface Above {
   readonly reach: Reach
   readonly server: KeyedCircuit | undefined
@@ -68,7 +68,7 @@ export class Circuits {
     this.#table = new CircuitTable(rule, labels)
   }
 
-  /** Takes over what is open already, and hears of what opens and closes in other processes from now on. */
+  /** Reads the open circuits, and subscribes to changes of other processes. */
   async start(): Promise<void> {
     await this.#records.start(
       (received) => this.#learn(received),
@@ -77,13 +77,13 @@ export class Circuits {
     await this.#restore()
   }
 
-  /** What has changed is written then. */
+  /** Resolves after all changes are written. */
   async stop(): Promise<void> {
     await this.#restoring
     await this.#records.stop()
   }
 
-  /** Throws `E_CIRCUIT_OPEN` in place of calling `work` while the tenant's database or its server is known to be down. */
+  /** Calls `work`, or throws `E_CIRCUIT_OPEN` while the tenant's database or its server is known to be unavailable. */
   async run<T>(location: CircuitLocation, work: () => Promise<T>): Promise<T> {
     const above = this.#above(location)
     const { server, tenant } = above
@@ -91,14 +91,14 @@ export class Circuits {
     return this.#counted(above, work)
   }
 
-  /** In every process: what was counted is of storage that the tenant has no more, or that was closed to it on purpose. */
+  /** Resets the circuit in every process: its counts concern former storage, or intentionally closed storage. */
   startAnew(tenantId: string): void {
     const key = { kind: 'tenant', name: tenantId } as const
     this.#table.find(key)?.circuit.close(this.#nowMs)
     this.#records.write(key, () => null)
   }
 
-  /** Counts what goes on a connection that was let through before. It is never refused, and never taken for a probe. */
+  /** Counts calls on an admitted connection. They are never rejected, and never a probe. */
   async watch<T>(location: CircuitLocation, work: () => Promise<T>): Promise<T> {
     return this.isClosed(location) ? this.#counted(this.#above(location), work) : work()
   }
@@ -128,7 +128,7 @@ export class Circuits {
     return value
   }
 
-  /** Throws `E_CIRCUIT_OPEN` with the seconds to wait, unless a call may go now, be it as the probe. */
+  /** Throws `E_CIRCUIT_OPEN` with the seconds to wait, unless a call is admitted now, including as the probe. */
   assertClosed({ tenantId, placement, isolation }: CircuitLocation): void {
     this.#rejectUnlessDue(this.#table.find({ kind: 'tenant', name: tenantId }))
     if (this.#reach(isolation) !== 'no server') {
@@ -147,7 +147,7 @@ export class Circuits {
     return this.#table.snapshot(this.#nowMs)
   }
 
-  /** The health check: fails while a circuit is open. A server is one, however many tenants it has. */
+  /** The health check: fails while a circuit is open. A server counts as one, with any number of tenants. */
   check(): void {
     const open = this.#table.openAt(this.#nowMs)
     if (open > 0) throw new CheckFailure(`${open} circuit${open === 1 ? '' : 's'} open`)
@@ -169,7 +169,7 @@ export class Circuits {
     if (rejectedForMs > 0) throw rejection(rejectedForMs)
   }
 
-  /** Comes back when the call may go, as the probe of each circuit that is not closed. */
+  /** Resolves when the call is admitted, as the probe of each circuit that is not closed. */
   async #admit(server: KeyedCircuit | undefined, tenant: KeyedCircuit): Promise<void> {
     this.#rejectUnlessDue(tenant)
     this.#rejectUnlessDue(server)
@@ -184,7 +184,7 @@ export class Circuits {
     }
   }
 
-  /** The call is the probe from here on, so that others are refused while the store is asked whether it may be. */
+  /** The call is the probe from here on, so that others are rejected while the store decides on the lease. */
   async #probe(keyed: KeyedCircuit): Promise<void> {
     const { key, circuit } = keyed
     if (circuit.stateAt(this.#nowMs) === 'CLOSED') {
@@ -202,7 +202,7 @@ export class Circuits {
       await circuit.settle(era, 'neither', this.#nowMs)
       circuit.waitUntil(this.#nowMs + LEASE_PAUSE_MS)
     }
-    // It is no longer ours when that was lost, or when another process has said in the meantime how it is.
+    // The lease was lost, or another process has published the state.
     if (circuit.era !== era && !circuit.isClosed) throw rejection(circuit.rejectedForMs(this.#nowMs))
   }
 
@@ -213,12 +213,12 @@ export class Circuits {
     if (changed === 'undecided') return this.#records.release(key)
     if (changed === 'opened') this.#table.keep(keyed)
     const names = key.kind === 'tenant' ? { tenantId: key.name } : { placement: key.name }
-    if (changed === 'opened') this.#kernel.log.warn(names, 'a circuit opened')
-    else this.#kernel.log.info(names, 'a circuit closed')
+    if (changed === 'opened') this.#kernel.log.warn(names, 'circuit opened')
+    else this.#kernel.log.info(names, 'circuit closed')
     this.#records.write(key, () => openingOf(keyed))
   }
 
-  /** What another process says of a circuit. A probe of our own in progress is newer, unless the other one succeeded. */
+  /** Applies the change of another process. The own probe in progress takes precedence, unless the other one succeeded. */
   #learn({ key, opening }: ReceivedChange): void {
     const nowMs = this.#nowMs
     if (!opening) {
@@ -234,32 +234,32 @@ export class Circuits {
     this.#table.keep(keyed)
   }
 
-  /** One after another: what was said during the last one may have been missed by it. */
+  /** Serialized: a change during one read may be missed by it. */
   #restore(): Promise<void> {
     this.#restoreAtMs = Number.POSITIVE_INFINITY
     this.#restoring = this.#restoring.then(() => this.#takeOver())
     return this.#restoring
   }
 
-  /** Again in a while when the store cannot say now: the next call then sees to it. */
+  /** If the store is unavailable, the next call after a pause tries again. */
   async #takeOver(): Promise<void> {
     const open = await this.#records.openings(this.#placements)
     if (!open) this.#restoreAtMs = this.#nowMs + RESTORE_PAUSE_MS
     for (const { key, opening } of open ?? []) {
-      // A record may be read in the moment in which it is about to be removed.
+      // A record may be read just before its removal.
       const closedAtMs = this.#table.find(key)?.circuit.closedAtMs ?? Number.NEGATIVE_INFINITY
       if (opening && opening.openedAt > closedAtMs) this.#learn({ key, opening })
     }
   }
 }
 
-/** The last opening that was seen or heard of: a record of it is no news, whatever the clock of who wrote it. */
+/** The last known opening: its record is no news, regardless of its writer's clock. */
 const knownMs = ({ circuit, receivedMs }: KeyedCircuit): number => Math.max(receivedMs, circuit.openedAtMs ?? 0)
 
 const openingOf = ({ circuit, placement }: KeyedCircuit): Opening | null =>
   circuit.openedAtMs === undefined ? null : { openedAt: circuit.openedAtMs, placement }
 
 const rejection = (rejectedForMs: number) =>
-  CircuitOpen('The storage of this tenant cannot be reached at present.', {
+  CircuitOpen('The storage of the tenant is currently unavailable.', {
     retryAfterSeconds: Math.max(1, Math.ceil(rejectedForMs / 1_000)),
   })

@@ -1,10 +1,10 @@
-/** The outcomes of an error that only a lost network connection makes. */
+/** Classification of an error that only a lost network connection causes. */
 import pg from 'pg'
 import { expect, inject, test } from 'vitest'
 import { startProxy } from '../../../test/support/proxy.ts'
 import { outcomesOf } from './classify.ts'
 
-test('a session whose connection is gone is a failure of a shared database, and of a tenant with its own', async () => {
+test('a session with a lost connection counts as a failure of a shared server, and of a tenant with its own database', async () => {
   const proxy = await startProxy(inject('postgresUrl'))
   const client = new pg.Client(proxy.url)
   client.on('error', () => undefined)

@@ -1,4 +1,4 @@
-/** Every error here is one that PostgreSQL, node-postgres or the network has made. */
+/** Each error is a real one of PostgreSQL, node-postgres or the network. */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import pg from 'pg'
@@ -31,7 +31,7 @@ const connected = async (url: string, more: pg.ClientConfig = {}): Promise<pg.Cl
   return client
 }
 
-/** What a query meets on a connection of its own to which `first` was done. */
+/** The error of a query on a separate connection after `first`. */
 const metBy = async (query: string, first: (client: pg.Client) => Promise<unknown> = async () => undefined) => {
   const client = await connected(database.url)
   try {
@@ -80,51 +80,46 @@ const SERVER: [Outcome, Outcome] = ['failure', 'neither']
 const TENANT: [Outcome, Outcome] = ['success', 'failure']
 const UNKNOWN: [Outcome, Outcome] = ['neither', 'neither']
 
-describe('what a failure says of the server and of the tenant, in a shared database and in one of its own', () => {
+describe('classify for the server and the tenant, with a shared database and with its own', () => {
   test.each<Row>([
     ['a syntax error', () => metBy('selct 1'), ANSWERED, ANSWERED],
     ['a division by zero', () => metBy('select 1/0'), ANSWERED, ANSWERED],
     [
-      'a statement that takes too long',
+      'a statement that exceeds its timeout',
       () => metBy(`set statement_timeout = 1; select pg_sleep(9)`),
       ANSWERED,
       ANSWERED,
     ],
     [
-      'a sequence not used yet, which has the SQLSTATE of a closed database',
+      'a sequence without a value in the session, which has the SQLSTATE of a closed database',
       () => metBy('select lastval()'),
       ANSWERED,
       ANSWERED,
     ],
     [
-      'a statement that could not reach a server which it asked',
+      'a statement that could not reach another server',
       () => metBy(`do $$ begin raise sqlstate '08001'; end $$`),
       ANSWERED,
       ANSWERED,
     ],
-    [
-      'a statement about a database that is missing',
-      () => metBy('alter database nobodys rename to x'),
-      ANSWERED,
-      ANSWERED,
-    ],
-    ['nobody who listens', () => refusalOf('postgres://x@127.0.0.1:1/x'), SERVER, SERVER],
-    ['nobody who listens at two addresses', () => refusalOf('postgres://x@localhost:1/x'), SERVER, SERVER],
-    ['a name that is none', () => refusalOf('postgres://x@nobody.invalid/x'), SERVER, SERVER],
-    ['somebody who never answers', neverAnswered, SERVER, SERVER],
-    ['a query without an answer', unansweredQuery, SERVER, SERVER],
+    ['a statement about a missing database', () => metBy('alter database nobodys rename to x'), ANSWERED, ANSWERED],
+    ['a port without a listener', () => refusalOf('postgres://x@127.0.0.1:1/x'), SERVER, SERVER],
+    ['a port without a listener at two addresses', () => refusalOf('postgres://x@localhost:1/x'), SERVER, SERVER],
+    ['an unknown host name', () => refusalOf('postgres://x@nobody.invalid/x'), SERVER, SERVER],
+    ['a server that does not respond', neverAnswered, SERVER, SERVER],
+    ['a query without a response', unansweredQuery, SERVER, SERVER],
     ['a pool without a free connection', exhaustedPool, SERVER, SERVER],
     ['a login with too many connections', () => asPlainRole('connection limit 0'), SERVER, SERVER],
-    ['a login that is refused', () => refusalOf(database.url.replace(/:[^:@]*@/, ':another@')), SERVER, SERVER],
+    ['a rejected login', () => refusalOf(database.url.replace(/:[^:@]*@/, ':another@')), SERVER, SERVER],
     [
-      'a statement that raises the state of a refused login',
+      'a statement that raises the state of a rejected login',
       () => metBy(`do $$ begin raise sqlstate '28P01'; end $$`),
       ANSWERED,
       ANSWERED,
     ],
-    ['a database that is missing', () => refusalOf(`${database.url}_missing`), SERVER, TENANT],
+    ['a missing database', () => refusalOf(`${database.url}_missing`), SERVER, TENANT],
     [
-      'a database that is closed',
+      'a closed database',
       () =>
         during(`alter database ${name} allow_connections false`, `alter database ${name} allow_connections true`, () =>
           refusalOf(database.url),
@@ -141,13 +136,13 @@ describe('what a failure says of the server and of the tenant, in a shared datab
       SERVER,
       TENANT,
     ],
-    ['a file that is missing', missingFile, TENANT, TENANT],
-    ['a session that was ended', endedSession, SERVER, ['neither', 'failure']],
-    ['no connection free for the tenant', async () => ConnectionLimitReached('wait'), UNKNOWN, UNKNOWN],
+    ['a missing file', missingFile, TENANT, TENANT],
+    ['a terminated session', endedSession, SERVER, ['neither', 'failure']],
+    ['no free connection for the tenant', async () => ConnectionLimitReached('wait'), UNKNOWN, UNKNOWN],
     ['a suspended tenant', async () => TenantIsSuspended('suspended'), UNKNOWN, UNKNOWN],
     ['an error of the host', async () => new TypeError('x is not a function'), UNKNOWN, UNKNOWN],
-    ['something that is no error', async () => 'gone', UNKNOWN, UNKNOWN],
-  ])('%s', async (_, meet, shared, own) => {
+    ['a value that is not an error', async () => 'gone', UNKNOWN, UNKNOWN],
+  ])('classifies %s', async (_, meet, shared, own) => {
     const error = await meet()
     const outcomesFor = (reach: Parameters<typeof outcomesOf>[1]) => {
       const { server, tenant } = outcomesOf(error, reach)
@@ -156,7 +151,7 @@ describe('what a failure says of the server and of the tenant, in a shared datab
     expect([outcomesFor('shared database'), outcomesFor('own database')]).toEqual([shared, own])
   })
 
-  test('what a driver wraps is what it was', async () => {
+  test('classifies the cause of an error wrapped by a driver', async () => {
     const missing = await refusalOf(`${database.url}_missing`)
     const wrapped = DependencyUnavailable('unreachable', { cause: missing })
     expect(outcomesOf(wrapped, 'own database')).toEqual({ server: 'success', tenant: 'failure' })

@@ -1,22 +1,22 @@
 /**
- * What a failed call says of the two circuits above it: that of the server and that of the tenant's database. A call that
- * answers is a success of both.
+ * Classifies a failed call for two circuits: that of the server and that of the tenant's database. A call with a response
+ * is a success for both.
  *
- * | failure                                                        | server  | tenant  |
- * | -------------------------------------------------------------- | ------- | ------- |
- * | the statement's own: any other SQLSTATE                        | success | success |
- * | nobody listens, no connection in time, it starts, it is full   | failure | –       |
- * | the server refuses the login at the start of a session         | failure | –       |
- * | – where the login is the tenant's own                          | success | failure |
- * | a file is damaged or missing, the disk fails (58*)             | success | failure |
- * | a session was lost (57P01, 57P02, 08003, 08006, a reset)       | failure | –       |
- * | – where the database is the tenant's own                       | –       | failure |
- * | the database is missing, closed or full                        | failure | –       |
- * | – where the database is the tenant's own                       | success | failure |
- * | not the server's: ours (refused, suspended), or of unknown kind | –       | –       |
+ * | failure                                                          | server  | tenant  |
+ * | ---------------------------------------------------------------- | ------- | ------- |
+ * | of the statement: any other SQLSTATE                             | success | success |
+ * | no listener, connection timeout, server starting, server full    | failure | –       |
+ * | the server rejects the login at the start of a session           | failure | –       |
+ * | – if the login belongs to the tenant                             | success | failure |
+ * | a file is damaged or missing, the disk fails (58*)               | success | failure |
+ * | a session was lost (57P01, 57P02, 08003, 08006, a reset)         | failure | –       |
+ * | – if the database belongs to the tenant                          | –       | failure |
+ * | the database is missing, closed or full                          | failure | –       |
+ * | – if the database belongs to the tenant                          | success | failure |
+ * | not of the server: own errors (rejected, suspended), unknown     | –       | –       |
  *
- * One tenant's database that is dropped, closed or ended by force loses that tenant's sessions, so a lost session is no word
- * about its server; when the server dies, the next connection is refused, and that is.
+ * A drop, closure or forced end of one tenant's database loses only sessions of that tenant, so a lost session proves
+ * nothing about its server. If the server is down, the next connection is refused, which does.
  */
 
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
@@ -42,7 +42,7 @@ const DAMAGED = /^58/
 /** At the start of a session, where they are FATAL. */
 const LOGIN_REFUSED = new Set(['28P01', '28000'])
 const DROPPED = '57P04'
-/** Of these SQLSTATEs, which statements raise too, those that PostgreSQL raises at the start of a session are about its database. */
+/** Statements can raise these SQLSTATEs, too; at the start of a session they concern the database. */
 const MISSING_CLOSED_OR_FULL = new Set(['3D000', '55000', '53300'])
 const WHERE_SESSIONS_START = new Set(['InitPostgres', 'CheckMyDatabase'])
 const LOST = new Set(['57P01', '57P02', '57P05', '08003', '08006', 'ECONNRESET', 'EPIPE'])

@@ -1,4 +1,4 @@
-/** Circuits of tenants and servers as a part of a tenancy. */
+/** The part of a tenancy for the circuits of tenants and servers. */
 import type { Part } from '../../kernel/part-definition.ts'
 import type { CircuitRule } from '../../kernel/resilience/circuit.ts'
 import type { Storage } from '../isolation/drivers.ts'

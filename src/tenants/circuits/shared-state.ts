@@ -1,10 +1,10 @@
 /**
- * What processes tell one another of their circuits. An open one is a record in the store (a tenant's under its own name, a
- * server's under the service's) with an expiry, so it outlives a restart; every change is also a notification, so that
- * others need not run into the same failures. Who may probe takes a lease in the store.
+ * Shares the state of circuits between processes. An open circuit is a record with an expiry in the store (of the tenant,
+ * or of the service for a server), so it survives a restart. Each change is also a notification, so that other processes
+ * do not repeat the failures. A probe requires a lease in the store.
  *
- * Nothing here throws, and nothing waits long: with the store away each process has its own circuits. What
- * could not be written is written with the next change: as long as somebody asks, that is after the next probe.
+ * No method throws or waits for long: with the store unavailable, each process has its own circuits. A failed write is
+ * repeated with the next change; with calls in progress, that is after the next probe.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
@@ -19,12 +19,12 @@ import type { Owner } from '../../kernel/store/store.ts'
 
 const CHANNEL = 'multitenancy_circuits'
 const STORE_TIMEOUT_MS = 2_000
-/** After a failure, callers do not wait for the store again before this. */
+/** Time after a failure during which callers do not wait for the store. */
 const STORE_PAUSE_MS = 5_000
 
 export interface CircuitKey {
   readonly kind: 'tenant' | 'server'
-  /** The tenant's id, the placement's name. */
+  /** The tenant's id, or the placement's name. */
   readonly name: string
 }
 
@@ -40,13 +40,13 @@ const Message = z.object({
 })
 type Message = z.output<typeof Message>
 
-/** What is signed: SQL of a tenant may send to the channel, and could open the circuit of another. */
+/** The signed content. SQL of a tenant can send to the channel, and could otherwise open the circuit of another. */
 const signed = ({ from, kind, name, opening }: Omit<Message, 'signature'>): string =>
   JSON.stringify([from, kind, name, opening && [opening.openedAt, opening.placement]])
 
 export interface ReceivedChange {
   readonly key: CircuitKey
-  /** Null: it is closed. */
+  /** Null: closed. */
   readonly opening: Opening | null
 }
 
@@ -54,7 +54,7 @@ export class CircuitRecords {
   readonly #kernel: Pick<Kernel, 'store' | 'database' | 'secrets' | 'resilience' | 'log'>
   readonly #rule: CircuitRule
   readonly #id = randomUUID()
-  /** Changes are written outside of whatever transaction a call that failed was in. */
+  /** Writes changes outside of the transaction of the failed call. */
   readonly #outside = AsyncLocalStorage.snapshot()
   readonly #writing = new Map<string, Promise<void>>()
   #listening: Listening | undefined
@@ -66,7 +66,7 @@ export class CircuitRecords {
     this.#rule = rule
   }
 
-  /** @param onGap what others said may have been missed. */
+  /** @param onGap called when changes of other processes may have been missed */
   async start(onChange: (received: ReceivedChange) => void, onGap: () => void): Promise<void> {
     const hear = (payload: string) => {
       const message = Message.parse(JSON.parse(payload))
@@ -81,7 +81,7 @@ export class CircuitRecords {
     await Promise.all(this.#writing.values())
   }
 
-  /** One change of a circuit after another; `opening` is asked when it is written, so the last one stays. */
+  /** Serializes the writes of a circuit. `opening` is called at the write, so the last state is stored. */
   write(key: CircuitKey, opening: () => Opening | null): void {
     const id = `${key.kind} ${key.name}`
     const before = this.#writing.get(id) ?? Promise.resolve()
@@ -93,13 +93,13 @@ export class CircuitRecords {
     this.#writing.set(id, written)
   }
 
-  /** Null when there is none; undefined when the store cannot say. */
+  /** Null if the circuit is closed; undefined if the store is unavailable. */
   async opening(key: CircuitKey): Promise<Opening | null | undefined> {
     if (this.#isPaused) return this.#without()
     return this.#request(async () => this.#parsed(await this.#kernel.store.get(...at(key))))
   }
 
-  /** Every open circuit of tenants and of these servers; undefined when the store cannot say. */
+  /** All open circuits of tenants and of these servers; undefined if the store is unavailable. */
   openings(placements: readonly string[]): Promise<ReceivedChange[] | undefined> {
     const { store } = this.#kernel
     return this.#request(async () => {
@@ -116,7 +116,7 @@ export class CircuitRecords {
     })
   }
 
-  /** Of all processes one may probe; the lease goes with its time. Without a store each has its own. */
+  /** Returns whether this process can probe. One process holds the lease until it expires. Without a store, each process can. */
   async lease(key: CircuitKey): Promise<boolean> {
     const { store } = this.#kernel
     const isMine = this.#isPaused
@@ -125,7 +125,7 @@ export class CircuitRecords {
     return isMine ?? true
   }
 
-  /** Gives the lease back before its time: the probe told nothing. */
+  /** Releases the lease early, after a probe without an outcome. */
   async release(key: CircuitKey): Promise<void> {
     if (this.#isPaused) this.#without()
     else await this.#request(() => this.#kernel.store.delete(...leaseAt(key)))
@@ -145,17 +145,17 @@ export class CircuitRecords {
     try {
       await withTimeout(database.notify(CHANNEL, JSON.stringify({ ...message, signature })), STORE_TIMEOUT_MS, late)
     } catch (error) {
-      log.warn({ err: error, circuit: key.name }, 'other processes could not be told of a circuit')
+      log.warn({ err: error, circuit: key.name }, 'could not notify other processes of a circuit')
     }
   }
 
-  /** What is there and cannot be read is as good as nothing; the log says so. */
+  /** Ignores and logs an invalid record. */
   #parsed(value: string | null): Opening | null {
     if (value === null) return null
     try {
       return Opening.parse(JSON.parse(value))
     } catch (error) {
-      this.#kernel.log.warn({ err: error }, 'what the store keeps of a circuit cannot be read')
+      this.#kernel.log.warn({ err: error }, 'invalid record of a circuit in the store')
       return null
     }
   }
@@ -172,7 +172,7 @@ export class CircuitRecords {
     }
   }
 
-  /** The circuits go on without the store. */
+  /** Continues without the store. */
   #without(): undefined {
     const degradation = {
       dependency: 'redis', // the store's name in policies, whichever driver
@@ -191,4 +191,4 @@ const at = ({ kind, name }: CircuitKey): [Owner, string] =>
 const leaseAt = ({ kind, name }: CircuitKey): [Owner, string] =>
   kind === 'tenant' ? [name, 'circuit-probe'] : [null, `circuit-probe:${name}`]
 
-const late = () => DependencyUnavailable('no answer in time')
+const late = () => DependencyUnavailable('the store timed out')

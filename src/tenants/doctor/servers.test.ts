@@ -1,4 +1,4 @@
-/** What the doctor says of servers, on a real one on which exactly that is going on. */
+/** Findings of the doctor about servers, on a real server with these faults. */
 
 import { afterEach, describe, expect, inject, test } from 'vitest'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
@@ -32,14 +32,14 @@ async function install({ tenants }: Tenancy, id: string, more = {}): Promise<voi
   await tenants.installation.install(id, { isLast: true })
 }
 
-/** With nothing too short to be told. */
+/** Examines without a minimum duration. */
 async function atOnce({ tenants }: Tenancy, asked: ExamineOptions = {}) {
   const doctor = new Doctor(log)
   doctor.register(serversDiagnosis(0), tenants)
   return (await doctor.examine(asked)).checks
 }
 
-/** A connection of the owner beside the service's. */
+/** A connection of the owner, separate from those of the service. */
 function ownerOf(url: string, application: string): Database {
   const named = new URL(url)
   named.searchParams.set('application_name', application)
@@ -48,7 +48,7 @@ function ownerOf(url: string, application: string): Database {
   return database
 }
 
-/** A transaction that rests until it is let go, at the end of the test at the latest. */
+/** An idle transaction that lasts until its release, at most until the end of the test. */
 async function resting(database: Database, statement: string): Promise<() => Promise<void>> {
   const [started, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const whole = database.transaction(async () => {
@@ -67,8 +67,8 @@ async function resting(database: Database, statement: string): Promise<() => Pro
 
 const byCode = (one: Finding, other: Finding) => one.code.localeCompare(other.code)
 
-describe('sessions that take long', () => {
-  test('a statement of a tenant that waits for a lock, and the transaction of the owner that has it', async () => {
+describe('findings of long sessions', () => {
+  test('contain a statement of a tenant that waits for a lock, and the owner transaction that holds it', async () => {
     const { tenancy, url } = await opened()
     await install(tenancy, 'acme')
     const owner = ownerOf(url, 'a forgotten console')
@@ -115,11 +115,11 @@ describe('sessions that take long', () => {
     await release()
     await result
     expect(await ours()).toEqual([])
-    // What is not long is not told.
+    // Short sessions are not reported.
     expect((await tenancy.doctor.examine()).checks).toEqual([])
   })
 
-  test("in a tenant's own database are told with the tenant, in another installation's not at all", async () => {
+  test('name the tenant of a session in its own database, and exclude databases of another installation', async () => {
     const { tenancy, url } = await opened({ isolation: [databasePg()] })
     await install(tenancy, 'acme')
     const { locator } = (await tenancy.kernel.database.sql('select locator from multitenancy.tenants')).rows[0]
@@ -142,7 +142,7 @@ describe('sessions that take long', () => {
     for (const release of releases) await release()
   })
 
-  test("of others than the owner and the tenants' login are not told", async () => {
+  test("exclude sessions of roles other than the owner and the tenants' login", async () => {
     const { tenancy, url } = await opened()
     const name = `host_${Math.random().toString(36).slice(2, 10)}`
     await tenancy.kernel.database.sql(`create role ${name} login password 'p'`)
@@ -153,7 +153,7 @@ describe('sessions that take long', () => {
     await release()
   })
 
-  test('on one server under two names are told once', async () => {
+  test('contain a server with two names once', async () => {
     const { tenancy, open, url } = await opened()
     const both = await open({ placements: { second: { url } } })
     const release = await resting(ownerOf(url, 'once'), 'select 1')
@@ -162,7 +162,7 @@ describe('sessions that take long', () => {
     expect((await atOnce(tenancy)).filter(({ message }) => message.includes('once'))).toEqual([])
   })
 
-  test('of our own upkeep are for information while a transfer or a migration run is at work', async () => {
+  test("of Tenantry's maintenance have severity info during a transfer or migration run", async () => {
     const { tenancy, url } = await opened()
     const release = await resting(ownerOf(url, 'tenantry ddl'), 'select 1')
     const { database } = tenancy.kernel
@@ -181,7 +181,7 @@ describe('sessions that take long', () => {
 })
 
 describe('connections', () => {
-  test('of this process: all in use, and somebody who waits for one', async () => {
+  test('report the pool of this process: all in use, with and without waiting statements', async () => {
     const { tenancy } = await opened({
       placements: { main: { connections: { max: 2, perTenant: 2, waitMs: 20_000 } } },
     })
@@ -195,7 +195,7 @@ describe('connections', () => {
       {
         severity: 'info',
         code: 'connections.pool-nearly-full',
-        message: '2 of the 2 connections that this process may have to "main" are in use; nobody waits yet',
+        message: '2 of the 2 connections of this process to "main" are in use; no statement waits yet',
       },
     ])
     const waits = acme.pool.query('select 1')
@@ -204,7 +204,7 @@ describe('connections', () => {
       {
         severity: 'warn',
         code: 'connections.waiting',
-        message: 'in this process 1 waits for a connection to "main"; 2 of 2 are in use',
+        message: 'in this process 1 statement waits for a connection to "main"; 2 of 2 are in use',
       },
     ])
     for (const client of taken) {
@@ -219,12 +219,12 @@ describe('connections', () => {
     [17, 20, undefined],
     [18, 20, 'info connections.pool-nearly-full'],
     [20, 20, 'info connections.pool-nearly-full'],
-  ])('%i of %i in use', (busy, max, expected) => {
+  ])('report the pool with %i of %i in use', (busy, max, expected) => {
     const [finding] = poolFindings({ placement: 'main', max, busy, idle: 0, waiting: 0, hits: 0, misses: 0 })
     expect(finding && `${finding.severity} ${finding.code}`).toBe(expected)
   })
 
-  test('storage without a server has no bound', () => {
+  test('report no pool of storage without a server', () => {
     expect([...poolFindings({ placement: 'main', busy: 9, idle: 0, waiting: 9, hits: 0, misses: 0 })]).toEqual([])
   })
 
@@ -234,11 +234,11 @@ describe('connections', () => {
     [96, 'warn'],
     [97, 'error'],
     [100, 'error'],
-  ])('%i of the 97 that a server accepts', (connections, severity) => {
+  ])('report a server with %i of 97 connections in use', (connections, severity) => {
     expect(serverFindings('main', { connections, available: 97, sessions: [] })[0]?.severity).toBe(severity)
   })
 
-  test('are counted as the server counts them', async () => {
+  test('use the number of connections that the server reports', async () => {
     const { tenancy, url } = await opened({ isolation: [schemaPg(), databasePg()] })
     for (const { activity } of tenancy.tenants.storage.drivers) {
       const read = async () => await activity?.('main', { longMs: 60_000, showsSql: false })
@@ -257,7 +257,7 @@ describe('connections', () => {
   })
 })
 
-test('what is told of a session has nothing in it that was not asked for', () => {
+test('a finding of a session contains no statement text by default', () => {
   const session: LongSession = {
     pid: 7,
     role: 'tenantry_tenant',

@@ -1,7 +1,6 @@
 /**
- * What the doctor says of the servers that tenants are on: connections that run short, in this process and at the server, and
- * sessions that hold for long what others may wait for. The text of a statement may hold what is a tenant's: it is told only when
- * that is asked for, and then its beginning.
+ * Diagnoses of the servers of tenants: scarce connections, in this process and at the server, and long sessions that may
+ * block others. The text of a statement may contain data of a tenant: its beginning is reported only on request.
  */
 import {
   type Diagnosis,
@@ -16,13 +15,13 @@ import type { StorageReconciliation } from '../lifecycle/storage-reconciliation.
 import type { Tenants } from '../tenants.ts'
 
 const LONG_MS = 5 * 60_000
-/** Of what there may be at most. */
+/** Fraction of the maximum. */
 const NEARLY = 0.9
 
-/** @param longMs how long a statement, or a transaction that rests, may take before it is told */
+/** @param longMs duration of a statement or an idle transaction from which on it is reported */
 export const serversDiagnosis = (longMs = LONG_MS): Diagnosis<Tenants> => ({
   name: 'servers',
-  summary: 'Connections that run short; statements and transactions that take long',
+  summary: 'Scarce connections; long statements and transactions',
   async *examine({ reconciliation }: Tenants, examination: Examination): AsyncIterable<Finding> {
     for (const count of reconciliation.connections()) yield* poolFindings(count)
     const reported = new Set<string>()
@@ -37,24 +36,24 @@ export const serversDiagnosis = (longMs = LONG_MS): Diagnosis<Tenants> => ({
   },
 })
 
-/** Of this process. */
+/** Findings about the pool of this process. */
 export function* poolFindings({ placement, max, busy, waiting }: ConnectionCount): Iterable<Finding> {
-  if (max === undefined) return // what waits there waits for its own tenant
+  if (max === undefined) return // the statement waits for its own tenant's share
   const remedy =
-    'See which tenant is loud (multitenancy_tenant_pool_connections and the log), and whether statements take long; else raise ' +
+    'Find the busiest tenant (multitenancy_tenant_pool_connections and the log), and check for long statements. Otherwise, raise ' +
     'connections.max of the placement, as far as its server has room, or add processes.'
   if (waiting > 0) {
     yield {
       severity: 'warn',
       code: 'connections.waiting',
-      message: `in this process ${waiting} ${waiting === 1 ? 'waits' : 'wait'} for a connection to "${placement}"; ${busy} of ${max} are in use`,
+      message: `in this process ${waiting} ${waiting === 1 ? 'statement waits' : 'statements wait'} for a connection to "${placement}"; ${busy} of ${max} are in use`,
       remedy,
     }
   } else if (busy >= max * NEARLY) {
     yield {
       severity: 'info',
       code: 'connections.pool-nearly-full',
-      message: `${busy} of the ${max} connections that this process may have to "${placement}" are in use; nobody waits yet`,
+      message: `${busy} of the ${max} connections of this process to "${placement}" are in use; no statement waits yet`,
       remedy,
     }
   }
@@ -78,14 +77,14 @@ async function ofServer(
     return [
       ...serverFindings(placement, activity).map((finding) => ({ ...finding, identity: finding.message })),
       ...activity.sessions
-        .filter(({ database }) => database === null || owners.has(database)) // else of another installation there
+        .filter(({ database }) => database === null || owners.has(database)) // otherwise, it belongs to another installation on the server
         .map((session) => ({
           ...sessionFinding(placement, session, { isAtWork, tenantId: owners.get(session.database ?? '') }),
           identity: `${session.pid} ${session.since.toISOString()}`,
         })),
     ]
   } catch (error) {
-    const finding = notExamined(`What the server of "${placement}" is doing`, error, log)
+    const finding = notExamined(`The activity of the server of "${placement}"`, error, log)
     return [{ ...finding, identity: finding.message }]
   }
 }
@@ -96,10 +95,10 @@ export function serverFindings(placement: string, { connections, available }: Se
     {
       severity: connections < available ? 'warn' : 'error',
       code: 'connections.server-nearly-full',
-      message: `the server of "${placement}" has ${connections} of the ${available} connections that it accepts`,
+      message: `the server of "${placement}" has ${connections} of its ${available} connections in use`,
       remedy:
-        'At the bound every new connection is refused, those of other programs too. See who has them (pg_stat_activity); then raise ' +
-        'max_connections of the server, lower connections.max, or put a pooler before it: docs/pgbouncer.md.',
+        'At the limit, every new connection is refused, including those of other programs. Find the clients (pg_stat_activity), then raise ' +
+        'max_connections of the server, lower connections.max, or use a pooler: docs/pgbouncer.md.',
     },
   ]
 }
@@ -125,13 +124,14 @@ export function sessionFinding(
       : `a transaction ${who} has been idle since ${since.toISOString()}`
   const end =
     severity === 'info'
-      ? 'A transfer or a migration run is at work, and may take this long: tenantry tenant:transfer:list, tenant:migrate:status.'
-      : 'tenantry doctor --show-sql shows what it is. To end it, at the server: select pg_terminate_backend(its process).'
+      ? 'A transfer or a migration run is active and can take this long: tenantry tenant:transfer:list, tenant:migrate:status.'
+      : 'tenantry doctor --show-sql shows the statement. To terminate it on the server: select pg_terminate_backend(<process>).'
   return {
     severity,
     code: state === 'active' ? 'statements.long' : 'statements.idle-in-transaction',
     message: `${what} (${details.join(', ')})${sql === null ? '' : `: ${sql}`}`,
-    remedy: state === 'active' ? end : `It keeps its locks, and the server from cleaning up, until it ends. ${end}`,
+    remedy:
+      state === 'active' ? end : `It keeps its locks, and prevents the server from vacuuming, until it ends. ${end}`,
     ...(tenantId === undefined ? {} : { tenantId }),
   }
 }

@@ -1,4 +1,4 @@
-/** What the doctor says of storage: where the registry and the servers disagree, and what is put right. */
+/** Diagnoses of storage: mismatches between the registry and the servers, and their fixes. */
 import {
   type Diagnosis,
   type Examination,
@@ -12,7 +12,7 @@ import type { Tenants } from '../tenants.ts'
 
 export const storageDiagnosis: Diagnosis<Tenants> = {
   name: 'storage',
-  summary: 'Storage that is missing or left over; fences that do not stand',
+  summary: 'Missing or left over storage; missing fences',
   examine: examineStorage,
   fix: fixStorage,
 }
@@ -37,33 +37,33 @@ const MISMATCHES: Readonly<
   missing: {
     severity: 'error',
     code: 'storage.missing',
-    fault: 'is not there',
+    fault: 'does not exist',
     remedy:
-      'Every statement of the tenant fails. Restore the tenant from a backup (tenantry tenant:backup:restore), or bring its storage back under the same name; else delete the tenant and have it purged.',
+      'Every statement of the tenant fails. Restore the tenant from a backup (tenantry tenant:backup:restore), or restore its storage under the same name. Otherwise, delete the tenant and purge it.',
   },
   open: {
     severity: 'error',
     code: 'storage.open',
-    fault: 'is open, though its tenant is suspended, deleted, or being moved',
+    fault: 'is open although its tenant is suspended, deleted or being moved',
     remedy:
-      'Close it with tenantry doctor --fix, and see whether a worker runs: the jobs FenceTenant and, hourly, RecoverFences do the same.',
+      'Close it with tenantry doctor --fix, and check whether a worker runs: the jobs FenceTenant and, hourly, RecoverFences do the same.',
   },
   closed: {
     severity: 'info',
     code: 'storage.closed',
-    fault: 'is closed, though its tenant is active',
-    remedy: 'It is opened when the tenant is used next, or by tenantry doctor --fix.',
+    fault: 'is closed although its tenant is active',
+    remedy: 'The next use of the tenant opens it, or tenantry doctor --fix.',
   },
   'former open': {
     severity: 'error',
     code: 'storage.former-open',
-    fault: 'is open, though its tenant has left it',
-    remedy: 'Close it with tenantry doctor --fix; the hourly job RecoverFences does the same.',
+    fault: 'is open although its tenant has left it',
+    remedy: 'Close it with tenantry doctor --fix. The hourly job RecoverFences does the same.',
   },
   abandoned: {
     severity: 'warn',
     code: 'storage.abandoned',
-    fault: 'was given up by a transfer and could not be dropped yet',
+    fault: 'was abandoned by a transfer and could not be dropped yet',
     remedy:
       'Drop it with tenantry doctor --fix; the job RecoverTransfers tries each minute, and its log says why it cannot.',
   },
@@ -71,7 +71,7 @@ const MISMATCHES: Readonly<
     severity: 'warn',
     code: 'storage.left-over',
     fault: 'belongs to no tenant',
-    remedy: 'Look into it, and drop it by hand once nobody needs it.',
+    remedy: 'Inspect it, and drop it manually once it is not needed.',
   },
 }
 
@@ -115,28 +115,28 @@ function findingOf(mismatch: Mismatch, isolation: string, placement: string): Fi
 
 type Fix = (tenants: Tenants, tenantId: string, subject: Subject) => Promise<string>
 
-/** By code. Each looks again at what it changes, with the tenant's row locked, as every transition has it. */
+/** Fixes by code. Each checks the finding again with the tenant's row locked, as every transition does. */
 const FIXES: Readonly<Record<string, Fix>> = {
   async 'storage.open'({ fences }, tenantId) {
     await fences.close(tenantId)
-    return 'it is closed, unless the tenant may use it by now'
+    return 'closed, unless the tenant is usable by now'
   },
   async 'storage.former-open'({ fences }, tenantId, { isolation, placement, locator }) {
     await fences.closeFormer(tenantId, isolation, placement, locator)
-    return 'it is closed, unless the tenant has gone back to it by now'
+    return 'closed, unless the tenant has returned to it'
   },
   async 'storage.closed'({ fences }, tenantId) {
     const isOpen = await fences.repair(tenantId)
-    return isOpen ? 'it is open' : 'it was left as it is: the tenant may not use it now, or is being changed'
+    return isOpen ? 'opened' : 'left unchanged: the tenant is not usable now, or is being changed'
   },
   async 'storage.abandoned'({ transfers }, tenantId) {
     await transfers.dropAbandoned(tenantId)
-    return 'it is dropped'
+    return 'dropped'
   },
 }
 
 async function fixStorage(tenants: Tenants, { code, tenantId = '', subject }: Finding): Promise<string> {
   const fix = FIXES[code]
-  if (!fix) throw new Error(`nothing is known that puts ${code} right`)
+  if (!fix) throw new Error(`no fix for ${code}`)
   return fix(tenants, tenantId, subject as Subject)
 }

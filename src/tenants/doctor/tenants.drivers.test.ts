@@ -1,4 +1,4 @@
-/** What the doctor finds in a tenancy with several isolation drivers: no finding without a fault, and each fault once. */
+/** Findings of the doctor for several isolation drivers: each fault once, and none without a fault. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
@@ -11,7 +11,7 @@ const SHARED = `create table notes (tenant_id text not null default tenantry.cur
 
 describe('a tenancy with several drivers', () => {
   let several: TestTenancy<[]>
-  /** Without tenants, with tenants in each state, and after the first fix. */
+  /** Without tenants, with tenants in each status, and after the first fix. */
   const reports: DoctorReport[] = []
 
   beforeAll(async () => {
@@ -36,14 +36,14 @@ describe('a tenancy with several drivers', () => {
   })
   afterAll(() => several.end())
 
-  test('has no findings where nothing is wrong, whatever the state of its tenants', () => {
+  test('has no findings without a fault, for tenants in any status', () => {
     const ok = { status: 'ok', checks: [] }
-    // Tenants with a database each stand beside rows of others: PUBLIC may connect to these until the first --fix.
+    // Databases of tenants share the server with rows of others: PUBLIC can connect to them until the first --fix.
     const fixes = [expect.objectContaining({ code: 'isolation.own-login-reaches-rows', isDone: true })]
     expect(reports).toEqual([ok, ok, { ...ok, fixes }])
   })
 
-  test('takes a right from PUBLIC that was granted again', async () => {
+  test('revokes a right that was granted to PUBLIC again', async () => {
     const { doctor, kernel } = several.tenancy
     await kernel.database.sql('grant execute on function pg_catalog.lo_create(oid) to public')
     const approve = async (findings: readonly unknown[]) => findings.length === 1
@@ -54,7 +54,7 @@ describe('a tenancy with several drivers', () => {
     })
   })
 
-  test('reports rows of no tenant on request, with the statements that delete them', async () => {
+  test('reports orphaned rows on request, with the statements that delete them', async () => {
     const { doctor, kernel } = several.tenancy
     await kernel.database.sql(`insert into tenantry_rows.notes (tenant_id, id) values ('it''s', 1), ('it''s', 2)`)
     expect(await checks({ doctor })).toEqual([])

@@ -18,7 +18,7 @@ export const make = async ({ tenants }: Tenancy, id: string, more: object = {}) 
   await tenants.installation.install(id, { isLast: true })
 }
 
-/** For one file. */
+/** Once per test file. */
 export function useTenancy() {
   const clock = fakeClock()
   let shared: TestTenancy<[]>

@@ -11,7 +11,7 @@ describe('storage', () => {
   const CLOSED = 'revoke usage on schema t1_acme from $scope'
   const OPEN = 'grant usage on schema t1_gone to $scope'
 
-  /** Active tenants `acme` and `globex`, a deleted tenant `gone`, and then what should not be. */
+  /** Creates the active tenants `acme` and `globex` and the deleted tenant `gone`, then runs the faulty statements. */
   const withFaults = async (...statements: string[]): Promise<void> => {
     for (const id of ['acme', 'globex', 'gone']) await make(here.tenancy, id)
     await here.tenancy.tenants.delete('gone')
@@ -20,7 +20,7 @@ describe('storage', () => {
     for (const one of statements) await sql(one.replace('$scope', login.scope_role))
   }
 
-  test('that is missing, closed, open or left over is a finding', async () => {
+  test('that is missing, closed, open or left over is reported', async () => {
     await withFaults(
       'drop schema t1_globex cascade',
       CLOSED,
@@ -39,10 +39,10 @@ describe('storage', () => {
       ...(tenantId ? { tenantId } : {}),
     })
     expect(found).toEqual([
-      finding('closed', 'info', 'acme', 'is closed, though its tenant is active'),
+      finding('closed', 'info', 'acme', 'is closed although its tenant is active'),
       finding('left-over', 'warn', undefined, 'belongs to no tenant'),
-      finding('missing', 'error', 'globex', 'is not there'),
-      finding('open', 'error', 'gone', 'is open, though its tenant is suspended, deleted, or being moved'),
+      finding('missing', 'error', 'globex', 'does not exist'),
+      finding('open', 'error', 'gone', 'is open although its tenant is suspended, deleted or being moved'),
     ])
   })
 
@@ -51,12 +51,12 @@ describe('storage', () => {
     const report = await here.tenancy.doctor.fix({ approve: async () => true })
     expect(report).toMatchObject({ status: 'ok', checks: [] })
     expect(report.fixes.toSorted((one, other) => one.code.localeCompare(other.code))).toMatchObject([
-      { code: 'storage.closed', tenantId: 'acme', isDone: true, outcome: 'it is open' },
+      { code: 'storage.closed', tenantId: 'acme', isDone: true, outcome: 'opened' },
       {
         code: 'storage.open',
         tenantId: 'gone',
         isDone: true,
-        outcome: 'it is closed, unless the tenant may use it by now',
+        outcome: 'closed, unless the tenant is usable by now',
       },
     ])
   })
@@ -72,12 +72,12 @@ describe('storage', () => {
     })
     expect(checks).toEqual([])
     expect(fixes.toSorted((one, other) => one.code.localeCompare(other.code))).toMatchObject([
-      { code: 'storage.closed', isDone: true, outcome: expect.stringMatching(/^it was left as it is/) },
+      { code: 'storage.closed', isDone: true, outcome: expect.stringMatching(/^left unchanged/) },
       { code: 'storage.open', isDone: true },
     ])
   })
 
-  test('is not told of while it is on its way: transitions and the doctor at the same time', async () => {
+  test('is not reported during concurrent transitions', async () => {
     const ids = ['a', 'b', 'c']
     for (const id of ids) await make(here.tenancy, id)
     let isFinished = false
@@ -88,7 +88,7 @@ describe('storage', () => {
       }
     })
     try {
-      // A tenant is opened just after the commit that has made it active.
+      // A tenant is opened just after the commit that has activated it.
       for (let n = 0; n < 15; n++)
         expect((await checks(here.tenancy)).filter(({ code }) => code !== 'storage.closed')).toEqual([])
     } finally {
@@ -98,7 +98,7 @@ describe('storage', () => {
     expect(await checks(here.tenancy)).toEqual([])
   })
 
-  test('of a server that does not answer is a finding; the others are looked at', async () => {
+  test('of an unresponsive server is reported; storage on other servers is examined', async () => {
     const other = await createTestDatabase(inject('postgresUrl'))
     const placements = { second: { url: other.url } }
     const { tenancy, open, end } = await testTenancy(inject('postgresUrl'), {
@@ -107,7 +107,7 @@ describe('storage', () => {
       placements,
     })
     onTestFinished(async () => {
-      await other.drop() // before the roles that its tenants' rights name
+      await other.drop() // before the roles that own rights of its tenants
       await end()
     })
     await make(tenancy, 'near')
@@ -123,7 +123,7 @@ describe('storage', () => {
     expect(found.filter(({ code }) => code === 'doctor.not-examined').map(({ message }) => message)).toEqual([
       expect.stringMatching(/^The login of tenants' queries on "second" could not be examined: /),
       expect.stringMatching(/^The storage of schema-pg on "second" could not be examined: /),
-      expect.stringMatching(/^What the server of "second" is doing could not be examined: /),
+      expect.stringMatching(/^The activity of the server of "second" could not be examined: /),
     ])
   })
 })

@@ -1,4 +1,4 @@
-/** Findings of the doctor about tenants, on a tenancy with exactly one fault. Faults of storage are in tenants.storage.test.ts. */
+/** Findings of the doctor about tenants, on a tenancy with exactly one fault. Faults of storage: tenants.storage.test.ts. */
 import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
@@ -19,7 +19,7 @@ const here = useTenancy()
 const { sql } = here
 
 describe('installations', () => {
-  test('that failed', async () => {
+  test('that failed are reported', async () => {
     const failing = await here.open({ migrations: [NOTES, BROKEN] })
     await make(failing, 'broken')
     expect(await checks(failing)).toMatchObject([
@@ -27,14 +27,14 @@ describe('installations', () => {
         name: 'tenants',
         severity: 'warn',
         code: 'tenants.failed',
-        message: expect.stringMatching(/^"broken" was not installed: The migration 0002_stars \(up\) failed/),
+        message: expect.stringMatching(/^tenant "broken" was not installed: The migration 0002_stars \(up\) failed/),
         remedy: expect.stringContaining('tenantry tenant:activate broken'),
         tenantId: 'broken',
       },
     ])
   })
 
-  test('and purges that do not come to an end', async () => {
+  test('and purges that are stuck are reported', async () => {
     const since = `since ${here.clock.now().toISOString()}`
     await here.tenancy.tenants.create({ id: 'waiting', name: 'Waiting' })
     await here.tenancy.tenants.create({ id: 'going', name: 'Going' })
@@ -49,7 +49,7 @@ describe('installations', () => {
         code: 'tenants.purge-stuck',
         severity: 'warn',
         tenantId: 'going',
-        message: `the purge of "going" has not ended ${since}`,
+        message: `the purge of tenant "going" has not ended ${since}`,
       },
       {
         code: 'tenants.provisioning-stuck',
@@ -61,7 +61,7 @@ describe('installations', () => {
   })
 })
 
-test('tenants whose driver or placement is not configured', async () => {
+test('reports tenants on a driver or placement that is not configured', async () => {
   const { url } = here
   const both = await here.open({
     isolation: [schemaPg(), rowscopePg()],
@@ -85,7 +85,7 @@ test('tenants whose driver or placement is not configured', async () => {
   ])
 })
 
-test('plans that are not defined', async () => {
+test('reports undefined plans', async () => {
   const definitions = { free: { limits: {} }, old: { limits: {} } }
   const before = await here.open({ plans: { defaultPlan: 'free', definitions } })
   await make(before, 'acme', { metadata: { plan: 'old' } })
@@ -95,7 +95,7 @@ test('plans that are not defined', async () => {
     {
       severity: 'warn',
       code: 'plans.undefined',
-      message: '1 tenant with the plan "old", which is not defined, count as "free"',
+      message: '1 tenant with the undefined plan "old" count as "free"',
     },
   ])
   const ofHost = await here.open({
@@ -104,8 +104,8 @@ test('plans that are not defined', async () => {
   expect(await checks(ofHost)).toEqual([])
 })
 
-describe('circuits that are open', () => {
-  /** Circuits are shared by the tenancies of a database: each test has its own. */
+describe('findings of open circuits', () => {
+  /** Tenancies on one database share circuits: each test has its own. */
   const openOwn = async (isolation: TenancyConfig['isolation']) => {
     const made = await testTenancy(inject('postgresUrl'), { role: 'api', isolation })
     onTestFinished(made.end)
@@ -119,19 +119,19 @@ describe('circuits that are open', () => {
     await dead.close()
   }
 
-  test('of a server, whose tenants are not told one by one', async () => {
+  test('report an unavailable server once, without its tenants', async () => {
     const { tenancy } = await openOwn([schemaPg()])
     await failTenTimes(tenancy, 'schema-pg', 'postgres://nobody@127.0.0.1:1/nothing')
     expect(await checks(tenancy)).toMatchObject([
       {
         severity: 'error',
         code: 'circuits.server-open',
-        message: 'the server of the placement "main" does not answer, and is not called for now',
+        message: 'the server of the placement "main" does not respond, and is not called for now',
       },
     ])
   })
 
-  test('of one tenant', async () => {
+  test('report the database of a tenant', async () => {
     const { tenancy, url } = await openOwn([schemaPg(), databasePg()])
     await failTenTimes(tenancy, 'database-pg', `${url}_missing`)
     expect(await checks(tenancy)).toMatchObject([
@@ -141,7 +141,7 @@ describe('circuits that are open', () => {
 })
 
 describe('migrations', () => {
-  test('that are behind, edited, or unknown here', async () => {
+  test('that are behind, edited, or unknown here are reported', async () => {
     await make(await here.open({ migrations: [NOTES, STARS] }), 'acme')
     const THIRD = { ...NOTES, name: '0003_third' }
     const found = async (migrations: TenancyConfig['migrations']) => checks(await here.open({ migrations }))
@@ -161,7 +161,7 @@ describe('migrations', () => {
     ])
   })
 
-  test('whose last run failed', async () => {
+  test('of a failed run are reported', async () => {
     await make(here.tenancy, 'broken')
     const later = await here.open({ migrations: [NOTES, BROKEN] })
     await later.tenants.migrations.run()

@@ -1,4 +1,4 @@
-/** What the doctor examines of tenants: their installation, what they depend on, and, with `prove`, their isolation. */
+/** Diagnoses of tenants: installation, dependencies and, with `prove`, isolation. */
 import { type Diagnosis, type Examination, type Finding, notExamined } from '../../kernel/doctor/doctor.ts'
 import type { Repair } from '../isolation/driver.ts'
 import type { Tenants } from '../tenants.ts'
@@ -12,19 +12,19 @@ const PROOF_TIMEOUT_MS = 300_000
 export const diagnoses: readonly Diagnosis<Tenants>[] = [
   {
     name: 'tenants',
-    summary: 'Installations and purges that failed or do not come to an end',
+    summary: 'Failed or stuck installations and purges',
     examine: examineTenants,
   },
-  { name: 'directory', summary: 'Tenants of a driver or placement that is not configured', examine: examineDirectory },
-  { name: 'plans', summary: 'Tenants with a plan that is not defined', examine: examinePlans },
-  { name: 'circuits', summary: 'Databases that are not called at present', examine: examineCircuits },
-  { name: 'migrations', summary: 'Storage that lacks migrations, or has others', examine: examineMigrations },
+  { name: 'directory', summary: 'Tenants on a driver or placement that is not configured', examine: examineDirectory },
+  { name: 'plans', summary: 'Tenants with an undefined plan', examine: examinePlans },
+  { name: 'circuits', summary: 'Databases with an open circuit', examine: examineCircuits },
+  { name: 'migrations', summary: 'Storage with missing, edited or unknown migrations', examine: examineMigrations },
   storageDiagnosis,
   serversDiagnosis(),
   ...transferDiagnoses,
   {
     name: 'isolation',
-    summary: "What servers' catalogs say about the isolation of tenants; only with prove",
+    summary: "Isolation of tenants in the servers' catalogs; only with --prove",
     timeoutMs: PROOF_TIMEOUT_MS,
     examine: examineIsolation,
     fix: (_, { subject }) => (subject as Repair)(),
@@ -38,8 +38,8 @@ async function* examineTenants({ reconciliation }: Tenants): AsyncIterable<Findi
     yield {
       severity: 'warn',
       code: 'tenants.failed',
-      message: `"${id}" was not installed: ${failure?.message ?? 'it is not known why'}`,
-      remedy: `Put the cause right, then: tenantry tenant:activate ${id}`,
+      message: `tenant "${id}" was not installed: ${failure?.message ?? 'the cause is unknown'}`,
+      remedy: `Fix the cause, then run: tenantry tenant:activate ${id}`,
       tenantId: id,
     }
   }
@@ -47,8 +47,8 @@ async function* examineTenants({ reconciliation }: Tenants): AsyncIterable<Findi
     yield {
       severity: 'warn',
       code: what === 'purge' ? 'tenants.purge-stuck' : 'tenants.provisioning-stuck',
-      message: `the ${what === 'purge' ? 'purge' : 'installation'} of "${id}" has not ended since ${since.toISOString()}`,
-      remedy: `See whether a worker runs, and what its log says: tenantry tenant:queue:stats ${id}`,
+      message: `the ${what === 'purge' ? 'purge' : 'installation'} of tenant "${id}" has not ended since ${since.toISOString()}`,
+      remedy: `Check whether a worker runs, and check its log: tenantry tenant:queue:stats ${id}`,
       tenantId: id,
     }
   }
@@ -66,7 +66,7 @@ async function* examineDirectory({ reconciliation }: Tenants): AsyncIterable<Fin
       } is not configured`,
       remedy: lacksDriver
         ? 'Add the driver to `isolation`.'
-        : `Add the server to \`placements\`; if it is gone for good, restore its tenants elsewhere, delete the others, and say so: tenantry placement:forget ${placement}`,
+        : `Add the server to \`placements\`. If it is permanently lost, restore its tenants on another server, delete the others, and run: tenantry placement:forget ${placement}`,
     }
   }
 }
@@ -78,22 +78,22 @@ async function* examinePlans({ reconciliation, plans }: Tenants): AsyncIterable<
     yield {
       severity: 'warn',
       code: 'plans.undefined',
-      message: `${tenants(count)} with the plan ${JSON.stringify(plan)}, which is not defined, count as "${plans.describe().defaultPlan}"`,
-      remedy: 'Define it in `plans.definitions`, or give those tenants another plan.',
+      message: `${tenants(count)} with the undefined plan ${JSON.stringify(plan)} count as "${plans.describe().defaultPlan}"`,
+      remedy: 'Define it in `plans.definitions`, or change the plan of those tenants.',
     }
   }
 }
 
 function* examineCircuits({ circuits }: Tenants): Iterable<Finding> {
   const { servers, tenants } = circuits.snapshot()
-  const wait = (state: string) => (state === 'OPEN' ? 'is not called for now' : 'is being tried again')
+  const wait = (state: string) => (state === 'OPEN' ? 'is not called for now' : 'is being probed')
   for (const { placement, state } of servers) {
     if (state === 'CLOSED') continue
     yield {
       severity: state === 'OPEN' ? 'error' : 'warn',
       code: 'circuits.server-open',
-      message: `the server of the placement "${placement}" does not answer, and ${wait(state)}`,
-      remedy: 'See to the server; the circuit closes by itself once it answers.',
+      message: `the server of the placement "${placement}" does not respond, and ${wait(state)}`,
+      remedy: 'Check the server. The circuit closes automatically after a successful probe.',
     }
   }
   const dead = new Set(servers.filter(({ state }) => state !== 'CLOSED').map(({ placement }) => placement))
@@ -102,8 +102,8 @@ function* examineCircuits({ circuits }: Tenants): Iterable<Finding> {
     yield {
       severity: 'warn',
       code: 'circuits.tenant-open',
-      message: `the database of "${tenantId}" does not answer, and ${wait(state)}`,
-      remedy: 'See to the database; the circuit closes by itself once it answers.',
+      message: `the database of tenant "${tenantId}" does not respond, and ${wait(state)}`,
+      remedy: 'Check the database. The circuit closes automatically after a successful probe.',
       tenantId,
     }
   }
@@ -117,7 +117,7 @@ async function* examineMigrations({ migrations }: Tenants): AsyncIterable<Findin
       severity: 'warn',
       code: 'migrations.run-failed',
       message: `the last migration run failed for ${lastRun.failed} of its storages`,
-      remedy: 'See tenantry tenant:migrate:status, put the cause right, and run tenantry tenant:migrate again.',
+      remedy: 'See tenantry tenant:migrate:status, fix the cause, and run tenantry tenant:migrate again.',
     }
   }
   for (const { pending, unknown, edited, tenants: count } of versions) {
@@ -126,29 +126,29 @@ async function* examineMigrations({ migrations }: Tenants): AsyncIterable<Findin
         severity: isRunning ? 'info' : 'warn',
         code: 'migrations.behind',
         message: `${tenants(count)} lack ${pending.join(', ')}`,
-        remedy: isRunning ? 'A migration run is at work on it.' : 'Run tenantry tenant:migrate.',
+        remedy: isRunning ? 'A migration run is active.' : 'Run tenantry tenant:migrate.',
       }
     }
     if (edited.length > 0) {
       yield {
         severity: 'warn',
         code: 'migrations.edited',
-        message: `${tenants(count)} have run ${edited.join(', ')} with another content than it has now`,
-        remedy: 'Put it back as it was and add a new migration; until then no other is run for them.',
+        message: `${tenants(count)} have run ${edited.join(', ')} with content that has changed since`,
+        remedy: 'Restore the file and add a new migration. Before that, no other migration runs for these tenants.',
       }
     }
     if (unknown.length > 0) {
       yield {
         severity: 'info',
         code: 'migrations.unknown',
-        message: `${tenants(count)} have run ${unknown.join(', ')}, which is not among the migrations here`,
-        remedy: 'Expected while a newer release is being rolled out or taken back; else bring the file back.',
+        message: `${tenants(count)} have run ${unknown.join(', ')}, which is not among the migrations of this process`,
+        remedy: 'Expected during a rollout or rollback of a release. Otherwise, restore the file.',
       }
     }
   }
 }
 
-/** Drivers share servers, and what is wrong with one is told once. */
+/** Drivers share servers; a finding of several drivers is reported once. */
 async function* examineIsolation({ reconciliation }: Tenants, { prove, log }: Examination): AsyncIterable<Finding> {
   if (!prove) return
   const seen = new Set<string>()

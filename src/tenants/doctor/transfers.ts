@@ -1,4 +1,4 @@
-/** What the doctor says of transfers and of backups. */
+/** Diagnoses of transfers and backups. */
 
 import { TenancyError } from '../../kernel/base/errors.ts'
 import { type Diagnosis, type Examination, type Finding, notExamined } from '../../kernel/doctor/doctor.ts'
@@ -9,12 +9,12 @@ import type { MissingArchive, TroubledBackups } from '../transfers/doctor-querie
 export const transferDiagnoses: readonly Diagnosis<Tenants>[] = [
   {
     name: 'transfers',
-    summary: 'Backups, restores, clones and moves that do not come to an end',
+    summary: 'Stuck backups, restores, clones and moves',
     examine: examineTransfers,
   },
   {
     name: 'backups',
-    summary: 'Backups that are missed, and files that are no archive of any',
+    summary: 'Missed or failing backups, and orphaned or missing files',
     examine: examineBackups,
     fix: removeOrphan,
   },
@@ -25,8 +25,8 @@ async function* examineTransfers({ transfers }: Tenants): AsyncIterable<Finding>
     yield {
       severity: 'warn',
       code: 'transfers.stuck',
-      message: `the ${kind} ${id} of "${tenantId}" was begun ${since.toISOString()}, and nobody is at work on it`,
-      remedy: `See whether a worker runs, and what its log says: tenantry tenant:queue:stats ${tenantId}`,
+      message: `the ${kind} ${id} of tenant "${tenantId}" was started ${since.toISOString()}, and no worker is active on it`,
+      remedy: `Check whether a worker runs, and check its log: tenantry tenant:queue:stats ${tenantId}`,
       tenantId,
     }
   }
@@ -39,22 +39,22 @@ async function* examineBackups({ transfers: { state } }: Tenants, { log }: Exami
     yield {
       severity: 'error',
       code: 'backups.not-configured',
-      message: `${unreachable} backups are kept, and no place for backups is configured here`,
+      message: `${unreachable} backups exist, but this process has no backup storage configured`,
       remedy:
-        'Configure the place they are in: until then none can be restored, none is removed when its time is over, and no tenant ' +
-        'that has some can be purged.',
+        'Configure their backup storage. Before that, they can be neither restored nor removed at the end of their retention, and no tenant ' +
+        'with backups can be purged.',
     }
   }
   const failure = await state.archivesFailure()
   if (failure !== undefined) {
-    log.warn({ err: failure }, 'the place of the backups cannot be used')
+    log.warn({ err: failure }, 'the backup storage cannot be used')
     yield {
       severity: 'error',
       code: 'backups.unreachable',
-      message: `the place of the backups cannot be used: ${
+      message: `the backup storage cannot be used: ${
         failure instanceof TenancyError ? failure.message : plainWords(failure)
       }`,
-      remedy: 'Nothing can be backed up or restored until it can; the log has the full text.',
+      remedy: 'Backups and restores fail until it is usable. See the log for the full error.',
     }
     return
   }
@@ -68,16 +68,16 @@ async function* examineBackups({ transfers: { state } }: Tenants, { log }: Exami
       yield {
         severity: isOurs ? 'warn' : 'info',
         code: isOurs ? 'backups.stray-file' : 'backups.unknown-file',
-        message: `the file ${key} is the archive of no backup${isOurs ? ': of an attempt that was given up' : ' here'}`,
+        message: `the file ${key} belongs to no backup${isOurs ? ', but to a failed attempt' : ' of this database'}`,
         remedy: isOurs
           ? 'Remove it with tenantry doctor --fix.'
-          : 'It may be another installation’s, or newer than this database: tenantry tenant:backup:adopt makes it a backup again.',
+          : 'It may belong to another installation, or be newer than this database. To register it as a backup: tenantry tenant:backup:adopt.',
         fixable: isOurs,
         subject: key,
       }
     }
   } catch (error) {
-    yield notExamined('Where the backups are kept', error, log)
+    yield notExamined('The backup storage', error, log)
   }
 }
 
@@ -89,9 +89,9 @@ function notBackedUp({ tenantId, everyHours, last, isStale, failed, failureCode 
     severity: 'warn',
     code: isStale ? 'backups.stale' : 'backups.failing',
     message: isStale
-      ? `"${tenantId}" is to be backed up every ${everyHours} h, and ${done}${failed > 0 ? `: ${failures}` : ''}`
-      : `the backups of "${tenantId}" fail: ${failures}; it ${done}`,
-    remedy: `See why, and make one: tenantry tenant:transfer:list ${tenantId}; tenantry tenant:backup ${tenantId}`,
+      ? `tenant "${tenantId}" is to be backed up every ${everyHours} h, and ${done}${failed > 0 ? `: ${failures}` : ''}`
+      : `the backups of tenant "${tenantId}" fail: ${failures}; it ${done}`,
+    remedy: `See the cause, and create a backup: tenantry tenant:transfer:list ${tenantId}; tenantry tenant:backup ${tenantId}`,
     tenantId,
   }
 }
@@ -99,11 +99,11 @@ function notBackedUp({ tenantId, everyHours, last, isStale, failed, failureCode 
 const missing = ({ key, tenantId, backupId }: MissingArchive): Finding => ({
   severity: 'error',
   code: 'backups.missing-file',
-  message: `the backup ${backupId} of "${tenantId}" cannot be restored: its file ${key} is not there`,
-  remedy: `Bring the file back, or delete the backup and make another one: tenantry tenant:backup ${tenantId}`,
+  message: `backup ${backupId} of tenant "${tenantId}" cannot be restored: its file ${key} is missing`,
+  remedy: `Restore the file, or delete the backup and create another one: tenantry tenant:backup ${tenantId}`,
   tenantId,
 })
 
 async function removeOrphan({ transfers: { state } }: Tenants, { subject }: Finding): Promise<string> {
-  return (await state.removeOrphan(String(subject))) ? 'it is removed' : 'it was left as it is: it is needed now'
+  return (await state.removeOrphan(String(subject))) ? 'removed' : 'left unchanged: the file is in use now'
 }

@@ -370,7 +370,7 @@ describe('paths', () => {
     for (const list of ['ignore', 'central', 'universal'] as const) {
       expect(() =>
         createGuard(here.tenants, { resolve: fromHeader(), authorize: 'anyone', [list]: ['health'] }),
-      ).toThrow(/is no path/)
+      ).toThrow(/is not a path pattern/)
     }
   })
 })

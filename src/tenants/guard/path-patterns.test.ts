@@ -64,7 +64,7 @@ describe('patterns', () => {
 
   test.each(['health', '', '/a*b', '/a/*/b', '/a//b', '/a/../b', '/a%20b', 'https://x/y'])(
     'rejects the pattern "%s", which can never match',
-    (pattern) => expect(() => pathMatcher([pattern])).toThrow(/is no path/),
+    (pattern) => expect(() => pathMatcher([pattern])).toThrow(/is not a path pattern/),
   )
 })
 

@@ -189,7 +189,7 @@ describe('fromPath', () => {
   })
 
   test.each(['t', '/t/', '//t', '/t/*', '/t%20'])('rejects the prefix "%s"', (prefix) => {
-    expect(() => fromPath({ prefix })).toThrow(/is no prefix/)
+    expect(() => fromPath({ prefix })).toThrow(/is not a path prefix/)
   })
 })
 

@@ -107,11 +107,11 @@ async function currentLocation(
     try {
       return usable(id, await registry.refresh(id))
     } catch (failure) {
-      throw DependencyUnavailable.matches(failure) ? toTenantError(error) : failure // without a better error, the original one remains
+      throw DependencyUnavailable.matches(failure) ? toTenantError(error) : failure // no better error
     }
   }
   const now = await refresh()
-  if (!StorageFenced.matches(error)) throw toTenantError(error) // the statement may have run
+  if (!StorageFenced.matches(error)) throw toTenantError(error) // may have run
   const repaired = () =>
     withTimeout(fences.repair(id), REPAIR_TIMEOUT_MS, stillClosed).catch((failure) => {
       throw toTenantError(failure)

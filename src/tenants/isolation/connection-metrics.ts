@@ -1,4 +1,4 @@
-/** Connections for tenants' queries, by server: what they are doing, and how often one was there. */
+/** Metrics of connections for tenants' queries, by server. */
 import type { Series } from '../../kernel/metrics/metrics.ts'
 import type { Storage } from './drivers.ts'
 
@@ -16,7 +16,7 @@ export const connectionSeries = (storage: Pick<Storage, 'connections'>): Series[
   },
   {
     name: 'multitenancy_tenant_pool_uses_total',
-    help: 'Connections that this process has asked for: a hit was there, a miss had to be made',
+    help: 'Connection requests of this process: a hit was available, a miss had to be opened',
     type: 'counter',
     collect: () =>
       storage.connections().flatMap(({ placement, hits, misses }) => [

@@ -1,14 +1,14 @@
-/** Statements of a tenant, and the connection that takes them: a part of the port in driver.ts. */
+/** Defines statements of a tenant and their connection: a part of the port in driver.ts. */
 
-/** One statement: of several in one text, the server refuses all. */
+/** One statement. The server rejects a text with several statements. */
 export interface Statement {
   readonly text: string
   readonly values?: readonly unknown[] | undefined
-  /** `array` answers each row as an array of its columns. */
+  /** `array` returns each row as an array of its columns. */
   readonly rowMode?: 'array' | undefined
-  /** Parsers of column values, as node-postgres takes them. */
+  /** Parsers of column values, as in node-postgres. */
   readonly types?: unknown
-  /** Fails when role, search path or tenant are others after it than its scope has set; on a server, and inside of a transaction. */
+  /** Fails if role, search path or tenant differ from the scope after it; on a server, inside of a transaction. */
   readonly keepsScope?: boolean | undefined
 }
 
@@ -23,18 +23,18 @@ export interface StatementResult {
 export interface TransactionModes {
   readonly isolationLevel?: string | undefined
   readonly accessMode?: string | undefined
-  /** `deferrable` or `not deferrable`; of effect with `serializable` and `read only`. */
+  /** `deferrable` or `not deferrable`; only with `serializable` and `read only`. */
   readonly deferral?: string | undefined
 }
 
 /** A connection inside one tenant's scope. */
 export interface TenantConnection {
-  /** Outside of a transaction the statement is one by itself. */
+  /** Outside of a transaction, the statement is its own transaction. */
   query(statement: Statement): Promise<StatementResult>
   begin(modes?: TransactionModes): Promise<void>
   end(how: 'commit' | 'rollback'): Promise<void>
-  /** Whether the server has a transaction open, whoever opened it. */
+  /** Whether the server has an open transaction, regardless of its origin. */
   readonly inTransaction: boolean
-  /** Gives it back. A transaction still open is lost with the connection; so is one that is to be destroyed. */
+  /** Returns the connection. An open transaction is closed with the connection, as is a connection to be destroyed. */
   release(destroy?: boolean): void
 }

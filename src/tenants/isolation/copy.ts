@@ -1,45 +1,43 @@
 /**
- * Everything that a tenant's storage holds, on its way from one place to another: read out of a driver or an archive, taken in by
- * a driver or an archive. Whichever the two are, this is what passes between them, so there is one way to copy a tenant.
+ * Defines a copy of a tenant's storage, read from a driver or an archive and imported into a driver or an archive.
  *
- *   description ─► tables, one after the other: CSV as COPY writes it, with a header ─► totals, when all have been read
+ *   description ─► tables, one after the other: CSV in COPY's format, with a header ─► totals, after all tables are read
  *
- * The tables themselves are not part of it: the host's migrations make them, and `description` says which those are. `tenant_id`
- * is left out where it is filled by `tenantry.current_tenant()`, so the rows are those of whoever takes them in. Nothing is ever
- * held whole: a table is a stream.
- *
- * CSV is PostgreSQL's: NULL is nothing, '' is `""`, and values are written with DateStyle ISO, IntervalStyle postgres, TimeZone UTC,
- * bytea in hex.
+ * - Tables are not part of a copy: the host's migrations create them, and `description` names these migrations.
+ * - `tenant_id` is omitted where its default is `tenantry.current_tenant()`, so the rows belong to the importing tenant.
+ * - A table is a stream and never completely in memory.
+ * - CSV is that of PostgreSQL: NULL is empty, '' is `""`; values use DateStyle ISO, IntervalStyle postgres, TimeZone UTC,
+ *   bytea in hex.
  */
 import { defineError } from '../../kernel/base/errors.ts'
 import type { AppliedMigration } from '../tenant/schema-version.ts'
 
 export interface CopiedColumn {
   readonly name: string
-  /** As its engine writes it: `character varying(20)`. */
+  /** The type in the notation of its engine: `character varying(20)`. */
   readonly type: string
 }
 
 export interface CopiedTable {
   readonly name: string
-  /** Those that are stored: what is generated is generated anew. */
+  /** Stored columns, without generated ones. */
   readonly columns: readonly CopiedColumn[]
 }
 
 export interface CopiedSequence {
   readonly name: string
-  /** In digits, as it has up to 64 bits. */
+  /** Decimal digits, as it has up to 64 bits. */
   readonly lastValue: string
   readonly isCalled: boolean
 }
 
 export interface CopyDescription {
   readonly engine: 'postgres'
-  /** The driver that it was read from. */
+  /** The driver of the source. */
   readonly isolation: string
-  /** What had been run in the storage, in order. */
+  /** Migrations applied to the storage, in order. */
   readonly migrations: readonly AppliedMigration[]
-  /** In the order in which they follow. */
+  /** In the order of their rows in the copy. */
   readonly tables: readonly CopiedTable[]
   readonly sequences: readonly CopiedSequence[]
 }
@@ -47,25 +45,25 @@ export interface CopyDescription {
 /** The rows of one table. */
 export interface TableCopy {
   readonly table: CopiedTable
-  /** CSV with a header line; read to its end before the next table is asked for. */
+  /** CSV with a header line. Must be read to its end before the next table is requested. */
   readonly csv: AsyncIterable<Buffer>
 }
 
 export interface TableTotals {
   readonly name: string
   readonly rows: number
-  /** Of the CSV. */
+  /** Size of the CSV. */
   readonly bytes: number
 }
 
 export interface TenantCopy {
   readonly description: CopyDescription
-  /** A guess, for whoever watches; undefined when there is none. */
+  /** Estimate for the progress; undefined if unknown. */
   readonly estimatedRows: number | undefined
   tables(): AsyncIterable<TableCopy>
-  /** What whoever has taken all tables must have now. Throws `E_BACKUP_INCOMPATIBLE` when the copy is not whole. */
+  /** Totals for comparison after all tables are read. Throws `E_BACKUP_INCOMPATIBLE` if the copy is not complete. */
   totals(): Promise<readonly TableTotals[]>
 }
 
-/** An archive that cannot be restored: truncated, altered, of another tenant or program, or of tables that are not these. */
-export const BackupIncompatible = defineError('E_BACKUP_INCOMPATIBLE', 409, 'The backup cannot be restored')
+/** An archive that is truncated, altered, of another tenant or program, or of different tables. */
+export const BackupIncompatible = defineError('E_BACKUP_INCOMPATIBLE', 409, 'Backup cannot be restored')

@@ -1,4 +1,4 @@
-/** The isolation drivers in use, by name, and the question which of them holds a tenant's rows. */
+/** Holds the configured isolation drivers by name, and selects the driver of a tenant. */
 import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
 import { CheckFailure } from '../../kernel/resilience/health.ts'
 import {
@@ -11,9 +11,9 @@ import {
 
 export interface StorageConfig {
   readonly drivers: readonly IsolationDriver[]
-  /** Name of the driver of a tenant that asks for none; the first one if absent. */
+  /** Name of the default driver; default: the first one. */
   readonly defaultDriver?: string
-  /** Placements that a tenant may be put on; `main` is where one goes that asks for none. */
+  /** Available placements; `main` is the default. */
   readonly placements: readonly string[]
 }
 
@@ -25,7 +25,8 @@ export class Storage {
   constructor({ drivers, defaultDriver, placements }: StorageConfig) {
     this.#drivers = new Map(drivers.map((driver) => [driver.name, driver]))
     const chosen = defaultDriver === undefined ? drivers[0] : this.#drivers.get(defaultDriver)
-    if (!chosen) throw new Error(`the default isolation driver "${defaultDriver ?? ''}" is not among the drivers given`)
+    if (!chosen)
+      throw new Error(`the default isolation driver "${defaultDriver ?? ''}" is not among the configured drivers`)
     this.#default = chosen
     this.#placements = placements
   }
@@ -38,7 +39,7 @@ export class Storage {
     for (const driver of this.#drivers.values()) await driver.stop()
   }
 
-  /** What statements of this driver's tenants depend on. */
+  /** Dependencies of the statements of this driver's tenants. */
   reach(name: string | undefined): Capabilities['reach'] {
     return this.#drivers.get(name ?? '')?.capabilities.reach ?? 'shared database'
   }
@@ -50,13 +51,13 @@ export class Storage {
     return [...new Map(counts.map((count) => [count.placement, count])).values()]
   }
 
-  /** Names of placements whose server refuses the login of tenants' queries. */
+  /** Placements whose server rejects the login of tenants' queries. */
   async rejectedLogins(): Promise<string[]> {
     const all = await Promise.all(this.drivers.map((driver) => driver.rejectedLogins?.() ?? []))
     return [...new Set(all.flat())]
   }
 
-  /** The health check: fails while a server refuses the login of tenants' queries. */
+  /** The health check: fails while a server rejects the login of tenants' queries. */
   async checkLogins(): Promise<void> {
     const { length } = await this.rejectedLogins()
     if (length > 0)
@@ -71,7 +72,7 @@ export class Storage {
     return this.#placements
   }
 
-  /** The driver by name. A tenant whose driver is no longer configured cannot be served, and says so. */
+  /** The driver by name. Throws `E_DEPENDENCY_UNAVAILABLE` if it is no longer configured. */
   driver(name: string): IsolationDriver {
     const driver = this.#drivers.get(name)
     if (!driver) throw DependencyUnavailable(`The isolation driver "${name}" is not configured in this process.`)
@@ -88,13 +89,13 @@ export class Storage {
     if (!this.supportsCopies(name)) throw copiesNotSupported(name)
   }
 
-  /** Where a new tenant goes; a 400 for a driver or placement that does not exist. */
+  /** Driver and placement of a new tenant; a 400 for an unknown driver or placement. */
   choose(isolation = this.#default.name, placement = 'main'): { driver: IsolationDriver; placement: string } {
     const driver = this.#drivers.get(isolation)
     const faults = []
-    if (!driver) faults.push({ path: 'isolation', message: `not one of ${[...this.#drivers.keys()].join(', ')}` })
+    if (!driver) faults.push({ path: 'isolation', message: `must be one of ${[...this.#drivers.keys()].join(', ')}` })
     if (!this.#placements.includes(placement)) {
-      faults.push({ path: 'placement', message: `not one of ${this.#placements.join(', ')}` })
+      faults.push({ path: 'placement', message: `must be one of ${this.#placements.join(', ')}` })
     }
     if (!driver || faults.length > 0) throw invalid(faults)
     return { driver, placement }

@@ -1,6 +1,6 @@
 /**
- * The host's own migrations, run in every tenant's storage: a folder of `NNNN_name.sql` with the sections `-- up` and
- * `-- down`, or of `NNNN_name.ts` exporting `up(db)` and `down(db)` over Kysely.
+ * Reads the host's migrations, which run in every tenant's storage: a folder of `NNNN_name.sql` with the sections `-- up`
+ * and `-- down`, or of `NNNN_name.ts` that exports `up(db)` and `down(db)` on Kysely.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -16,13 +16,18 @@ export interface TenantMigration {
   readonly checksum: string
   /** SQL, or a function of the tenant's database. */
   readonly up: string | Step
-  /** Absent: this migration cannot be taken back. */
+  /** Absent: the migration cannot be rolled back. */
   readonly down?: string | Step
 }
 
 const FILE_NAME = /^(\d{4,}_[A-Za-z0-9_-]+)\.(sql|ts|js)$/
 
-/** Reads a folder. Throws on a file whose name or content it cannot take, naming it. */
+/**
+ * Reads a folder of migrations. Throws for a file with an invalid name or content.
+ *
+ * @example
+ *   const tenancy = await createTenancy({ ...config, migrations: await readTenantMigrations('./migrations') })
+ */
 export async function readTenantMigrations(folder: string): Promise<TenantMigration[]> {
   const files = (await readdir(folder)).filter((file) => !file.startsWith('.') && !file.endsWith('.d.ts'))
   const migrations = await Promise.all(files.map((file) => readMigration(resolve(folder), file)))
@@ -36,7 +41,7 @@ const numberOf = ({ name }: TenantMigration): number => Number.parseInt(name, 10
 
 async function readMigration(folder: string, file: string): Promise<TenantMigration> {
   const [, name, kind] = FILE_NAME.exec(file) ?? []
-  if (!name) throw new Error(`${join(folder, file)}: a migration is named NNNN_name.sql or NNNN_name.ts`)
+  if (!name) throw new Error(`${join(folder, file)}: the name of a migration must be NNNN_name.sql or NNNN_name.ts`)
   const path = join(folder, file)
   const text = await readFile(path, 'utf8')
   const checksum = createHash('sha256').update(text).digest('hex')
@@ -54,6 +59,6 @@ function sections(text: string, path: string): { up: string; down?: string } {
   }
   const up = section('up')
   if (before.replace(/--.*$/gm, '').trim() || !up)
-    throw new Error(`${path}: starts with "-- up", and may go on with "-- down"`)
+    throw new Error(`${path}: starts with "-- up", and can have a section "-- down"`)
   return { up, down: section('down') || undefined }
 }

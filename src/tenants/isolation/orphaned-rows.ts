@@ -1,6 +1,6 @@
-/** Rows in tables that tenants share whose `tenant_id` is of no storage location: no tenant reaches them, no backup has them. */
+/** Defines orphaned rows: rows in shared tables whose `tenant_id` has no storage location. No tenant or backup has them. */
 
-/** A location that the registry has, of a tenant or of a transfer. */
+/** A storage location in the registry, of a tenant or of a transfer. */
 export interface RegisteredLocation {
   readonly tenantId: string
   readonly locator: string
@@ -8,7 +8,7 @@ export interface RegisteredLocation {
 
 /** Rows of one table with one `tenant_id`. */
 export interface OrphanedRows {
-  /** As SQL, with its schema. */
+  /** Qualified SQL name. */
   readonly table: string
   readonly tenantId: string
   readonly rows: number

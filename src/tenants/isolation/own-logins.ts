@@ -2,10 +2,10 @@ import type { EncryptedColumn } from '../../kernel/database/re-encrypt.ts'
 
 const TABLE = 'tenant_logins'
 
-/** What the password of a login is bound to. */
+/** The encryption binding of a login's password. */
 export const bindingOfOwn = (placement: string, database: string): string => `${TABLE} ${placement} ${database}`
 
-/** What is encrypted again after a change of the application key. */
+/** Encrypted again after a change of the application key. */
 export const ENCRYPTED_LOGINS: EncryptedColumn = {
   table: TABLE,
   key: `(placement || ' ' || locator)`,
@@ -18,26 +18,26 @@ export const ENCRYPTED_LOGINS: EncryptedColumn = {
 }
 
 /**
- * Logins that belong to one tenant's database each, on one placement. A login has the name of its database; its password is kept encrypted
- * in the backoffice.
+ * Logins that belong to one tenant's database each, on one placement. A login has the name of its database; its password
+ * is stored encrypted in the backoffice.
  */
 export interface OwnLogins {
-  /** Whether a new database gets one; false where `tenantUrl` is given or a pooler stands between. */
+  /** Whether new databases get a login; false with a configured `tenantUrl` or a pooler. */
   readonly areMade: boolean
-  /** Undefined for a database whose tenant uses the login of the placement. Known after the first time. */
+  /** Undefined for a database whose tenant uses the login of the placement. Cached after the first call. */
   passwordOf(database: string): Promise<string | undefined>
-  /** The password that is kept for a database, and was made now when there was none. It stays, whatever becomes of a transaction. */
+  /** Returns the stored password of a database, or creates one. It is stored even if the current transaction rolls back. */
   keep(database: string): Promise<string>
-  /** Databases with a login of their own. */
+  /** Databases with their own login. */
   all(): Promise<ReadonlySet<string>>
-  /** To be read again with its next use: the server refused it. */
+  /** Drops the cached password after the server has rejected it. */
   forget(database: string): void
   remove(database: string): Promise<void>
 }
 
-/** The server refuses the login of one tenant, which is no word about the server. */
+/** The server rejects the login of one tenant, which proves nothing about the server. */
 export class OwnLoginRejected extends Error {
   constructor(cause: unknown) {
-    super('the server refuses the login of this tenant', { cause })
+    super('the server rejects the login of the tenant', { cause })
   }
 }

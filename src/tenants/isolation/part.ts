@@ -1,4 +1,4 @@
-/** Notifications of changed tenant tables as a part of a tenancy. */
+/** The part of a tenancy for notifications of changed tenant tables. */
 import type { Part } from '../../kernel/part-definition.ts'
 import { TableChanges } from './schema-generation.ts'
 

@@ -1,13 +1,13 @@
-/** SQL of a caller that the database rejects: a fault of the caller, told in the words of the database. */
+/** Converts an error of a caller's SQL to `E_SQL_REJECTED`, with the message of the database. */
 
 import { TenancyError } from '../../kernel/base/errors.ts'
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { SqlRejected } from '../tenant/errors.ts'
 
 /**
- * Connection, login, database, serialization and deadlock, resources, operator, system, internal: the SQL may be right, unless the server
- * reports the severity ERROR. Then the session lives and the server has rejected this SQL: it raised the state itself, took longer than
- * its time limit, or met a deadlock.
+ * Connection, login, database, serialization and deadlock, resources, operator, system, internal: the SQL may be valid,
+ * unless the severity is ERROR. Then the session lives and the server has rejected this SQL: it raised the state itself,
+ * exceeded its time limit, or met a deadlock.
  */
 const NOT_OF_THE_SQL = /^(08|28|3D|40|53|57|58|XX)/
 const SQLSTATE = /^[0-9A-Z]{5}$/
@@ -17,16 +17,16 @@ interface DatabaseError {
   readonly code: string
   readonly detail?: string
   readonly hint?: string
-  /** Of a character in the statement, from 1. */
+  /** Character position in the statement, from 1. */
   readonly position?: string
-  /** ERROR, or FATAL or PANIC when the session has ended. */
+  /** ERROR, or FATAL or PANIC if the session has ended. */
   readonly severity?: string
 }
 
 /**
- * Every other error is returned as it is.
- * @param where before the words of the database, such as `line 3`; default: the character of the statement, which is then the
- * member `position` too
+ * Returns all other errors unchanged.
+ * @param where prefix of the message, such as `line 3`; default: the character of the statement, which is also the member
+ * `position`
  */
 export function asRejected(error: unknown, where?: string): unknown {
   if (!isOfTheSql(error)) return error

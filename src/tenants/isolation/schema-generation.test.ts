@@ -1,6 +1,6 @@
 /**
- * A statement that has a name keeps the types of its parameters. When a column gets another type, in whichever process that is
- * done, what is sent afterwards must not be cut to the type that it had.
+ * A named statement keeps the types of its parameters. After any process has changed the type of a column, later
+ * parameters must not be truncated to the old type.
  */
 import { afterAll, expect, inject, test } from 'vitest'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
@@ -40,7 +40,7 @@ test.each([
     const { rows } = await acme.pool.query(`select count(*)::int as exact from ${table} where at = $1`, [NOON])
     return rows[0].exact
   }
-  // The other process says so right after it is done, and this one hears of it.
+  // The other process notifies this one right after the change.
   await eventually(async () => expect(await exact()).toBeGreaterThan(0))
   const before = await exact()
   expect(await exact()).toBe(before + 1)
@@ -50,7 +50,7 @@ test.each([
   }
 })
 
-test('a run whose end could not be told of has changed the tables all the same', async () => {
+test('a run without a notification of its end has changed the tables as well', async () => {
   const environment = await testTenancy(inject('postgresUrl'), { migrations: [EVENTS] })
   opened.push(environment)
   await installed(environment.tenancy, { id: 'acme', name: 'Acme' })
@@ -59,7 +59,7 @@ test('a run whose end could not be told of has changed the tables all the same',
   for (let n = 0; n < 3; n++) await write()
   const deployed = await environment.open({ migrations: [EVENTS, EXACT] })
   deployed.kernel.events.subscribe(TenantMigrated, 'within', () => {
-    throw new Error('nobody is told')
+    throw new Error('the notification failed')
   })
   expect(await deployed.tenants.migrations.run()).toMatchObject({ failed: 1 })
   await eventually(async () => {

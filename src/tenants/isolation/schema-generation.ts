@@ -1,11 +1,11 @@
 /**
- * Whether tenants' tables may have changed since, in whichever process that was done. Drivers give names to statements on their
- * connections, and a name is good for as long as the tables are what they were (named-statements.ts).
+ * Detects changes of tenants' tables by any process. Drivers name statements on their connections, and a name is valid only
+ * while the tables are unchanged (named-statements.ts).
  *
- *   settled ──a run of migrations begins, ends, or may have been missed──► in doubt ──none is unfinished──► settled, in another generation
+ *   settled ──a run of migrations starts, ends, or may have been missed──► in doubt ──no unfinished run──► settled, next generation
  *
- * As long as a run is unfinished nothing is given a name: so it does not matter when, or by whom, what came of a storage is written
- * down. A run says that it begins before it changes anything.
+ * While a run is unfinished, statements are not named: so the time and the process of recorded results do not matter. A run
+ * notifies before its first change.
  */
 
 import type { Logger } from '../../kernel/base/logger.ts'
@@ -14,7 +14,7 @@ import type { Database } from '../../kernel/database/database.ts'
 const CHANNEL = 'multitenancy_tables'
 const RETRY_MS = 5_000
 
-/** Tells every process, with the commit of the transaction in progress. */
+/** Notifies every process with the commit of the current transaction. */
 export const notifyTableChanges = (database: Database): Promise<void> => database.notify(CHANNEL, '')
 
 export class TableChanges {
@@ -29,7 +29,7 @@ export class TableChanges {
     this.#log = log
   }
 
-  /** Begins to hear of changes made by other processes. */
+  /** Subscribes to changes of other processes. */
   async start(): Promise<void> {
     const onNotification = () => void this.#doubt()
     await this.#database.listen(CHANNEL, onNotification, onNotification)
@@ -39,12 +39,12 @@ export class TableChanges {
     clearTimeout(this.#retry)
   }
 
-  /** Another one after every change; undefined while tables may be changing, or a change might have been missed. */
+  /** Different after each change; undefined while tables may be changing, or a change may have been missed. */
   get generation(): number | undefined {
     return this.#isSettled && this.#database.isListening ? this.#count : undefined
   }
 
-  /** Tells every process with the commit of the transaction in progress, and knows of it itself right after that. */
+  /** Notifies every process with the commit of the current transaction, and this process directly after it. */
   async notify(): Promise<void> {
     await notifyTableChanges(this.#database)
     this.#database.afterCommit(() => this.#doubt())
@@ -61,7 +61,10 @@ export class TableChanges {
       )
       if (count === this.#count) this.#isSettled = !rows[0].unfinished
     } catch (error) {
-      this.#log.warn({ err: error }, 'whether tables are changing could not be read; nothing is prepared meanwhile')
+      this.#log.warn(
+        { err: error },
+        'could not read whether tables are changing; statements are not prepared until then',
+      )
       if (count === this.#count) this.#retry = setTimeout(() => void this.#doubt(), RETRY_MS).unref()
     }
   }

@@ -1,17 +1,17 @@
-/** What a placement's server is doing, as its driver reads it for the doctor. Texts of statements are read only when they are asked for. */
+/** Defines the activity of a placement's server for the doctor. Statement texts are read only on request. */
 
 export interface ActivityOptions {
-  /** What runs or rests for longer is told. */
+  /** Duration in ms from which a session is reported. */
   readonly longMs: number
   readonly showsSql: boolean
 }
 
 export interface ServerActivity {
-  /** Connections that the server has now, whoever made them. */
+  /** All current connections of the server. */
   readonly connections: number
-  /** How many it accepts of anybody but administrators. */
+  /** Maximum number of connections without those reserved for administrators. */
   readonly available: number
-  /** The longest first; at most a thousand of each role. */
+  /** Longest first; at most a thousand per role. */
   readonly sessions: readonly LongSession[]
 }
 
@@ -23,12 +23,12 @@ export interface LongSession {
   /** Null: the placement's own. */
   readonly database: string | null
   readonly state: 'active' | 'idle in transaction' | 'idle in transaction (aborted)'
-  /** When its statement was begun, or the last one of its transaction had ended. */
+  /** Start of its statement, or end of the last one in its transaction. */
   readonly since: Date
   /** `Lock: relation` */
   readonly waitsFor: string | null
-  /** Whether it makes, copies, migrates or drops storage for us. */
+  /** Whether it creates, copies, migrates or drops storage for Tenantry. */
   readonly isUpkeep: boolean
-  /** The beginning of it; null unless it was asked for. */
+  /** The beginning of the statement; null unless requested. */
   readonly sql: string | null
 }

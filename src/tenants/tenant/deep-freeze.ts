@@ -1,4 +1,4 @@
-/** A value of plain data that nobody can change, all the way down. */
+/** Freezes a value of plain data recursively. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     for (const member of Object.values(Object.freeze(value))) deepFreeze(member)

@@ -6,25 +6,25 @@ const ofTenant = z.object({ tenantId })
 
 export const TenantCreated = event(
   'TenantCreated',
-  'A tenant was registered; its storage is being made',
+  'A tenant was registered; its storage is being created',
   z.object({ tenantId, name: z.string(), isolation: z.string(), placement: z.string() }),
 )
 export const TenantProvisioned = event(
   'TenantProvisioned',
-  'Storage is made and migrated; the tenant is active',
+  'The storage was created and migrated; the tenant is active',
   ofTenant,
 )
 export const TenantProvisioningFailed = event(
   'TenantProvisioningFailed',
-  'The installation failed permanently',
+  'The installation of a tenant failed',
   z.object({ tenantId, code: z.string() }),
 )
-export const TenantActivated = event('TenantActivated', 'A suspended tenant is active again', ofTenant)
+export const TenantActivated = event('TenantActivated', 'A suspended tenant was activated', ofTenant)
 export const TenantSuspended = event('TenantSuspended', 'A tenant was suspended', ofTenant)
-/** Whoever has suspended it must not be the only one who knows: somebody else wants it so as well. */
+/** A second caller of a suspension also depends on it, so the first one must be able to learn of it. */
 export const TenantSuspensionRepeated = event(
   'TenantSuspensionRepeated',
-  'Somebody wanted a tenant to be suspended that is so already',
+  'A suspension was requested for a suspended tenant',
   ofTenant,
   { isInternal: true },
 )
@@ -45,7 +45,7 @@ export const TenantDeleted = event(
 )
 export const TenantRestored = event(
   'TenantRestored',
-  'A deleted tenant is back, or one was restored from a backup',
+  'A deleted tenant was restored, or a tenant was restored from a backup',
   z.object({ tenantId, from: z.enum(['deletion', 'backup']) }),
 )
 export const TenantEnteredMaintenance = event(
@@ -54,27 +54,27 @@ export const TenantEnteredMaintenance = event(
   z.object({ tenantId, message: z.string().nullable(), retryAfterSeconds: z.number() }),
 )
 export const TenantExitedMaintenance = event('TenantExitedMaintenance', 'A tenant left maintenance', ofTenant)
-export const TenantPurged = event('TenantPurged', 'Everything of a tenant is gone; its id stays taken', ofTenant)
+export const TenantPurged = event('TenantPurged', 'All data of a tenant was removed; its id stays reserved', ofTenant)
 
 const where = z.object({ isolation: z.string(), placement: z.string() })
 
 export const TenantBackedUp = event(
   'TenantBackedUp',
-  'A backup of a tenant is complete',
+  'A backup of a tenant was completed',
   z.object({ tenantId, backupId: z.uuid(), sizeBytes: z.number().int() }),
 )
 export const TenantCloned = event(
   'TenantCloned',
-  "A tenant is active that was made from another's storage",
+  "A tenant was created from another's storage and is active",
   z.object({ tenantId, sourceId: z.string() }),
 )
 export const TenantMoved = event(
   'TenantMoved',
-  'The storage of a tenant is another now, by another driver or on another server',
+  'A tenant was switched to other storage, on another driver or server',
   z.object({
     tenantId,
     from: where,
     to: where,
-    isUndone: z.boolean().meta({ description: 'Whether it went back to storage that it had left' }),
+    isUndone: z.boolean().meta({ description: 'Whether the tenant returned to its former storage' }),
   }),
 )

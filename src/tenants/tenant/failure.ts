@@ -1,4 +1,4 @@
-/** What is kept of a failure of a job, for whoever looks at what it was to do; the log has the rest. */
+/** Converts an error of a job to the failure stored for its readers; the log has the rest. */
 
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
@@ -9,22 +9,22 @@ export interface Failure {
   readonly message: string
 }
 
-/** What a caller could have known stays as it is, and a host's migration that is wrong stays wrong; a server that is away may come back. */
+/** Whether a retry can succeed. Client errors and faulty migrations of the host are permanent; an unavailable server is not. */
 export const mayPass = (error: unknown): boolean => !(error instanceof TenancyError) || error.status === 503
 
-/** @param otherwise for errors whose text stays in the log: all but those that a listener of the host throws */
+/** @param otherwise for errors whose text stays in the log: all except those of listeners of the host */
 export function failureOf(error: unknown, otherwise: Failure): Failure {
   if (error instanceof TenancyError) return { code: error.code, message: error.message }
   const isUnavailable = isDatabaseUnavailable(error)
   const code = isUnavailable ? DependencyUnavailable.code : otherwise.code
   const event = rejectedEvent(error)
   if (event && error instanceof Error) {
-    // The words of a database name tables, rows and servers.
+    // Messages of a database contain names of tables, rows and servers.
     const isOfDatabase = isUnavailable || sqlState(error) !== undefined
     return {
       code,
       message: `A listener of ${event} failed${isOfDatabase ? '. See the log for the cause.' : `: ${error.message}`}`,
     }
   }
-  return isUnavailable ? { code, message: 'A database server could not be reached.' } : otherwise
+  return isUnavailable ? { code, message: 'A database server is unavailable.' } : otherwise
 }

@@ -1,4 +1,4 @@
-/** Types of the jobs of a tenant's life; lifecycle/parts.ts has their handlers. */
+/** Types of the jobs of a tenant's life cycle; lifecycle/parts.ts has their handlers. */
 import { z } from 'zod'
 import { jobType } from '../../kernel/jobs/jobs.ts'
 
@@ -6,7 +6,7 @@ const ofTenant = z.object({ tenantId: z.string() })
 
 export const InstallTenant = jobType({
   name: 'InstallTenant',
-  summary: "Makes a tenant's storage and migrates it",
+  summary: "Create a tenant's storage and migrate it",
   data: ofTenant,
   retries: 3,
   retryDelaySeconds: 1,
@@ -14,7 +14,7 @@ export const InstallTenant = jobType({
 
 export const UninstallTenant = jobType({
   name: 'UninstallTenant',
-  summary: 'Removes everything of a tenant whose time to be restored is over',
+  summary: 'Remove all data of a deleted tenant past its purgeAt',
   data: ofTenant,
   retries: 5,
   retryDelaySeconds: 10,
@@ -22,7 +22,7 @@ export const UninstallTenant = jobType({
 
 export const FenceTenant = jobType({
   name: 'FenceTenant',
-  summary: "Closes a suspended or deleted tenant's storage once its server can be reached again",
+  summary: "Close a suspended or deleted tenant's storage after its server is available again",
   data: ofTenant,
   retries: 14, // some four hours; then RecoverFences goes on
   retryDelaySeconds: 1,
@@ -30,21 +30,21 @@ export const FenceTenant = jobType({
 
 export const PurgeTenants = jobType({
   name: 'PurgeTenants',
-  summary: 'Starts the removal of deleted tenants past their purgeAt',
+  summary: 'Start the purge of deleted tenants past their purgeAt',
   data: z.object({}),
   workers: 1,
 })
 
 export const RecoverInstallations = jobType({
   name: 'RecoverInstallations',
-  summary: 'Fails tenants whose installation was lost, so that none stays provisioning for ever',
+  summary: 'Fail tenants whose installation was lost, so that none stays provisioning forever',
   data: z.object({}),
   workers: 1,
 })
 
 export const RecoverFences = jobType({
   name: 'RecoverFences',
-  summary: 'Closes storage that is open though its tenant is suspended or deleted',
+  summary: 'Close open storage of suspended or deleted tenants',
   data: z.object({}),
   workers: 1,
 })

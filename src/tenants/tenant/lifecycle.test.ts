@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Action, decide, MOVES, type Move, STATUSES, type Status } from './lifecycle.ts'
 
-/** The contract's table: where each action leads from each status; `=` is a repeat, `-` a refusal. */
+/** The contract's table: the target status of each action from each status; `=` is a repeated action, `-` a rejection. */
 const LIFE = `
                activate      suspend    delete   restore  install  fail
  provisioning  -             -          deleted  -        active   failed
@@ -19,20 +19,20 @@ const cells = lines.flatMap(([status, ...outcomes]) =>
 )
 const moves = Object.values(MOVES).flatMap((from) => Object.values(from) as Move[])
 
-test('the table names every status and every action', () => {
+test('the table contains every status and every action', () => {
   expect(lines.map(([status]) => status)).toEqual([...STATUSES])
   expect([...header].sort()).toEqual(Object.keys(MOVES).sort())
   expect(cells).toHaveLength(STATUSES.length * Object.keys(MOVES).length)
 })
 
-test.each(cells)('%s, %s: %s', (status, action, outcome) => {
+test.each(cells)('status %s, action %s: %s', (status, action, outcome) => {
   const decided = decide(status, action)
   if (outcome === '=') expect(decided).toBe('repeat')
   else if (outcome === '-') expect(decided).toBe('refused')
   else expect(decided).toMatchObject({ move: { to: outcome } })
 })
 
-test('each move says so with one event, but the one that begins an installation again: its end says so', () => {
+test('each transition publishes one event, except the restart of an installation, whose end publishes one', () => {
   for (const { to, event, installs } of moves) {
     expect(event === undefined, to).toBe(installs === true)
   }
@@ -47,6 +47,6 @@ test('each move says so with one event, but the one that begins an installation 
   }
 })
 
-test('nothing but a move to provisioning installs', () => {
+test('only a transition to provisioning installs', () => {
   for (const { to, installs } of moves) expect(installs === true).toBe(to === 'provisioning')
 })

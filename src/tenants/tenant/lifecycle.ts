@@ -1,21 +1,22 @@
 /**
- * The life of a tenant, as a table: from which status an action leads where, and which event says so. Nothing here touches a
- * database; lifecycle/transitions.ts carries a move out with one conditional UPDATE.
+ * The life cycle of a tenant, as a table: the target status and the event of each action from each status. Independent of
+ * the database; lifecycle/transitions.ts carries out a transition with one conditional UPDATE.
  *
- *                     install gives up            activate
+ *                     installation fails          activate
  *              ┌────────────────────────► failed ─────────┐
  *              │                            │             ▼
  *   create ─► provisioning ◄────────────────┼──────── (installed again)
  *              │        │ installed         │ delete
  *              │ delete ▼                   ▼
  *              │      active ──delete──► deleted ──restore──► the status before
- *              │      │    ▲                ▲   └──purge (past purgeAt)──► gone, the id stays taken
+ *              │      │    ▲                ▲   └──purge (past purgeAt)──► purged, the id stays reserved
  *              │ suspend  activate          │
  *              │      ▼    │                │
  *              │    suspended ──delete──────┤
  *              └────────────────────────────┘
  *
- * Maintenance is orthogonal to all of it. A repeat (suspend a suspended one) changes nothing; any other pair is refused.
+ * Maintenance is independent of the status. A repeated action (suspend of a suspended tenant) has no effect; any other pair
+ * is rejected.
  */
 import type { EventType } from '../../kernel/events/events.ts'
 import {
@@ -33,10 +34,10 @@ export type Status = (typeof STATUSES)[number]
 export type Action = 'activate' | 'suspend' | 'delete' | 'restore' | 'install' | 'fail'
 
 export interface Move {
-  /** `before` is the status that the deletion found. */
+  /** `before` is the status before the deletion. */
   readonly to: Status | 'before'
   readonly event?: EventType
-  /** Whether the storage is made (again) by the job InstallTenant. */
+  /** Whether the job InstallTenant creates the storage (again). */
   readonly installs?: boolean
 }
 
@@ -51,7 +52,7 @@ export const MOVES: Readonly<Record<Action, Partial<Readonly<Record<Status, Move
   restore: { deleted: { to: 'before', event: TenantRestored } },
 }
 
-/** The status in which an action has already happened, so that a repeat is no error. */
+/** The status in which an action has already happened, so that repeating it is not an error. */
 const REACHED: Partial<Record<Action, Status>> = { activate: 'active', suspend: 'suspended', delete: 'deleted' }
 
 export type Decision = { readonly move: Move } | 'repeat' | 'refused'

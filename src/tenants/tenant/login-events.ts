@@ -1,4 +1,4 @@
-/** Of the login that tenants share on a server: it belongs to no tenant, so this event is for the program alone. */
+/** Event of the login that tenants share on a server. It belongs to no tenant, so only the program receives it. */
 import { z } from 'zod'
 import { event } from '../../kernel/events/events.ts'
 
@@ -8,8 +8,8 @@ export const TenantLoginRestored = event(
   z.object({
     placement: z.string(),
     login: z.string(),
-    passwordChanged: z.boolean().meta({ description: 'Whether the server refused the password' }),
-    settings: z.array(z.string()).meta({ description: 'Names of the defaults that were restored' }),
+    passwordChanged: z.boolean().meta({ description: 'Whether the server rejected the password' }),
+    settings: z.array(z.string()).meta({ description: 'Names of the restored defaults' }),
   }),
   { isInternal: true },
 )

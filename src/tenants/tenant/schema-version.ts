@@ -1,16 +1,16 @@
 /**
- * What has been run in a storage, as a value: two storages are of one version when the same migrations, with the same content,
- * have been run in them. Nothing here touches a database.
+ * Compares the applied migrations of storages: two storages have one version if the same migrations with the same content
+ * were applied. Independent of the database.
  */
 import { createHash } from 'node:crypto'
 
 export interface AppliedMigration {
   readonly name: string
-  /** Empty: not known, as no process of ours has the migration. */
+  /** Empty: unknown, as no process of this installation has the migration. */
   readonly checksum: string
 }
 
-/** The version of storage that nobody has looked at. */
+/** The version of storage that was not inspected. */
 export const UNKNOWN_VERSION = ''
 const VERSION_LENGTH = 32
 
@@ -20,7 +20,7 @@ export const versionOf = (applied: readonly AppliedMigration[]): string =>
     .digest('hex')
     .slice(0, VERSION_LENGTH)
 
-/** Names that a driver answers, with the checksums of the folder, else those that were known `before`. */
+/** Adds the checksums of the folder, otherwise those known `before`, to the names returned by a driver. */
 export function withChecksums(
   names: readonly string[],
   folder: readonly AppliedMigration[],
@@ -30,7 +30,7 @@ export function withChecksums(
   return names.map((name) => ({ name, checksum: checksums.get(name) ?? '' }))
 }
 
-/** What a storage has once everything pending has been run: the folder, then what only others know. */
+/** Migrations of a storage after all pending ones: those of the folder, then unknown ones. */
 export const upToDate = (
   folder: readonly AppliedMigration[],
   before: readonly AppliedMigration[],
@@ -38,9 +38,9 @@ export const upToDate = (
 
 export interface Comparison {
   readonly pending: readonly string[]
-  /** Run, but not in the folder. */
+  /** Applied, but not in the folder. */
   readonly unknown: readonly string[]
-  /** Run, and changed in the folder since. */
+  /** Applied, and changed in the folder since. */
   readonly edited: readonly string[]
 }
 
@@ -56,7 +56,7 @@ export function compared(applied: readonly AppliedMigration[], folder: readonly 
   }
 }
 
-/** The last migrations, newest first: what a rollback of so many steps takes back. */
+/** The last migrations, newest first: those that a rollback of `steps` rolls back. */
 export const lastOf = (applied: readonly AppliedMigration[], steps: number): string[] =>
   applied
     .map(({ name }) => name)

@@ -1,10 +1,10 @@
 /**
- * Tables of tenants, migrations and transfers. `tenants` is the registry, and the directory of storage: `isolation`, `placement` and
- * `locator` are the storage location of a tenant, `epoch` is incremented when it changes. A purged tenant keeps an empty row, so that its
- * id is never used again.
+ * Tables of tenants, migrations and transfers.
  *
- * Applied migrations are recorded in each storage. `tenants.schema_version` is the last known version, so that pending migrations are one
- * query. It is written after a migration and emptied before a rollback: it never claims more than is true.
+ * - `tenants` is the registry and the directory of storage: `isolation`, `placement` and `locator` are the storage location
+ *   of a tenant, `epoch` is incremented when it changes. A purged tenant keeps an empty row, so that its id is not reused.
+ * - Applied migrations are recorded in each storage. `tenants.schema_version` is the last known version, so that pending
+ *   migrations are one query. It is written after a migration and cleared before a rollback: it is never ahead of the storage.
  */
 import type { ColumnType } from 'kysely'
 import type { Migration } from '../../kernel/database/migrations.ts'
@@ -36,17 +36,17 @@ export interface TenantRow {
   purgedAt: Date | null
   /** The transfer that keeps its storage closed. */
   heldBy: string | null
-  /** The tenant that it is to be a clone of; empty once it is. */
+  /** The source of a pending clone; null after the clone. */
   clonedFrom: string | null
-  /** The highest that was given to a place of this tenant, whatever became of it. Only in the answers of queries that ask for it. */
+  /** The highest epoch ever given to this tenant, used or not. Only in results of queries that select it. */
   lastEpoch?: number
-  /** Names a row of `schema_versions`; empty: not known. Only in the answers of queries that ask for it. */
+  /** A row of `schema_versions`; empty: unknown. Only in results of queries that select it. */
   schemaVersion?: string
 }
 
 export interface MigrationItemRow {
   runId: string
-  /** Of one tenant its id; of those that share their tables `isolation/placement`. */
+  /** For separate storage the id of the tenant; for shared tables `isolation/placement`. */
   storage: string
   tenantId: string | null
   isolation: string

@@ -1,4 +1,4 @@
-/** A tenant as the API shows it, and what may be said about one. */
+/** The tenant resource of the API, and the schemas of its members. */
 import { domainToASCII } from 'node:url'
 import { z } from 'zod'
 import { isStorable, isStorableJson } from '../../kernel/base/postgres-text.ts'
@@ -12,12 +12,15 @@ export const TENANT_ID = /^[a-z0-9][a-z0-9_-]{0,47}$/
 
 export const TenantId = z
   .string()
-  .regex(TENANT_ID, 'lower case letters, digits, - and _; at most 48; starts with a letter or digit')
-  .meta({ description: 'Identifier of a tenant; a UUIDv7 unless given', example: 'acme' })
+  .regex(
+    TENANT_ID,
+    'must have lower case letters, digits, - and _; at most 48 characters; starting with a letter or digit',
+  )
+  .meta({ description: 'Identifier of a tenant; default: a UUIDv7', example: 'acme' })
 
 export const TenantName = z.string().trim().min(1).max(200).refine(isStorable, NOT_STORABLE)
 
-/** Not z.record: that drops a member named `__proto__`. */
+/** Not z.record, which drops a member named `__proto__`. */
 const JsonObject = z
   .unknown()
   .refine(isObject, { error: 'must be a JSON object', abort: true })
@@ -26,8 +29,8 @@ const JsonObject = z
 
 export const Metadata = JsonObject.refine(
   (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_BYTES,
-  'at most 16 KiB as JSON',
-).meta({ description: 'Any JSON object up to 16 KiB; `plan` is what the default plan resolver reads' })
+  'must not exceed 16 KiB as JSON',
+).meta({ description: 'Any JSON object up to 16 KiB; the default plan resolver reads `plan`' })
 
 export const HOST_NAME = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/
 
@@ -36,12 +39,12 @@ export const Domain = z
   .string()
   .max(253)
   .overwrite(canonicalDomain)
-  .refine((text) => HOST_NAME.test(text) && !/^[0-9.]+$/.test(text), 'not a host name')
+  .refine((text) => HOST_NAME.test(text) && !/^[0-9.]+$/.test(text), 'must be a host name')
 
 export const Domains = z
   .array(Domain)
   .max(100)
-  .refine((domains) => new Set(domains).size === domains.length, 'a domain is named twice')
+  .refine((domains) => new Set(domains).size === domains.length, 'must not contain a domain twice')
 
 export const Placement = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
 
@@ -55,8 +58,8 @@ export const NewTenant = z.strictObject({
     .min(1)
     .max(64)
     .optional()
-    .meta({ description: 'An isolation driver; the configured default if absent' }),
-  placement: Placement.optional().meta({ description: 'A PostgreSQL server of the configuration; `main` if absent' }),
+    .meta({ description: 'Isolation driver; default: the configured one' }),
+  placement: Placement.optional().meta({ description: 'PostgreSQL server of the configuration; default: `main`' }),
 })
 
 export const TenantChange = z.strictObject({
@@ -89,7 +92,7 @@ export const Tenant = z
     activatedAt: moment.nullable(),
     suspendedAt: moment.nullable(),
     deletedAt: moment.nullable(),
-    purgeAt: moment.nullable().meta({ description: 'From when on a deleted tenant is removed for good' }),
+    purgeAt: moment.nullable().meta({ description: 'Time from which a deleted tenant is permanently removed' }),
     failure: z.object({ code: z.string(), message: z.string() }).nullable(),
   })
   .meta({ id: 'Tenant' })
@@ -126,7 +129,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return Object.fromEntries(merged)
 }
 
-/** Empty when it is none. `domainToASCII` alone would cut `a.example/b` to `a.example`. */
+/** Empty for an invalid domain. `domainToASCII` itself would truncate `a.example/b` to `a.example`. */
 function canonicalDomain(text: string): string {
   const domain = text.trim().toLowerCase().replace(/\.$/, '')
   return /^[a-z0-9.\-\u0080-\uffff]*$/.test(domain) ? domainToASCII(domain) : ''

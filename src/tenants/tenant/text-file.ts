@@ -1,4 +1,4 @@
-/** The text of a file that a caller names; one that is missing is a fault of the caller. */
+/** Reads the text of a file named by a caller; a missing file is an error of the caller. */
 import { readFile } from 'node:fs/promises'
 import { invalid } from '../../kernel/base/errors.ts'
 
@@ -7,6 +7,6 @@ export async function textOfFile(file: string): Promise<string> {
     return await readFile(file, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    throw invalid([{ path: 'file', message: `${file}: file not found` }])
+    throw invalid([{ path: 'file', message: `File "${file}" not found.` }])
   }
 }

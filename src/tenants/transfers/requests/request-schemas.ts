@@ -21,12 +21,9 @@ export const RestoreRequest = z.strictObject({
   backupId: z.uuid(),
   isolation,
   placement,
-  rehearse: z
-    .boolean()
-    .default(false)
-    .meta({
-      description: 'Whether to restore into separate storage, compare, and drop it: the tenant stays unchanged',
-    }),
+  rehearse: z.boolean().default(false).meta({
+    description: 'Whether to restore into separate storage, compare, and drop it: the tenant stays unchanged',
+  }),
 })
 
 export const CloneRequest = z.strictObject({
