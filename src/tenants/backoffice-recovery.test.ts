@@ -1,4 +1,4 @@
-/** A backoffice from a dump: what tenants have got since is not dropped by what it knew then, and what they had before is not served. */
+/** A backoffice restored from a dump: it drops no storage by outdated records, and serves no outdated storage. */
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { openTestEnvironment, type TestEnvironment } from '../../test/support/two-servers.ts'
 import { type FakeClock, fakeClock } from '../testing/base/clock.ts'
@@ -31,7 +31,7 @@ const move = async (id: string) => {
 const isThere = async ({ isolation, placement, locator }: Awaited<ReturnType<typeof locationOf>>) =>
   (await tenants().storage.driver(isolation).inventory?.(placement))?.some((one) => one.locator === locator)
 
-/** What a dump of before has, in place of what is there now. */
+/** Takes a dump; the returned function restores it in place of the current content. */
 async function dumped(id: string): Promise<() => Promise<void>> {
   const [row] = (
     await sql('select placement, locator, epoch, last_epoch from multitenancy.tenants where id = $1', [id])
@@ -47,7 +47,7 @@ async function dumped(id: string): Promise<() => Promise<void>> {
   }
 }
 
-test('a tenant that has moved since is kept out, and where it is by now stays as it is', async () => {
+test('a tenant that has moved since the dump is in maintenance, and its current storage is unchanged', async () => {
   await install('moved', 'schema-pg')
   const bringBack = await dumped('moved')
   await move('moved')
@@ -65,7 +65,7 @@ test('a tenant that has moved since is kept out, and where it is by now stays as
   expect(await isThere(now)).toBe(true)
 })
 
-test('what was in the making may be a tenant’s by now: its transfer is cancelled, and nothing is dropped', async () => {
+test('a transfer at the time of the dump is cancelled, and its storage is not dropped', async () => {
   await install('moving', 'database-pg')
   const bringBack = await dumped('moving')
   await move('moving')
@@ -100,7 +100,7 @@ test('what was in the making may be a tenant’s by now: its transfer is cancell
   })
 })
 
-test('a tenant that was deleted then may have been brought back since: its purge waits', async () => {
+test('the purge of a tenant that was deleted at the time of the dump is postponed', async () => {
   await install('deleted', 'schema-pg')
   await tenants().delete('deleted')
   clock.advance(30 * 86_400_000)
@@ -110,7 +110,7 @@ test('a tenant that was deleted then may have been brought back since: its purge
   expect(await tenants().installation.purge('deleted')).toBe(true)
 })
 
-test('nothing is changed when a server cannot be asked', async () => {
+test('nothing is changed if a server is unavailable', async () => {
   await install('asked', 'schema-pg')
   const before = (await sql('select sum(last_epoch) as sum from multitenancy.tenants')).rows
   const away = await environment.open({ role: 'api', placements: { main: {}, other: { url: environment.otherUrl } } })

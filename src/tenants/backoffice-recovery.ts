@@ -1,7 +1,7 @@
 /**
- * A backoffice that was brought back from a dump says what was true then. Tenants have moved since, and what it takes for storage in
- * the making, left behind or to be purged may hold the newest rows of one. So nothing that it was about to drop is dropped, and nobody
- * is let into storage that was closed since, before an operator has looked.
+ * Reconciles a backoffice that was restored from a dump. Tenants may have moved since, and storage that it considers in
+ * creation, former or to be purged may have the newest rows of a tenant. So it drops nothing that was due to be dropped,
+ * and keeps tenants with closed storage in maintenance until an operator has checked them.
  */
 import { z } from 'zod'
 import { recordChange } from '../kernel/events/changes.ts'
@@ -9,37 +9,34 @@ import { event } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { StorageReconciliation } from './lifecycle/storage-reconciliation.ts'
 
-/** More places than a tenant was given since. */
+/** More than the epochs given to a tenant since the dump. */
 const EPOCHS_SKIPPED = 1_000
-const MESSAGE = 'The tenant is being looked after.'
+const MESSAGE = 'The tenant is in maintenance.'
 
-/** Within its transaction, satellites bring what they keep up to what is kept elsewhere. */
-export const BackofficeRestored = event(
-  'BackofficeRestored',
-  'The backoffice was brought back from a dump',
-  z.object({}),
-  { isInternal: true },
-)
+/** In its transaction, satellites reconcile their data with external systems. */
+export const BackofficeRestored = event('BackofficeRestored', 'The backoffice was restored from a dump', z.object({}), {
+  isInternal: true,
+})
 
 export interface BackofficeRestore {
-  /** Ids of tenants that may be elsewhere by now: they are in maintenance. */
+  /** Ids of tenants that may have other storage by now: they are in maintenance. */
   readonly kept: readonly string[]
-  /** Transfers that were under way, and are no more. */
+  /** Number of cancelled transfers. */
   readonly transfers: number
-  /** Storage beside that of tenants, which is left alone from now on. */
+  /** Number of storage locations other than those of tenants; their storage is left unchanged from now on. */
   readonly places: number
-  /** Deleted tenants whose purge begins its time anew. */
+  /** Number of deleted tenants whose retention starts again. */
   readonly purges: number
 }
 
-/** What is asked of the tenants; `Tenants` is one. */
+/** The functions of tenants that the reconciliation needs; `Tenants` implements it. */
 interface RestoredTenants {
   readonly reconciliation: Pick<StorageReconciliation, 'drivers' | 'placements' | 'mismatches'>
   readonly transfers: { cancelUnderWay(): Promise<number> }
   enterMaintenance(id: string, options: { readonly message: string }): Promise<unknown>
 }
 
-/** Before any process serves or works. Throws, and changes nothing, when a server cannot be asked. Safe to repeat. */
+/** Call it before any process serves or works. Throws without changes if a server is unavailable. Safe to repeat. */
 export async function reconcileAfterRestore(
   { database, events, clock }: Pick<Kernel, 'database' | 'events' | 'clock'>,
   tenants: RestoredTenants,

@@ -1,4 +1,4 @@
-/** Services of the parts that `Tenants` offers to hosts, operations and satellites. */
+/** Lists the services of the parts that `Tenants` offers to hosts, operations and satellites. */
 import type { Circuits } from './circuits/circuits.ts'
 import type { Handles } from './handles/handles.ts'
 import type { Storage } from './isolation/drivers.ts'

@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => opened.end())
 
 describe('a new tenant', () => {
-  test('is provisioning until its storage is made, then active, and each step is said once', async () => {
+  test('is provisioning, then active, with one event per step', async () => {
     const now = clock.now().toISOString()
     const created = await tenants.create({ id: 'acme', name: '  Acme  ', metadata: { seats: 3 } })
     expect(created).toEqual({
@@ -49,7 +49,7 @@ describe('a new tenant', () => {
     ])
   })
 
-  test('gets an id that rises with time when it brings none', async () => {
+  test('has a time-ordered id by default', async () => {
     const { id: first } = await tenants.create({ name: 'One' })
     clock.advance(1)
     const { id: second } = await tenants.create({ name: 'Two' })
@@ -57,7 +57,7 @@ describe('a new tenant', () => {
     expect(second > first).toBe(true)
   })
 
-  test('whose id is taken is refused, and nothing of it is kept or said', async () => {
+  test('with a taken id is rejected without a change or an event', async () => {
     await installed(opened.tenancy, { id: 'taken', name: 'First' })
     await published.until('taken', 'TenantProvisioned')
     const second = tenants.create({ id: 'taken', name: 'Second', domains: ['taken.example'] })
@@ -67,7 +67,7 @@ describe('a new tenant', () => {
     await tenants.create({ id: 'other', name: 'Other', domains: ['taken.example'] })
   })
 
-  test('asked for by ten callers at once is made once', async () => {
+  test('is created once for ten concurrent requests', async () => {
     const attempts = await Promise.allSettled(
       Array.from({ length: 10 }, (_, n) => tenants.create({ id: 'popular', name: `Caller ${n}` })),
     )
@@ -85,22 +85,26 @@ describe('a new tenant', () => {
 
   test.each([
     ['an id in capitals', { id: 'Acme', name: 'x' }, 'id'],
-    ['an id of 49', { id: 'a'.repeat(49), name: 'x' }, 'id'],
+    ['an id of 49 characters', { id: 'a'.repeat(49), name: 'x' }, 'id'],
     ['an id that starts with a hyphen', { id: '-acme', name: 'x' }, 'id'],
     ['no name', { name: '   ' }, 'name'],
-    ['a name of 201', { name: 'x'.repeat(201) }, 'name'],
+    ['a name of 201 characters', { name: 'x'.repeat(201) }, 'name'],
     ['metadata that is a list', { name: 'x', metadata: [1] as never }, 'metadata'],
     ['metadata over 16 KiB', { name: 'x', metadata: { note: 'é'.repeat(8 * 1024) } }, 'metadata'],
     ['an unknown driver', { name: 'x', isolation: 'paper' }, 'isolation'],
     ['an unknown placement', { name: 'x', placement: 'moon' }, 'placement'],
     ['an unknown plan', { name: 'x', metadata: { plan: 'platinum' } }, 'metadata.plan'],
-    ['a plan that is no text', { name: 'x', metadata: { plan: 7 } }, 'metadata.plan'],
-    ['a plan named as what every object has', { name: 'x', metadata: { plan: 'constructor' } }, 'metadata.plan'],
+    ['a plan that is not a text', { name: 'x', metadata: { plan: 7 } }, 'metadata.plan'],
+    [
+      'a plan with the name of a member of Object.prototype',
+      { name: 'x', metadata: { plan: 'constructor' } },
+      'metadata.plan',
+    ],
     ['an unknown member', { name: 'x', color: 'red' } as never, ''],
-  ])('with %s is refused', async (_, request, path) => {
-    const refused = tenants.create(request)
-    await expect(refused).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', status: 400 })
-    await expect(refused).rejects.toMatchObject({ extras: { errors: [{ path }] } })
+  ])('with %s is rejected', async (_, request, path) => {
+    const creation = tenants.create(request)
+    await expect(creation).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', status: 400 })
+    await expect(creation).rejects.toMatchObject({ extras: { errors: [{ path }] } })
   })
 
   test.each([
@@ -109,18 +113,18 @@ describe('a new tenant', () => {
     { name: 'Acme', metadata: { note: 'NUL \0' } },
     { name: 'Acme', metadata: { 'half \udc00': [1] } },
     { name: 'Acme', metadata: { big: 1n } },
-  ])('is refused what PostgreSQL cannot keep, in code as over HTTP: %o', async (request) => {
+  ])('is rejected with text that PostgreSQL cannot store, in code and over HTTP: %o', async (request) => {
     await expect(tenants.create(request)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
   })
 
-  test('may have an id of 48 and metadata of 16 KiB exactly', async () => {
+  test('can have an id of 48 characters and metadata of exactly 16 KiB', async () => {
     const id = 'z'.repeat(48)
     const metadata = { note: 'x'.repeat(16 * 1024 - '{"note":""}'.length) }
     const tenant = await installed(opened.tenancy, { id, name: 'x'.repeat(200), metadata })
     expect(tenant).toMatchObject({ id, status: 'active', metadata })
   })
 
-  test('made in a transaction that fails never was', async () => {
+  test('is not created by a transaction that fails', async () => {
     const failing = opened.tenancy.transaction(async () => {
       await tenants.create({ id: 'dreamt', name: 'Dreamt' })
       throw new Error('no')
@@ -132,7 +136,7 @@ describe('a new tenant', () => {
   })
 })
 
-describe('an edit', () => {
+describe('an update', () => {
   const edited = async (id: string, change: Parameters<Tenants['update']>[1]) => {
     published.of(id)
     clock.advance(1_000)
@@ -144,7 +148,7 @@ describe('an edit', () => {
     return tenant
   }
 
-  test('changes what it names, leaves the rest, and says what changed from what', async () => {
+  test('changes only the given members and records old and new values', async () => {
     const before = await create('renamed', { a: 1 })
     const after = await edited('renamed', { name: 'New name' })
     expect(after).toEqual({ ...before, name: 'New name', updatedAt: clock.now().toISOString() })
@@ -163,7 +167,7 @@ describe('an edit', () => {
     expect((await tenants.get('patched')).metadata).toEqual(metadata)
   })
 
-  test('that changes nothing writes nothing and says nothing, in whatever order its keys are', async () => {
+  test('without a change writes and publishes nothing, with any order of keys', async () => {
     const list = [{ longKey: 1, b: { d: 1, c: [2] } }]
     const before = await create('steady', { plan: 'free', list })
     for (const change of [
@@ -193,7 +197,7 @@ describe('an edit', () => {
     expect(Object.keys((await tenants.get('odd')).metadata)).toEqual([])
   })
 
-  test('may not let metadata grow over 16 KiB, piece by piece', async () => {
+  test('cannot increase metadata above 16 KiB step by step', async () => {
     await create('growing')
     await edited('growing', { metadata: { first: 'x'.repeat(8 * 1024) } })
     const second = edited('growing', { metadata: { second: 'x'.repeat(8 * 1024) } })
@@ -204,7 +208,7 @@ describe('an edit', () => {
     expect(Object.keys((await tenants.get('growing')).metadata)).toEqual(['first'])
   })
 
-  test('of a deleted or unknown tenant is refused', async () => {
+  test('of a deleted or unknown tenant is rejected', async () => {
     await create('gone')
     await tenants.delete('gone')
     await expect(tenants.update('gone', { name: 'x' })).rejects.toMatchObject({ code: 'E_TENANT_STATE', status: 409 })
@@ -212,7 +216,7 @@ describe('an edit', () => {
     await expect(tenants.update('gone', { status: 'active' } as never)).rejects.toMatchObject({ status: 400 })
   })
 
-  test('loses none of two that come at once', async () => {
+  test('and a concurrent one are both kept', async () => {
     await create('busy')
     await Promise.all(Array.from({ length: 20 }, (_, n) => tenants.update('busy', { metadata: { [`key${n}`]: n } })))
     expect(Object.keys((await tenants.get('busy')).metadata)).toHaveLength(20)
@@ -220,7 +224,7 @@ describe('an edit', () => {
 })
 
 describe('maintenance', () => {
-  test('closes the tenant until it ends, whatever its status, and a repeat says nothing', async () => {
+  test('closes the tenant until its end in every status, and a repeated start publishes nothing', async () => {
     await installed(opened.tenancy, { id: 'workshop', name: 'Workshop' })
     await published.until('workshop', 'TenantProvisioned')
     const since = clock.now().toISOString()
@@ -256,7 +260,7 @@ describe('maintenance', () => {
     { retryAfterSeconds: 86_401 },
     { retryAfterSeconds: 1.5 },
     { message: 'x'.repeat(501) },
-  ])('refuses %o', async (request) => {
+  ])('rejects %o', async (request) => {
     await expect(tenants.enterMaintenance('workshop', request)).rejects.toMatchObject({ status: 400 })
   })
 })

@@ -102,7 +102,7 @@ export class Tenants {
     return this.registry.get(id)
   }
 
-  /** The tenant, a deleted one too, which stays as it is until the transaction in progress ends. `E_TENANT_NOT_FOUND` */
+  /** Locks a tenant, also a deleted one, until the end of the current transaction. `E_TENANT_NOT_FOUND` */
   async lock(id: string): Promise<Tenant> {
     return toTenant(await lockExistingTenant(this.#kernel.database, id))
   }
@@ -111,7 +111,7 @@ export class Tenants {
     return this.registry.list(filter)
   }
 
-  /** Changes name, metadata (merge patch) and domains; what is left out stays. */
+  /** Changes name, metadata (merge patch) and domains; omitted members stay unchanged. */
   async update(id: string, request: z.input<typeof TenantChange>): Promise<Tenant> {
     const { name, domains, metadata } = parsed(TenantChange, request)
     return this.#edit(id, 'tenants.update', (row) => ({
@@ -121,16 +121,16 @@ export class Tenants {
     }))
   }
 
-  /** Writes `metadata.plan`. `E_PLAN_NOT_FOUND`, or `E_PLAN_RESOLVED_BY_HOST` when the host gave its own `getPlan`. */
+  /** Writes `metadata.plan`. `E_PLAN_NOT_FOUND`, or `E_PLAN_RESOLVED_BY_HOST` if the host has configured `getPlan`. */
   async setPlan(id: string, plan: string): Promise<Tenant> {
     if (this.plans.isDecidedByHost) {
-      throw PlanResolvedByHost("The host's getPlan decides which plan a tenant has; change it there.")
+      throw PlanResolvedByHost("The host's getPlan decides the plan of a tenant. Change it there.")
     }
-    if (!this.plans.isDefined(plan)) throw PlanNotFound(`There is no plan "${plan}"; GET /plans lists them.`)
+    if (!this.plans.isDefined(plan)) throw PlanNotFound(`Plan "${plan}" not found. GET /plans lists all plans.`)
     return this.#edit(id, 'tenants.setPlan', ({ metadata }) => ({ metadata: { ...metadata, plan } }))
   }
 
-  /** Suspended becomes active; failed is installed again. */
+  /** Activates a suspended tenant, or installs a failed one again. */
   activate(id: string): Promise<Transition> {
     return this.#transitions.run(id, 'activate', ({ installs }, now) => ({
       set: installs ? { failure: null } : { activatedAt: now, suspendedAt: null },
@@ -141,7 +141,7 @@ export class Tenants {
     return this.#transitions.run(id, 'suspend', (_, now) => ({ set: { suspendedAt: now } }))
   }
 
-  /** Soft: the storage stays until `purgeAt`, and `restore` brings the tenant back until then. */
+  /** Soft deletion: the storage stays until `purgeAt`, and `restore` is possible until then. */
   delete(id: string): Promise<Transition> {
     return this.#transitions.run(id, 'delete', ({ from }, now) => {
       const purgeAt = new Date(now.getTime() + this.#retentionMs)
@@ -152,7 +152,7 @@ export class Tenants {
     })
   }
 
-  /** Back to the status before the deletion. */
+  /** Returns the tenant to its status before the deletion. */
   restore(id: string): Promise<Transition> {
     return this.#transitions.run(id, 'restore', () => ({
       set: { statusBefore: null, deletedAt: null, purgeAt: null },
@@ -160,7 +160,7 @@ export class Tenants {
     }))
   }
 
-  /** Requests of the tenant are answered 503 until `exitMaintenance`; its status stays as it is. */
+  /** Requests of the tenant receive 503 until `exitMaintenance`; its status is unchanged. */
   async enterMaintenance(id: string, request: z.input<typeof MaintenanceRequest> = {}): Promise<Tenant> {
     const { message = null, retryAfterSeconds } = parsed(MaintenanceRequest, request)
     return this.#updates.run(id, {
@@ -170,7 +170,7 @@ export class Tenants {
       }),
       changed: async (_, before) => {
         if (before.heldBy) await keepMaintenance(this.#kernel.database, id)
-        if (before.maintenance) return // its words changed; it had been entered before
+        if (before.maintenance) return // its message has changed; the maintenance was active before
         await this.#kernel.events.publish(TenantEnteredMaintenance, { tenantId: id, message, retryAfterSeconds })
       },
     })
@@ -184,18 +184,18 @@ export class Tenants {
     })
   }
 
-  /** After the backoffice was brought back from a dump; before any process serves or works. */
+  /** Call it after the backoffice was restored from a dump, before any process serves or works. */
   reconcileAfterRestore(): Promise<BackofficeRestore> {
     return reconcileAfterRestore(this.#kernel, this, this.#retentionMs)
   }
 
-  /** The tenant's storage. Throws what a guarded route answers when the tenant cannot be used now. */
+  /** The tenant's storage. Throws the error of a guarded route if the tenant is not usable. */
   async handle(id: string): Promise<TenantHandle> {
     assertAgrees(id)
     return this.handles.of(usable(id, this.registry.peek(id) ?? (await this.registry.find(id))))
   }
 
-  /** Throws `E_CIRCUIT_OPEN` while the tenant's storage is known not to answer. */
+  /** Throws `E_CIRCUIT_OPEN` while the tenant's storage is known to be unavailable. */
   assertCircuitClosed({ location }: Located): void {
     this.circuits.assertClosed(location)
   }
@@ -206,7 +206,7 @@ export class Tenants {
     return this.#kernel.jobs.counts(id)
   }
 
-  /** Resolves when the tenant is no longer provisioning, or with what it is when `signal` aborts. */
+  /** Resolves when the tenant is no longer provisioning, or with its current state if `signal` aborts. */
   waitUntilInstalled(id: string, signal: AbortSignal): Promise<Tenant> {
     const isDone = ({ status }: Tenant) => status !== 'provisioning'
     return this.registry.until(id, () => this.get(id), isDone, signal)

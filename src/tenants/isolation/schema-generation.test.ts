@@ -23,7 +23,7 @@ test.each([
   ['schema-pg, qualified', () => schemaPg({ names: 'qualified' })],
   ['rowscope-pg', () => rowscopePg()],
   ['database-pg', () => databasePg()],
-])('%s', async (kind, make) => {
+])('a statement keeps no outdated parameter types: %s', async (kind, make) => {
   const environment = await testTenancy(inject('postgresUrl'), { migrations: [EVENTS], isolation: [make()] })
   opened.push(environment)
   await installed(environment.tenancy, { id: 'acme', name: 'Acme' })

@@ -1,8 +1,8 @@
 /**
- * The rows of COPY on their way into a table, as INSERTs of many rows with their values as parameters: row level security allows no
- * COPY, and a scope takes statements only. A server reads a parameter as it reads a value of COPY.
+ * Inserts the rows of COPY with multi-row INSERTs and parameters: row level security does not support COPY, and a scope
+ * accepts only statements. A server parses a parameter like a value of COPY.
  *
- * A batch that fails is tried once more row by row, so that an error has the line of its row.
+ * A failed batch is repeated row by row, so that the error has the line of its row.
  */
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { TenantConnection } from '../isolation/driver.ts'
@@ -10,7 +10,7 @@ import { type CopiedRow, valuesOf } from './copy-data.ts'
 import { toImportError } from './errors.ts'
 
 const ROWS_AT_ONCE = 500
-/** The protocol has 65,535. */
+/** The limit of the protocol is 65,535. */
 const PARAMETERS_AT_ONCE = 50_000
 const CHARACTERS_AT_ONCE = 1024 * 1024
 
@@ -29,7 +29,7 @@ export class CopiedRows {
   #inserted = 0
   readonly #fullText: string
 
-  /** @param table quoted. @param columns names as they are. */
+  /** @param table quoted @param columns unquoted names */
   constructor(connection: TenantConnection, table: string, columns: readonly string[]) {
     this.#connection = connection
     const names = columns.map((name) => `"${name.replaceAll('"', '""')}"`).join(', ')
@@ -49,7 +49,7 @@ export class CopiedRows {
     if (this.#batch.length === this.#most || this.#characters >= CHARACTERS_AT_ONCE) await this.#send()
   }
 
-  /** Returns how many rows there were. */
+  /** Returns the number of rows. */
   async end(): Promise<number> {
     if (this.#batch.length > 0) await this.#send()
     return this.#inserted
@@ -70,7 +70,7 @@ export class CopiedRows {
           throw toImportError(`line ${row.line}`, failure)
         })
       }
-      throw toImportError(`line ${batch[0]?.line}`, error) // none of them by itself
+      throw toImportError(`line ${batch[0]?.line}`, error) // no single row fails
     }
     await this.#connection.query({ text: 'release savepoint copied_rows' })
   }

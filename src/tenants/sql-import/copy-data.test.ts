@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { type CopiedRow, valuesOf } from './copy-data.ts'
 import { type SqlStatement, StatementReader } from './splitter.ts'
 
-/** Texts of statements, and rows with their lines, as pieces of a file are read. */
+/** Reads the chunks of a file. Returns texts of statements, and rows with their lines. */
 function read(pieces: readonly string[]): (string | [number, string])[] {
   const reader = new StatementReader({ longest: 1_000 })
   const found: (string | [number, string])[] = []
@@ -36,7 +36,7 @@ const ITEMS = [
   [10, '3'],
 ]
 
-test('rows are read as lines up to their end, however the file is cut', () => {
+test('reads rows as lines up to their end, at any chunk size', () => {
   expect(read([FILE])).toEqual(ITEMS)
   expect(read([...FILE])).toEqual(ITEMS)
   fc.assert(
@@ -48,11 +48,11 @@ test('rows are read as lines up to their end, however the file is cut', () => {
 })
 
 test.each<[number, string, RegExp]>([
-  [1, 'copy t (a) from stdin; select 1;\n1\n\\.\n', /the rows of COPY begin on the line after it/],
+  [1, 'copy t (a) from stdin; select 1;\n1\n\\.\n', /the rows of COPY start on the line after it/],
   [3, 'copy t (a) from stdin;\n1\n', /a line with \\\. is missing/],
   [2, 'copy t (a) from stdin', /a line with \\\. is missing/],
   [2, `copy t (a) from stdin;\n${'x'.repeat(2_000)}`, /this row of COPY is too long/],
-])('line %i of what is no data', (line, text, reason) => {
+])('rejects invalid rows with line %i', (line, text, reason) => {
   expect(() => read([text])).toThrow(new RegExp(`^line ${line}: .*${reason.source}`))
 })
 
@@ -62,15 +62,15 @@ test.each<[string, (string | null)[]]>([
   ['\\N\tN\t\\\\N\t', [null, 'N', '\\N', '']],
   ['\\t\\n\\r\\b\\f\\v\\\\t', ['\t\n\r\b\f\v\\t']],
   ['\\a\\é', ['aé']],
-])('the values of %j', (row, values) => {
+])('parses the values of %j', (row, values) => {
   expect(valuesOf({ row, line: 1 })).toEqual(values)
 })
 
-test.each(['a\\', 'a\\\tb', '\\101', '\\x41', 'a\\.', 'a\rb'])('refuses %j with its line', (row) => {
+test.each(['a\\', 'a\\\tb', '\\101', '\\x41', 'a\\.', 'a\rb'])('rejects %j with its line', (row) => {
   expect(() => valuesOf({ row, line: 7 })).toThrow(/^line 7: /)
 })
 
-test('what is written as pg_dump does it is read back', () => {
+test('reads values in the format of pg_dump unchanged', () => {
   const written: Readonly<Record<string, string>> = {
     '\b': 'b',
     '\f': 'f',

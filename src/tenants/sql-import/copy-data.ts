@@ -1,11 +1,11 @@
 /**
- * The rows that follow COPY .. FROM stdin, in the text format of `pg_dump`: a line for each, its values between tabs, `\.` at the
- * end. What a server would read in several ways (a value that spans lines, bytes by their number) is refused with its line.
+ * Reads the rows after COPY .. FROM stdin in the text format of `pg_dump`: one line per row, values separated by tabs, `\.`
+ * at the end. Ambiguous input (a value that spans lines, bytes by their number) is rejected with its line.
  */
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 
 export interface CopiedRow {
-  /** As it stands in the file, without its line break. */
+  /** The line in the file without its line break. */
   readonly row: string
   readonly line: number
 }
@@ -17,22 +17,22 @@ const ESCAPED: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r
 const BY_NUMBER = /[0-7x]/
 
 export class CopyData {
-  /** The one that is read next. */
+  /** The next line to be read. */
   line: number
   isEnded = false
   readonly #longest: number
-  /** Of a line that a piece has cut. */
+  /** Parts of a line that continues in the next chunk. */
   #parts: string[] = []
   #length = 0
   #isStatementsLine = true
 
-  /** @param line that the statement ends in. @param longest characters of a row at most. */
+  /** @param line last line of the statement @param longest maximum length of a row in characters */
   constructor(line: number, longest: number) {
     this.line = line
     this.#longest = longest
   }
 
-  /** Yields the rows of `text` from `from` on; returns where they end, or where the text does. */
+  /** Yields the rows of `text` from `from` on; returns the offset after them, or the length of the text. */
   *read(text: string, from: number): Generator<CopiedRow, number> {
     let at = from
     for (let end = text.indexOf('\n', at); end >= 0; end = text.indexOf('\n', at)) {
@@ -41,7 +41,7 @@ export class CopyData {
       const line = this.line++
       if (this.#isStatementsLine) {
         if (!BLANK.test(row))
-          throw rejected(line, 'the rows of COPY begin on the line after it; take out what follows its semicolon')
+          throw rejected(line, 'the rows of COPY start on the line after it; remove the text after its semicolon')
         this.#isStatementsLine = false
       } else if (row === END) {
         this.isEnded = true
@@ -70,7 +70,7 @@ export class CopyData {
 
 /** The values of a row: text, or null. */
 export function valuesOf({ row, line }: CopiedRow): (string | null)[] {
-  if (row.includes('\r')) throw rejected(line, 'a carriage return is written \\r in the rows of COPY')
+  if (row.includes('\r')) throw rejected(line, 'a carriage return must be written as \\r in the rows of COPY')
   const values = row.split('\t')
   return row.includes('\\') ? values.map((value) => unescaped(value, line)) : values
 }
@@ -78,7 +78,7 @@ export function valuesOf({ row, line }: CopiedRow): (string | null)[] {
 function unescaped(value: string, line: number): string | null {
   if (value === '\\N') return null
   return value.replace(ESCAPE, (_, character: string) => {
-    if (character === '') throw rejected(line, 'a tab or a line break in a value is written \\t or \\n')
+    if (character === '') throw rejected(line, 'a tab or a line break in a value must be written as \\t or \\n')
     if (character === '.' || BY_NUMBER.test(character)) {
       throw rejected(line, `\\${character} is not accepted in the rows of COPY: write the character itself`)
     }

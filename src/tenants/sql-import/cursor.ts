@@ -1,8 +1,7 @@
 /**
- * The tokens of one whole statement, one after the other, as its server reads them. Blanks and comments are skipped.
+ * Iterates over the tokens of a complete statement as its server reads them, without blanks and comments.
  *
- * A token that the server may read in another way than it stands here is a `sign` or `open`, which no rule accepts: dollar quotes,
- * numbers with letters in them, whatever is not closed.
+ * An ambiguous token is a `sign` or `open`, which no rule accepts: dollar quotes, numbers with letters, unclosed tokens.
  */
 import type { Capabilities } from '../isolation/driver.ts'
 import { SYNTAXES, type Syntax } from './lexer.ts'
@@ -15,23 +14,23 @@ const BLANK = /^[ \t\n\r\f\v]/
 const WORD = /^[A-Za-z_\u0080-\uffff]/
 const NUMBER = /(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.$\u0080-\uffff])/y
 
-/** Of a word, as a server folds it: letters outside of ASCII stay. */
+/** Folds a word like a server: letters outside of ASCII are unchanged. */
 export const lowerCase = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
 export class TokenCursor {
   readonly #text: string
   readonly #length: number
   readonly #syntax: Syntax
-  /** Of the token that the cursor is at. */
+  /** Kind of the current token. */
   kind: TokenKind = 'end'
   start: number
   end: number
 
-  /** Is at the first token from `from` on. */
+  /** Starts at the first token from `from` on. */
   constructor(text: string, engine: Capabilities['engine'], from = 0) {
     this.#syntax = SYNTAXES[engine]
     this.#length = text.length
-    this.#text = QUOTES.has(text.at(-1) ?? '') ? `${text}\n` : text // a quote is closed by what follows it
+    this.#text = QUOTES.has(text.at(-1) ?? '') ? `${text}\n` : text // the following text closes a quote
     this.start = from
     this.end = from
     this.next()
@@ -41,7 +40,7 @@ export class TokenCursor {
     return this.#text.slice(this.start, this.end)
   }
 
-  /** In lower case; empty for every token that is no word without quotes. */
+  /** In lower case; empty for every token other than an unquoted word. */
   get word(): string {
     return this.kind === 'word' ? lowerCase(this.text) : ''
   }
@@ -54,7 +53,7 @@ export class TokenCursor {
     return this.kind === 'sign' && this.end === this.start + 1 && this.#text[this.start] === sign
   }
 
-  /** The name that a word or a quoted name stands for; undefined for every other token. */
+  /** The name denoted by a word or a quoted name; undefined for every other token. */
   get name(): string | undefined {
     if (this.kind === 'word') return lowerCase(this.text)
     if (this.kind !== 'name') return undefined
@@ -68,7 +67,7 @@ export class TokenCursor {
     while (this.#isSkipped())
   }
 
-  /** Reads one token; true for blanks and comments. */
+  /** Reads one token; returns true for blanks and comments. */
   #isSkipped(): boolean {
     if (this.start >= this.#length) {
       this.kind = 'end'
@@ -83,7 +82,7 @@ export class TokenCursor {
     if (open) {
       const { at, isClosed } = open(this.#text, this.end)
       this.end = at
-      if (mark === '--') return true // the end of the statement is one of the line, too
+      if (mark === '--') return true // the end of the statement also ends a line
       if (mark === '/*' && isClosed) return true
       this.kind = !isClosed ? 'open' : mark.endsWith("'") ? 'string' : NAME_MARKS.has(mark) ? 'name' : 'sign'
       return false

@@ -1,8 +1,8 @@
-/** Errors of an import: each says in which line of the file it was met, and that nothing was kept. */
+/** Errors of an import, with the line in the file and a note about the rollback. */
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
 
-/** The offset of the character that the server points at; it counts characters from 1. */
+/** The offset of the character in the server's error, whose position counts from 1. */
 export function offsetOf(error: unknown, text: string): number | undefined {
   const position = Number((error as { position?: unknown }).position)
   if (!(position > 0)) return undefined
@@ -14,7 +14,8 @@ export function offsetOf(error: unknown, text: string): number | undefined {
 }
 
 export function toImportError(where: string, error: unknown): unknown {
-  if (DependencyUnavailable.matches(error)) return withMessage(error, `${where}: the database of this tenant was lost`)
+  if (DependencyUnavailable.matches(error))
+    return withMessage(error, `${where}: the connection to the database of the tenant was lost`)
   if (error instanceof TenancyError) return withMessage(error, `${where}: ${error.message}`)
   const rejected = asRejected(error, where)
   if (rejected !== error) return rejected

@@ -1,4 +1,4 @@
-/** Attempts to leave a tenant by the file of an import, with every driver. */
+/** Attempts to leave a tenant by the file of an import, on every driver. */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
@@ -10,7 +10,7 @@ import { Database } from '../../kernel/database/database.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { importSql } from './import.ts'
 
-/** The trigger does what the body of its row says, as a function of the host's might by mistake. */
+/** The trigger executes the body of its row, as a faulty function of the host might do. */
 const TABLES = `
   create table notes (tenant_id text not null default tenantry.current_tenant(), id int, body text, primary key (tenant_id, id));
   create table jumps (tenant_id text not null default tenantry.current_tenant(), id int, setting text, value text, primary key (tenant_id, id));
@@ -50,7 +50,7 @@ afterAll(async () => {
 
 const SETTING = "set_config('app.tenant_id', 'OTHER', true)"
 
-/** Of PostgreSQL; SCHEMA is that of the other tenant, OTHER its id. */
+/** For PostgreSQL; SCHEMA is the schema of the other tenant, OTHER its id. */
 const STATEMENTS = String.raw`
 insert into "SCHEMA".notes (id) values (1)
 insert into SCHEMA.notes (id) values (1)
@@ -258,7 +258,7 @@ begin immediate
 detach main
 explain select 1`
 
-/** With a backslash before a quote the second string would be SQL. */
+/** If a backslash escaped a quote, the second string would be SQL. */
 const TWO_STRINGS = String.raw`insert into notes (id, body) values (90, '\'), (91, ', (select 1)); --')`
 
 const bypasses = (text: string, other: string, schema: string) =>
@@ -277,11 +277,11 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
 
   const texts = bypasses(engine === 'sqlite' ? ON_SQLITE : STATEMENTS, `other-${driver}`, `t1_other-${driver}`)
 
-  test(`refuses ${texts.length} statements with their line, and keeps nothing`, async () => {
+  test(`rejects ${texts.length} statements with their line, and rolls back`, async () => {
     const accepted: unknown[] = []
     for (const text of texts) {
       const failure = await importing(`\n${text}`).then(
-        () => 'nothing was refused',
+        () => 'the statement was accepted',
         ({ code, message }) =>
           code === 'E_INVALID_REQUEST' && /^line 2: .*\nEverything was/.test(message) ? '' : message,
       )
@@ -292,7 +292,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await notesOf(`other-${driver}`)).toEqual([])
   })
 
-  test('no text after a refused statement is run', async () => {
+  test('runs no text after a rejected statement', async () => {
     await expect(importing(`select 1;\ninsert into notes (id) values (78);`)).rejects.toThrow(/^line 1: /)
     expect(await notesOf(driver)).toEqual([])
   })
@@ -303,7 +303,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     ['tenant', 'app.tenant_id', `other-${driver}`],
     ['search path', 'search_path', `"t1_other-${driver}", tenantry_rows`],
     ['role', 'role', 'none'],
-    ['reading of strings', 'standard_conforming_strings', 'off'],
+    ['parsing of strings', 'standard_conforming_strings', 'off'],
   ])('rolls back after a trigger has changed the %s', async (_, setting, value) => {
     const insert = `insert into jumps (id, setting, value) values (1, '${setting}', '${value}');\n`
     const copy = `copy jumps (id, setting, value) from stdin;\n1\t${setting}\t${value}\n\\.\n`
@@ -325,7 +325,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await notesOf(`other-${driver}`)).toEqual([])
   })
 
-  test('a trigger may leave the scope as it is, and the connection serves the next import', async () => {
+  test('accepts a trigger that leaves the scope unchanged, and reuses the connection for the next import', async () => {
     const same = `insert into jumps (id, setting, value) values (2, 'app.other', 'a');\n`
     expect(await importing(`${same}insert into notes (id) values (81);`)).toMatchObject({ statements: 2, rows: 2 })
     expect(await notesOf(driver)).toEqual([{ id: 81 }])
@@ -333,11 +333,11 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     await db.deleteFrom('notes').execute()
   })
 
-  test('strings are read as the server reads them, whatever a function has left in the session', async () => {
+  test('parses strings like the server after a function has changed the session', async () => {
     const { db } = await tenancy().tenant(driver)
     await sql`select loosen()`.execute(db)
     const { rows } = await sql`select current_setting('standard_conforming_strings') as strings`.execute(db)
-    expect(rows).toEqual([{ strings: 'off' }]) // of the connection that served the tenant last, as it serves it next
+    expect(rows).toEqual([{ strings: 'off' }]) // of the connection that has served the tenant last, as it serves the tenant next
     expect(await importing(TWO_STRINGS)).toMatchObject({ rows: 2 })
     const bodies = await db.selectFrom('notes').select('body').orderBy('id').execute()
     expect(bodies).toEqual([{ body: '\\' }, { body: ', (select 1)); --' }])
@@ -345,12 +345,12 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
   })
 })
 
-test('strings are read as the server reads them, whatever its login has set', async () => {
+test('parses strings like the server with any settings of its login', async () => {
   const database = new Database({ url: postgres.url, max: 1 }, createLogger({ level: 'silent' }))
   const { rows } = await database.sql('select quote_ident(current_database()) as name')
   await database.sql(`alter database ${rows[0].name} set standard_conforming_strings = off`)
   try {
-    const other = await postgres.open({ isolation: [schemaPg(), rowscopePg(), databasePg()] }) // with connections of its own
+    const other = await postgres.open({ isolation: [schemaPg(), rowscopePg(), databasePg()] }) // with its own connections
     const id = 'schema-pg'
     const options = { engine: 'postgres', signal: new AbortController().signal } as const
     const imported = await importSql(other.tenants.handles.source(id), [Buffer.from(TWO_STRINGS)] as never, options)
@@ -365,7 +365,7 @@ test('strings are read as the server reads them, whatever its login has set', as
   }
 })
 
-test('behind a pooler a trigger that has changed the tenant rolls the import back, too', async () => {
+test('rolls back behind a pooler after a trigger has changed the tenant', async () => {
   const behind = await postgres.open({
     isolation: [schemaPg(), rowscopePg(), databasePg()],
     placements: { main: { pooler: true } },

@@ -1,4 +1,4 @@
-/** COPY and setval of a dump, with every driver on PostgreSQL. */
+/** COPY and setval of a dump, on every driver for PostgreSQL. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
@@ -34,7 +34,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
   const ask = async (text: string) => (await (await postgres.tenancy.tenant(driver)).pool.query(text)).rows
   const next = async (sequence: string) => Number((await ask(`select nextval('${sequence}') as value`))[0].value)
 
-  test('the rows of COPY are stored as they were written', async () => {
+  test('stores the rows of COPY unchanged', async () => {
     const rows = [
       String.raw`1	a\tb\\c\n'"--;	t	\\x00ff	{a,"b c",NULL}	2020-01-02 03:04:05+00`,
       String.raw`2		f	\\x	{}	\N`,
@@ -59,7 +59,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
     expect(await next('stars_id_seq')).toBe(4)
   })
 
-  test('many rows of COPY take several statements, and an error has the line of its row', async () => {
+  test('inserts many rows of COPY in several statements, and reports an error with the line of its row', async () => {
     const rows = (count: number) => Array.from({ length: count }, (_, n) => `${n + 1_000}\ttext ${n}\n`)
     const copy = (all: readonly string[]) => `\ncopy notes (id, body) from stdin;\n${all.join('')}\\.\n`
     const broken = rows(1_203)
@@ -73,7 +73,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
     await ask('delete from notes')
   })
 
-  test('setval moves a sequence forward, and never back', async () => {
+  test('setval advances a sequence and never moves it back', async () => {
     expect(await importing(`SELECT pg_catalog.setval('public.notes_id_seq', 500, true);`)).toMatchObject({
       statements: 1,
     })
@@ -88,7 +88,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
     expect(await next('notes_id_seq')).toBe(602)
   })
 
-  test('setval is refused where the file takes values of the sequence itself', async () => {
+  test('rejects setval in a file that takes values of the sequence', async () => {
     const failure = importing(`insert into notes (body) values ('a');\nselect setval('notes_id_seq', 900)`)
     await expect(failure).rejects.toThrow(
       /^line 2: rows of this file take their numbers from the sequence "notes_id_seq"/,
@@ -96,7 +96,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
     expect(await ask('select id from notes')).toEqual([])
   })
 
-  test('setval beyond the range is refused with its line', async () => {
+  test('rejects setval beyond the range with its line', async () => {
     const failure = importing(`\nselect setval('notes_id_seq', ${MAX + 1})`)
     const most = driver === 'rowscope-pg' ? (MAX + 1) / 2 : MAX
     await expect(failure).rejects.toThrow(`line 2: setval sets the sequence "notes_id_seq" to 1 .. ${most} only`)
@@ -111,7 +111,7 @@ const importing = (value: bigint | number, sequence: string) =>
   )
 const asNeighbour = async (text: string) => (await (await postgres.tenancy.tenant('neighbour')).pool.query(text)).rows
 
-test('a sequence that tenants share goes no further than the middle of its range', async () => {
+test('limits a shared sequence to the middle of its range', async () => {
   const middle = (MAX + 1) / 2
   const failure = importing(middle + 1, 'notes_id_seq')
   await expect(failure).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
@@ -120,7 +120,7 @@ test('a sequence that tenants share goes no further than the middle of its range
   expect(await asNeighbour(`insert into notes (body) values ('a') returning id`)).toEqual([{ id: middle + 1 }])
 })
 
-test('a sequence of bigint that tenants share goes no further than 2^52, up or down', async () => {
+test('limits a shared bigint sequence to 2^52 in both directions', async () => {
   const limit = 2 ** 52
   const beyond = [limit + 1, 2n ** 62n].flatMap((value) => [
     [value, 'visits_id_seq'] as const,

@@ -1,6 +1,6 @@
 /**
- * Statements that begin as an INSERT of data and are changed at random. What is outside of the rules reaches no server; of what does
- * reach it, the server's own plan says that it inserts constants into the tenant's table, and nothing else.
+ * Random mutations of INSERT statements. Statements outside of the rules reach no server. For all others, the plan of the
+ * server shows an INSERT of constants into the tenant's table, and nothing else.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
@@ -152,7 +152,7 @@ const changed = fc
     return all.map((token) => (/^\w+$/.test(token) ? ` ${token} ` : token)).join(between)
   })
 
-/** A source that keeps what is sent on its connections. */
+/** A source that records the statements sent on its connections. */
 function watched(sent: Statement[]) {
   const source = postgres.tenancy.tenants.handles.source('acme')
   return {
@@ -171,7 +171,7 @@ function watched(sent: Statement[]) {
 
 const NODES = new Set(['ModifyTable', 'Result', 'Values Scan'])
 
-/** What a plan has besides an INSERT of constants into the table of the tenant. */
+/** Parts of a plan other than an INSERT of constants into the table of the tenant. */
 function besides(node: any): string[] {
   const { Plans = [], Output = [], Schema = SCHEMA, 'Node Type': type, 'Relation Name': table = 'notes' } = node
   const expressions = Output.join(' ').replaceAll(/'(?:[^']|'')*'/g, "''")
@@ -184,7 +184,7 @@ function besides(node: any): string[] {
   ]
 }
 
-test('what is sent inserts constants into the table of the tenant, whatever the file says', async () => {
+test('sends only INSERTs of constants into the table of the tenant for any file', async () => {
   const { pool } = await postgres.tenancy.tenant('acme')
   let [accepted, refused] = [0, 0]
   await fc.assert(
@@ -206,7 +206,7 @@ test('what is sent inserts constants into the table of the tenant, whatever the 
       if (failure?.code === 'E_INVALID_REQUEST') refused++
       for (const statement of own) {
         const plan = await pool.query(`explain (verbose, format json) ${statement.text}`).catch(() => undefined)
-        if (!plan) continue // refused by the server
+        if (!plan) continue // rejected by the server
         accepted++
         expect([text, besides(plan.rows[0]['QUERY PLAN'][0].Plan)]).toEqual([text, []])
       }

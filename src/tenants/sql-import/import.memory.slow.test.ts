@@ -1,4 +1,4 @@
-/** The memory that an import takes does not depend on the length of its file. */
+/** The memory of an import is independent of the length of its file. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -33,7 +33,7 @@ afterAll(async () => {
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
-/** Buffers are given back some time after nobody has them any more. */
+/** Buffers are freed some time after their last use. */
 async function heldBytes(): Promise<number> {
   let least = Number.POSITIVE_INFINITY
   for (let n = 0; n < 5; n++) {
@@ -46,12 +46,12 @@ async function heldBytes(): Promise<number> {
 }
 
 test.each(['postgres', 'sqlite'] as const)(
-  'a file of 100 MB takes no more than one of 10: %s',
+  'imports a file of 100 MB in the memory of one of 10 MB: %s',
   async (engine) => {
     const samples: number[] = []
     let [statements, rows] = [0, 0]
     const hasCopy = engine === 'postgres'
-    /** Long statements, rows of COPY and short statements, whose pieces could stay in memory. */
+    /** Long statements, rows of COPY and short statements, whose chunks could stay in memory. */
     async function* file(): AsyncGenerator<Buffer> {
       const text = 'x'.repeat(120_000)
       for (let written = 0; written < FILE_BYTES; ) {

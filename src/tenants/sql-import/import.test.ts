@@ -1,4 +1,4 @@
-/** SQL files with data, imported into a tenant with every driver. */
+/** SQL files with data, imported into a tenant on every driver. */
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
@@ -73,7 +73,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     })
   const notes = () => handle.db.selectFrom('notes').select(['id', 'body']).orderBy('id').execute()
 
-  test('a file is run, and counted', async () => {
+  test('imports a file and returns its counts', async () => {
     const file = `-- 💥;\ninsert into notes (id, body) values (1, 'it''s; é'), (2, null);;\n
       /* ; */ INSERT INTO public . "notes" (id, body) -- ;
       VALUES (3, '💥\n') on conflict do nothing`
@@ -86,7 +86,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await imported('-- nothing')).toMatchObject({ statements: 0, rows: 0, bytes: 10 })
   })
 
-  test('an error of the server has its line, and nothing is kept', async () => {
+  test('reports an error of the server with its line, and rolls back', async () => {
     const file = `insert into notes (id) values (1);\n\n-- again\ninsert into notes (id) values (2), (1);\n`
     const failure = imported(file)
     await expect(failure).rejects.toThrow(/^line 4: .*\n.*$/)
@@ -100,7 +100,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await notes()).toEqual([])
   })
 
-  test('a refused statement has its line, and nothing before it is kept', async () => {
+  test('rejects a statement with its line, and rolls back the statements before it', async () => {
     for (const refused of ['\\connect x', 'COMMIT', 'copy notes from stdin', 'set role a', 'select 1']) {
       const failure = imported(`insert into notes (id) values (1);\n-- a\n${refused};`)
       await expect(failure).rejects.toMatchObject({
@@ -110,18 +110,18 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     }
     const latin = Buffer.from("insert into notes (id) values (1);\n\nselect 'é';", 'latin1')
     const chunks = [latin.subarray(0, 36), latin.subarray(36)]
-    await expect(imported(chunks.values() as never)).rejects.toThrow(`line 3: this is no text in UTF-8`)
+    await expect(imported(chunks.values() as never)).rejects.toThrow(`line 3: invalid UTF-8`)
     expect(await notes()).toEqual([])
   })
 
-  test('the head of a dump is passed over, wherever it stands', async () => {
+  test('skips the header of a dump at any position', async () => {
     const head = `\\restrict abc\nSET row_security = off;\nSELECT pg_catalog.set_config('search_path', '', false);\n`
     const file = `${head}insert into notes (id) values (1);\n${head}insert into notes (id) values (2);\n\\unrestrict abc\n`
     expect(await imported(file)).toMatchObject({ statements: 2, rows: 2, passedOver: 7 })
     expect(await notes()).toHaveLength(2)
   })
 
-  test('deferred constraints are checked before the commit', async () => {
+  test('checks deferred constraints before the commit', async () => {
     const file = "insert into tags (note_id, tag) values (9, 'a'); insert into notes (id) values (8);"
     for (const isDryRun of [false, true]) {
       const failure = imported(file, { isDryRun })
@@ -133,7 +133,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await imported(settled)).toMatchObject({ rows: 2 })
   })
 
-  test('a dry run counts the same, and keeps nothing', async () => {
+  test('a dry run returns the same counts and rolls back', async () => {
     const file = 'insert into notes (id) values (1); insert into notes (id) values (2)'
     expect(await imported(file, { isDryRun: true })).toMatchObject({ statements: 2, rows: 2 })
     await expect(imported(`${file};\ninsert into notes (nowhere) values (1)`, { isDryRun: true })).rejects.toThrow(
@@ -142,7 +142,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     expect(await notes()).toEqual([])
   })
 
-  test('an aborted import throws the reason of its signal, and nothing is kept', async () => {
+  test('an aborted import throws the reason of its signal and rolls back', async () => {
     const stopped = new Error('stopped')
     const stop = new AbortController()
     async function* endless() {
@@ -154,13 +154,13 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
     await expect(imported(endless(), { signal: stop.signal })).rejects.toBe(stopped)
     async function* lost() {
       yield Buffer.from('insert into notes (id) values (1);')
-      throw new Error('it cannot be read')
+      throw new Error('the file cannot be read')
     }
-    await expect(imported(lost())).rejects.toThrow(`it cannot be read\n${UNDONE}`)
+    await expect(imported(lost())).rejects.toThrow(`the file cannot be read\n${UNDONE}`)
     expect(await notes()).toEqual([])
   })
 
-  test('progress counts bytes, statements and rows', async () => {
+  test('reports progress in bytes, statements and rows', async () => {
     const seen: number[][] = []
     const file = 'insert into notes (id) values (1);\ninsert into notes (id) values (2);'
     await imported(pieces(file, 40), {
@@ -187,15 +187,15 @@ describe('lines', () => {
   test.each<[string, number, string]>([
     ['inside of a statement', 4, "insert into notes (id, body) values (1,\n'💥'),\n(2, '💥'), (3,\n'💥'), ('x', null)"],
     ['after comments', 3, '-- a\n/*\n*/ selec'],
-    ['of the statement, when the server points nowhere', 3, '\n-- a\ninsert into notes (id)\nvalues (5), (5)'],
+    ['of the statement, for an error without a position', 3, '\n-- a\ninsert into notes (id)\nvalues (5), (5)'],
     ['after a name that spans lines', 5, "insert into public\n.\nnotes (id)\nvalues (1),\n('x')"],
     ['of a token that is not accepted', 3, 'insert into notes (id)\nvalues (1),\n(id)'],
     [
-      'of a string that is not closed',
+      'of an unclosed string',
       2,
       "insert into notes (id) values (1);\ninsert into notes (body) values ('a\n;\nselect 2;\n",
     ],
-    ['of a bracket that is not closed', 4, 'insert into notes (id)\nvalues (\n1\n;\nselect 2;\n'],
+    ['of an unclosed bracket', 4, 'insert into notes (id)\nvalues (\n1\n;\nselect 2;\n'],
     ['with line ends of two signs', 3, 'insert into notes (id)\r\nvalues (1),\r\n(nowhere)'],
     ['of a row of COPY', 4, 'copy notes (id) from stdin;\n1\n2\nx\n4\n\\.\n'],
     ['of a statement after the rows of COPY', 5, 'copy notes (id) from stdin;\n1\n2\n\\.\nselect 1'],
@@ -205,7 +205,7 @@ describe('lines', () => {
 })
 
 describe('connections', () => {
-  test('a lost connection is reported with its line, and nothing is kept', async () => {
+  test('reports a lost connection with its line, and rolls back', async () => {
     const handle = await postgres.tenancy.tenant('schema-pg')
     const { database } = postgres.tenancy.kernel
     async function* file() {
@@ -222,7 +222,7 @@ describe('connections', () => {
     const options = { engine: 'postgres', signal: new AbortController().signal } as const
     await expect(importSql(sourceOf('schema-pg'), file(), options)).rejects.toMatchObject({
       code: 'E_DEPENDENCY_UNAVAILABLE',
-      message: `line 2: the database of this tenant was lost\n${UNDONE}`,
+      message: `line 2: the connection to the database of the tenant was lost\n${UNDONE}`,
     })
     expect(await handle.db.selectFrom('notes').where('id', '=', 77).execute()).toEqual([])
   })

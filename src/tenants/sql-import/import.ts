@@ -1,13 +1,15 @@
 /**
- * An SQL file with data, put into the storage of one tenant in one transaction. Only the statement at hand is in memory, so a file
- * may have any size. An error has the line of its statement or row, and nothing is kept then.
+ * Imports an SQL file with data into the storage of one tenant in one transaction, with only the current statement in
+ * memory. An error has the line of its statement or row, and rolls everything back.
  *
- *   what a statement may be   rules.ts; everything else is refused before it reaches a server
- *   what it may name          the tenant's own tables and sequences (target.ts), which are sent with their schema
- *   what it may change        rows: after each statement the driver compares role, search path and tenant with those of the scope,
- *                             as a trigger or a default of the host's may have changed them
+ *   accepted statements   rules.ts; all others are rejected before they reach a server
+ *   accepted names        the tenant's own tables and sequences (target.ts), which are sent with their schema
+ *   accepted changes      rows: after each statement, the driver compares role, search path and tenant with the scope, which
+ *                         a trigger or a default of the host may have changed
  *
- * Deferred constraints are checked as the last statement, so that their errors are reported in the same way, in a dry run too. Sequences are moved before the commit: numbers may be lost, and none is given twice.
+ * - Deferred constraints are checked as the last statement, so that their errors are reported in the same way, also in a
+ *   dry run.
+ * - Sequences move before the commit: a rollback may skip numbers, but no number is used twice.
  */
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { ImportSource } from '../handles/router.ts'
@@ -25,28 +27,28 @@ import { Utf8Text } from './utf8-decoder.ts'
 const LONGEST_STATEMENT = 64 * 1024 * 1024
 
 export interface ImportTotals {
-  /** That were run. */
+  /** Executed statements. */
   readonly statements: number
-  /** Inserted, as the server counts them. */
+  /** Inserted rows, as counted by the server. */
   readonly rows: number
-  /** Of the file. */
+  /** Size of the file. */
   readonly bytes: number
-  /** Settings of a dump that were not run. */
+  /** Skipped settings of a dump. */
   readonly passedOver: number
 }
 
 export interface ImportOptions {
   readonly engine: Capabilities['engine']
-  /** Ends it before the next statement; then it throws the signal's reason, and nothing is kept. */
+  /** Ends the import before the next statement with the signal's reason, and rolls back. */
   readonly signal: AbortSignal
-  /** Everything is run and checked, and rolled back. */
+  /** Whether to run and check the whole file, and roll it back. */
   readonly isDryRun?: boolean | undefined
   readonly onProgress?: ((totals: ImportTotals) => void) | undefined
 }
 
 /**
- * Throws `E_INVALID_REQUEST` for what is not accepted and `E_SQL_REJECTED` for what the server rejects; both messages begin with the
- * line. What only a commit finds is thrown as it is.
+ * Throws `E_INVALID_REQUEST` for a statement that is not accepted and `E_SQL_REJECTED` for an error of the server; both
+ * messages start with the line. Errors found only by the commit are thrown unchanged.
  *
  * @example await importSql(tenants.handles.source('acme'), createReadStream('rows.sql'), { engine: 'postgres', signal })
  */
@@ -63,7 +65,7 @@ export async function importSql(
     try {
       await run.file(file)
     } catch (error) {
-      await connection.end('rollback').catch(() => undefined) // one that is not idle afterwards is not used again
+      await connection.end('rollback').catch(() => undefined) // a connection that is not idle afterwards is destroyed
       signal.throwIfAborted()
       throw toRolledBack(error)
     }
@@ -74,7 +76,7 @@ export async function importSql(
   }
 }
 
-/** What a commit would check. */
+/** The checks of a commit. */
 const CHECKS = { postgres: 'set constraints all immediate', sqlite: 'pragma foreign_key_check' } as const
 
 class ImportRun {
@@ -84,7 +86,7 @@ class ImportRun {
   readonly #target: ImportTarget
   readonly #options: ImportOptions
   readonly #reader: StatementReader
-  /** By name; the last word on each counts. */
+  /** By name; the last setval of a sequence counts. */
   readonly #sequences = new Map<string, { readonly wanted: CopiedSequence; readonly line: number }>()
   #copied: CopiedRows | undefined
 
@@ -132,7 +134,7 @@ class ImportRun {
     const { engine } = this.#options
     const parsed = parseStatement(statement, engine)
     if (parsed.kind === 'setting' || (parsed.kind === 'setval' && engine === 'sqlite')) {
-      this.totals.passedOver++ // a column of SQLite continues after its last value by itself
+      this.totals.passedOver++ // a column of SQLite continues after its last value automatically
       return
     }
     if (parsed.kind === 'setval') await this.#setval(statement, parsed)
@@ -149,7 +151,7 @@ class ImportRun {
   async #insert(statement: SqlStatement, name: SqlName, table: string): Promise<void> {
     const { text, start } = statement
     const written = text.slice(name.start, name.end)
-    const lines = '\n'.repeat(written.split('\n').length - 1) // the server counts characters, and we lines
+    const lines = '\n'.repeat(written.split('\n').length - 1) // the server counts characters, an import counts lines
     const sent = `${text.slice(start, name.start)}${table}${lines}${text.slice(name.end)}`
     try {
       const { rowCount } = await this.#connection.query({ text: apart(sent), keepsScope: true })
@@ -187,12 +189,12 @@ class ImportRun {
     }
   }
 
-  /** Under a lock that no transaction may have which has taken a value, not even this one. */
+  /** Requires a lock that excludes transactions with a value of the sequence, including this one. */
   async #advance(wanted: CopiedSequence, line: number): Promise<void> {
     try {
       if (await this.#target.isLocked(wanted.name)) {
         throw InvalidRequest(
-          `rows of this file take their numbers from the sequence "${wanted.name}": give them in each row, or take this line out`,
+          `rows of this file take their numbers from the sequence "${wanted.name}": write the number in each row, or remove this line`,
         )
       }
       await this.#source.advanceSequences([wanted], this.#options.signal)
@@ -204,7 +206,7 @@ class ImportRun {
 
 type SetvalStatement = Extract<ImportStatement, { kind: 'setval' }>
 
-/** A copy: a part of a text keeps the whole text in memory, here the piece of the file. */
+/** Copies a text: a substring would keep the whole chunk of the file in memory. */
 const apart = (text: string): string => Buffer.from(text).toString()
 
 const lineBreaks = (text: string, end: number): number => text.slice(0, end).split('\n').length - 1

@@ -1,21 +1,21 @@
 /**
- * What an SQL text is made of, as far as the ends of its statements depend on it: where strings, quoted names and comments end. A
- * token that opens one is told from the others; what it opens is followed through as many pieces of the text as there are.
+ * Tokenizes SQL as far as required for the ends of statements: strings, quoted names and comments. An opening token is
+ * distinguished from others, and its content is followed through any number of chunks.
  */
 import type { Capabilities } from '../isolation/driver.ts'
 
 export interface Syntax {
-  /** One token from `lastIndex` on: blanks, a word, a number, a mark that opens something, or another sign. */
+  /** One token from `lastIndex` on: blanks, a word, a number, an opening mark, or another sign. */
   readonly token: RegExp
-  /** What a token opens; undefined for one that is whole. */
+  /** The follower of an opening token; undefined for a complete token. */
   readonly opens: (token: string) => Open | undefined
 }
 
-/** Follows what is open through `text`, from `at` on. */
+/** Follows an open token through `text`, from `at` on. */
 export type Open = (text: string, at: number) => Reached
 
 export interface Reached {
-  /** What stands from here on says something else with what comes next, if it is not closed. */
+  /** The rest from here on depends on the next chunk, unless the token is closed. */
   readonly at: number
   readonly isClosed: boolean
 }
@@ -29,12 +29,12 @@ const WORD = /[A-Za-z_\u0080-\uffff][A-Za-z0-9_$\u0080-\uffff]*/
 const NUMBER = /[0-9][A-Za-z0-9_.]*/
 const ANY = /[\s\S]/
 
-/** A tag without its second sign may go on in the next piece. */
+/** A tag without its second sign may continue in the next chunk. */
 const DOLLAR_QUOTE = /\$(?:[A-Za-z_\u0080-\uffff][A-Za-z0-9_\u0080-\uffff]*)?(?:\$|$)/
 
 const oneOf = (...tokens: readonly RegExp[]): RegExp => new RegExp(tokens.map(({ source }) => source).join('|'), 'y')
 
-/** What ends it is not part of it. */
+/** Ends before the match. */
 const before =
   (end: RegExp): Open =>
   (text, at) => {
@@ -49,7 +49,7 @@ const upTo =
     return found < 0 ? open(Math.max(at, text.length - mark.length + 1)) : closed(found + mark.length)
   }
 
-/** A doubled mark is inside. */
+/** A doubled mark is part of the content. */
 const quoted =
   (mark: string): Open =>
   (text, from) => {
@@ -63,7 +63,7 @@ const quoted =
 
 const QUOTE_OR_ESCAPE = /['\\]/g
 
-/** A string after `E`: a backslash takes the next character with it. */
+/** A string after `E`: a backslash escapes the next character. */
 const escaped: Open = (text, from) => {
   for (let at = from; ; at += 2) {
     at = firstFrom(QUOTE_OR_ESCAPE, text, at)
@@ -94,7 +94,7 @@ function firstFrom(pattern: RegExp, text: string, at: number): number {
   return pattern.exec(text)?.index ?? -1
 }
 
-/** What follows to the end of its line. */
+/** The rest of a line. */
 export const restOfLine = before(/\n/g)
 
 const STRING = quoted("'")

@@ -1,17 +1,17 @@
 /**
- * Reads one statement of an import, token by token. What is not as it should be is refused with its line, and with what to do:
- * every method that expects something throws `E_INVALID_REQUEST` when something else stands there.
+ * Parses one statement of an import, token by token. Methods that expect a token throw `E_INVALID_REQUEST` with the line
+ * and a hint for any other token.
  */
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { Capabilities } from '../isolation/driver.ts'
 import { TokenCursor } from './cursor.ts'
 import { lineAt, type SqlStatement } from './splitter.ts'
 
-/** As it was written; names without quotes in lower case. */
+/** As written; unquoted names in lower case. */
 export interface SqlName {
   readonly schema: string | undefined
   readonly name: string
-  /** From where to where it stands in the statement's text. */
+  /** Offsets in the statement's text. */
   readonly start: number
   readonly end: number
 }
@@ -33,12 +33,12 @@ export class StatementParser {
     return this.#at
   }
 
-  /** From the first token on. */
+  /** The text from the first token on. */
   get text(): string {
     return this.#statement.text.slice(this.#statement.start)
   }
 
-  /** From one offset in the statement's text to another. */
+  /** The text between two offsets in the statement. */
   between(start: number, end: number): string {
     return this.#statement.text.slice(start, end)
   }
@@ -75,20 +75,20 @@ export class StatementParser {
   name(at = this.#at): SqlName {
     const { start } = at
     let schema: string | undefined
-    let name = at.name ?? this.unexpected('a name should stand here')
+    let name = at.name ?? this.unexpected('a name is expected here')
     let { end } = at
     at.next()
     if (at.isSign('.')) {
       at.next()
       schema = name
-      name = at.name ?? this.unexpected('a name should stand here')
+      name = at.name ?? this.unexpected('a name is expected here')
       end = at.end
       at.next()
     }
     return { schema, name, start, end }
   }
 
-  /** In brackets; each is one name. */
+  /** Names in brackets, without schemas. */
   names(hint: string): string[] {
     const names: string[] = []
     this.sign('(', hint)
@@ -105,7 +105,7 @@ export class StatementParser {
     throw this.rejected(`${what}: ${hint}`)
   }
 
-  /** The token that it is at. */
+  /** The current token for messages. */
   get shown(): string {
     const [text = ''] = this.#at.text.split('\n', 1)
     return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)} ..` : text

@@ -8,7 +8,7 @@ function parsed(text: string, engine: Capabilities['engine'] = 'postgres'): Impo
   return ([...reader.read(text), ...reader.end()] as SqlStatement[]).map((one) => parseStatement(one, engine))
 }
 
-/** What pg_dump 18 and pg_dumpall write around the rows. */
+/** The statements of pg_dump 18 and pg_dumpall around the rows. */
 const AROUND = String.raw`--
 -- PostgreSQL database dump
 --
@@ -37,7 +37,7 @@ SET default_transaction_read_only = off;
 \unrestrict EiNMa2gXhWnyah2FyMyuBV3hp3UZR8gcYkWPQ7GKTsRRcYDLnZ257eovHgcUBTJ
 `
 
-test('what a dump has around its rows is passed over', () => {
+test('skips the statements of a dump around its rows', () => {
   const all = parsed(AROUND)
   expect(all).toHaveLength(17)
   expect(new Set(all.map(({ kind }) => kind))).toEqual(new Set(['setting']))
@@ -87,32 +87,26 @@ test('accepts the names of SQLite', () => {
 test.each<[RegExp, string[]]>([
   [/^UPDATE is not accepted: an import accepts INSERT .*tenant:exec or tenant:seed$/, ['update t set a = 1']],
   [/^DO is not accepted: /, ['do $$ begin end $$']],
-  [/^\\[a-z.!]+ is a command of psql and no SQL; take it out/, ['\\connect other', '\\.', '\\copy t from f', '\\! id']],
+  [/^\\[a-z.!]+ is a command of psql, not SQL; remove it/, ['\\connect other', '\\.', '\\copy t from f', '\\! id']],
   [
-    /^[A-Z]+: all of the file is one transaction, which it cannot divide; take it out/,
+    /^[A-Z]+: the whole file is one transaction; remove this statement/,
     ['begin', 'COMMIT', '/* a */ commit /* b */ and chain', 'rollback to a', "prepare transaction 'a'", 'savepoint a'],
   ],
-  [
-    /^this is not a setting that pg_dump writes; take it out$/,
-    ['set search_path = a', 'SET ROLE a', "set app.a = 'b'"],
-  ],
+  [/^this is not a setting of pg_dump; remove it$/, ['set search_path = a', 'SET ROLE a', "set app.a = 'b'"]],
   [/: SELECT is accepted only as setval/, ['select 1']],
   [
     /^large objects are not imported; .*--no-blobs/,
     ["select lo_create('1')", "SELECT pg_catalog.lo_open('1', 131072)"],
   ],
-  [
-    /^the file is read as UTF-8; write the dump with --encoding=UTF8/,
-    ["SET client_encoding = 'LATIN1'", "set names 'a'"],
-  ],
-  [/^a backslash in a string means nothing here/, ['SET standard_conforming_strings = off']],
+  [/^the file must be UTF-8; write the dump with --encoding=UTF8/, ["SET client_encoding = 'LATIN1'", "set names 'a'"]],
+  [/^a backslash in a string has no special meaning here/, ['SET standard_conforming_strings = off']],
   [/^now is not accepted: values are strings, /, ['insert into t values (now())']],
   [/^COPY names its columns|^from is not accepted: COPY names its columns/, ['copy t from stdin']],
   [/: COPY takes no options here/, ['copy t (a) from stdin with csv']],
   [/^the statement ends too early: /, ['insert into t', 'insert into t values (1']],
   [/^select is not accepted: an import accepts INSERT/, ['insert into t (a) select 1']],
   [/: an import accepts ON CONFLICT .. DO NOTHING only/, ['insert into t values (1) on conflict do update set a = 1']],
-])('refuses with %s', (reason, texts) => {
+])('rejects with %s', (reason, texts) => {
   for (const text of texts) {
     expect(() => parsed(`\n${text}`)).toThrow(expect.objectContaining({ code: 'E_INVALID_REQUEST' }))
     expect(() => parsed(`\n${text}`)).toThrow(
@@ -123,7 +117,7 @@ test.each<[RegExp, string[]]>([
   }
 })
 
-test('refuses COPY for SQLite with the option that helps', () => {
+test('rejects COPY for SQLite and names the option of pg_dump', () => {
   expect(() => parsed('copy t (a) from stdin', 'sqlite')).toThrow('pg_dump --data-only --inserts')
 })
 

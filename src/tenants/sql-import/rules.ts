@@ -1,13 +1,13 @@
 /**
- * What an import accepts: data, and nothing that chooses whose it is.
+ * Rules of an import: it accepts only data, and no statement that selects its tenant.
  *
  *   insert   INSERT INTO name [(column, ..)] [OVERRIDING .. VALUE] VALUES (literal, ..), .. [ON CONFLICT .. DO NOTHING], or DEFAULT VALUES
  *   copy     COPY name (column, ..) FROM stdin, and its rows
  *   setval   SELECT [pg_catalog.]setval('name', number [, true | false])
- *   setting  those that `pg_dump` writes around its rows: they are passed over
+ *   setting  settings that `pg_dump` writes around its rows: they are skipped
  *
- * All of a statement is read, token by token, and what no rule accepts is refused with its line. There is no way to call a function,
- * to read a row, or to name what is another tenant's. Whether a name is one of the tenant's is for import.ts to find out.
+ * Each statement is parsed completely, token by token, and rejected with its line if no rule accepts it. No statement can
+ * call a function, read a row, or name an object of another tenant. import.ts checks whether a name belongs to the tenant.
  */
 import type { Capabilities } from '../isolation/driver.ts'
 import { lowerCase, TokenCursor } from './cursor.ts'
@@ -18,7 +18,7 @@ export type ImportStatement =
   | { readonly kind: 'setting' }
   | { readonly kind: 'insert'; readonly table: SqlName }
   | { readonly kind: 'copy'; readonly table: SqlName; readonly columns: readonly string[] }
-  /** `lastValue` in digits. */
+  /** Decimal digits. */
   | { readonly kind: 'setval'; readonly sequence: SqlName; readonly lastValue: string; readonly isCalled: boolean }
 
 const PLAIN_DUMP = 'write the dump with pg_dump --data-only'
@@ -27,10 +27,10 @@ const ACCEPTED =
 const LITERALS =
   'values are strings, numbers, NULL, TRUE, FALSE, DEFAULT, CURRENT_DATE, CURRENT_TIME and CURRENT_TIMESTAMP'
 
-/** What a dump begins and ends with, so that psql runs no other command in between. */
+/** The first and last line of a dump, which prevent other commands of psql in between. */
 const AROUND_A_DUMP = /^\\(?:un)?restrict\b/
 
-/** In the words of `pg_dump` and `pg_dumpall`, token by token. They are meant for a session of psql; none of them is run. */
+/** Settings of `pg_dump` and `pg_dumpall`, token by token. They are meant for a session of psql and are not run. */
 const SETTINGS = new Set([
   'set statement_timeout = 0',
   'set lock_timeout = 0',
@@ -52,12 +52,12 @@ const SETTINGS = new Set([
 ])
 const LONGEST_SETTING = 12
 
-const NOT_UTF8 = 'the file is read as UTF-8; write the dump with --encoding=UTF8'
+const NOT_UTF8 = 'the file must be UTF-8; write the dump with --encoding=UTF8'
 const SETTING_HINTS: Readonly<Record<string, string>> = {
   client_encoding: NOT_UTF8,
   names: NOT_UTF8,
   standard_conforming_strings:
-    'a backslash in a string means nothing here; take this out, and write E before such strings',
+    'a backslash in a string has no special meaning here; remove this statement, and write E before such strings',
 }
 
 const ENDS_TRANSACTION = new Set([
@@ -76,14 +76,14 @@ const LITERAL_WORDS = new Set([
   ...['current_date', 'current_time', 'current_timestamp'],
 ])
 const LARGE_OBJECTS = 'large objects are not imported; write the dump with pg_dump --data-only --no-blobs'
-const NAMES = 'columns are names, and nothing else'
+const NAMES = 'columns must be names'
 const SETVAL = `SELECT is accepted only as setval('sequence', number, true or false): ${ACCEPTED}`
 const ON_CONFLICT = 'an import accepts ON CONFLICT .. DO NOTHING only'
 const BITS = new Set(['b', 'x'])
 const BIT_STRING = /^[bx]'[0-9a-f]*'$/i
 const DIGITS = /^[0-9]{1,19}$/
 
-/** Throws `E_INVALID_REQUEST` with the line of what is not accepted. */
+/** Throws `E_INVALID_REQUEST` with the line of a token that is not accepted. */
 export function parseStatement(statement: SqlStatement, engine: Capabilities['engine']): ImportStatement {
   const parser = new StatementParser(statement, engine)
   if (parser.at.isSign('\\')) return psqlCommand(parser)
@@ -92,9 +92,7 @@ export function parseStatement(statement: SqlStatement, engine: Capabilities['en
   if (first === 'copy') return copy(parser)
   if (first === 'set' || first === 'select') return settingOrSetval(parser, first)
   if (ENDS_TRANSACTION.has(first)) {
-    throw parser.rejected(
-      `${first.toUpperCase()}: all of the file is one transaction, which it cannot divide; take it out`,
-    )
+    throw parser.rejected(`${first.toUpperCase()}: the whole file is one transaction; remove this statement`)
   }
   throw parser.rejected(`${first.toUpperCase() || parser.shown} is not accepted: ${ACCEPTED}`)
 }
@@ -102,7 +100,7 @@ export function parseStatement(statement: SqlStatement, engine: Capabilities['en
 function psqlCommand(parser: StatementParser): ImportStatement {
   if (AROUND_A_DUMP.test(parser.text)) return { kind: 'setting' }
   const name = /^\\[a-z_!?.]*/i.exec(parser.text)?.[0]
-  throw parser.rejected(`${name} is a command of psql and no SQL; take it out, or ${PLAIN_DUMP}`)
+  throw parser.rejected(`${name} is a command of psql, not SQL; remove it, or ${PLAIN_DUMP}`)
 }
 
 function settingOrSetval(parser: StatementParser, first: 'set' | 'select'): ImportStatement {
@@ -115,7 +113,7 @@ function settingOrSetval(parser: StatementParser, first: 'set' | 'select'): Impo
   if (/^select (pg_catalog \. )?lo_/.test(tokens.join(' '))) throw parser.rejected(LARGE_OBJECTS)
   if (first === 'select') return setval(parser)
   const [, name = ''] = tokens
-  throw parser.rejected(SETTING_HINTS[name] ?? 'this is not a setting that pg_dump writes; take it out')
+  throw parser.rejected(SETTING_HINTS[name] ?? 'this is not a setting of pg_dump; remove it')
 }
 
 function setval(parser: StatementParser): ImportStatement {
@@ -139,7 +137,7 @@ function setval(parser: StatementParser): ImportStatement {
   return { kind: 'setval', sequence, lastValue: minus + digits, isCalled }
 }
 
-/** Undefined when no string is there, or something else than a name in it. */
+/** Undefined if the token is not a string with a name. */
 function nameInString(parser: StatementParser): SqlName | undefined {
   const { kind, text, start, end } = parser.at
   if (kind !== 'string' || !text.startsWith("'")) return undefined

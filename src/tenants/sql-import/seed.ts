@@ -1,6 +1,6 @@
 /**
- * Rows that the host puts into tenants' storage: a `.sql` file with statements, or a `.ts` or `.js` file that exports
- * `seed(db, tenant)`. It runs in the tenant's scope, in one transaction for each; whether it may run twice is its own business.
+ * Seeds tenants' storage with rows of the host: a `.sql` file with statements, or a `.ts` or `.js` file that exports
+ * `seed(db, tenant)`. Runs in the tenant's scope, in one transaction per tenant. The file decides whether it is idempotent.
  */
 import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -17,7 +17,7 @@ export async function readSeed(file: string): Promise<Seed> {
   const path = resolve(file)
   if (extname(path) === '.sql') return seedOf(sqlStatements(await textOfFile(file)))
   if (!['.ts', '.js', '.mts', '.mjs'].includes(extname(path))) {
-    throw invalid([{ path: 'file', message: `${file}: a seed is a .sql, .ts or .js file` }])
+    throw invalid([{ path: 'file', message: `${file}: a seed must be a .sql, .ts or .js file` }])
   }
   await textOfFile(file)
   const { seed } = await import(pathToFileURL(path).href)

@@ -4,21 +4,21 @@ import { lineAt, type ReadingOptions, type SqlStatement, StatementReader, sqlSta
 
 test.each<[string, string, string[]]>([
   ['nothing', ' \n;; -- a comment;\n/* another; */ ;', []],
-  ['one without an end', 'select 1', ['select 1']],
+  ['a statement without a semicolon', 'select 1', ['select 1']],
   ['two', 'select 1; select 2;', ['select 1', 'select 2']],
-  ['a comment stays with its statement', '-- first;\nselect 1; -- done', ['-- first;\nselect 1']],
+  ['a comment before its statement', '-- first;\nselect 1; -- done', ['-- first;\nselect 1']],
   [
     'strings',
     `select ';', 'it''s; so', E'\\';', e'a\\\\'; select 2`,
     [`select ';', 'it''s; so', E'\\';', e'a\\\\'`, 'select 2'],
   ],
-  ['a backslash is nothing special in a plain one', `select '\\'; select 2`, [`select '\\'`, 'select 2']],
+  ['a backslash in a plain string', `select '\\'; select 2`, [`select '\\'`, 'select 2']],
   ['a word that ends in e', `select type'a\\'; select 2`, [`select type'a\\'`, 'select 2']],
   ['names', 'select "a;""b;" ; select 2', ['select "a;""b;"', 'select 2']],
-  ['comments that nest', 'select /* a; /* b; */ c; */ 1; select 2', ['select /* a; /* b; */ c; */ 1', 'select 2']],
+  ['nested comments', 'select /* a; /* b; */ c; */ 1; select 2', ['select /* a; /* b; */ c; */ 1', 'select 2']],
   ['dollar quotes', 'do $$ begin a; end $$; select $x$ ; $$ ; $x$', ['do $$ begin a; end $$', 'select $x$ ; $$ ; $x$']],
   [
-    'parameters and names are no dollar quotes',
+    'parameters and names that resemble dollar quotes',
     'select $1, a$b$; select $2, a$b$',
     ['select $1, a$b$', 'select $2, a$b$'],
   ],
@@ -40,8 +40,8 @@ test.each<[string, string, string[]]>([
     'begin; select case 1 when 1 then 2 end; end',
     ['begin', 'select case 1 when 1 then 2 end', 'end'],
   ],
-  ['what is not closed', `select 1; select 'a; b`, ['select 1', `select 'a; b`]],
-  ['a bracket too many', 'select 1); select 2', ['select 1)', 'select 2']],
+  ['an unclosed token', `select 1; select 'a; b`, ['select 1', `select 'a; b`]],
+  ['an additional bracket', 'select 1); select 2', ['select 1)', 'select 2']],
   [
     'triggers of SQLite',
     'create temp trigger t after insert on a begin update a set b = case when 1 then 2 end; delete from c; end; select 1',
@@ -55,18 +55,18 @@ test.each<[string, string, string[]]>([
     'create trigger t before insert on a for each row execute function f(); select 1',
     ['create trigger t before insert on a for each row execute function f()', 'select 1'],
   ],
-  ['a comment ends with its line, whichever sign that has', 'select 1 -- a\r; select 2', ['select 1 -- a', 'select 2']],
+  ['a comment that ends with any line break', 'select 1 -- a\r; select 2', ['select 1 -- a', 'select 2']],
   ['a byte order mark', '\ufeffselect 1', ['select 1']],
   [
-    'commands of psql end with their line',
+    'commands of psql up to the end of their line',
     "\\echo 'it;\nselect 1 \\g; select 2",
     ["\\echo 'it;", 'select 1 \\g', 'select 2'],
   ],
-])('%s', (_, text, statements) => {
+])('splits %s', (_, text, statements) => {
   expect(sqlStatements(text)).toEqual(statements)
 })
 
-test('what is put together of whole pieces comes apart into them', () => {
+test('splits a concatenation of statements into these statements', () => {
   const inner = fc.string({
     unit: fc.constantFrom(';', "'", '"', '$', '-', '/', '*', '\\', '\n', ' ', 'a', 'E', '(', ')'),
   })
@@ -92,7 +92,7 @@ function read(pieces: readonly string[], options?: ReadingOptions): SqlStatement
   return [...pieces.flatMap((piece) => [...reader.read(piece)]), ...reader.end()] as SqlStatement[]
 }
 
-/** Whatever opens, closes or continues something, in any order. */
+/** Opening, closing and continuing marks in any order. */
 const marks = fc.string({
   maxLength: 60,
   unit: fc.constantFrom(
@@ -138,8 +138,8 @@ const marks = fc.string({
   ),
 })
 
-describe('pieces', () => {
-  test.each(['postgres', 'sqlite'] as const)('however a text is cut, its statements are the same: %s', (engine) => {
+describe('chunks of a text', () => {
+  test.each(['postgres', 'sqlite'] as const)('have the same statements at any cut: %s', (engine) => {
     fc.assert(
       fc.property(marks, fc.array(fc.nat({ max: 60 })), (text, cuts) => {
         const at = [0, ...cuts.map((cut) => Math.min(cut, text.length)).sort((a, b) => a - b), text.length]
@@ -152,7 +152,7 @@ describe('pieces', () => {
     )
   })
 
-  test('every statement says in which line it begins', () => {
+  test('have the first line of every statement', () => {
     fc.assert(
       fc.property(marks, (text) => {
         let from = 0
@@ -166,7 +166,7 @@ describe('pieces', () => {
     )
   })
 
-  test('a statement is there as soon as its semicolon is', () => {
+  test('yield a statement with its semicolon', () => {
     const reader = new StatementReader()
     const texts = (piece: string) => ([...reader.read(piece)] as SqlStatement[]).map(({ text }) => text)
     expect(texts('select 1')).toEqual([])
@@ -175,7 +175,7 @@ describe('pieces', () => {
     expect(texts("b;'; sel")).toEqual(["select 'ab;'"])
   })
 
-  test('what comes before a statement is told apart from it', () => {
+  test('separate the comments before a statement from it', () => {
     const [first, second] = read(['\n-- about\n/* the\nfirst */ INSERT into /* ! */ t (a);\n\n \n  set x.y = 1'])
     expect(first).toEqual({
       text: '-- about\n/* the\nfirst */ INSERT into /* ! */ t (a)',
@@ -187,21 +187,21 @@ describe('pieces', () => {
     expect(second).toEqual({ text: 'set x.y = 1', line: 7, start: 0, opening: ['set', 'x', 'y'] })
   })
 
-  test('one that does not end is refused with the line it begins in', () => {
+  test('reject an endless statement with its first line', () => {
     const longest = 1024 * 1024
     const started = ["select 1;\nselect 'a", ...Array<string>(15).fill('x'.repeat(longest / 16))]
     expect(read([...started, "'"], { longest })).toHaveLength(2)
     expect(() => read([...started, ...started], { longest })).toThrow(
-      'line 2: the statement that begins here is longer than 1 Mi characters',
+      'line 2: the statement that starts here is longer than 1 Mi characters',
     )
   })
 })
 
 test.each<[string, string, string[]]>([
-  ['comments do not nest', 'select 1 /* /* ; */; select 2', ['select 1 /* /* ; */', 'select 2']],
-  ['there are no dollar quotes', 'select $$; select $$', ['select $$', 'select $$']],
-  ['a backslash is nothing special', `select E'\\'; select 2`, [`select E'\\'`, 'select 2']],
-  ['names in four ways', 'select "a;", `b;``;`, [c;"], d', ['select "a;", `b;``;`, [c;"], d']],
-])('in SQLite %s', (_, text, statements) => {
+  ['comments that do not nest', 'select 1 /* /* ; */; select 2', ['select 1 /* /* ; */', 'select 2']],
+  ['dollar signs, which do not quote', 'select $$; select $$', ['select $$', 'select $$']],
+  ['a backslash in a string', `select E'\\'; select 2`, [`select E'\\'`, 'select 2']],
+  ['names in four notations', 'select "a;", `b;``;`, [c;"], d', ['select "a;", `b;``;`, [c;"], d']],
+])('splits SQLite with %s', (_, text, statements) => {
   expect(read([text], { engine: 'sqlite' }).map(({ text }) => text)).toEqual(statements)
 })

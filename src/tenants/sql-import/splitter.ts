@@ -1,10 +1,10 @@
 /**
- * The statements of an SQL text, as psql tells them apart: at semicolons outside of strings, quoted names, comments, brackets
- * and the bodies of functions and triggers. A scope takes one statement at a time.
+ * Splits SQL into statements like psql: at semicolons outside of strings, quoted names, comments, brackets and the bodies of
+ * functions and triggers. A scope accepts one statement at a time.
  *
- * A text of any length is read in pieces that are cut anywhere. Of what was read only the statement at hand is kept. What is not
- * closed goes on to the end: the server says what is wrong with it. The rows after COPY .. FROM stdin are read as rows when the
- * caller says so before it takes the next statement.
+ * - A text of any length is read in chunks with arbitrary cuts. Only the current statement is kept.
+ * - An unclosed token continues to the end of the text: the server reports the error.
+ * - The rows after COPY .. FROM stdin are read as rows if the caller calls `expectRows` before the next statement.
  */
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { Capabilities } from '../isolation/driver.ts'
@@ -14,9 +14,9 @@ import { type Open, restOfLine, SYNTAXES, type Syntax } from './lexer.ts'
 export interface SqlStatement {
   /** With the comments before it, without its semicolon. */
   readonly text: string
-  /** The line that `text` begins in, from 1. */
+  /** First line of `text`, from 1. */
   readonly line: number
-  /** Where in `text` the comments before it end. */
+  /** Offset in `text` after the comments before the statement. */
   readonly start: number
   /** Its first words, at most four, in lower case. */
   readonly opening: readonly string[]
@@ -25,11 +25,11 @@ export interface SqlStatement {
 export interface ReadingOptions {
   /** Default `postgres`. */
   readonly engine?: Capabilities['engine']
-  /** Characters of a statement at most, comments before it included; default any number. */
+  /** Maximum length of a statement in characters, including comments before it; default unlimited. */
   readonly longest?: number
 }
 
-/** Those of a whole text. */
+/** The statements of a complete text. */
 export function sqlStatements(text: string): string[] {
   const reader = new StatementReader()
   return [...reader.read(text.replace(/^\ufeff/, '')), ...reader.end()].map(
@@ -41,14 +41,14 @@ export function sqlStatements(text: string): string[] {
 export const lineAt = ({ text, line }: SqlStatement, offset: number): number =>
   line + lineBreaksIn(text.slice(0, offset))
 
-/** A command of psql is a statement to the end of its line. */
+/** A command of psql is a statement up to the end of its line. */
 const PSQL_COMMAND = '\\'
 
-/** Seen again with the next piece when a piece ends with it, as it may be the beginning of a longer token. */
+/** Read again with the next chunk if a chunk ends with it, as it may start a longer token. */
 const MAY_GROW = /^[A-Za-z0-9_\u0080-\uffff$/-]/
 const BLANK = /^[ \t\n\r\f\v]/
 
-/** Nothing that is cut off goes on behind a line break. It is taken off again. */
+/** Appended to the text, as a line break ends every cut token, and removed again. */
 const END = '\n'
 
 export class StatementReader {
@@ -64,12 +64,12 @@ export class StatementReader {
     this.#longest = longest
   }
 
-  /** What comes next are the rows of the statement before: until their end, each is yielded by itself. */
+  /** The rows of the statement before follow: each is yielded until their end. */
   expectRows(): void {
     this.#data = new CopyData(this.#draft.line, this.#longest)
   }
 
-  /** Goes on with the next piece; to be read to its end. Throws `E_INVALID_REQUEST` for a statement that is too long. */
+  /** Reads the next chunk; must be iterated to its end. Throws `E_INVALID_REQUEST` for a statement that is too long. */
   *read(piece: string): Generator<SqlStatement | CopiedRow> {
     const text = this.#rest + piece
     let from = 0
@@ -112,13 +112,13 @@ export class StatementReader {
     if (this.#draft.length + this.#rest.length > this.#longest) throw tooLong(this.#draft.line, this.#longest)
   }
 
-  /** The last one needs no semicolon. */
+  /** Yields the last statement, which needs no semicolon. */
   *end(): Generator<SqlStatement | CopiedRow> {
     if (!this.#data) {
       yield* this.read(END)
       this.#draft.add(this.#rest)
       this.#rest = ''
-      if (this.#open) this.#draft.start ??= 0 // a comment that is not closed hides all that follows it
+      if (this.#open) this.#draft.start ??= 0 // an unclosed comment hides the rest of the text
       yield* this.#ended('', END.length)
     }
     this.#data?.finish()
@@ -127,11 +127,11 @@ export class StatementReader {
   #tokenAt(text: string, at: number): string {
     const { token } = this.#syntax
     token.lastIndex = at
-    token.test(text) // whatever stands there is one
+    token.test(text) // any character there is a token
     return text.slice(at, token.lastIndex)
   }
 
-  /** @param offset where it stands behind what the draft has. */
+  /** @param offset in the text after the draft */
   #see(token: string, offset: number): void {
     this.#open = this.#syntax.opens(token)
     if (token === '--' || token === '/*') return
@@ -140,10 +140,10 @@ export class StatementReader {
       this.#open = restOfLine
     }
     this.#draft.start ??= this.#draft.length + offset
-    if (!this.#open) this.#draft.body.see(token) // SQLite's names in brackets are no brackets
+    if (!this.#open) this.#draft.body.see(token) // SQLite's names in brackets are not brackets
   }
 
-  /** @param surplus characters at its end that are not of the text. */
+  /** @param surplus number of characters at its end that do not belong to the text */
   *#ended(last: string, surplus = 0): Generator<SqlStatement> {
     const draft = this.#draft
     draft.add(last)
@@ -152,7 +152,7 @@ export class StatementReader {
   }
 }
 
-/** What was read of the statement at hand. */
+/** The part of the current statement that was read. */
 class Draft {
   readonly line: number
   readonly body = new Body()
@@ -178,12 +178,12 @@ class Draft {
   }
 }
 
-/** How many first words tell what a statement is. */
+/** Number of first words that identify a statement. */
 const OPENING = 4
 const WORD = /^[a-z_]\w*$/i
 const HAS_BLOCKS = /^create (or replace )?(function|procedure)\b|^create (temp |temporary )?trigger\b/
 
-/** How deep a semicolon is in brackets, or in the body of a routine written as `BEGIN ATOMIC … END`, or of SQLite's trigger. */
+/** Depth of a semicolon in brackets, in the body of a routine (`BEGIN ATOMIC … END`), or of a trigger of SQLite. */
 class Body {
   readonly words: string[] = []
   #brackets = 0
@@ -210,7 +210,7 @@ class Body {
   }
 }
 
-/** The text as far as `end`, without the blanks before that. */
+/** The text up to `end`, without trailing blanks. */
 function withoutBlanks(text: string, end: number): string {
   let last = end
   while (last > 0 && BLANK.test(text[last - 1] ?? '')) last--
@@ -227,5 +227,5 @@ const MEBI = 1024 * 1024
 
 const tooLong = (line: number, longest: number) =>
   InvalidRequest(
-    `line ${line}: the statement that begins here is longer than ${Math.round(longest / MEBI)} Mi characters; is a quote, a bracket or a comment left open?`,
+    `line ${line}: the statement that starts here is longer than ${Math.round(longest / MEBI)} Mi characters; check for an unclosed quote, bracket or comment`,
   )

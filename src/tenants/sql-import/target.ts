@@ -1,12 +1,12 @@
 /**
- * The tables and sequences that an import may name: those of the tenant's storage. A name is accepted without a schema, with
- * `public`, as `pg_dump` writes it, and with the schema of the storage itself; what it stands for is asked of the server once.
+ * Resolves the tables and sequences that an import names to those of the tenant's storage. A name is accepted without a
+ * schema, with `public`, as `pg_dump` writes it, and with the schema of the storage itself. Each name is resolved once.
  */
 import type { Capabilities, TenantConnection } from '../isolation/driver.ts'
 import type { SqlName } from './parser.ts'
 
 interface Catalog {
-  /** Returns the storage's schema, and sets what the text of an import is read by. */
+  /** Returns the storage's schema, and fixes the settings that affect the parsing of an import. */
   readonly open: string
   readonly tables: string
   readonly sequences: string
@@ -54,13 +54,13 @@ export class ImportTarget {
     return new ImportTarget(connection, catalog, rows[0].schema)
   }
 
-  /** Quoted, with its schema; undefined for every name that is not one of the tenant's tables. */
+  /** Quoted, with its schema; undefined for a name that is not a table of the tenant. */
   async table(name: SqlName): Promise<string | undefined> {
     const found = await this.#find('tables', name)
     return found === undefined ? undefined : `${quoted(this.#schema)}.${quoted(found)}`
   }
 
-  /** As the server has it; undefined for every name that is not one of the tenant's sequences. */
+  /** The server's name; undefined for a name that is not a sequence of the tenant. */
   sequence(name: SqlName): Promise<string | undefined> {
     return this.#find('sequences', name)
   }

@@ -10,7 +10,7 @@ function read(...pieces: readonly Uint8Array[]): string {
 }
 const each = (bytes: Uint8Array) => [...bytes].map((byte) => Uint8Array.of(byte))
 
-test('however bytes are cut, their text is the same', () => {
+test('decodes the same text at any chunk size', () => {
   const anything = fc.string({ unit: 'binary' }).map((text) => `-${text.replaceAll('\0', '')}`)
   fc.assert(
     fc.property(anything, fc.nat({ max: 30 }), (text, cut) => {
@@ -21,7 +21,7 @@ test('however bytes are cut, their text is the same', () => {
   )
 })
 
-test('a byte order mark is none of it', () => {
+test('skips a byte order mark', () => {
   const bytes = Buffer.from('\ufeffa\ufeff')
   expect(read(bytes)).toBe('a\ufeff')
   expect(read(...each(bytes))).toBe('a\ufeff')
@@ -29,13 +29,13 @@ test('a byte order mark is none of it', () => {
 
 test.each<[string, number, Buffer]>([
   ['another encoding', 3, Buffer.concat([Buffer.from('a\né💥\n'), Buffer.from('café\nb\n', 'latin1')])],
-  ['a character that is cut off at the end', 2, Buffer.from('a\n💥').subarray(0, -1)],
-  ['a byte that is none of a character', 1, Buffer.from([0x61, 0xff])],
+  ['a truncated character at the end', 2, Buffer.from('a\n💥').subarray(0, -1)],
+  ['an invalid byte', 1, Buffer.from([0x61, 0xff])],
   ['a surrogate', 1, Buffer.from([0xed, 0xa0, 0x80])],
   ['NUL', 2, Buffer.from('a\nb\0c\n')],
   ['an archive of pg_dump', 1, Buffer.from('PGDMP\x01\x0e\x00\x04\x08', 'latin1')],
-])('%s is refused, with its line', (_, line, bytes) => {
-  const refusal = `line ${line}: this is no text in UTF-8`
+])('rejects %s with its line', (_, line, bytes) => {
+  const refusal = `line ${line}: invalid UTF-8`
   expect(() => read(bytes)).toThrow(refusal)
   expect(() => read(...each(bytes))).toThrow(refusal)
 })

@@ -1,4 +1,4 @@
-/** Bytes that come in pieces, read as UTF-8 text. What is no text is refused with its line. */
+/** Decodes chunks of UTF-8 to text. Invalid bytes are rejected with their line. */
 import { isUtf8 } from 'node:buffer'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 
@@ -8,10 +8,10 @@ const BYTE_ORDER_MARK = '\ufeff'
 export class Utf8Text {
   #isBeginning = true
   #line = 1
-  /** The beginning of a character that the last piece has cut. */
+  /** The beginning of a character that continues in the next chunk. */
   #rest: Buffer = Buffer.alloc(0)
 
-  /** All characters that are whole by now. */
+  /** Returns all complete characters. */
   read(piece: Uint8Array): string {
     const bytes = Buffer.concat([this.#rest, piece])
     const whole = bytes.subarray(0, bytes.length - lengthOfCut(bytes))
@@ -41,7 +41,7 @@ export class Utf8Text {
   }
 }
 
-/** How many bytes at the end are the beginning of a character that goes on in the next piece. */
+/** Number of bytes at the end that start a character of the next chunk. */
 function lengthOfCut(bytes: Buffer): number {
   for (let back = 1; back <= 3; back++) {
     const byte = bytes.at(-back) ?? 0
@@ -53,4 +53,4 @@ function lengthOfCut(bytes: Buffer): number {
 }
 
 const noText = (line: number) =>
-  InvalidRequest(`line ${line}: this is no text in UTF-8; write a dump with pg_dump --format=plain --encoding=UTF8`)
+  InvalidRequest(`line ${line}: invalid UTF-8; write a dump with pg_dump --format=plain --encoding=UTF8`)
