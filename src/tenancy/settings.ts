@@ -1,4 +1,6 @@
-/** Derives the settings of the parts from the host's configuration. Throws for invalid ones before anything is opened. */
+/**
+ * Derives the settings of the parts from the host's configuration. Throws for invalid ones before anything is opened.
+ */
 import { placementsOf } from '../drivers/isolation/roles/tenant-login.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { systemClock } from '../kernel/base/clock.ts'

@@ -2,7 +2,7 @@
  * Creates a tenancy: composes its parts, migrates their tables, and starts them.
  *
  * @example
- *   const tenancy = await createTenancy({ database: { url }, appKey, isolation: [schemaPg()], satellites: [auditLogs()] })
+ *   const tenancy = await createTenancy({ database: { url }, appKey, isolation: [schemaPg()] })
  *   const acme = await tenancy.tenant('acme')
  *   await acme.db.selectFrom('notes').selectAll().execute()
  *   await tenancy.stop()
@@ -57,15 +57,17 @@ export interface Core extends Scope {
   /** Health checks of satellites, by name, for `health.register`. */
   readonly checks: ReadonlyMap<string, Check>
   /**
-   * The storage of an active tenant; throws the error of a guarded route otherwise. It can be kept: each single statement
-   * and each transaction checks status and location again.
+   * The storage of an active tenant; throws the error of a guarded route otherwise. It can be kept: each single
+   * statement and each transaction checks status and location again.
    */
   tenant<Tables = any>(id: string): Promise<TenantHandle<Tables>>
   /** A guard for the host's own routes; the adapters of `tenantry/express` and others run it before them. */
   guard(options: GuardOptions): Guard
   /** Runs `work` in one transaction of the backoffice, which all calls of Tenantry inside join. */
   transaction<T>(work: () => Promise<T>): Promise<T>
-  /** Subscribes to an event of this process after its transaction has committed. Returns a function that unsubscribes. */
+  /**
+   * Subscribes to an event of this process after its transaction has committed. Returns a function that unsubscribes.
+   */
   on<Type extends EventType>(type: Type, listener: (event: EventOf<Type>) => void | Promise<void>): () => void
   /** Waits for jobs in progress (10 s at most) and closes every connection. */
   stop(): Promise<void>

@@ -1,7 +1,7 @@
 /**
  * Reconciles a backoffice that was restored from a dump. Tenants may have moved since, and storage that it considers in
- * creation, former or to be purged may have the newest rows of a tenant. So it drops nothing that was due to be dropped,
- * and keeps tenants with closed storage in maintenance until an operator has checked them.
+ * creation, former or to be purged may have the newest rows of a tenant. So it drops nothing that was due to be
+ * dropped, and keeps tenants with closed storage in maintenance until an operator has checked them.
  */
 import { z } from 'zod'
 import { recordChange } from '../kernel/events/changes.ts'

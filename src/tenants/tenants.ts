@@ -1,4 +1,7 @@
-/** The service of tenants: their life cycle, name, metadata, domains, plan and maintenance, with the services of the other parts. */
+/**
+ * The service of tenants: their life cycle, name, metadata, domains, plan and maintenance, with the services of the
+ * other parts.
+ */
 
 import type { z } from 'zod'
 import type { PageOf } from '../kernel/api/page.ts'

@@ -1,4 +1,7 @@
-/** Metrics of circuits by tenant: the worse of its own and its server's. `_other` has the worst state and the sums of the others. */
+/**
+ * Metrics of circuits by tenant: the worse of its own and its server's. `_other` has the worst state and the sums of
+ * the others.
+ */
 
 import type { Sample, Series } from '../../kernel/metrics/metrics.ts'
 import { OTHERS } from '../../kernel/metrics/tenant-labels.ts'

@@ -1,6 +1,7 @@
 /**
- * Table of the circuits of a process. A tenant's circuit is created at its first call. Circuits with their own series are
- * kept. Of the other, closed ones, the hundred thousand used last are kept; counts of evicted ones remain in the sum.
+ * Table of the circuits of a process. A tenant's circuit is created at its first call. Circuits with their own series
+ * are kept. Of the other, closed ones, the hundred thousand used last are kept; counts of evicted ones remain in the
+ * sum.
  */
 import { LRUCache } from 'lru-cache'
 import { OTHERS, type TenantLabels } from '../../kernel/metrics/tenant-labels.ts'

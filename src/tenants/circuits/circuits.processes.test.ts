@@ -107,9 +107,9 @@ describe('two processes', () => {
       await database.sql('select 1/0').catch(() => undefined)
       await codesOf(circuits, acme, work.databaseMissing, 10)
       await environment.untilKept([OF_ACME])
-      throw new Error('the change is refused')
+      throw new Error('the change is rejected')
     })
-    await expect(refused).rejects.toThrow('the change is refused')
+    await expect(refused).rejects.toThrow('the change is rejected')
     await untilStateIn(other, 'acme', 'OPEN')
   })
 

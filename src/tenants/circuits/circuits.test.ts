@@ -68,7 +68,7 @@ describe('a call', () => {
       .catch((error: unknown) => error)
     await started.promise
     expect(await codesOf(circuits, acme, work.healthy, 2)).toEqual(['E_CIRCUIT_OPEN', 'E_CIRCUIT_OPEN'])
-    reject(TenantIsSuspended('suspended meanwhile'))
+    reject(TenantIsSuspended('suspended in between'))
     expect(await probe).toMatchObject({ code: 'E_TENANT_SUSPENDED' })
     expect(stateOf('acme')).toBe('HALF_OPEN')
     expect(await codesOf(circuits, acme, work.healthy)).toEqual(['ok'])

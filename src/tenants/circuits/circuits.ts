@@ -1,15 +1,16 @@
 /**
- * Circuits of a process: one per tenant database, and one per server. Both must admit a call. Its outcome counts for the
- * circuit that it concerns (see classify.ts): an unavailable server is detected once for all tenants, and an unavailable
- * database of a tenant affects only that tenant.
+ * Circuits of a process: one per tenant database, and one per server. Both must admit a call. Its outcome counts for
+ * the circuit that it concerns (see classify.ts): an unavailable server is detected once for all tenants, and an
+ * unavailable database of a tenant affects only that tenant.
  *
  *   run()           around each call of a driver that can be rejected: a connection, a single statement. Not around
  *                   code of the host, whose errors do not concern the database
  *   watch()         around statements and commits inside a transaction
  *   assertClosed()  before a request is admitted; it counts nothing
  *
- * A circuit is open in every process (see shared-state.ts). When a probe is due, one call is admitted: the first of this
- * process, with the lease among all processes. The others are rejected until its outcome is known. There are no timers.
+ * A circuit is open in every process (see shared-state.ts). When a probe is due, one call is admitted: the first of
+ * this process, with the lease among all processes. The others are rejected until its outcome is known. There are no
+ * timers.
  */
 
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -218,7 +219,9 @@ export class Circuits {
     this.#records.write(key, () => openingOf(keyed))
   }
 
-  /** Applies the change of another process. The own probe in progress takes precedence, unless the other one succeeded. */
+  /**
+   * Applies the change of another process. The own probe in progress takes precedence, unless the other one succeeded.
+   */
   #learn({ key, opening }: ReceivedChange): void {
     const nowMs = this.#nowMs
     if (!opening) {

@@ -1,6 +1,6 @@
 /**
- * Classifies a failed call for two circuits: that of the server and that of the tenant's database. A call with a response
- * is a success for both.
+ * Classifies a failed call for two circuits: that of the server and that of the tenant's database. A call with a
+ * response is a success for both.
  *
  * | failure                                                          | server  | tenant  |
  * | ---------------------------------------------------------------- | ------- | ------- |

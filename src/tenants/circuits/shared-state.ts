@@ -1,7 +1,7 @@
 /**
- * Shares the state of circuits between processes. An open circuit is a record with an expiry in the store (of the tenant,
- * or of the service for a server), so it survives a restart. Each change is also a notification, so that other processes
- * do not repeat the failures. A probe requires a lease in the store.
+ * Shares the state of circuits between processes. An open circuit is a record with an expiry in the store (of the
+ * tenant, or of the service for a server), so it survives a restart. Each change is also a notification, so that other
+ * processes do not repeat the failures. A probe requires a lease in the store.
  *
  * No method throws or waits for long: with the store unavailable, each process has its own circuits. A failed write is
  * repeated with the next change; with calls in progress, that is after the next probe.
@@ -116,7 +116,10 @@ export class CircuitRecords {
     })
   }
 
-  /** Returns whether this process can probe. One process holds the lease until it expires. Without a store, each process can. */
+  /**
+   * Returns whether this process can probe. One process holds the lease until it expires. Without a store, each process
+   * can.
+   */
   async lease(key: CircuitKey): Promise<boolean> {
     const { store } = this.#kernel
     const isMine = this.#isPaused

@@ -1,6 +1,6 @@
 /**
- * Diagnoses of the servers of tenants: scarce connections, in this process and at the server, and long sessions that may
- * block others. The text of a statement may contain data of a tenant: its beginning is reported only on request.
+ * Diagnoses of the servers of tenants: scarce connections, in this process and at the server, and long sessions that
+ * may block others. The text of a statement may contain data of a tenant: its beginning is reported only on request.
  */
 import {
   type Diagnosis,

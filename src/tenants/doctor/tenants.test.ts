@@ -1,4 +1,7 @@
-/** Findings of the doctor about tenants, on a tenancy with exactly one fault. Faults of storage: tenants.storage.test.ts. */
+/**
+ * Findings of the doctor about tenants, on a tenancy with exactly one fault. Faults of storage:
+ * tenants.storage.test.ts.
+ */
 import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'

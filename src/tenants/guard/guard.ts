@@ -1,15 +1,15 @@
 /**
- * Guards the routes of a host: finds the tenant of a request and admits it only if the tenant is usable. Framework-free;
- * the adapters of hosts (http/hosts) call it and respond with its errors.
+ * Guards the routes of a host: finds the tenant of a request and admits it only if the tenant is usable.
+ * Framework-free; the adapters of hosts (http/hosts) call it and respond with its errors.
  *
  *   path ─► ignored, central ──────────────────────────────────────────────────────────────► admitted without a tenant
- *     └───► resolve ─► found ─► member ─► not suspended ─► ready ─► no maintenance ─► circuit closed ─► admitted with it
+ *     └───► resolve ─► found ─► member ─► not suspended ─► ready ─► no maintenance ─► circuit closed ─► admitted
  *             │ 400     │ 404     │ 403         │ 403         │ 503         │ 503            │ 503
  *             └ universal: admitted without a tenant
  *
  * - Unknown and deleted tenants have the same 404 after the same lookup (registry/negative-cache.ts).
- * - `authorize` precedes the checks of the status, so strangers do not learn it. It is not called for unknown tenants. A
- *   403 reveals that the tenant exists; `denial: 'not-found'` responds with the same 404 instead.
+ * - `authorize` precedes the checks of the status, so strangers do not learn it. It is not called for unknown tenants.
+ *   A 403 reveals that the tenant exists; `denial: 'not-found'` responds with the same 404 instead.
  * - A cached tenant is checked synchronously, without the database.
  */
 
@@ -33,7 +33,10 @@ export interface GuardOptions {
    * every request that names a tenant: only if the strategy itself authenticates the caller, or all data is public.
    */
   readonly authorize: 'anyone' | ((request: GuardedRequest, tenant: Tenant) => boolean | Promise<boolean>)
-  /** The caller, for the audit log and the log; called for admitted requests only. Default: the actor of the context, `host`. */
+  /**
+   * The caller, for the audit log and the log; called for admitted requests only. Default: the actor of the context,
+   * `host`.
+   */
   readonly actor?: (request: GuardedRequest, tenant: Tenant) => Actor | Promise<Actor>
   /** The response to strangers: `forbidden` (default) is 403, `not-found` the 404 of an unknown tenant. */
   readonly denial?: 'forbidden' | 'not-found'

@@ -14,8 +14,8 @@ export interface ImpersonatedRequest {
 
 export interface ImpersonationAuthenticator {
   /**
-   * Also for the guard's `authorize`, with its request. Resolves if the token belongs to an active session of this tenant
-   * and the request is recorded. Rejects with the error for the response.
+   * Also for the guard's `authorize`, with its request. Resolves if the token belongs to an active session of this
+   * tenant and the request is recorded. Rejects with the error for the response.
    */
   authenticate(tenantId: string, token: string, request: ImpersonatedRequest): Promise<ActiveImpersonation>
 }

@@ -2,8 +2,8 @@
  * Matches paths: `/health` is that path, `/public/*` all paths below `/public`, a RegExp its matches.
  *
  * Routers differ in the spellings that they treat as equal. Another spelling of a guarded path must not match an
- * exception, so only unambiguous paths match: decoded once, no empty or dot segment, no encoded slash or percent sign, no
- * backslash. All other paths, and other case, match nothing and are guarded.
+ * exception, so only unambiguous paths match: decoded once, no empty or dot segment, no encoded slash or percent sign,
+ * no backslash. All other paths, and other case, match nothing and are guarded.
  */
 export type PathPattern = string | RegExp
 

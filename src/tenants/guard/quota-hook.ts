@@ -1,6 +1,6 @@
 /**
- * Enforces the quota of a tenant on guarded routes. Framework-free; the adapters of hosts (http/hosts) call it after the
- * guard and respond with its errors.
+ * Enforces the quota of a tenant on guarded routes. Framework-free; the adapters of hosts (http/hosts) call it after
+ * the guard and respond with its errors.
  */
 import { TenantNotIdentified } from '../tenant/errors.ts'
 import type { Tenant } from '../tenant/tenant.ts'

@@ -103,7 +103,7 @@ describe('fromSubdomain', () => {
   ])('returns undefined for %s', (host) => expect(named(host)).toBeUndefined())
 
   test('rejects an invalid domain in its options', () => {
-    expect(() => fromSubdomain('https://app.example.com')).toThrow('not a host name')
+    expect(() => fromSubdomain('https://app.example.com')).toThrow('must be a host name')
   })
 })
 

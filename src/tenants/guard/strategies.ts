@@ -1,6 +1,7 @@
 /**
- * Strategies that read the tenant of a request. A strategy reads one part of the request and returns an id, a domain, or
- * undefined. It throws `E_TENANT_NOT_IDENTIFIED` for an ambiguous value. The registry decides whether the tenant exists.
+ * Strategies that read the tenant of a request. A strategy reads one part of the request and returns an id, a domain,
+ * or undefined. It throws `E_TENANT_NOT_IDENTIFIED` for an ambiguous value. The registry decides whether the tenant
+ * exists.
  *
  *   resolve: firstOf(fromHeader(), fromSubdomain('app.example.com'), fromCustomDomain({ ignore: ['app.example.com'] }))
  */
@@ -13,7 +14,9 @@ export interface GuardedRequest<Raw = any> {
   readonly method: string
   /** As received, without the query: neither decoded nor normalized. */
   readonly path: string
-  /** The Host header, or the value that the framework was configured to trust. `x-forwarded-host` itself is never read. */
+  /**
+   * The Host header, or the value that the framework was configured to trust. `x-forwarded-host` itself is never read.
+   */
   readonly host: string | undefined
   /** All values of a header in the framework's form: a list, or joined by commas. */
   header(name: string): string | readonly string[] | undefined

@@ -12,7 +12,10 @@ export interface TenantHandle<Tables = any> {
   readonly pool: Pool
   /** The same storage as a dialect of Kysely, for libraries that accept one (MikroORM). */
   readonly dialect: Dialect
-  /** The same storage as a module with the interface of `pg`, for libraries that accept a driver module; see pg-module.ts. */
+  /**
+   * The same storage as a module with the interface of `pg`, for libraries that accept a driver module; see
+   * pg-module.ts.
+   */
   readonly pg: TenantPg
   /** Runs `work` in one transaction in the tenant's storage. */
   transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>

@@ -1,4 +1,7 @@
-/** Lifetime of handles: one per storage location, as qualified names contain its schema. The pool is created on first use. */
+/**
+ * Lifetime of handles: one per storage location, as qualified names contain its schema. The pool is created on first
+ * use.
+ */
 import { EventEmitter } from 'node:events'
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'

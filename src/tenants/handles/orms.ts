@@ -22,9 +22,9 @@ interface AdapterFactory {
 }
 
 /**
- * Creates Prisma's own adapter for one tenant. A `PrismaClient` belongs to one tenant, as it merges queries of one tick.
- * With `names: 'qualified'`, its SQL contains the schema of the handle; `tenancy.perTenant` builds another client after a
- * move. Connecting throws `E_TENANT_SCOPE_REQUIRED` if the adapter does not use the clients of the handle.
+ * Creates Prisma's own adapter for one tenant. A `PrismaClient` belongs to one tenant, as it merges queries of one
+ * tick. With `names: 'qualified'`, its SQL contains the schema of the handle; `tenancy.perTenant` builds another client
+ * after a move. Connecting throws `E_TENANT_SCOPE_REQUIRED` if the adapter does not use the clients of the handle.
  *
  * @example
  *   const prisma = new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) })

@@ -1,4 +1,6 @@
-/** Virtual clients of handles: lazy transactions, context of each statement, settings without a server, stack traces. */
+/**
+ * Virtual clients of handles: lazy transactions, context of each statement, settings without a server, stack traces.
+ */
 import { Kysely, sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'

@@ -1,10 +1,10 @@
 /**
- * A module with the interface of `pg`, for libraries that accept a driver module (TypeORM, Sequelize): `tenant.pg` for one
- * tenant, `tenancy.pg` for the tenant of the context of each statement.
+ * A module with the interface of `pg`, for libraries that accept a driver module (TypeORM, Sequelize): `tenant.pg` for
+ * one tenant, `tenancy.pg` for the tenant of the context of each statement.
  *
- * - Its `Pool` is not a `pg.Pool` and has only settings that reach no server. Its `Client` rejects use in a `pg.Pool`. So
- *   a library that creates such a pool (Prisma) fails. Otherwise, one tenant could receive rows of another: Prisma merges
- *   queries of one tick, and a pool calls back in the context of the code that releases a client.
+ * - Its `Pool` is not a `pg.Pool` and has only settings that reach no server. Its `Client` rejects use in a `pg.Pool`.
+ *   So a library that creates such a pool (Prisma) fails. Otherwise, one tenant could receive rows of another: Prisma
+ *   merges queries of one tick, and a pool calls back in the context of the code that releases a client.
  * - Type parsers are global to the process and cannot be changed here, as the backoffice uses them, too.
  */
 import { EventEmitter } from 'node:events'

@@ -1,6 +1,6 @@
 /**
- * A tenant's storage as node-postgres' `Pool`: for raw SQL and for libraries (Drizzle, Knex). Every statement runs inside
- * the scope of the tenant; the server rejects a text with several statements.
+ * A tenant's storage as node-postgres' `Pool`: for raw SQL and for libraries (Drizzle, Knex). Every statement runs
+ * inside the scope of the tenant; the server rejects a text with several statements.
  *
  *   await tenant.pool.query('select * from notes where id = $1', [1])
  *   const db = drizzle({ client: tenant.pool })

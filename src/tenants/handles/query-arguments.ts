@@ -1,4 +1,6 @@
-/** Parses the arguments of node-postgres' `query`: a text or an object, with or without values, a callback or a promise. */
+/**
+ * Parses the arguments of node-postgres' `query`: a text or an object, with or without values, a callback or a promise.
+ */
 import { invalid } from '../../kernel/base/errors.ts'
 import type { Statement, StatementResult } from '../isolation/driver.ts'
 

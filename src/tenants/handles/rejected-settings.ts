@@ -1,8 +1,9 @@
 /**
  * Connection settings that name a server that does not exist.
  *
- * - A library that uses an object of a tenant as a configuration reads `host`, `user`, `port` and `database` from it, or
- *   copies its members. Without these settings it would connect by `PG*` as the owner; with them it fails with ENOTFOUND.
+ * - A library that uses an object of a tenant as a configuration reads `host`, `user`, `port` and `database` from it,
+ *   or copies its members. Without these settings it would connect by `PG*` as the owner; with them it fails with
+ *   ENOTFOUND.
  * - They are own enumerable members, because node-postgres' `Pool` copies only these.
  */
 export const REFUSED_SETTINGS = {

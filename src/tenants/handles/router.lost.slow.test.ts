@@ -1,6 +1,6 @@
 /**
- * Lost sessions of database-per-tenant storage. A fence ends sessions, so a lost session resembles a fence. It is unknown
- * whether the statement has run, so it is not repeated.
+ * Lost sessions of database-per-tenant storage. A fence ends sessions, so a lost session resembles a fence. It is
+ * unknown whether the statement has run, so it is not repeated.
  */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../../test/support/fault-proxy.ts'

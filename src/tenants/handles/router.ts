@@ -1,13 +1,13 @@
 /**
  * Routes the statements of one tenant: the registry returns status and storage location, the circuit the health of the
- * server, and the driver runs the statement. Each statement and each transaction checks the cache again, so a handle can
- * be kept.
+ * server, and the driver runs the statement. Each statement and each transaction checks the cache again, so a handle
+ * can be kept.
  *
  * - A process with a stale cache meets a fence at the former storage. Then it reads the registry again and repeats the
  *   work once at the current location. Nothing was executed: a scope precedes all statements of the host, and policies
  *   that act as a fence have undone the statement (except for numbers of a sequence).
- * - A terminated session only resembles a fence, and it is unknown whether the statement ran. Then the registry may have
- *   a better error; otherwise the original error remains.
+ * - A terminated session only resembles a fence, and it is unknown whether the statement ran. Then the registry may
+ *   have a better error; otherwise the original error remains.
  * - An unavailable server is E_DEPENDENCY_UNAVAILABLE, with its error as the cause.
  */
 

@@ -27,13 +27,14 @@ export interface Scope {
   /** The handle of the tenant of the context, from a guarded request or `run`. `E_TENANT_MISMATCH` if there is none. */
   current(): Promise<TenantHandle>
   /**
-   * Runs `work` without a tenant: the only way to leave the tenant of the context. Keeps the request and the actor, but not
-   * the backoffice transaction in progress.
+   * Runs `work` without a tenant: the only way to leave the tenant of the context. Keeps the request and the actor, but
+   * not the backoffice transaction in progress.
    */
   withoutTenant<T>(work: () => T | Promise<T>): Promise<T>
   /**
-   * Keeps one client of a library per tenant, for libraries that cannot share one. A client is disposed if it is the least
-   * recently used of more than `max`, if the tenant is deleted, or if the tenancy stops; never while it is in use.
+   * Keeps one client of a library per tenant, for libraries that cannot share one. A client is disposed if it is the
+   * least recently used of more than `max`, if the tenant is deleted, or if the tenancy stops; never while it is in
+   * use.
    *
    * @example
    *   const clients = tenancy.perTenant((tenant) => new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) }), {
@@ -48,8 +49,8 @@ export interface Scope {
     options: PerTenantOptions<Client>,
   ): PerTenant<Client>
   /**
-   * A module with the interface of `pg` for libraries with one instance for all tenants (TypeORM, Sequelize, Knex). Each
-   * statement uses the tenant of the context; without one it fails with `E_TENANT_MISMATCH`.
+   * A module with the interface of `pg` for libraries with one instance for all tenants (TypeORM, Sequelize, Knex).
+   * Each statement uses the tenant of the context; without one it fails with `E_TENANT_MISMATCH`.
    */
   readonly pg: TenantPg
   /** A dialect of Kysely for PostgreSQL, for MikroORM and Kysely itself; bound to the context like `pg`. */

@@ -1,6 +1,7 @@
 /**
  * Parses statements that start, end or configure a transaction, which a client carries out itself, as the scope is part
- * of BEGIN. Rejects AND CHAIN, which would start a transaction without the scope, and LISTEN, which needs its own session.
+ * of BEGIN. Rejects AND CHAIN, which would start a transaction without the scope, and LISTEN, which needs its own
+ * session.
  */
 import { invalid } from '../../kernel/base/errors.ts'
 import type { TransactionModes } from '../isolation/driver.ts'

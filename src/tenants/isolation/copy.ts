@@ -4,10 +4,11 @@
  *   description ─► tables, one after the other: CSV in COPY's format, with a header ─► totals, after all tables are read
  *
  * - Tables are not part of a copy: the host's migrations create them, and `description` names these migrations.
- * - `tenant_id` is omitted where its default is `tenantry.current_tenant()`, so the rows belong to the importing tenant.
+ * - `tenant_id` is omitted where its default is `tenantry.current_tenant()`, so the rows belong to the importing
+ *   tenant.
  * - A table is a stream and never completely in memory.
- * - CSV is that of PostgreSQL: NULL is empty, '' is `""`; values use DateStyle ISO, IntervalStyle postgres, TimeZone UTC,
- *   bytea in hex.
+ * - CSV is that of PostgreSQL: NULL is empty, '' is `""`; values use DateStyle ISO, IntervalStyle postgres, TimeZone
+ *   UTC, bytea in hex.
  */
 import { defineError } from '../../kernel/base/errors.ts'
 import type { AppliedMigration } from '../tenant/schema-version.ts'

@@ -2,11 +2,11 @@
  * The port of isolation drivers, which store the rows of tenants separately.
  *
  * A *storage location* identifies the storage of one tenant: driver, server (`placement`), name there (`locator`) and
- * `epoch`. The locator contains the epoch, is chosen once, stored in the registry and never derived from an id again: two
- * ids never share one, and former storage differs from the current one.
+ * `epoch`. The locator contains the epoch, is chosen once, stored in the registry and never derived from an id again:
+ * two ids never share one, and former storage differs from the current one.
  *
- * A *fence* closes storage at its server, which then rejects every statement of the tenant, regardless of the cache of a
- * process. It enforces a suspension, a deletion or a move against processes with a stale cache.
+ * A *fence* closes storage at its server, which then rejects every statement of the tenant, regardless of the cache of
+ * a process. It enforces a suspension, a deletion or a move against processes with a stale cache.
  *
  * Every method is safe to repeat: a killed job runs again from the start.
  */
@@ -40,13 +40,19 @@ export interface Capabilities {
   readonly separateStorage: boolean
   /** Whether other processes see the same storage, also after a restart. */
   readonly durable: boolean
-  /** Whether `export` and `import` exist. Otherwise, a backup, restore, clone or move is rejected with `E_NOT_SUPPORTED`. */
+  /**
+   * Whether `export` and `import` exist. Otherwise, a backup, restore, clone or move is rejected with
+   * `E_NOT_SUPPORTED`.
+   */
   readonly copies: boolean
-  /** Dependencies of a tenant's statements: a server with a shared database, a server with the tenant's own database, or none. */
+  /**
+   * Dependencies of a tenant's statements: a server with a shared database, a server with the tenant's own database, or
+   * none.
+   */
   readonly reach: 'shared database' | 'own database' | 'no server'
   /**
-   * Whether SQL written by a tenant cannot affect other tenants: it runs in the tenant's own database with the tenant's own
-   * login on every placement. Statistics views of the server remain visible.
+   * Whether SQL written by a tenant cannot affect other tenants: it runs in the tenant's own database with the tenant's
+   * own login on every placement. Statistics views of the server remain visible.
    */
   readonly containsTenantSql: boolean
 }
@@ -74,8 +80,8 @@ export interface IsolationDriver {
   /** Runs one statement in the tenant's scope, on any free connection. */
   execute(location: StorageLocation, statement: Statement): Promise<StatementResult>
   /**
-   * Advances sequences of the tenant's tables; never moves one back. Absent if there are no sequences. A sequence shared by
-   * tenants goes no further than the middle of its range.
+   * Advances sequences of the tenant's tables; never moves one back. Absent if there are no sequences. A sequence
+   * shared by tenants goes no further than the middle of its range.
    */
   advanceSequences?(location: StorageLocation, wanted: readonly CopiedSequence[], signal: AbortSignal): Promise<void>
   /** A connection for several statements. Throws `E_TENANT_CONNECTION_LIMIT` if none becomes free in time. */
@@ -89,34 +95,34 @@ export interface IsolationDriver {
   /** With qualified names: the schema before every table name. */
   readonly schemaOf?: (location: StorageLocation) => string
   /**
-   * Resolves when no work started before the fence can change the storage. Call it after `fence`. Terminates open work of
-   * the tenant after a grace period. Throws `E_DEPENDENCY_UNAVAILABLE` after a timeout.
+   * Resolves when no work started before the fence can change the storage. Call it after `fence`. Terminates open work
+   * of the tenant after a grace period. Throws `E_DEPENDENCY_UNAVAILABLE` after a timeout.
    */
   drain(location: StorageLocation, options?: DrainOptions): Promise<void>
   /**
-   * Runs `work` with all data of the tenant in one snapshot, regardless of a fence. `work` can import the copy but must not
-   * export. Exports, and imports, of one process on one placement are limited; further ones wait. Throws
+   * Runs `work` with all data of the tenant in one snapshot, regardless of a fence. `work` can import the copy but must
+   * not export. Exports, and imports, of one process on one placement are limited; further ones wait. Throws
    * `E_NOT_SUPPORTED` without the capability `copies`, as does `import`.
    */
   export<T>(location: StorageLocation, work: (copy: TenantCopy) => Promise<T>, options: TransferOptions): Promise<T>
   /**
-   * Creates new storage, loads the copy and runs pending migrations. Throws `E_BACKUP_INCOMPATIBLE` if the migrations have
-   * no tables for the copy. After an error, `drop` removes the created storage.
+   * Creates new storage, loads the copy and runs pending migrations. Throws `E_BACKUP_INCOMPATIBLE` if the migrations
+   * have no tables for the copy. After an error, `drop` removes the created storage.
    */
   import(location: StorageLocation, copy: TenantCopy, options: TransferOptions): Promise<Imported>
   /**
-   * Makes an imported or former storage the one that statements of the tenant reach, if one tenant can have several under
-   * one name. Call it after the fence of the former one, which stays. Absent if each storage has its own name.
+   * Makes an imported or former storage the one that statements of the tenant reach, if one tenant can have several
+   * under one name. Call it after the fence of the former one, which stays. Absent if each storage has its own name.
    */
   enter?(location: StorageLocation, options: { readonly signal: AbortSignal }): Promise<void>
   /**
-   * Removes the storage with its content. Throws `E_DEPENDENCY_UNAVAILABLE` if it is in use for longer than a caller should
-   * wait, for example by a running or hanging import.
+   * Removes the storage with its content. Throws `E_DEPENDENCY_UNAVAILABLE` if it is in use for longer than a caller
+   * should wait, for example by a running or hanging import.
    */
   drop(location: StorageLocation): Promise<void>
   /**
-   * All separate storage of tenants and all fences on a server, regardless of their owner. Absent if other processes would
-   * see different ones.
+   * All separate storage of tenants and all fences on a server, regardless of their owner. Absent if other processes
+   * would see different ones.
    */
   inventory?(placement: string): Promise<readonly StoredLocation[]>
   /**
@@ -128,8 +134,8 @@ export interface IsolationDriver {
     registered: () => Promise<readonly RegisteredLocation[]>,
   ): Promise<readonly OrphanedRows[]>
   /**
-   * Findings about isolation in the server's catalog, for `doctor --prove`. The `subject` of a finding that is `fixable` is
-   * a `Repair`.
+   * Findings about isolation in the server's catalog, for `doctor --prove`. The `subject` of a finding that is
+   * `fixable` is a `Repair`.
    */
   audit(locations: AsyncIterable<StorageLocation>): AsyncIterable<Finding>
   /** Activity of a server, for the doctor; absent without a server. Drivers of one placement return the same. */
@@ -156,8 +162,8 @@ export const DRAIN_DEFAULTS = { graceMs: 5_000, maxMs: 30_000 } as const
 
 export interface MakingOptions {
   /**
-   * Throws if the location was abandoned, to be dropped by another process. Called before the creation, with a lock that
-   * `drop` waits for: a late process creates nothing after the drop.
+   * Throws if the location was abandoned, to be dropped by another process. Called before the creation, with a lock
+   * that `drop` waits for: a late process creates nothing after the drop.
    */
   readonly assertNotAbandoned?: (() => Promise<void>) | undefined
 }

@@ -1,6 +1,6 @@
 /**
- * Reads the host's migrations, which run in every tenant's storage: a folder of `NNNN_name.sql` with the sections `-- up`
- * and `-- down`, or of `NNNN_name.ts` that exports `up(db)` and `down(db)` on Kysely.
+ * Reads the host's migrations, which run in every tenant's storage: a folder of `NNNN_name.sql` with the sections `--
+ * up` and `-- down`, or of `NNNN_name.ts` that exports `up(db)` and `down(db)` on Kysely.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'

@@ -1,4 +1,6 @@
-/** Defines orphaned rows: rows in shared tables whose `tenant_id` has no storage location. No tenant or backup has them. */
+/**
+ * Defines orphaned rows: rows in shared tables whose `tenant_id` has no storage location. No tenant or backup has them.
+ */
 
 /** A storage location in the registry, of a tenant or of a transfer. */
 export interface RegisteredLocation {

@@ -18,15 +18,17 @@ export const ENCRYPTED_LOGINS: EncryptedColumn = {
 }
 
 /**
- * Logins that belong to one tenant's database each, on one placement. A login has the name of its database; its password
- * is stored encrypted in the backoffice.
+ * Logins that belong to one tenant's database each, on one placement. A login has the name of its database; its
+ * password is stored encrypted in the backoffice.
  */
 export interface OwnLogins {
   /** Whether new databases get a login; false with a configured `tenantUrl` or a pooler. */
   readonly areMade: boolean
   /** Undefined for a database whose tenant uses the login of the placement. Cached after the first call. */
   passwordOf(database: string): Promise<string | undefined>
-  /** Returns the stored password of a database, or creates one. It is stored even if the current transaction rolls back. */
+  /**
+   * Returns the stored password of a database, or creates one. It is stored even if the current transaction rolls back.
+   */
   keep(database: string): Promise<string>
   /** Databases with their own login. */
   all(): Promise<ReadonlySet<string>>

@@ -6,8 +6,8 @@ import { SqlRejected } from '../tenant/errors.ts'
 
 /**
  * Connection, login, database, serialization and deadlock, resources, operator, system, internal: the SQL may be valid,
- * unless the severity is ERROR. Then the session lives and the server has rejected this SQL: it raised the state itself,
- * exceeded its time limit, or met a deadlock.
+ * unless the severity is ERROR. Then the session lives and the server has rejected this SQL: it raised the state
+ * itself, exceeded its time limit, or met a deadlock.
  */
 const NOT_OF_THE_SQL = /^(08|28|3D|40|53|57|58|XX)/
 const SQLSTATE = /^[0-9A-Z]{5}$/
@@ -25,8 +25,8 @@ interface DatabaseError {
 
 /**
  * Returns all other errors unchanged.
- * @param where prefix of the message, such as `line 3`; default: the character of the statement, which is also the member
- * `position`
+ * @param where prefix of the message, such as `line 3`; default: the character of the statement, which is also the
+ * member `position`
  */
 export function asRejected(error: unknown, where?: string): unknown {
   if (!isOfTheSql(error)) return error

@@ -1,11 +1,11 @@
 /**
- * Detects changes of tenants' tables by any process. Drivers name statements on their connections, and a name is valid only
- * while the tables are unchanged (named-statements.ts).
+ * Detects changes of tenants' tables by any process. Drivers name statements on their connections, and a name is valid
+ * only while the tables are unchanged (named-statements.ts).
  *
  *   settled ──a run of migrations starts, ends, or may have been missed──► in doubt ──no unfinished run──► settled, next generation
  *
- * While a run is unfinished, statements are not named: so the time and the process of recorded results do not matter. A run
- * notifies before its first change.
+ * While a run is unfinished, statements are not named: so the time and the process of recorded results do not matter. A
+ * run notifies before its first change.
  */
 
 import type { Logger } from '../../kernel/base/logger.ts'

@@ -3,8 +3,8 @@
  *
  * - A fence is set in the transaction of the transition and lifted after its commit, both with the tenant's row locked:
  *   fences have the order of the transitions, and a rollback leaves no closed tenant open.
- * - An unavailable server does not prevent a suspension: FenceTenant closes the storage later, RecoverFences after that.
- *   It prevents an activation, as each request would fail.
+ * - An unavailable server does not prevent a suspension: FenceTenant closes the storage later, RecoverFences after
+ *   that. It prevents an activation, as each request would fail.
  * - A process killed between fence and commit leaves an active tenant closed. The next request that meets the fence
  *   lifts it (`repair`), with the same row lock.
  */

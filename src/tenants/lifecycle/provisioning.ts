@@ -201,8 +201,8 @@ export class Installation {
   }
 
   /**
-   * Another run has installed the tenant, or it was deleted. A later purge removes the storage. A purge that has started
-   * may have checked before the storage was created.
+   * Another run has installed the tenant, or it was deleted. A later purge removes the storage. A purge that has
+   * started may have checked before the storage was created.
    */
   async #leaveToPurge(row: TenantRow): Promise<void> {
     if (await this.#isBeingPurged(row.id)) await this.#lost.drop(toLocation(row))

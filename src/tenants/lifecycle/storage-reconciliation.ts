@@ -143,7 +143,9 @@ export class StorageReconciliation {
     return new Map(rows.map(({ locator, id }) => [locator, id]))
   }
 
-  /** Storage locations of a driver on a server in one snapshot: those of tenants that are not purged, and of transfers. */
+  /**
+   * Storage locations of a driver on a server in one snapshot: those of tenants that are not purged, and of transfers.
+   */
   async locations(isolation: string, placement: string): Promise<RegisteredLocation[]> {
     const { rows } = await this.#kernel.database.sql(
       `select id as "tenantId", locator from multitenancy.tenants

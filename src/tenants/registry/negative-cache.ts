@@ -1,8 +1,9 @@
 /**
  * Remembers unknown ids and domains, and those of deleted tenants, for one second each.
  *
- * - Probing must not distinguish the two by response or time: deleted tenants are cached here for the same time, need the
- *   same number of reads, and are equally unknown while the database is unavailable. Only the read itself may differ.
+ * - Probing must not distinguish the two by response or time: deleted tenants are cached here for the same time, need
+ *   the same number of reads, and are equally unknown while the database is unavailable. Only the read itself may
+ *   differ.
  * - Invented names neither cause a read per repetition nor evict tenants, which have a separate cache.
  * - A creation is a change and invalidates its entry. The second limits the error of a process that cannot receive
  *   notifications.

@@ -31,7 +31,9 @@ export interface TenantFilter {
 }
 
 export interface RegistryOptions {
-  /** Time that cached tenants are served while the database is unavailable, after their last confirmation; default 300. */
+  /**
+   * Time that cached tenants are served while the database is unavailable, after their last confirmation; default 300.
+   */
   readonly staleForSeconds?: number
 }
 
@@ -76,8 +78,8 @@ export class Registry {
   }
 
   /**
-   * Reads the cache, then the database. Undefined if the tenant does not exist. `E_DEPENDENCY_UNAVAILABLE` if the tenant
-   * is not cached and the database is unavailable.
+   * Reads the cache, then the database. Undefined if the tenant does not exist. `E_DEPENDENCY_UNAVAILABLE` if the
+   * tenant is not cached and the database is unavailable.
    */
   find(id: string): Promise<Located | undefined> {
     return this.#cache.find(id)
@@ -151,7 +153,10 @@ export class Registry {
     })
   }
 
-  /** Returns the result of `look` once `isDone` accepts it or `signal` aborts. Repeats at each change of the tenant and each second. */
+  /**
+   * Returns the result of `look` once `isDone` accepts it or `signal` aborts. Repeats at each change of the tenant and
+   * each second.
+   */
   async until<T>(id: string, look: () => Promise<T>, isDone: (found: T) => boolean, signal: AbortSignal): Promise<T> {
     for (;;) {
       const done = new AbortController()

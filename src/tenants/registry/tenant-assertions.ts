@@ -1,8 +1,8 @@
 /**
  * Checks of a tenant before a satellite reads or writes rows of the tenant.
  *
- * A satellite writes rows of a tenant in one transaction with `lockTenant`. Then no rows are written for a tenant that is
- * being deleted or survive its purge, and writers of one tenant are serialized.
+ * A satellite writes rows of a tenant in one transaction with `lockTenant`. Then no rows are written for a tenant that
+ * is being deleted or survive its purge, and writers of one tenant are serialized.
  */
 import type { Database } from '../../kernel/database/database.ts'
 import { TenantState, tenantNotFound } from '../tenant/errors.ts'
@@ -24,7 +24,8 @@ export async function assertTenantExists(database: Database, id: string): Promis
 /**
  * Locks the tenant until the transaction ends. `E_TENANT_NOT_FOUND`, or `E_TENANT_STATE` for a deleted tenant.
  *
- * The lock is that of an UPDATE, not a shared one: two holders of a shared lock that then change the tenant would deadlock.
+ * The lock is that of an UPDATE, not a shared one: two holders of a shared lock that then change the tenant would
+ * deadlock.
  */
 export async function lockTenant(database: Database, id: string): Promise<TenantRow> {
   return assertRowOpen(await lockExistingTenant(database, id))

@@ -8,8 +8,8 @@
  *                    doubtful ──(database unavailable)──► served for `staleForMs` after the last confirmation, then 503
  *
  * - A tenant is confirmed while this process receives notifications.
- * - After a load has failed because the database is unavailable, there is one load per second for all requests, which do
- *   not wait for it. Unknown tenants are 503 during that time.
+ * - After a load has failed because the database is unavailable, there is one load per second for all requests, which
+ *   do not wait for it. Unknown tenants are 503 during that time.
  * - A tenant with a received change is unknown, also during an outage.
  * - Of several reads of one tenant, the result of the last started one is kept. A cached tenant remains until then.
  * - Unknown and deleted tenants have a separate cache (negative-cache.ts).

@@ -1,6 +1,6 @@
 /**
- * Reads the rows after COPY .. FROM stdin in the text format of `pg_dump`: one line per row, values separated by tabs, `\.`
- * at the end. Ambiguous input (a value that spans lines, bytes by their number) is rejected with its line.
+ * Reads the rows after COPY .. FROM stdin in the text format of `pg_dump`: one line per row, values separated by tabs,
+ * `\.` at the end. Ambiguous input (a value that spans lines, bytes by their number) is rejected with its line.
  */
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 

@@ -1,7 +1,8 @@
 /**
  * Iterates over the tokens of a complete statement as its server reads them, without blanks and comments.
  *
- * An ambiguous token is a `sign` or `open`, which no rule accepts: dollar quotes, numbers with letters, unclosed tokens.
+ * An ambiguous token is a `sign` or `open`, which no rule accepts: dollar quotes, numbers with letters, unclosed
+ * tokens.
  */
 import type { Capabilities } from '../isolation/driver.ts'
 import { SYNTAXES, type Syntax } from './lexer.ts'

@@ -1,6 +1,6 @@
 /**
- * Random mutations of INSERT statements. Statements outside of the rules reach no server. For all others, the plan of the
- * server shows an INSERT of constants into the tenant's table, and nothing else.
+ * Random mutations of INSERT statements. Statements outside of the rules reach no server. For all others, the plan of
+ * the server shows an INSERT of constants into the tenant's table, and nothing else.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'

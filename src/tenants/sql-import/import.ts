@@ -4,11 +4,11 @@
  *
  *   accepted statements   rules.ts; all others are rejected before they reach a server
  *   accepted names        the tenant's own tables and sequences (target.ts), which are sent with their schema
- *   accepted changes      rows: after each statement, the driver compares role, search path and tenant with the scope, which
- *                         a trigger or a default of the host may have changed
+ *   accepted changes      rows: after each statement, the driver compares role, search path and tenant with the scope,
+ *                         which a trigger or a default of the host may have changed
  *
- * - Deferred constraints are checked as the last statement, so that their errors are reported in the same way, also in a
- *   dry run.
+ * - Deferred constraints are checked as the last statement, so that their errors are reported in the same way, also in
+ *   a dry run.
  * - Sequences move before the commit: a rollback may skip numbers, but no number is used twice.
  */
 import { InvalidRequest } from '../../kernel/base/errors.ts'
@@ -50,7 +50,8 @@ export interface ImportOptions {
  * Throws `E_INVALID_REQUEST` for a statement that is not accepted and `E_SQL_REJECTED` for an error of the server; both
  * messages start with the line. Errors found only by the commit are thrown unchanged.
  *
- * @example await importSql(tenants.handles.source('acme'), createReadStream('rows.sql'), { engine: 'postgres', signal })
+ * @example await importSql(tenants.handles.source('acme'), createReadStream('rows.sql'), { engine: 'postgres', signal
+ * })
  */
 export async function importSql(
   source: Pick<ImportSource, 'begin' | 'advanceSequences'>,

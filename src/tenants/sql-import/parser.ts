@@ -1,6 +1,6 @@
 /**
- * Parses one statement of an import, token by token. Methods that expect a token throw `E_INVALID_REQUEST` with the line
- * and a hint for any other token.
+ * Parses one statement of an import, token by token. Methods that expect a token throw `E_INVALID_REQUEST` with the
+ * line and a hint for any other token.
  */
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { Capabilities } from '../isolation/driver.ts'

@@ -6,8 +6,9 @@
  *   setval   SELECT [pg_catalog.]setval('name', number [, true | false])
  *   setting  settings that `pg_dump` writes around its rows: they are skipped
  *
- * Each statement is parsed completely, token by token, and rejected with its line if no rule accepts it. No statement can
- * call a function, read a row, or name an object of another tenant. import.ts checks whether a name belongs to the tenant.
+ * Each statement is parsed completely, token by token, and rejected with its line if no rule accepts it. No statement
+ * can call a function, read a row, or name an object of another tenant. import.ts checks whether a name belongs to the
+ * tenant.
  */
 import type { Capabilities } from '../isolation/driver.ts'
 import { lowerCase, TokenCursor } from './cursor.ts'

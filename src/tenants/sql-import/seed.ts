@@ -1,6 +1,7 @@
 /**
  * Seeds tenants' storage with rows of the host: a `.sql` file with statements, or a `.ts` or `.js` file that exports
- * `seed(db, tenant)`. Runs in the tenant's scope, in one transaction per tenant. The file decides whether it is idempotent.
+ * `seed(db, tenant)`. Runs in the tenant's scope, in one transaction per tenant. The file decides whether it is
+ * idempotent.
  */
 import { extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'

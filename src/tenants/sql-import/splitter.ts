@@ -1,6 +1,6 @@
 /**
- * Splits SQL into statements like psql: at semicolons outside of strings, quoted names, comments, brackets and the bodies of
- * functions and triggers. A scope accepts one statement at a time.
+ * Splits SQL into statements like psql: at semicolons outside of strings, quoted names, comments, brackets and the
+ * bodies of functions and triggers. A scope accepts one statement at a time.
  *
  * - A text of any length is read in chunks with arbitrary cuts. Only the current statement is kept.
  * - An unclosed token continues to the end of the text: the server reports the error.

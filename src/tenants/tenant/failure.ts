@@ -9,7 +9,10 @@ export interface Failure {
   readonly message: string
 }
 
-/** Whether a retry can succeed. Client errors and faulty migrations of the host are permanent; an unavailable server is not. */
+/**
+ * Whether a retry can succeed. Client errors and faulty migrations of the host are permanent; an unavailable server is
+ * not.
+ */
 export const mayPass = (error: unknown): boolean => !(error instanceof TenancyError) || error.status === 503
 
 /** @param otherwise for errors whose text stays in the log: all except those of listeners of the host */

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
 import { type Action, decide, MOVES, type Move, STATUSES, type Status } from './lifecycle.ts'
 
-/** The contract's table: the target status of each action from each status; `=` is a repeated action, `-` a rejection. */
+/**
+ * The contract's table: the target status of each action from each status; `=` is a repeated action, `-` a rejection.
+ */
 const LIFE = `
                activate      suspend    delete   restore  install  fail
  provisioning  -             -          deleted  -        active   failed

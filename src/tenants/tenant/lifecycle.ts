@@ -1,6 +1,6 @@
 /**
- * The life cycle of a tenant, as a table: the target status and the event of each action from each status. Independent of
- * the database; lifecycle/transitions.ts carries out a transition with one conditional UPDATE.
+ * The life cycle of a tenant, as a table: the target status and the event of each action from each status. Independent
+ * of the database; lifecycle/transitions.ts carries out a transition with one conditional UPDATE.
  *
  *                     installation fails          activate
  *              ┌────────────────────────► failed ─────────┐
@@ -15,8 +15,8 @@
  *              │    suspended ──delete──────┤
  *              └────────────────────────────┘
  *
- * Maintenance is independent of the status. A repeated action (suspend of a suspended tenant) has no effect; any other pair
- * is rejected.
+ * Maintenance is independent of the status. A repeated action (suspend of a suspended tenant) has no effect; any other
+ * pair is rejected.
  */
 import type { EventType } from '../../kernel/events/events.ts'
 import {

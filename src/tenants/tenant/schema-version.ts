@@ -1,6 +1,6 @@
 /**
- * Compares the applied migrations of storages: two storages have one version if the same migrations with the same content
- * were applied. Independent of the database.
+ * Compares the applied migrations of storages: two storages have one version if the same migrations with the same
+ * content were applied. Independent of the database.
  */
 import { createHash } from 'node:crypto'
 

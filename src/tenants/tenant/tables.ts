@@ -1,10 +1,12 @@
 /**
  * Tables of tenants, migrations and transfers.
  *
- * - `tenants` is the registry and the directory of storage: `isolation`, `placement` and `locator` are the storage location
- *   of a tenant, `epoch` is incremented when it changes. A purged tenant keeps an empty row, so that its id is not reused.
- * - Applied migrations are recorded in each storage. `tenants.schema_version` is the last known version, so that pending
- *   migrations are one query. It is written after a migration and cleared before a rollback: it is never ahead of the storage.
+ * - `tenants` is the registry and the directory of storage: `isolation`, `placement` and `locator` are the storage
+ *   location of a tenant, `epoch` is incremented when it changes. A purged tenant keeps an empty row, so that its id is
+ *   not reused.
+ * - Applied migrations are recorded in each storage. `tenants.schema_version` is the last known version, so that
+ *   pending migrations are one query. It is written after a migration and cleared before a rollback: it is never ahead
+ *   of the storage.
  */
 import type { ColumnType } from 'kysely'
 import type { Migration } from '../../kernel/database/migrations.ts'

@@ -21,7 +21,9 @@ const BROUGHT_BACK: Failure = {
 }
 const DELETED: Failure = { code: TenantState.code, message: 'The tenant was deleted.' }
 
-/** A cancelled clone leaves its tenant failed: activation starts it again. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`. */
+/**
+ * A cancelled clone leaves its tenant failed: activation starts it again. `E_TRANSFER_NOT_FOUND`, `E_TRANSFER_ENDED`.
+ */
 export async function cancel(
   dependencies: TransferDependencies,
   tenantId: string,

@@ -1,8 +1,9 @@
 /**
  * Transfers in killed processes.
  *
- * A transfer writes each phase to its row before it starts the phase. A trigger on that row waits for a lock of the test.
- * When it waits, the test kills the process with SIGKILL and terminates its session, so the write does not happen.
+ * A transfer writes each phase to its row before it starts the phase. A trigger on that row waits for a lock of the
+ * test. When it waits, the test kills the process with SIGKILL and terminates its session, so the write does not
+ * happen.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { ISOLATIONS } from '../../../test/support/two-servers.ts'
@@ -79,9 +80,9 @@ async function backedUp(id: string): Promise<string> {
 type Isolation = (typeof ISOLATIONS)[number]
 
 /**
- * Each kind on each isolation, and each phase where it differs: `switching` and `closing` by kind, `making` and `loading` by
- * isolation. The other phases of filling storage are the same code for each kind. At `done` the shared tables have changed, and
- * the registry has not.
+ * Each kind on each isolation, and each phase where it differs: `switching` and `closing` by kind, `making` and
+ * `loading` by isolation. The other phases of filling storage are the same code for each kind. At `done` the shared
+ * tables have changed, and the registry has not.
  */
 const CASES: readonly { kind: Kind; isolation: Isolation; phase: string }[] = [
   { kind: 'backup', isolation: 'schema-pg', phase: 'switching' },
@@ -188,7 +189,7 @@ async function killedAt(phase: string, transferId: string): Promise<void> {
     const { rows } = await Promise.race([waits, ended])
     await child.kill('SIGKILL')
     const [{ pid }] = rows
-    // Otherwise a renewal that waits for this session would follow: the server does not know yet that the process has ended.
+    // Otherwise, a renewal that waits for this session would follow: the server does not know that the process has ended.
     await database.sql('select pg_terminate_backend(pid) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
       pid,
     ])

@@ -1,7 +1,7 @@
 /**
  * Carries out one attempt of a transfer, in the process that has the job.
  *
- *   claimed ─► storage of earlier attempts is abandoned ─► handler of the kind ─► completed, with its changes, atomically
+ *   claimed ─► storage of earlier attempts is abandoned ─► handler of its kind ─► completed with its changes, atomically
  *                 │ transient error, or the signal aborts: released, the job comes again
  *                 └ permanent error, or the last attempt: failed, everything is as before
  */
@@ -120,7 +120,10 @@ async function failPermanently(dependencies: TransferDependencies, attempt: Atte
   })
 }
 
-/** In a transaction with the rows of the tenant and the transfer. Returns undefined if another attempt holds the transfer. */
+/**
+ * In a transaction with the rows of the tenant and the transfer. Returns undefined if another attempt holds the
+ * transfer.
+ */
 async function heldOrLost(
   dependencies: TransferDependencies,
   attempt: Attempt,

@@ -47,7 +47,10 @@ export class Transfers {
     this.backups = new Backups(dependencies)
   }
 
-  /** Creates a tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`, `E_NOT_SUPPORTED`, or a 400. */
+  /**
+   * Creates a tenant with the rows, metadata and settings of this one. `E_TENANT_EXISTS`, `E_TENANT_STATE`,
+   * `E_NOT_SUPPORTED`, or a 400.
+   */
   async clone(sourceId: string, options: z.input<typeof CloneRequest>): Promise<StartedTransfer> {
     const { id = uuidv7(), name, metadata, data } = parsed(CloneRequest, options)
     if (metadata) this.#config.plans.check(metadata)

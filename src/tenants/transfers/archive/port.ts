@@ -17,12 +17,15 @@ export interface Archives {
   /** Rejects if `start` would fail now. */
   check(): Promise<void>
   /**
-   * Stores the bytes of `chunks` at `key` after `chunks` has ended. If `chunks` throws, or `signal` aborts first, rejects
-   * with that error and `key` is unchanged. A partial object remains only if the process ends or the storage becomes
-   * unavailable.
+   * Stores the bytes of `chunks` at `key` after `chunks` has ended. If `chunks` throws, or `signal` aborts first,
+   * rejects with that error and `key` is unchanged. A partial object remains only if the process ends or the storage
+   * becomes unavailable.
    */
   write(key: string, chunks: AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void>
-  /** Throws `E_ARCHIVE_MISSING` at its first chunk when there is none. Whoever reads may take their time, and may stop early. */
+  /**
+   * Throws `E_ARCHIVE_MISSING` at its first chunk when there is none. Whoever reads may take their time, and may stop
+   * early.
+   */
   read(key: string): AsyncIterable<Uint8Array>
   /**
    * Removes the object, if it exists. For a key: also its partial objects, whose writers then fail. For the key of a

@@ -1,4 +1,6 @@
-/** Parts of a tar file: a header per entry, its content, zeros up to the next block, and two blocks of zeros at the end. */
+/**
+ * Parts of a tar file: a header per entry, its content, zeros up to the next block, and two blocks of zeros at the end.
+ */
 import { once } from 'node:events'
 import { pack } from 'tar-stream'
 

@@ -26,7 +26,8 @@ import { entryHead, padding, TAR_END } from './tar-writing.ts'
 
 /**
  * Returns the totals of the tables. Throws unless the read rows match the description of the copy. Errors of the copy
- * pass through unchanged. A caller that returns early waits for the current table: the copy decides how to interrupt it.
+ * pass through unchanged. A caller that returns early waits for the current table: the copy decides how to interrupt
+ * it.
  */
 export async function* archived(
   copy: TenantCopy,

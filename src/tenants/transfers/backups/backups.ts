@@ -39,7 +39,10 @@ export class Backups {
     this.#dependencies = dependencies
   }
 
-  /** `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` if another backup is in progress, `E_BACKUPS_NOT_CONFIGURED`, `E_NOT_SUPPORTED`. */
+  /**
+   * `E_TENANT_STATE`, `E_TRANSFER_IN_PROGRESS` if another backup is in progress, `E_BACKUPS_NOT_CONFIGURED`,
+   * `E_NOT_SUPPORTED`.
+   */
   async create(tenantId: string, options: z.input<typeof BackupRequest> = {}, isScheduled = false): Promise<Backup> {
     const { note = null } = parsed(BackupRequest, options)
     archivesOf(this.#dependencies)
@@ -119,7 +122,9 @@ export class Backups {
     return toBackup(row)
   }
 
-  /** Registers an existing archive as a backup, for example after a restore of the backoffice; see register-archive.ts. */
+  /**
+   * Registers an existing archive as a backup, for example after a restore of the backoffice; see register-archive.ts.
+   */
   async registerArchive(tenantId: string, key: string): Promise<Backup> {
     return this.get(tenantId, await registerArchive(this.#dependencies, tenantId, key))
   }
@@ -129,7 +134,10 @@ export class Backups {
     return archiveBytes(this.#dependencies, tenantId, id)
   }
 
-  /** Also removes the archive. `E_BACKUP_NOT_FOUND`, or `E_TRANSFER_IN_PROGRESS` while the backup is created or restored. */
+  /**
+   * Also removes the archive. `E_BACKUP_NOT_FOUND`, or `E_TRANSFER_IN_PROGRESS` while the backup is created or
+   * restored.
+   */
   async delete(tenantId: string, id: string): Promise<void> {
     const { database, events, clock, log } = this.#dependencies.kernel
     await this.#dependencies.registry.get(tenantId)
@@ -166,7 +174,10 @@ export class Backups {
     )
   }
 
-  /** Removes the archives, then the rows, of deleted backups. A failure does not affect other backups. @param id only this backup */
+  /**
+   * Removes the archives, then the rows, of deleted backups. A failure does not affect other backups.
+   * @param id only this backup
+   */
   async removeDeleted(id?: string): Promise<void> {
     const { database } = this.#dependencies.kernel
     let query = this.#withAttempts().where('backups.deletedAt', 'is not', null)

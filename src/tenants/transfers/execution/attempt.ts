@@ -1,4 +1,7 @@
-/** One attempt at a transfer: the process that claims it holds its lease, and a further attempt starts from the beginning. */
+/**
+ * One attempt at a transfer: the process that claims it holds its lease, and a further attempt starts from the
+ * beginning.
+ */
 import { sql } from 'kysely'
 import type { Logger } from '../../../kernel/base/logger.ts'
 import { repeat } from '../../../kernel/base/repeat.ts'
@@ -29,7 +32,10 @@ export class Attempt {
   readonly #lost = new AbortController()
   #phase: Phase = 'waiting'
 
-  /** Undefined if the transfer has ended or another process works on it. @param signal ends the attempt, not the transfer */
+  /**
+   * Undefined if the transfer has ended or another process works on it.
+   * @param signal ends the attempt, not the transfer
+   */
   static async claim(
     { database, log }: { database: Database; log: Logger },
     id: string,

@@ -1,5 +1,6 @@
 /**
- * Keeps records of storage locations in addition to the tenants' own: in creation, former, or abandoned (states: PlaceRow).
+ * Keeps records of storage locations in addition to the tenants' own: in creation, former, or abandoned (states:
+ * PlaceRow).
  *
  * - The row is inserted before the storage is created and deleted after it is dropped, so a killed process leaves no
  *   unknown storage.
@@ -76,7 +77,9 @@ export class StagedStorage {
     if (!making) throw new AttemptLost(`Storage location ${location.locator} was abandoned.`)
   }
 
-  /** Removes the record of a location that already contained storage. Tenantry did not create it and must not drop it. */
+  /**
+   * Removes the record of a location that already contained storage. Tenantry did not create it and must not drop it.
+   */
   async leaveAlone(location: StorageLocation, attempt: Attempt): Promise<void> {
     const { isolation, placement, locator, epoch } = location
     await this.#kernel.database

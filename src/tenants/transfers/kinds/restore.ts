@@ -1,4 +1,7 @@
-/** A restore: fills new storage from an archive and switches the tenant to it. The tenant stays in use until the switch, and after a failure. */
+/**
+ * A restore: fills new storage from an archive and switches the tenant to it. The tenant stays in use until the switch,
+ * and after a failure.
+ */
 import { TenantRestored } from '../../tenant/events.ts'
 import { switchTo } from './cutover.ts'
 import type { TransferHandler } from './dependencies.ts'
