@@ -89,7 +89,7 @@ test('a transfer at the time of the dump is cancelled, and its storage is not dr
   })
   expect(await environment.transfers.get('moving', transfer.id)).toMatchObject({
     state: 'cancelled',
-    failure: { code: 'E_TRANSFER_CANCELLED', message: expect.stringContaining('brought back') },
+    failure: { code: 'E_TRANSFER_CANCELLED', message: expect.stringContaining('restored') },
   })
   await environment.transfers.work(transfer.id, only)
   await environment.transfers.recover()

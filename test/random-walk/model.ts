@@ -62,14 +62,14 @@ export class Model {
     })
     const description = `${action} of ${id}, which was ${wordsOf(possible)}, is answered ${response.status} ${response.json?.status}`
     if (response.json?.code === 'E_TENANT_STATE') {
-      const refused = outcomes.filter(({ decided }) => decided === 'refused').map(({ state }) => state)
-      this.#states.set(id, refused)
-      return refused.length > 0 ? { changed: false } : { fault: description }
+      const rejected = outcomes.filter(({ decided }) => decided === 'rejected').map(({ state }) => state)
+      this.#states.set(id, rejected)
+      return rejected.length > 0 ? { changed: false } : { fault: description }
     }
     if (response.status >= 300) return rejectedOtherwise(id, response)
     const shows = ({ status }: State) => status === response.json.status
     const explained = outcomes.filter(
-      ({ decided, next }) => decided !== 'refused' && this.#withJobs(id, [next]).some(shows),
+      ({ decided, next }) => decided !== 'rejected' && this.#withJobs(id, [next]).some(shows),
     )
     const after = explained.map(({ next }) => next)
     const fault = this.#narrow(id, this.#withJobs(id, after), response.json.status, description)
@@ -97,7 +97,7 @@ export class Model {
     if (response.status < 300 && response.json.status === 'deleted')
       return { fault: `${id} is deleted, and is changed` }
     if (response.json?.code !== 'E_TENANT_STATE') return rejectedOtherwise(id, response)
-    const fault = this.#narrow(id, possible, 'deleted', `${id} is refused a change, and was ${wordsOf(possible)}`)
+    const fault = this.#narrow(id, possible, 'deleted', `${id} is rejected a change, and was ${wordsOf(possible)}`)
     return { fault, changed: false }
   }
 
@@ -129,7 +129,7 @@ function moved(state: State, move: Move): State {
   return { status, before: status === 'deleted' ? state.status : null }
 }
 
-/** Everything but "not found" is refused before anybody looks for the tenant. */
+/** Everything but "not found" is rejected before anybody looks for the tenant. */
 function expectAbsent(id: string, { status, json }: HttpResponse): StepOutcome {
   const wasLookedFor = status < 300 || status === 409
   return wasLookedFor ? { fault: `${id} does not exist, and is answered ${status} ${json?.code}` } : { changed: false }

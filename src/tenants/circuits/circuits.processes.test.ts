@@ -103,13 +103,13 @@ describe('two processes', () => {
   test('share a change inside a transaction that is rolled back or aborted', async () => {
     const other = await environment.open()
     const { database, circuits } = one
-    const refused = database.transaction(async () => {
+    const attempt = database.transaction(async () => {
       await database.sql('select 1/0').catch(() => undefined)
       await codesOf(circuits, acme, work.databaseMissing, 10)
       await environment.untilKept([OF_ACME])
       throw new Error('the change is rejected')
     })
-    await expect(refused).rejects.toThrow('the change is rejected')
+    await expect(attempt).rejects.toThrow('the change is rejected')
     await untilStateIn(other, 'acme', 'OPEN')
   })
 
@@ -130,9 +130,9 @@ describe('two processes', () => {
         return promise
       }
       const all = Array.from({ length: 20 }, (_, n) => others[n % 4]?.circuits.run(acme, call))
-      let refused = 0
-      const settled = Promise.allSettled(all.map((one) => one?.catch(() => (refused += 1))))
-      await eventually(() => expect([calls, refused]).toEqual([1, 19]))
+      let rejected = 0
+      const settled = Promise.allSettled(all.map((one) => one?.catch(() => (rejected += 1))))
+      await eventually(() => expect([calls, rejected]).toEqual([1, 19]))
       // During the probe, calls without the lease are rejected, also after they try to get the lease again.
       for (let seconds = 0; seconds < 3; seconds++) {
         environment.clock.advance(1_000)
@@ -141,7 +141,7 @@ describe('two processes', () => {
       }
       resolve()
       await settled
-      expect([calls, refused]).toEqual([1, 19])
+      expect([calls, rejected]).toEqual([1, 19])
     },
   )
 

@@ -32,10 +32,10 @@ describe('a call', () => {
       'E_CIRCUIT_OPEN',
     ])
     let called = false
-    const refused = circuits.run(acme, async () => {
+    const attempt = circuits.run(acme, async () => {
       called = true
     })
-    await expect(refused).rejects.toMatchObject({ status: 503, retryAfterSeconds: 30 })
+    await expect(attempt).rejects.toMatchObject({ status: 503, retryAfterSeconds: 30 })
     environment.clock.advance(29_000)
     await expect(circuits.run(acme, work.healthy)).rejects.toMatchObject({ retryAfterSeconds: 1 })
     expect(called).toBe(false)

@@ -33,10 +33,10 @@ async function install({ tenants }: Tenancy, id: string, more = {}): Promise<voi
 }
 
 /** Examines without a minimum duration. */
-async function atOnce({ tenants }: Tenancy, asked: ExamineOptions = {}) {
+async function atOnce({ tenants }: Tenancy, options: ExamineOptions = {}) {
   const doctor = new Doctor(log)
   doctor.register(serversDiagnosis(0), tenants)
-  return (await doctor.examine(asked)).checks
+  return (await doctor.examine(options)).checks
 }
 
 /** A connection of the owner, separate from those of the service. */
@@ -75,8 +75,8 @@ describe('findings of long sessions', () => {
     const release = await resting(owner, 'lock table t1_acme.notes')
     const { pool } = await tenancy.tenant('acme')
     const result = pool.query(`select body   from notes where body <> 'hunter2'`)
-    const ours = async (asked?: ExamineOptions) =>
-      (await atOnce(tenancy, asked)).filter(({ message }) => /Lock: relation|forgotten console/.test(message))
+    const ours = async (options?: ExamineOptions) =>
+      (await atOnce(tenancy, options)).filter(({ message }) => /Lock: relation|forgotten console/.test(message))
     const found = await eventually(async () => {
       const both = await ours()
       expect(both).toHaveLength(2)

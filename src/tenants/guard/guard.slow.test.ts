@@ -25,8 +25,8 @@ test('admits requests of cached tenants to their rows while only the backoffice 
   const { id } = await installed(tenancy, { name: 'Apart', placement: 'apart' })
   await notificationsReceived(tenancy) // a change received after the first request would empty the cache
   const guard = createGuard(tenancy.tenants, { resolve: fromHeader(), authorize: 'anyone' })
-  const admit = async (asked: { id: string }) =>
-    guard.admit({ method: 'GET', path: '/orders', host: undefined, header: () => asked.id, raw: undefined })
+  const admit = async (requested: { id: string }) =>
+    guard.admit({ method: 'GET', path: '/orders', host: undefined, header: () => requested.id, raw: undefined })
   await admit({ id })
   await proxy.close()
   await eventually(() => expect(tenancy.kernel.database.isListening).toBe(false))

@@ -26,9 +26,9 @@ beforeAll(async () => {
 })
 afterAll(() => opened.end())
 
-type Asked = Partial<GuardedRequest> & { readonly id?: string }
+type Requested = Partial<GuardedRequest> & { readonly id?: string }
 
-const request = ({ id, ...rest }: Asked): GuardedRequest => ({
+const request = ({ id, ...rest }: Requested): GuardedRequest => ({
   method: 'GET',
   path: '/orders',
   host: undefined,
@@ -39,7 +39,7 @@ const request = ({ id, ...rest }: Asked): GuardedRequest => ({
 
 const guardOf = (options: Partial<GuardOptions> = {}, tenants: GuardedTenants = here.tenants) => {
   const { admit } = createGuard(tenants, { resolve: fromHeader(), authorize: 'anyone', ...options })
-  return async (asked: Asked): Promise<GuardDecision> => admit(request(asked))
+  return async (requested: Requested): Promise<GuardDecision> => admit(request(requested))
 }
 
 const idOf = async (decision: Promise<GuardDecision>) => (await decision).tenant?.id
@@ -167,8 +167,8 @@ describe('an unknown tenant', () => {
     await here.tenants.delete(id)
     const admit = guardOf({ resolve: firstOf(fromHeader(), fromCustomDomain()) })
     const [never, deleted, byDomain, noDomain] = await Promise.all(
-      [{ id: 'never' }, { id }, { host: 'gone.example' }, { host: 'never.example' }].map((asked) =>
-        admit(asked).catch(({ name, code, status, title, message, extras, retryAfterSeconds, cause }) => ({
+      [{ id: 'never' }, { id }, { host: 'gone.example' }, { host: 'never.example' }].map((requested) =>
+        admit(requested).catch(({ name, code, status, title, message, extras, retryAfterSeconds, cause }) => ({
           ...{ name, code, status, title, message, extras, retryAfterSeconds, cause },
         })),
       ),
@@ -210,20 +210,20 @@ describe('the actor', () => {
 
   test('is requested from the host after authorize, for admitted requests only', async () => {
     const { id } = await installed(here, { name: 'Named' })
-    const asked: string[] = []
+    const calls: string[] = []
     const authorize = ({ raw }: GuardedRequest) => {
-      asked.push('authorize')
+      calls.push('authorize')
       return raw === 'member'
     }
     const actor = () => {
-      asked.push('actor')
+      calls.push('actor')
       return ann
     }
     for (const hook of [actor, async () => actor()]) {
       expect(await guardOf({ authorize, actor: hook })({ id, raw: 'member' })).toMatchObject({ actor: ann })
-      expect(asked.splice(0)).toEqual(['authorize', 'actor'])
+      expect(calls.splice(0)).toEqual(['authorize', 'actor'])
       await expect(guardOf({ authorize, actor: hook })({ id, raw: 'stranger' })).rejects.toMatchObject(DENIED)
-      expect(asked.splice(0)).toEqual(['authorize'])
+      expect(calls.splice(0)).toEqual(['authorize'])
     }
     expect(await guardOf({ authorize })({ id, raw: 'member' })).toMatchObject({ actor: undefined })
   })
@@ -239,16 +239,16 @@ test('a guard inside the context of a tenant admits no other tenant', async () =
 
 describe('membership of the caller', () => {
   let id: string
-  const asked: string[] = []
+  const calls: string[] = []
   const authorize = ({ raw }: GuardedRequest, tenant: Tenant) => {
-    asked.push(tenant.id)
+    calls.push(tenant.id)
     return raw === 'member'
   }
   beforeAll(async () => {
     ;({ id } = await installed(here, { name: 'Club' }))
   })
   beforeEach(() => {
-    asked.splice(0)
+    calls.splice(0)
   })
 
   test('is decided by the host with its own request and the tenant', async () => {
@@ -275,7 +275,7 @@ describe('membership of the caller', () => {
     for (const none of ['never', 'NO ID', gone]) {
       await expect(guardOf({ authorize })({ id: none, raw: 'member' })).rejects.toMatchObject(NOT_FOUND)
     }
-    expect(asked).toEqual([])
+    expect(calls).toEqual([])
   })
 
   test('can be denied with the response of an unknown tenant', async () => {
@@ -313,7 +313,7 @@ describe('paths', () => {
       fromPath(),
     ),
   }
-  const scopeOf = async (path: string, from: Asked = {}) => (await guardOf(options)({ ...from, path })).scope
+  const scopeOf = async (path: string, from: Requested = {}) => (await guardOf(options)({ ...from, path })).scope
 
   test('that are ignored or central have no tenant, even if the request names one', async () => {
     for (const from of [{}, { id }, { id: 'nobody' }, { id: 'a,b' }]) {

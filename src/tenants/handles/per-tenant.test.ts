@@ -60,9 +60,9 @@ async function beginUse(clients: PerTenant<Client>, id: string) {
 
 test('concurrent uses build one client per tenant, in the context of that tenant', async () => {
   const clients = openClients(10)
-  const asked = Array.from({ length: 20 }, (_, n) => (n % 2 ? 'acme' : 'globex'))
-  const found = await Promise.all(asked.map((id) => clients.of(id, (client) => client)))
-  expect(found.map(({ tenant }) => tenant.id)).toEqual(asked)
+  const requested = Array.from({ length: 20 }, (_, n) => (n % 2 ? 'acme' : 'globex'))
+  const found = await Promise.all(requested.map((id) => clients.of(id, (client) => client)))
+  expect(found.map(({ tenant }) => tenant.id)).toEqual(requested)
   expect(new Set(found).size).toBe(2)
   expect(built.map(({ tenant, builtFor }) => tenant.id === builtFor)).toEqual([true, true])
 })

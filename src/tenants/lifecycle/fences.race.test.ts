@@ -18,15 +18,15 @@ test('a request that meets a fence before the commit of the suspension does not 
   const acme = await environment.tenancy.tenant('acme')
   const other = await environment.open()
   const fromElsewhere = await other.tenant('acme')
-  const asked: Promise<unknown>[] = []
+  const requests: Promise<unknown>[] = []
   await environment.tenancy.transaction(async () => {
     await tenants.suspend('acme')
     const uncommittedLocation = toLocation(await tenants.registry.row('acme'))
     expect(await tenants.storage.driver(uncommittedLocation.isolation).isFenced(uncommittedLocation)).toBe(true)
-    asked.push(fromElsewhere.pool.query('select * from notes').catch((error: unknown) => error))
+    requests.push(fromElsewhere.pool.query('select * from notes').catch((error: unknown) => error))
     await untilSomebodyWaits(other.kernel.database)
   })
-  const [outcome] = await Promise.all(asked)
+  const [outcome] = await Promise.all(requests)
   expect(outcome).toMatchObject({ code: /^E_TENANT_(SUSPENDED|STORAGE_FENCED)$/ })
   const location = toLocation(await tenants.registry.row('acme'))
   expect(await tenants.storage.driver(location.isolation).isFenced(location)).toBe(true)

@@ -14,7 +14,7 @@ export interface RaceStep {
 
 export interface Outcome {
   /** The response to the caller; `nothing` for an installation. */
-  readonly response: 'changed' | 'repeat' | 'refused' | 'nothing'
+  readonly response: 'changed' | 'repeat' | 'rejected' | 'nothing'
   /** Audit entries and events of this racer. */
   readonly published: readonly string[]
 }
@@ -64,6 +64,6 @@ async function act({ tenants }: Tenancy, id: string, action: Action): Promise<Ou
     return changed ? 'changed' : 'repeat'
   } catch (error) {
     if ((error as { code?: string }).code !== 'E_TENANT_STATE') throw error
-    return 'refused'
+    return 'rejected'
   }
 }

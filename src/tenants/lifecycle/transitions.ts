@@ -64,7 +64,7 @@ export class Transitions {
         if (decided === 'repeat' && (await this.#repeated(row, action)))
           return { tenant: toTenant(row), changed: false }
         if (decided === 'repeat') continue
-        if (decided === 'refused' || (action === 'restore' && row.purgeStartedAt)) throw rejection(row, action)
+        if (decided === 'rejected' || (action === 'restore' && row.purgeStartedAt)) throw rejection(row, action)
         const moved = await this.#move(
           row,
           action,

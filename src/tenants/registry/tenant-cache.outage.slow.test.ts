@@ -47,7 +47,7 @@ test.each(['its id', 'its domain'])('a deleted tenant costs as many reads as an 
   /** Without the reads of circuits after the reconnection. */
   const count = () => reads.mock.calls.filter(([sql]) => JSON.stringify(sql).includes('multitenancy.tenants')).length
   const readsOf = async (name: string): Promise<unknown[]> => {
-    const ask = async () => {
+    const countReads = async () => {
       const before = count()
       const [peeked, found] =
         by === 'its id'
@@ -59,16 +59,16 @@ test.each(['its id', 'its domain'])('a deleted tenant costs as many reads as an 
       )
       return [peeked, outcome, count() - before]
     }
-    const asked = [await ask(), await ask()]
+    const counts = [await countReads(), await countReads()]
     vi.advanceTimersByTime(1_001)
-    asked.push(await ask(), await ask())
+    counts.push(await countReads(), await countReads())
     vi.advanceTimersByTime(999)
-    asked.push(await ask())
+    counts.push(await countReads())
     await cut()
     vi.advanceTimersByTime(5_001)
-    asked.push(await ask(), await ask())
+    counts.push(await countReads(), await countReads())
     await restore()
-    return asked
+    return counts
   }
   const never = await readsOf(randomUUID())
   expect(await readsOf(id)).toEqual(never)
@@ -100,10 +100,10 @@ describe('while the database is unavailable', () => {
   })
 
   test('tenants that are not cached are unavailable, not unknown', async () => {
-    await expect(environment.registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
+    await expect(environment.registry.find('never-cached')).rejects.toMatchObject(UNAVAILABLE)
     await expect(environment.registry.findByDomain('never.example')).rejects.toMatchObject(UNAVAILABLE)
     vi.advanceTimersByTime(1_001)
-    await expect(environment.registry.find('never-asked')).rejects.toMatchObject(UNAVAILABLE)
+    await expect(environment.registry.find('never-cached')).rejects.toMatchObject(UNAVAILABLE)
   })
 
   test('one attempt per second is made for all, and requests do not wait for it', async () => {

@@ -197,11 +197,11 @@ describe('a slow read', () => {
   })
 
   test.each(['forget', 'doubtAll'] as const)('is neither kept nor shared after an invalidation: %s', async (word) => {
-    const asked = () => [cache.find(id), cache.findByDomain('some.example')]
-    const early = [...asked(), ...asked()]
+    const lookups = () => [cache.find(id), cache.findByDomain('some.example')]
+    const early = [...lookups(), ...lookups()]
     expect(reads).toBe(2)
     cache[word](id)
-    const late = asked()
+    const late = lookups()
     expect(reads).toBe(4)
     cache[word](id)
     gate.resolve()
@@ -259,14 +259,14 @@ test('an unresponsive database counts as unavailable', async () => {
   await environment.here.transaction(async () => {
     await environment.sql('lock table multitenancy.tenants in access exclusive mode')
     vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
-    const asked = Promise.allSettled([environment.registry.find(id), environment.registry.find(id)])
+    const lookups = Promise.allSettled([environment.registry.find(id), environment.registry.find(id)])
     for (let waiting = 0; waiting === 0; ) {
       const { rows } = await environment.sql(`select count(*) as count from ${WAITING_LOCKS}`)
       waiting = rows[0].count
     }
     vi.advanceTimersByTime(5_001)
     vi.useRealTimers()
-    const [first, second] = await asked
+    const [first, second] = await lookups
     expect(first).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
     expect(second).toMatchObject({ status: 'rejected', reason: UNAVAILABLE })
   })

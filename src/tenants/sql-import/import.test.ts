@@ -101,8 +101,8 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
   })
 
   test('rejects a statement with its line, and rolls back the statements before it', async () => {
-    for (const refused of ['\\connect x', 'COMMIT', 'copy notes from stdin', 'set role a', 'select 1']) {
-      const failure = imported(`insert into notes (id) values (1);\n-- a\n${refused};`)
+    for (const statement of ['\\connect x', 'COMMIT', 'copy notes from stdin', 'set role a', 'select 1']) {
+      const failure = imported(`insert into notes (id) values (1);\n-- a\n${statement};`)
       await expect(failure).rejects.toMatchObject({
         code: 'E_INVALID_REQUEST',
         message: expect.stringMatching(/^line 3: .*\nEverything was rolled back/),

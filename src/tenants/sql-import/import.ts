@@ -50,8 +50,8 @@ export interface ImportOptions {
  * Throws `E_INVALID_REQUEST` for a statement that is not accepted and `E_SQL_REJECTED` for an error of the server; both
  * messages start with the line. Errors found only by the commit are thrown unchanged.
  *
- * @example await importSql(tenants.handles.source('acme'), createReadStream('rows.sql'), { engine: 'postgres', signal
- * })
+ * @example
+ *   await importSql(tenants.handles.source('acme'), createReadStream('rows.sql'), { engine: 'postgres', signal })
  */
 export async function importSql(
   source: Pick<ImportSource, 'begin' | 'advanceSequences'>,

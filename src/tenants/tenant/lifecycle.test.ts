@@ -30,7 +30,7 @@ test('the table contains every status and every action', () => {
 test.each(cells)('status %s, action %s: %s', (status, action, outcome) => {
   const decided = decide(status, action)
   if (outcome === '=') expect(decided).toBe('repeat')
-  else if (outcome === '-') expect(decided).toBe('refused')
+  else if (outcome === '-') expect(decided).toBe('rejected')
   else expect(decided).toMatchObject({ move: { to: outcome } })
 })
 

@@ -55,10 +55,10 @@ export const MOVES: Readonly<Record<Action, Partial<Readonly<Record<Status, Move
 /** The status in which an action has already happened, so that repeating it is not an error. */
 const REACHED: Partial<Record<Action, Status>> = { activate: 'active', suspend: 'suspended', delete: 'deleted' }
 
-export type Decision = { readonly move: Move } | 'repeat' | 'refused'
+export type Decision = { readonly move: Move } | 'repeat' | 'rejected'
 
 export function decide(status: Status, action: Action): Decision {
   const move = MOVES[action][status]
   if (move) return { move }
-  return REACHED[action] === status ? 'repeat' : 'refused'
+  return REACHED[action] === status ? 'repeat' : 'rejected'
 }

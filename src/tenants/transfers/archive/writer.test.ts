@@ -139,18 +139,18 @@ describe('abandoned writer', () => {
 })
 
 test('reads no more of the copy than its reader requires', async () => {
-  const asked: string[] = []
+  const requested: string[] = []
   const copy = copyOf(SMALL)
   async function* tables() {
     for await (const one of copy.tables()) {
-      asked.push(one.table.name)
+      requested.push(one.table.name)
       yield one
     }
   }
   const writing = archived({ ...copy, tables }, SUBJECT)
   await writing.next()
-  expect(asked).toEqual([])
+  expect(requested).toEqual([])
   await writing.next()
-  expect(asked).toEqual(['customers'])
+  expect(requested).toEqual(['customers'])
   await writing.return([])
 })
