@@ -205,7 +205,7 @@ describe.concurrent('what is refused', () => {
   test.each([
     ...['40001', '53300', '57P01', 'XX000', '28P01', '08006'].map((state) => [state, raising(state), 'of the SQL']),
     ['57014', `set local statement_timeout = 50; select pg_sleep(60)`, 'canceling statement due to statement timeout'],
-    ['2D000', 'commit and chain', 'AND CHAIN begins none that has a scope'],
+    ['2D000', 'commit and chain', 'AND CHAIN would start one without a scope'],
     ['2D000', 'select 1; commit; select 2', 'a statement ended the transaction'],
     ['0A000', 'copy (select 1) to stdout', 'COPY is not available'],
   ])('SQL that ends with %s while the session lives is rejected: %s', async (sqlState, sql, words) => {

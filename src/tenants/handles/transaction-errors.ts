@@ -1,12 +1,12 @@
 /** Errors of transaction misuse, with the SQLSTATE of PostgreSQL. */
 export const endedBefore = () =>
-  Object.assign(new Error('a statement ended its own transaction; only the handle can end a transaction'), {
+  Object.assign(new Error('a statement ended the transaction it ran in; only the handle can end it'), {
     code: '2D000',
   })
 
 /** AND CHAIN has started another transaction without the scope of the first. */
 export const chained = () =>
-  Object.assign(new Error('a statement ended its own transaction with AND CHAIN, which starts one without a scope'), {
+  Object.assign(new Error('a statement ended the transaction it ran in; AND CHAIN would start one without a scope'), {
     code: '2D000',
   })
 

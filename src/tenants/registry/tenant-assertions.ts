@@ -33,8 +33,7 @@ export async function lockTenant(database: Database, id: string): Promise<Tenant
 
 /** Like `lockTenant`, but also accepts a deleted tenant: for comparisons. */
 export async function lockExistingTenant(database: Database, id: string): Promise<TenantRow> {
-  if (!database.inTransaction)
-    throw new Error('lockTenant requires a transaction: without one the lock would end immediately')
+  if (!database.inTransaction) throw new Error('lockTenant: without a transaction the lock would end immediately')
   return assertRowExists(id, await rowOf(database, id).forNoKeyUpdate().executeTakeFirst())
 }
 
