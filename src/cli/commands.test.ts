@@ -167,7 +167,7 @@ describe.concurrent('what is refused', () => {
     [2, ['tenant:migrate', '--concurrency', '100'], /concurrency/],
     [3, ['tenant:migrate:status', 'nobody'], /nobody/],
     [2, ['tenant:seed', 'globex', '--file', 'missing.sql'], /File "missing\.sql" not found/],
-    [2, ['tenant:seed', 'globex', '--file', 'seed.txt'], /a seed is a \.sql, \.ts or \.js file/],
+    [2, ['tenant:seed', 'globex', '--file', 'seed.txt'], /a seed must be a \.sql, \.ts or \.js file/],
     [2, ['tenant:seed', '--file', 'seed.sql'], /Name the tenants, or give --all/],
     [3, ['tenant:migrate:rollback', 'nobody', '--yes'], /nobody/],
     [2, ['tenant:exec', 'globex'], /--sql or --file/],

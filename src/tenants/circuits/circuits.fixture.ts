@@ -56,7 +56,7 @@ export async function openCircuitEnvironment(
   const { url, drop } = await createMigratedDatabase(serverUrl, tablesOf(partsOf(driver, [])))
   const storeUrl = await wayToStore(url)
   const database = new Database({ url, max: 4 }, log)
-  const nobody = new Database({ url: 'postgres://x@127.0.0.1:1/x' }, log)
+  const unreachable = new Database({ url: 'postgres://x@127.0.0.1:1/x' }, log)
   const missing = new Database({ url: `${url}_missing` }, log)
   const processes: CircuitProcess[] = []
   const kept = async () => {
@@ -72,7 +72,7 @@ export async function openCircuitEnvironment(
     work: {
       healthy: () => database.sql('select 1'),
       wrongSql: () => database.sql('select 1/0'),
-      serverDown: () => nobody.sql('select 1'),
+      serverDown: () => unreachable.sql('select 1'),
       databaseMissing: () => missing.sql('select 1'),
     },
     async open(config = {}) {
@@ -112,7 +112,7 @@ export async function openCircuitEnvironment(
     async end() {
       for (const { circuits } of processes) await circuits.stop()
       for (const process of processes) await process.end()
-      await Promise.all([database, nobody, missing].map((one) => one.close()))
+      await Promise.all([database, unreachable, missing].map((one) => one.close()))
       await drop()
     },
   }

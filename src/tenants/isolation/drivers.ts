@@ -61,7 +61,7 @@ export class Storage {
   async checkLogins(): Promise<void> {
     const { length } = await this.rejectedLogins()
     if (length > 0)
-      throw new CheckFailure(`login of tenants' queries rejected by ${length} server${length === 1 ? '' : 's'}`)
+      throw new CheckFailure(`login of tenants' queries refused by ${length} server${length === 1 ? '' : 's'}`)
   }
 
   get drivers(): readonly IsolationDriver[] {

@@ -6,7 +6,7 @@ const ofTenant = z.object({ tenantId: z.string() })
 
 export const InstallTenant = jobType({
   name: 'InstallTenant',
-  summary: "Create a tenant's storage and migrate it",
+  summary: "Creates a tenant's storage and migrates it",
   data: ofTenant,
   retries: 3,
   retryDelaySeconds: 1,
@@ -14,7 +14,7 @@ export const InstallTenant = jobType({
 
 export const UninstallTenant = jobType({
   name: 'UninstallTenant',
-  summary: 'Remove all data of a deleted tenant past its purgeAt',
+  summary: 'Removes all data of a deleted tenant past its purgeAt',
   data: ofTenant,
   retries: 5,
   retryDelaySeconds: 10,
@@ -22,7 +22,7 @@ export const UninstallTenant = jobType({
 
 export const FenceTenant = jobType({
   name: 'FenceTenant',
-  summary: "Close a suspended or deleted tenant's storage after its server is available again",
+  summary: "Closes a suspended or deleted tenant's storage after its server is available again",
   data: ofTenant,
   retries: 14, // some four hours; then RecoverFences goes on
   retryDelaySeconds: 1,
@@ -30,21 +30,21 @@ export const FenceTenant = jobType({
 
 export const PurgeTenants = jobType({
   name: 'PurgeTenants',
-  summary: 'Start the purge of deleted tenants past their purgeAt',
+  summary: 'Starts the purge of deleted tenants past their purgeAt',
   data: z.object({}),
   workers: 1,
 })
 
 export const RecoverInstallations = jobType({
   name: 'RecoverInstallations',
-  summary: 'Fail tenants whose installation was lost, so that none stays provisioning forever',
+  summary: 'Fails tenants whose installation was lost, so that none stays provisioning forever',
   data: z.object({}),
   workers: 1,
 })
 
 export const RecoverFences = jobType({
   name: 'RecoverFences',
-  summary: 'Close open storage of suspended or deleted tenants',
+  summary: 'Closes open storage of suspended or deleted tenants',
   data: z.object({}),
   workers: 1,
 })

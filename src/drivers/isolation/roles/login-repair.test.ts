@@ -179,7 +179,7 @@ describe('a configured login (tenantUrl)', () => {
     }
     await expect(raw(db, 'select id from notes')).rejects.toMatchObject({ code: 'E_CIRCUIT_OPEN' })
     expect(circuits.snapshot().servers).toMatchObject([{ placement: 'main', state: 'OPEN' }])
-    await expect(storage.checkLogins()).rejects.toThrow("login of tenants' queries rejected by 1 server")
+    await expect(storage.checkLogins()).rejects.toThrow("login of tenants' queries refused by 1 server")
     expect(lines.filter((line) => line.includes('run tenantry doctor'))).toHaveLength(1)
     expect(JSON.stringify(lines)).not.toContain('another')
     await server(`alter role ${name} password 'p'`)

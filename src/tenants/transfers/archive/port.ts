@@ -22,10 +22,7 @@ export interface Archives {
    * becomes unavailable.
    */
   write(key: string, chunks: AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void>
-  /**
-   * Throws `E_ARCHIVE_MISSING` at its first chunk when there is none. Whoever reads may take their time, and may stop
-   * early.
-   */
+  /** Throws `E_ARCHIVE_MISSING` at the first chunk if the object does not exist. A reader can be slow or stop early. */
   read(key: string): AsyncIterable<Uint8Array>
   /**
    * Removes the object, if it exists. For a key: also its partial objects, whose writers then fail. For the key of a

@@ -10,38 +10,38 @@ const common = { data: ofTransfer, retries: 4, retryDelaySeconds: 5, timeoutSeco
 
 export const BackupTenant = jobType({
   name: 'BackupTenant',
-  summary: "Write a tenant's rows to an archive",
+  summary: "Writes a tenant's rows to an archive",
   ...common,
 })
 
 export const RestoreTenant = jobType({
   name: 'RestoreTenant',
-  summary: 'Fill new storage from an archive and switch the tenant to it, or rehearse the restore',
+  summary: 'Fills new storage from an archive and switches the tenant to it, or rehearses the restore',
   ...common,
 })
 
 export const CloneTenant = jobType({
   name: 'CloneTenant',
-  summary: 'Create the storage of a new tenant from that of another',
+  summary: 'Creates the storage of a new tenant from that of another',
   ...common,
 })
 
 export const MoveTenant = jobType({
   name: 'MoveTenant',
-  summary: "Move a tenant's storage to another driver or server, or back",
+  summary: "Moves a tenant's storage to another driver or server, or back",
   ...common,
 })
 
 export const RecoverTransfers = jobType({
   name: 'RecoverTransfers',
-  summary: 'Resume lost transfers and drop abandoned storage',
+  summary: 'Resumes lost transfers and drops abandoned storage',
   data: z.object({}),
   workers: 1,
 })
 
 export const RunBackups = jobType({
   name: 'RunBackups',
-  summary: 'Create due backups and remove expired ones',
+  summary: 'Creates due backups and removes expired ones',
   data: z.object({}),
   workers: 1,
 })

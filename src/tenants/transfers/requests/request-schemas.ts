@@ -29,7 +29,7 @@ export const RestoreRequest = z.strictObject({
 export const CloneRequest = z.strictObject({
   id: TenantId.optional(),
   name: TenantName,
-  metadata: Metadata.optional().meta({ description: 'Name; default: the name of the cloned tenant' }),
+  metadata: Metadata.optional().meta({ description: 'Metadata; default: that of the cloned tenant' }),
   data: z.boolean().default(true).meta({ description: 'Whether to copy the rows' }),
 })
 
@@ -40,7 +40,9 @@ export const MoveRequest = z
     undo: z
       .boolean()
       .default(false)
-      .meta({ description: 'Whether to return to the former storage; later writes stay in the current one' }),
+      .meta({
+        description: 'Whether to return to the former storage; later writes stay in the storage that it leaves',
+      }),
   })
   .refine((request) => request.undo !== (request.isolation !== undefined || request.placement !== undefined), {
     error: 'must have an isolation, a placement, or undo',
