@@ -56,7 +56,7 @@ test('the doctor reports failing backups of scheduled tenants immediately, until
   })
   expect(await findings()).toEqual([
     expect.stringMatching(
-      /^warn backups\.failing: the backups of "acme" fail: the last attempt has failed \(E_\w+\); it was last on 2026-01-01T00:00:00\.000Z$/,
+      /^warn backups\.failing: the backups of tenant "acme" fail: the last attempt has failed \(E_\w+\); it was last on 2026-01-01T00:00:00\.000Z$/,
     ),
   ])
   await whileBroken(async () => {
@@ -65,7 +65,7 @@ test('the doctor reports failing backups of scheduled tenants immediately, until
   })
   expect(await findings()).toEqual([
     expect.stringMatching(
-      /^warn backups\.stale: "acme" is to be backed up every 1 h, and was last on 2026-01-01T00:00:00\.000Z: the last 2 attempts have failed \(E_\w+\)$/,
+      /^warn backups\.stale: tenant "acme" is to be backed up every 1 h, and was last on 2026-01-01T00:00:00\.000Z: the last 2 attempts have failed \(E_\w+\)$/,
     ),
   ])
   expect((await backUp('acme')).state).toBe('completed')

@@ -37,12 +37,9 @@ export const MoveRequest = z
   .strictObject({
     isolation,
     placement,
-    undo: z
-      .boolean()
-      .default(false)
-      .meta({
-        description: 'Whether to return to the former storage; later writes stay in the storage that it leaves',
-      }),
+    undo: z.boolean().default(false).meta({
+      description: 'Whether to return to the former storage; later writes stay in the storage that it leaves',
+    }),
   })
   .refine((request) => request.undo !== (request.isolation !== undefined || request.placement !== undefined), {
     error: 'must have an isolation, a placement, or undo',
