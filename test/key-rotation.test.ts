@@ -124,7 +124,7 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
     // The secret of a deleted webhook is erased; the audit log was never on and has no table.
     const isOff = { sso: false, webhooks: false, auditLogs: false }
     await writeFile(config, JSON.stringify({ satellites: isOff }))
-    const which = '1 in sso.client_secret, of a satellite that is switched off, is sealed under'
+    const which = '1 in sso.client_secret, of a disabled satellite, is encrypted under'
     const logins = '1 in tenant_logins.password, of logins of tenants, is sealed under'
     // The first start with a former key seals anew what every start needs.
     expect(await secretsFound(keyOf(1))).toEqual([

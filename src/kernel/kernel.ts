@@ -21,9 +21,9 @@ export interface Kernel {
   readonly cursors: Cursors
   /** Policies for unavailable dependencies. */
   readonly resilience: Resilience
-  /** The only way out. */
+  /** The only way for outgoing requests. */
   readonly egress: Egress
-  /** Tenants that have metric series of their own. */
+  /** Tenants that have their own metric series. */
   readonly labels: TenantLabels
   readonly clock: Clock
   readonly log: Logger

@@ -61,8 +61,8 @@ const cursorOf = async ({ path }: Described, from: Api = api): Promise<string> =
 }
 const MESSAGES: Readonly<Record<string, string>> = {
   limit: 'a whole number from 1 to 200',
-  from: 'not RFC 3339 (2026-01-31T12:00:00Z) or a date',
-  to: 'not RFC 3339 (2026-01-31T12:00:00Z) or a date',
+  from: 'must be RFC 3339 (2026-01-31T12:00:00Z) or a date',
+  to: 'must be RFC 3339 (2026-01-31T12:00:00Z) or a date',
 }
 const refusalOf = (path: string) => ({
   status: 400,

@@ -15,7 +15,7 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
 export async function api({ args, options, terminal, signal, loadConfig }: OwnInput): Promise<void> {
   const method = (args.method ?? '').toUpperCase()
-  if (!METHODS.includes(method)) throw InvalidRequest(`"${args.method}" is not one of ${METHODS.join(', ')}`)
+  if (!METHODS.includes(method)) throw InvalidRequest(`"${args.method}" must be one of ${METHODS.join(', ')}`)
   const headers = headersOf(options.header ?? [])
   const body =
     options.data === undefined ? undefined : await interruptible(bodyOf(options.data, terminal.input), signal, 0)

@@ -119,7 +119,7 @@ describe('api', () => {
     [2, ['POST', '/tenants', '--data', 'nonsense'], /--data: not JSON/],
     [2, ['POST', '/tenants', '--data', '@missing.json'], /--data: .*missing\.json/],
     [2, ['GET', '/tenants', '--header', 'nonsense'], /"nonsense" is not like name:value/],
-    [2, ['FETCH', '/tenants'], /"FETCH" is not one of GET/],
+    [2, ['FETCH', '/tenants'], /"FETCH" must be one of GET/],
     [2, ['GET', 'http://elsewhere.example/tenants'], /--url/],
     [2, ['PATCH', '/tenants'], /This path takes/],
     [3, ['GET', '/tenants/nobody'], /E_TENANT_NOT_FOUND/],

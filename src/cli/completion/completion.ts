@@ -18,7 +18,7 @@ const NAMES_A_TENANT = ['id', 'ids']
 const OWN: Readonly<Record<string, (program: string) => string>> = { bash: bashScript, zsh: zshScript }
 
 export async function completion({ args: { shell = '' }, terminal }: OwnInput): Promise<void> {
-  if (!SHELLS.includes(shell)) throw InvalidRequest(`"${shell}" is not one of ${SHELLS.join(', ')}`)
+  if (!SHELLS.includes(shell)) throw InvalidRequest(`"${shell}" must be one of ${SHELLS.join(', ')}`)
   const text = OWN[shell]?.(PROGRAM) ?? fromLibrary(shell)
   terminal.print(text, { shell, script: text })
 }

@@ -113,7 +113,7 @@ test('dead letters are reported by their former queue, as a warning for a day an
     const [first, ...more] = await findings(worker)
     expect(more).toEqual([])
     expect(first).toMatchObject({ severity: 'warn', code: 'queue.dead-letters' })
-    expect(first?.message).toMatch(/^2 jobs of tenantry\.Letters were given up after the last attempt/)
+    expect(first?.message).toMatch(/^2 jobs of tenantry\.Letters have failed permanently after the last attempt/)
   })
   expect(JSON.stringify(await findings(worker))).not.toContain('hunter2')
   await rows(
@@ -135,7 +135,7 @@ test('jobs of an unknown queue are reported as moved to the dead letters', async
     {
       severity: 'warn',
       code: 'queue.dead-letters',
-      message: `1 job of tenantry.Gone was moved to the dead letters between ${at} and ${at}: nobody knows its queue any more`,
+      message: `1 job of tenantry.Gone was moved to the dead letters between ${at} and ${at}: no process knows its queue`,
       remedy: expect.stringMatching(/^For a week no process had the satellite or the release/),
     },
   ])
@@ -154,7 +154,7 @@ test('a missing schedule is reported if a process maintains it, and the fix rest
   expect(missing).toEqual({
     severity: 'warn',
     code: 'queue.unscheduled',
-    message: 'the clock sends no jobs to tenantry.Parcels: they are missing from the schedule',
+    message: 'no schedule exists for the jobs tenantry.Parcels',
     remedy: expect.stringContaining('tenantry doctor --fix'),
     fixable: true,
   })
@@ -165,5 +165,5 @@ test('a missing schedule is reported if a process maintains it, and the fix rest
     { name: 'tenantry.Letters', cron: '0 3 * * *' },
     { name: 'tenantry.Parcels', cron: '0 3 * * *' },
   ])
-  expect(await fix()).toBe('nothing was missing any more')
+  expect(await fix()).toBe('all schedules exist')
 })

@@ -1,14 +1,11 @@
-/**
- * A command is one thing the terminal can do, as plain data: its name, arguments and options, and a function of the service.
- * `cli/` turns them into a program with help, `--json`, exit codes and questions before anything is destroyed.
- */
+/** The shape of a command of the terminal: name, arguments, options, and a function of the service. `cli/` makes the program from it. */
 import type { Readable } from 'node:stream'
 
 export interface Argument {
   readonly name: string
   readonly summary: string
   readonly required?: boolean
-  /** The last one of a command may be given several times; its value is all of them, with blanks between. */
+  /** Only the last argument: it can be repeated, and its value is all of them, separated by blanks. */
   readonly isRepeatable?: boolean
 }
 
@@ -17,34 +14,34 @@ export interface Option {
   readonly flags: string
   readonly summary: string
   readonly required?: boolean
-  /** Turns the text into a value; throws a TenancyError when it is not one. */
+  /** Converts the text to a value, or throws a TenancyError. */
   readonly parse?: (text: string) => unknown
   readonly default?: unknown
 }
 
 export type Input = Readable & { readonly isTTY?: boolean }
 
-/** What a command is given to speak with: data goes to standard output, everything else to standard error. */
+/** Output of a command: results go to standard output, everything else to standard error. */
 export interface Terminal {
   /** Standard input. */
   readonly input: Input
-  /** Whether the result is to be JSON: what would be in a format of its own is refused. */
+  /** Whether the result must be JSON; other formats are rejected. */
   readonly isJson: boolean
-  /** Result rows: a table, or with `--json` the value itself. Of no rows it says `words`, by default `none`. */
+  /** Prints rows as a table, or with `--json` the value. Without rows it prints `words`, by default `none`. */
   table(rows: readonly Readonly<Record<string, unknown>>[], value?: unknown, words?: string): void
-  /** One result, as lines of `name  value`, or with `--json` the value itself. */
+  /** Prints one result as lines of `name  value`, or with `--json` the value. */
   record(value: Readonly<Record<string, unknown>>): void
-  /** A piece of a result that has a format of its own (an export), as it is. Resolves when there is room for the next. */
+  /** Writes a part of a result that has another format (an export), unchanged. Resolves when the stream accepts more. */
   write(chunk: string): Promise<void>
-  /** One of many results that come one after the other: a line of text, or with `--json` the value itself, on a line. */
+  /** Prints one of many successive results as a line of text, or with `--json` the value on a line. */
   item(text: string, value: unknown): Promise<void>
-  /** Plain words, never part of the result. */
+  /** Prints a message that is not part of the result. */
   say(text: string): void
-  /** A line that is kept up to date while something long runs. */
+  /** Updates a progress line during a long run. */
   progress(text: string): void
-  /** An interactive prompt with these names; resolves when whoever types has left. */
+  /** Runs an interactive prompt with these names; resolves when the user leaves it. */
   prompt(label: string, names: Readonly<Record<string, unknown>>): Promise<void>
-  /** Asks before something is destroyed: true with `--yes`; without a terminal to ask on, it throws. */
+  /** Asks for a confirmation: true with `--yes`; throws without a terminal. */
   confirm(question: string): Promise<boolean>
 }
 
@@ -62,7 +59,7 @@ export interface Command<Service = any> {
   readonly summary: string
   readonly arguments?: readonly Argument[]
   readonly options?: readonly Option[]
-  /** Whether jobs must be worked on while it runs (it waits for one). */
+  /** Whether jobs must run while it waits for one. */
   readonly needsWorker?: boolean
   readonly run: (service: Service, input: CommandInput) => Promise<void>
 }

@@ -1,10 +1,9 @@
 /**
- * CSV after RFC 4180: CRLF, and quotes around a cell that holds a comma, a quote or a line break.
+ * Writes CSV by RFC 4180: CRLF, and quotes around a cell with a comma, a quote or a line break.
  *
- * A spreadsheet runs a cell that begins like a formula, and what stands in an export was in part written by strangers. So a
- * cell whose first character, spaces aside, is = + - @ (or the full-width form of one), or that begins with a tab or a line
- * break, is given an apostrophe in front: spreadsheets then take it as text. A cell that begins with an apostrophe is
- * given one too, so that whoever reads the file with a program gets every value back by dropping one leading apostrophe.
+ * Exports contain text of strangers, and a spreadsheet runs a cell that starts like a formula. So a cell that starts with = + - @ after
+ * spaces (or their full-width forms), or with a tab or a line break, gets an apostrophe in front, as does a cell that starts with an
+ * apostrophe. A program gets every value back by removing one apostrophe.
  */
 const ACTIVE = /^(?:['\t\r\n]|\s*[=+\-@＝＋－＠])/
 const NEEDS_QUOTES = /[",\r\n]|^\s|\s$/

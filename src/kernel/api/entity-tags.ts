@@ -1,12 +1,12 @@
-/** Entity tags (RFC 9110, 8.8.3), and the headers that compare them: each is a list of tags, or `*` for any. */
+/** Entity tags (RFC 9110, 8.8.3), and the headers that compare them: a list of tags, or `*` for any. */
 import { createHash } from 'node:crypto'
 
 const TAG = /\s*((?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)/y
 
-/** A strong tag: of the same text the same in every process. */
+/** A strong tag, equal for equal texts in every process. */
 export const entityTag = (text: string): string => `"${createHash('sha256').update(text).digest('base64url')}"`
 
-/** `If-None-Match`: whether the answer with this strong tag is to be sent. A header that cannot be read names no tag. */
+/** `If-None-Match`: whether to send the response with this strong tag. A malformed header names no tag. */
 export function matchesNone(header: string | null, etag: string): boolean {
   if (header === null) return true
   if (isAny(header)) return false
@@ -15,8 +15,7 @@ export function matchesNone(header: string | null, etag: string): boolean {
 }
 
 /**
- * `If-Match`: whether the state with this strong tag may be changed. A weak tag never matches, and a header that cannot be read names
- * no tag.
+ * `If-Match`: whether the state with this strong tag may be changed. A weak tag never matches, and a malformed header names no tag.
  *
  * @param etag undefined: no state exists
  */

@@ -1,7 +1,6 @@
 /**
- * A list as a file: a JSON object on each line, or a table. Which of the two, or neither, is what a request's `Accept` says.
- *
- * An export is read in pieces, each when the one before is taken, so however long it is, a few items of it are in memory.
+ * Formats of an exported list: NDJSON or CSV, selected by the request's `Accept`. Parts are read on demand, so a few items are in memory
+ * at a time.
  */
 
 import { invalid } from '../base/errors.ts'
@@ -14,7 +13,7 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number]
 
 const FORMAT_OF = { 'application/x-ndjson': 'ndjson', 'text/csv': 'csv' } as const
 
-/** What an operation that exports declares as `streams`. */
+/** `streams` of an operation with exports. */
 export const EXPORT_TYPES: readonly string[] = Object.keys(FORMAT_OF)
 
 const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
@@ -23,7 +22,7 @@ const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
 }
 
 export interface Format<Item> {
-  /** What the file begins with. */
+  /** Start of the file. */
   readonly head: string
   readonly line: (item: Item) => string
 }
@@ -39,19 +38,19 @@ export const formatsOf = <Item>(columns: Readonly<Record<string, (item: Item) =>
   },
 })
 
-/** Undefined for the JSON page. */
+/** Undefined for a JSON page. */
 export function wantedFormat(headers: Headers): ExportFormat | undefined {
   const type = preferredMediaType(headers.get('accept'), ['application/json', 'application/x-ndjson', 'text/csv'])
   return type === 'application/json' ? undefined : FORMAT_OF[type]
 }
 
-/** @param name of the file, without its ending */
+/** @param name of the file, without its extension */
 export const exported = (format: ExportFormat, name: string, pieces: AsyncIterable<string>): StreamReply =>
   new StreamReply(CONTENT_TYPES[format], `${name}.${format}`, pieces)
 
-/** Of a command's option. */
+/** Value of a command's option. */
 export function exportFormat(text: string): ExportFormat {
   const format = EXPORT_FORMATS.find((one) => one === text)
   if (format) return format
-  throw invalid([{ path: 'format', message: `"${text}" is not one of ${EXPORT_FORMATS.join(', ')}` }])
+  throw invalid([{ path: 'format', message: `"${text}" must be one of ${EXPORT_FORMATS.join(', ')}` }])
 }

@@ -1,9 +1,8 @@
 /**
- * `Idempotency-Key`: the first answer to a request is kept for a day and given again, so a caller that heard nothing may
- * repeat itself without doing a thing twice.
+ * `Idempotency-Key`: stores the first response of a request for a day, so that a repeated request returns it without a second effect.
  *
- * While the first request runs it holds a lease of a minute, renewed; a crash lets it run out and a repeat may begin anew.
- * `keep` inside the request's own transaction makes the change and the kept answer one. Answers are encrypted.
+ * The first request holds a renewed lease of a minute. After a crash the lease expires, and a repeat runs again. `keep` in the request's
+ * transaction commits the change and the stored response together. Responses are encrypted.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { defineError } from '../base/errors.ts'
@@ -37,11 +36,11 @@ export interface StoredResponse {
   readonly body: string
 }
 
-/** The right to run a request; one of `keep` or `release` ends it. */
+/** The right to run a request. `keep` or `release` ends it. */
 export interface Lease {
-  /** Keeps the answer; within a transaction it commits with it. Throws when the lease was lost meanwhile. */
+  /** Stores the response; commits with the present transaction. Throws if the lease was lost. */
   keep(response: StoredResponse): Promise<void>
-  /** Lets a repeat run anew, unless an answer is kept: a commit may be told as failed and yet be one. */
+  /** Allows a repeat, unless a response is stored: a commit that was reported as failed may have succeeded. */
   release(): Promise<void>
   /** Ends the renewal. */
   end(): Promise<void>
@@ -56,7 +55,7 @@ export class Idempotency {
     this.#secrets = secrets
   }
 
-  /** @param parts token, method, path (in one spelling) and key. @param request what must be the same when the key is. */
+  /** @param parts token, method, path (normalized) and key @param request must be equal for equal keys */
   async begin(parts: readonly string[], request: string): Promise<Lease | StoredResponse> {
     const scope = sha256(JSON.stringify(parts))
     const hash = sha256(request)
@@ -99,7 +98,7 @@ export class Idempotency {
         [scope, lease, ...values],
       )
     const renew = async () => void (await update(`leased_until = ${leasedUntil(LEASE_MS)}`))
-    // A renewal that fails lets the lease run out: then `keep` finds it lost.
+    // After a failed renewal the lease expires, and `keep` throws.
     const end = repeat(renew, LEASE_MS / RENEWALS_PER_LEASE, () => undefined)
     return {
       keep: async (response) => {
@@ -116,7 +115,7 @@ export class Idempotency {
     }
   }
 
-  /** A few at each use: it needs no job of its own. */
+  /** Deletes a few expired keys at each use, so no job is needed. */
   async #dropExpired(): Promise<void> {
     await this.#database.sql(
       `delete from multitenancy.idempotency_keys where scope in (

@@ -1,4 +1,4 @@
-/** Which of the media types on offer an `Accept` header asks for (RFC 9110, 12.5.1). */
+/** Selects the offered media type that an `Accept` header prefers (RFC 9110, 12.5.1). */
 
 const RANGE = /^([\w!#$&^.+-]+|\*)\/([\w!#$&^.+-]+|\*)$/
 const QUALITY = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/i
@@ -10,8 +10,8 @@ interface Range {
 }
 
 /**
- * The one of the best quality; of equals one that is named goes before one that a `*` covers, and then the order of `offered`
- * decides. When none is acceptable it is the first: an answer is of more use than a 406.
+ * The type with the best quality. Of equal ones, a named type precedes one that `*` covers, then the order of `offered` decides. If none
+ * is acceptable, the first one, because a response is more useful than a 406.
  */
 export function preferredMediaType<Type extends string>(
   accept: string | null,
@@ -27,7 +27,7 @@ export function preferredMediaType<Type extends string>(
   return best.type
 }
 
-/** Empty when the text is no range, or its quality is no quality: that range is as if it were not there. */
+/** Empty for a malformed range or quality, which is ignored. */
 function rangeOf(text: string): Range[] {
   const [name = '', ...parameters] = text.split(';').map((part) => part.trim())
   const [, type, subtype] = RANGE.exec(name.toLowerCase()) ?? []
@@ -37,7 +37,7 @@ function rangeOf(text: string): Range[] {
   return quality === undefined ? [] : [{ type, subtype, quality: Number(quality) }]
 }
 
-/** The most specific range that covers a type decides: `text/csv;q=0` excludes it from under a wildcard. */
+/** The most specific range that covers a type decides: `text/csv;q=0` excludes it from a wildcard. */
 function rankOf(mediaType: string, ranges: readonly Range[]): { quality: number; specificity: number } {
   const [type, subtype] = mediaType.split('/')
   const ranks = ranges.flatMap((range) => {

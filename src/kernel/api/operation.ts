@@ -1,8 +1,7 @@
 /**
- * An operation is one thing the admin API can do, as plain data: its route, what goes in, what comes out, which errors it
- * knows, and a function of the service. HTTP serves it, OpenAPI describes it, the audit log names it, a command projects it.
- *
- * Paths are written as in OpenAPI (`/tenants/{id}`), relative to the prefix.
+ * The shape of an operation of the admin API: route, schemas of input and reply, errors, and a function of the service. HTTP serves it,
+ * OpenAPI describes it, the audit log names it, and a command projects it. Paths are in OpenAPI's form (`/tenants/{id}`), relative to the
+ * prefix.
  */
 import type { z } from 'zod'
 import type { ErrorExtras, ErrorType, TenancyError } from '../base/errors.ts'
@@ -10,10 +9,10 @@ import type { Argument, Option } from './commands.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** `admin`: the default. `read`: any GET. `runtime`: what a host's servers call on every request. */
+/** `admin` (default): all operations. `read`: any GET. `runtime`: operations that a host calls on every request. */
 export type Scope = 'admin' | 'read' | 'runtime'
 
-/** What a handler is given: parsed and checked. */
+/** Parsed input of a handler. */
 export interface Input<Params, Query, Body> {
   readonly params: Params
   readonly query: Query
@@ -22,7 +21,7 @@ export interface Input<Params, Query, Body> {
   readonly signal: AbortSignal
 }
 
-/** An answer whose status or headers are not the operation's usual ones. */
+/** A response with another status or other headers than the operation's usual ones. */
 export class Reply<T = unknown> {
   readonly body: T
   readonly status: number
@@ -35,7 +34,7 @@ export class Reply<T = unknown> {
   }
 }
 
-/** A streamed answer in another media type (an export). */
+/** A streamed response in another media type (an export). */
 export class StreamReply {
   readonly contentType: string
   readonly chunks: AsyncIterable<string>
@@ -48,7 +47,7 @@ export class StreamReply {
   }
 }
 
-/** The job of a request has failed, for a reason with this code and in these words. */
+/** Failure of the job of a request. */
 export class JobFailure {
   readonly code: string
   readonly message: string
@@ -62,13 +61,13 @@ export class JobFailure {
 type Handled<T> = T | Reply<T> | StreamReply
 
 /**
- * What GET reads at one path, and PUT, PATCH or DELETE change. Each answer that shows it has an `ETag`; a change with `If-Match` runs
- * in one transaction with `lock`, so that nothing changes between the comparison and the change.
+ * State that GET reads at a path, and PUT, PATCH or DELETE change. Its responses have an `ETag`. A change with `If-Match` runs in one
+ * transaction with `lock`, so nothing changes between comparison and change.
  */
 export interface Resource<Service = any, Params = any, State extends z.ZodType = z.ZodType> {
-  /** Of the answers that show it. */
+  /** Schema of the responses that show it. */
   readonly state: State
-  /** Locks it until the transaction in progress ends. Resolves to its present state; undefined if it does not exist yet. */
+  /** Locks it until the present transaction ends. Resolves to its present state; undefined if it does not exist. */
   readonly lock: (service: Service, params: Params) => Promise<z.input<State> | undefined>
 }
 
@@ -140,40 +139,40 @@ export interface Operation<
   readonly params?: Params
   readonly query?: Query
   readonly body?: Body
-  /** Whether the body may be left out; then it is parsed as `{}`. */
+  /** Whether the body may be absent; it is parsed as `{}` then. */
   readonly bodyOptional?: boolean
   readonly reply: ReplySchema
-  /** Of an operation that reads or changes one, and answers its state or nothing. */
+  /** The resource that it reads or changes; the reply is the state or empty. */
   readonly resource?: Resource<Service>
-  /** Members of `reply` that are secrets: a repeated `Idempotency-Key` is answered without them, so `reply` has them as optional. */
+  /** Secret members of `reply`. A repeated `Idempotency-Key` returns the response without them, so they are optional in `reply`. */
   readonly shownOnce?: readonly string[]
-  /** Default 200; 204 when `reply` is `z.void()`. */
+  /** Default: 200, or 204 if `reply` is `z.void()`. */
   readonly status?: number
-  /** Other successful statuses the handler may answer with `new Reply(status, …)`; a 304 has no body. */
+  /** Other successful statuses of `new Reply(status, …)`; a 304 has no body. */
   readonly alsoStatus?: readonly number[]
-  /** Other media types it can stream, by `Accept`. */
+  /** Other media types that it can stream, by `Accept`. */
   readonly streams?: readonly string[]
   readonly errors?: readonly ErrorType[]
   /**
-   * How its job may fail, besides `errors`: `Prefer: wait` answers the problem of the failure. The first one stands for failures whose
-   * code is not declared. Declared together with `settled`.
+   * Failures of its job, in addition to `errors`: `Prefer: wait` responds with the problem of the failure. The first one is used for
+   * undeclared codes. Requires `settled`.
    */
   readonly jobErrors?: readonly [ErrorType, ...ErrorType[]]
-  /** Headers of its successful answers, with their descriptions. */
+  /** Headers of successful responses, with their descriptions. */
   readonly replyHeaders?: Readonly<Record<string, string>>
-  /** What its problems say beside the standard members, where a protocol has errors of its own. @param params as they came */
+  /** Additional members of its problems, for protocols with their own errors. @param params unparsed */
   readonly problemMembers?: (error: TenancyError, params: Readonly<Record<string, string>>) => ErrorExtras
   /** Its command: a name, or a name with differences. */
   readonly command?: string | CommandForm<z.output<ReplySchema>>
-  /** `runtime` lets the hosts' own tokens call it; everything else needs `admin`, or `read` for a GET. */
+  /** `runtime` allows tokens of the host's servers; other operations require `admin`, or `read` for a GET. */
   readonly scope?: 'runtime'
   readonly handle: (
     service: Service,
     input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,
   ) => Promise<Handled<z.input<ReplySchema>>>
   /**
-   * For `Prefer: wait`: resolves with the resource once its job has ended, or as it is when `signal` aborts; with a `JobFailure` if the
-   * job has failed.
+   * For `Prefer: wait`: resolves with the resource when its job has ended or `signal` aborts, or with a `JobFailure` if the job has
+   * failed.
    */
   readonly settled?: (
     service: Service,

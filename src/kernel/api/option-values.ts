@@ -1,8 +1,8 @@
-/** Values of options and arguments: the text of a command line as a number or JSON. */
+/** Converts the text of options and arguments to numbers or JSON. */
 import { invalid, type TenancyError } from '../base/errors.ts'
 
 const rejected = (text: string, expected: string, path = ''): TenancyError =>
-  invalid([{ path, message: `"${text}" is not ${expected}` }])
+  invalid([{ path, message: `"${text}" must be ${expected}` }])
 
 export function count(text: string): number {
   const value = Number(text)
@@ -20,7 +20,7 @@ export function seconds(text: string): number {
   return value
 }
 
-/** `Number` would take blanks, `0x10` and `1e1`, too. */
+/** `Number` would accept blanks, `0x10` and `1e1`. */
 export function decimal(text: string, path = ''): number {
   if (!/^\d+(\.\d+)?$/.test(text)) throw rejected(text, 'a number of 0 or more', path)
   return Number(text)

@@ -10,9 +10,9 @@ import type { Secrets } from '../crypto/crypto.ts'
 export const DEFAULT_LIMIT = 50
 export const MAX_LIMIT = 200
 
-const OUT_OF_LIMIT = `a whole number from 1 to ${MAX_LIMIT}`
+const OUT_OF_LIMIT = `must be a whole number from 1 to ${MAX_LIMIT}`
 
-/** `Number` would take blanks, `0x10` and `1e1`, too. */
+/** `Number` would accept blanks, `0x10` and `1e1`. */
 const digits = (text: unknown): unknown => (typeof text === 'string' && !/^\d+$/.test(text) ? Number.NaN : text)
 
 /** `limit` and `cursor` of every list. */
@@ -27,8 +27,8 @@ export const Page = z.object({
         .max(MAX_LIMIT, OUT_OF_LIMIT),
     )
     .default(DEFAULT_LIMIT)
-    .meta({ description: 'Items at most', default: DEFAULT_LIMIT }),
-  cursor: z.string().min(1).max(1024).optional().meta({ description: '`nextCursor` of the page before' }),
+    .meta({ description: 'Maximum number of items', default: DEFAULT_LIMIT }),
+  cursor: z.string().min(1).max(1024).optional().meta({ description: '`nextCursor` of the previous page' }),
 })
 
 export const pageOf = <Item extends z.ZodType>(item: Item) =>
@@ -39,15 +39,15 @@ export interface PageOf<Item> {
   readonly nextCursor: string | null
 }
 
-const NO_MOMENT = 'not RFC 3339 (2026-01-31T12:00:00Z) or a date'
+const NO_MOMENT = 'must be RFC 3339 (2026-01-31T12:00:00Z) or a date'
 
-/** A moment as a query takes it: RFC 3339, or a date alone for its UTC midnight. */
+/** A time in a query: RFC 3339, or a date for its UTC midnight. */
 export const Moment = z
   .union([z.iso.datetime({ offset: true }), z.iso.date()], NO_MOMENT)
   .transform((text) => new Date(text))
-  .refine((date) => !Number.isNaN(date.getTime()), 'not a moment that exists')
+  .refine((date) => !Number.isNaN(date.getTime()), 'must be an existing time')
 
-/** The same, or in code a date. */
+/** As `Moment`, or in code a date. */
 export const MomentOrDate = z.union([Moment, z.date()], NO_MOMENT)
 
 /**
@@ -122,18 +122,18 @@ export class Cursors {
     return { data: shown.map(item), nextCursor }
   }
 
-  /** `list` names the list and its filters; `key` is the last row's sort key. */
+  /** @param list name of the list with its filters @param key sort key of the last row */
   encode(list: string, key: readonly string[]): string {
     const text = Buffer.from(JSON.stringify(key)).toString('base64url')
     return `${text}.${this.#secrets.sign(text, `cursor ${list}`)}`
   }
 
-  /** The sort key to go on after, or undefined for the first page. Anything but a cursor of this list is a 400. */
+  /** The sort key of the previous page's last row; undefined for the first page. @throws E_INVALID_REQUEST for another list's cursor */
   decode(list: string, cursor: string | undefined): string[] | undefined {
     if (cursor === undefined) return undefined
     const [text = '', signature = '', ...more] = cursor.split('.')
     if (more.length > 0 || !this.#secrets.verify(text, `cursor ${list}`, signature)) {
-      throw invalid([{ path: 'cursor', message: 'not a cursor of this list with these filters' }])
+      throw invalid([{ path: 'cursor', message: 'must be a cursor of this list with these filters' }])
     }
     return JSON.parse(Buffer.from(text, 'base64url').toString())
   }

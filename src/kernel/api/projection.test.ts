@@ -142,7 +142,7 @@ describe('commandsOf', () => {
   test('derives options from the query, with the texts of paging', () => {
     expect(only(listNotes('note:list')).options).toMatchObject([
       { flags: '--is-pinned', summary: 'pinned ones only' },
-      { flags: '--limit <count>', summary: 'how many at most (1 to 200)', default: 50 },
+      { flags: '--limit <count>', summary: 'maximum number (1 to 200)', default: 50 },
       { flags: '--cursor <cursor>' },
     ])
   })
@@ -243,7 +243,7 @@ describe('a command in this process', () => {
     await expect(
       only(createNote({ arguments: { text: {}, sizeBytes: {} } })).run(three(), given),
     ).rejects.toMatchObject({
-      extras: { errors: [{ path: 'sizeBytes', message: '"two" is not a number of 0 or more' }] },
+      extras: { errors: [{ path: 'sizeBytes', message: '"two" must be a number of 0 or more' }] },
     })
   })
 

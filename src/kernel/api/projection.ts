@@ -56,11 +56,11 @@ const READERS: Readonly<Record<string, Field['read']>> = { number: decimal, inte
 const PAGING: Readonly<Record<string, Option>> = {
   limit: {
     flags: '--limit <count>',
-    summary: `how many at most (1 to ${MAX_LIMIT})`,
+    summary: `maximum number (1 to ${MAX_LIMIT})`,
     parse: (text) => parsed(Page.shape.limit, text),
     default: DEFAULT_LIMIT,
   },
-  cursor: { flags: '--cursor <cursor>', summary: 'nextCursor of the page before' },
+  cursor: { flags: '--cursor <cursor>', summary: 'nextCursor of the previous page' },
 }
 
 /** The commands of these operations in their order, or those with these names. */

@@ -1,15 +1,15 @@
-/** Who is told of the requests that guards have let through with a tenant. The adapters of the hosts (http/hosts) measure and tell. */
+/** Receives the requests that guards have accepted with a tenant. The adapters of the hosts (http/hosts) measure them. */
 export interface Traffic {
   /**
-   * A request is over. On the path of each, so it may neither throw nor take long.
+   * Called at the end of each request, so it must be fast and must not throw.
    *
-   * @param status 0: it was over before there was an answer
-   * @param bodyBytes of the answer's body, as the route has written it: before TLS, and without the frames of HTTP
+   * @param status 0: the request ended without a response
+   * @param bodyBytes of the response body as written by the route: before TLS, without HTTP framing
    */
   requestEnded(tenantId: string, status: number, bodyBytes: number): void
 }
 
-/** Undefined when nobody wants to know, so that nothing is measured. */
+/** Undefined without a receiver, so that nothing is measured. */
 export function trafficTo(all: readonly Traffic[]): Traffic | undefined {
   if (all.length < 2) return all[0]
   return {

@@ -15,7 +15,7 @@ export interface EncryptedColumn {
   readonly column: string
   /** What its values are bound to. */
   readonly binding: (key: string) => string
-  /** For the doctor: whose it is, and what to do when its key is lost. Default those of a satellite that is switched off. */
+  /** For the doctor: whose it is, and what to do when its key is lost. Default: those of a disabled satellite. */
   readonly about?: { readonly whose: string; readonly lost: string }
 }
 

@@ -12,7 +12,7 @@ const WARN_MS = 1_000
 const ERROR_MS = 30_000
 const SAMPLES = 3
 
-/** How far a clock is ahead of that of this process, and by how much that may be wrong, either way. */
+/** Offset of a clock from that of this process, with its uncertainty. */
 export interface Offset {
   readonly ms: number
   readonly withinMs: number
@@ -20,7 +20,7 @@ export interface Offset {
 
 export const clocksDiagnosis: Diagnosis<{ readonly database: Database; readonly store: Store }> = {
   name: 'clocks',
-  summary: 'Whether the clocks of this process, the backoffice database and the store agree',
+  summary: 'Clocks of this process, the backoffice database and the store',
   async *examine({ database, store }) {
     const [ofDatabase = SAME] = await offsets(async () => {
       const { rows } = await database.sql('select extract(epoch from clock_timestamp())::float8 * 1000 as ms')

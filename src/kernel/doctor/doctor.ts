@@ -15,7 +15,7 @@ const TIMEOUT_MS = 15_000
 const MAX_REPORTED_EACH = 50
 
 /** Thrown by a checking command after it has printed its findings. */
-export const FindingsStand = defineError('E_FINDINGS', 409, 'There are findings')
+export const FindingsStand = defineError('E_FINDINGS', 409, 'Problems found')
 
 export const SEVERITIES = ['error', 'warn', 'info'] as const
 export type Severity = (typeof SEVERITIES)[number]
@@ -28,7 +28,7 @@ export interface Finding {
   readonly message: string
   /** What to do about it. */
   readonly remedy: string
-  /** Whether its diagnosis can put it right without harm; default false. */
+  /** Whether its diagnosis can fix it safely. Default: false. */
   readonly fixable?: boolean
   readonly tenantId?: string
   /** Data for the fix. It is never reported. */
@@ -36,7 +36,7 @@ export interface Finding {
 }
 
 export interface Examination {
-  /** Whether what usually holds by construction is to be proven as well, which takes longer. */
+  /** Whether to prove properties that usually hold by construction, which takes longer. */
   readonly prove: boolean
   /** Whether findings may contain the texts of statements with their values; default false. */
   readonly showsSql?: boolean
@@ -49,7 +49,7 @@ export interface Diagnosis<Service = any> {
   /** `tenants.storage` */
   readonly name: string
   readonly summary: string
-  /** Default 15,000; a proof may take longer than the rest. */
+  /** Default: 15,000; a proof may take longer. */
   readonly timeoutMs?: number
   readonly examine: (service: Service, examination: Examination) => AsyncIterable<Finding> | Iterable<Finding>
   /**
@@ -67,7 +67,7 @@ export interface ReportedFinding extends Omit<Finding, 'subject'> {
   readonly fixable: boolean
 }
 
-/** What became of a finding that could be put right. */
+/** Result of a fixable finding. */
 export interface Fix extends Pick<ReportedFinding, 'name' | 'code' | 'message' | 'tenantId'> {
   readonly isDone: boolean
   /** The fix, or the reason of its failure. */
@@ -75,7 +75,7 @@ export interface Fix extends Pick<ReportedFinding, 'name' | 'code' | 'message' |
 }
 
 export interface DoctorReport {
-  /** The worst that was found; `ok` when that is an info, or nothing. */
+  /** The worst severity; `ok` for infos only. */
   readonly status: 'ok' | 'warn' | 'error'
   /** The worst first. */
   readonly checks: readonly ReportedFinding[]
@@ -86,13 +86,13 @@ export interface FixReport extends DoctorReport {
   readonly fixes: readonly Fix[]
 }
 
-/** What may be asked of an examination. */
+/** Options of an examination. */
 export type ExamineOptions = Partial<Omit<Examination, 'log'>>
 
 export interface FixOptions extends ExamineOptions {
   /** Called before the fixes if a finding is fixable; declined findings are not fixed. */
   readonly approve: (fixable: readonly ReportedFinding[]) => Promise<boolean>
-  /** Told before each one. */
+  /** Called before each fix. */
   readonly onFix?: (finding: ReportedFinding) => void
 }
 
@@ -101,7 +101,7 @@ interface Registered {
   readonly service: unknown
 }
 
-/** All that one diagnosis has found. */
+/** All findings of one diagnosis. */
 interface Examined extends Registered {
   readonly findings: readonly Finding[]
 }
@@ -188,11 +188,11 @@ export class Doctor {
     const what = { name, code, message, ...(tenantId === undefined ? {} : { tenantId }) }
     try {
       const outcome = await diagnosis.fix?.(service, finding, { prove, signal, log: this.#log })
-      this.#log.info({ ...what, outcome }, 'a finding was seen to')
+      this.#log.info({ ...what, outcome }, 'a finding was fixed')
       return { ...what, isDone: true, outcome: outcome ?? '' }
     } catch (error) {
       signal.throwIfAborted()
-      this.#log.warn({ err: error, ...what }, 'a finding could not be put right')
+      this.#log.warn({ err: error, ...what }, 'a finding could not be fixed')
       return { ...what, isDone: false, outcome: wordsOf(error) }
     }
   }
@@ -219,12 +219,12 @@ const wordsOf = (error: unknown): string => (error instanceof TenancyError ? err
 
 /** The finding that a subject was not examined, for a diagnosis that continues. The log contains the error. */
 export function notExamined(what: string, error: unknown, log: Logger): Finding {
-  log.warn({ err: error, what }, 'something could not be examined')
+  log.warn({ err: error, what }, 'a subject could not be examined')
   return {
     severity: 'error',
     code: 'doctor.not-examined',
     message: `${what} could not be examined: ${wordsOf(error)}`,
-    remedy: 'Nothing is known of it until this is put right; the log has the full text.',
+    remedy: 'Its state is unknown until this is fixed; the log has the full error.',
   }
 }
 
@@ -233,8 +233,8 @@ class TimeIsUp extends Error {}
 const tookTooLong = (name: string, timeoutMs: number): Finding => ({
   severity: 'error',
   code: 'doctor.timed-out',
-  message: `"${name}" was not examined within ${timeoutMs} ms; what it had found until then is told`,
-  remedy: 'See whether its database answers slowly, and ask again.',
+  message: `"${name}" exceeded its time limit of ${timeoutMs} ms; its findings are incomplete`,
+  remedy: 'Check the response time of its database, and run the doctor again.',
 })
 
 /** Closes a source early; its later result is ignored. */

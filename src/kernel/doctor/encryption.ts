@@ -12,16 +12,16 @@ interface SwitchedOff {
 }
 
 const SWITCHED_OFF = {
-  whose: 'of a satellite that is switched off',
-  lost: 'they have to be set again once the satellite is on',
+  whose: 'of a disabled satellite',
+  lost: 'set them again when the satellite is enabled',
 }
 
 export const encryptionDiagnosis: Diagnosis<SwitchedOff> = {
   name: 'secrets',
-  summary: 'Secrets of logins and of satellites that are switched off, under application keys that are former or gone',
+  summary: 'Encryption keys of logins and of secrets of disabled satellites',
   async *examine({ database, secrets, columns }) {
     for (const { table, column, key, binding, about = SWITCHED_OFF } of await existing(database, columns)) {
-      // One value of each key is a sample of all. An enabled part finds single altered values itself.
+      // One value of each key is a sample for all. An enabled part finds single altered values itself.
       const keyId = `split_part(${column}, '.', 2)`
       const { rows } = await database.sql(
         `select distinct on (${keyId}) ${key}::text as key, ${column} as sealed,
@@ -36,15 +36,14 @@ export const encryptionDiagnosis: Diagnosis<SwitchedOff> = {
           ? {
               severity: 'info',
               code: 'secrets.old-key',
-              message: `${which} ${verb} sealed under a former application key`,
-              remedy:
-                'tenantry tenant:secrets:reencrypt seals them anew; until then keep that key among TENANTRY_OLD_APP_KEYS.',
+              message: `${which} ${verb} encrypted under a former application key`,
+              remedy: 'Run tenantry tenant:secrets:reencrypt; until then, keep that key in TENANTRY_OLD_APP_KEYS.',
             }
           : {
               severity: 'warn',
               code: 'secrets.lost-key',
-              message: `${which} ${verb} sealed under an application key that is not configured here`,
-              remedy: `Add the key to TENANTRY_OLD_APP_KEYS and seal them anew; if it is lost, ${about.lost}.`,
+              message: `${which} ${verb} encrypted under an application key that is not configured`,
+              remedy: `Add the key to TENANTRY_OLD_APP_KEYS and run tenantry tenant:secrets:reencrypt; if it is lost, ${about.lost}.`,
             }
       }
     }

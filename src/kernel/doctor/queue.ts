@@ -4,18 +4,18 @@ import type { Backlog, Jobs, QueueState } from '../jobs/jobs.ts'
 import type { Diagnosis, Finding } from './doctor.ts'
 
 const LATE_MS = 10 * 60_000
-/** So long a dead letter is news. */
+/** Age until which a dead letter is a warning. */
 const NEWS_MS = 24 * 3_600_000
 
 export const queueDiagnosis: Diagnosis<{ readonly jobs: Jobs }> = {
   name: 'queue',
-  summary: 'Jobs that nobody works on, and jobs that were given up',
+  summary: 'Jobs without a worker, and dead letters',
   async *examine({ jobs }) {
     yield* queueFindings(await jobs.state(LATE_MS), new Date())
   },
   async fix({ jobs }) {
     const queues = await jobs.scheduleMissing()
-    return queues.length > 0 ? `scheduled ${queues.join(', ')}` : 'nothing was missing any more'
+    return queues.length > 0 ? `scheduled ${queues.join(', ')}` : 'all schedules exist'
   },
 }
 
@@ -30,9 +30,8 @@ export function* queueFindings(
     yield {
       severity: 'warn',
       code: 'queue.heartbeat-lost',
-      message: `${jobs(count, queue)} counted as being worked on, by a worker that was last heard of ${since.toISOString()}`,
-      remedy:
-        'Any process that runs, whatever its role, has such jobs tried again within seconds. See whether one does, and what its log says.',
+      message: `${jobs(count, queue)} counted as active, by a worker without a heartbeat since ${since.toISOString()}`,
+      remedy: 'Any running process retries such jobs within seconds. Check that one runs, and see its log.',
     }
   }
   for (const { queue, count, since, last, isOrphaned } of deadLetters) {
@@ -41,8 +40,8 @@ export function* queueFindings(
       severity: now.getTime() - last.getTime() < NEWS_MS ? 'warn' : 'info',
       code: 'queue.dead-letters',
       message: isOrphaned
-        ? `${jobs(count, queue, 'was', 'were')} moved to the dead letters ${between}: nobody knows ${count === 1 ? 'its' : 'their'} queue any more`
-        : `${jobs(count, queue, 'was', 'were')} given up after the last attempt, ${between}`,
+        ? `${jobs(count, queue, 'was', 'were')} moved to the dead letters ${between}: no process knows ${count === 1 ? 'its' : 'their'} queue`
+        : `${jobs(count, queue, 'has', 'have')} failed permanently after the last attempt, ${between}`,
       remedy: (isOrphaned ? ORPHANED : FAILED_PERMANENTLY) + KEPT,
     }
   }
@@ -50,32 +49,30 @@ export function* queueFindings(
     yield {
       severity: 'warn',
       code: 'queue.unscheduled',
-      message: `the clock sends no jobs to ${unscheduled.join(', ')}: they are missing from the schedule`,
+      message: `no schedule exists for the jobs ${unscheduled.join(', ')}`,
       remedy:
-        'tenantry doctor --fix schedules them. Processes with the role all or worker do so as well, at their start and hourly: see ' +
-        'whether one of an older release runs beside them, which takes away what it does not know.',
+        'Run tenantry doctor --fix. Processes with the role all or worker also create schedules, at their start and hourly: check ' +
+        'whether a process of an older release runs, which removes unknown schedules.',
       fixable: true,
     }
   }
 }
 
 const FAILED_PERMANENTLY =
-  "The workers' logs say why (a job failed), and the other findings what it has left undone. Put that right, then ask for it again: " +
-  'what recurs is made up for by its next run.'
+  "The workers' logs have the reason (a job failed), and the other findings its consequences. Fix that, then request it again: " +
+  'recurring work is repeated by its next run.'
 const ORPHANED =
-  'For a week no process had the satellite or the release that works on them. If what they were for is still wanted, bring that back ' +
-  'and ask for it again.'
-const KEPT =
-  ' None is sent again by itself; each is kept for a year, and a day after the last one this is for information only.'
+  'For a week no process had the satellite or the release with its handler. If the work is still needed, restore the handler ' +
+  'and request it again.'
+const KEPT = ' None is retried automatically; each is kept for a year, and reported as an info after a day.'
 
 const nobodyWorks = (waiting: readonly Backlog[]): Finding => ({
   severity: 'error',
   code: 'queue.stuck',
   message:
     `${jobs(waiting.reduce((sum, { count }) => sum + count, 0))} due since ` +
-    `${new Date(Math.min(...waiting.map(({ since }) => since.getTime()))).toISOString()}, and nobody works on any job`,
-  remedy:
-    'Start a process with the role all or worker, or see what the log of the one that runs says. Nothing is lost.',
+    `${new Date(Math.min(...waiting.map(({ since }) => since.getTime()))).toISOString()}, and no worker runs`,
+  remedy: 'Start a process with the role all or worker, or see the log of the running one. Nothing is lost.',
 })
 
 const late = ({ queue, count, since, isWorkedOn }: QueueState['waiting'][number]): Finding =>
@@ -83,18 +80,18 @@ const late = ({ queue, count, since, isWorkedOn }: QueueState['waiting'][number]
     ? {
         severity: 'info',
         code: 'queue.behind',
-        message: `${jobs(count, queue)} due since ${since.toISOString()}; others of that queue are being worked on`,
+        message: `${jobs(count, queue)} due since ${since.toISOString()}; others of that queue are active`,
         remedy:
-          'tenantry tenant:queue:stats shows whose they are: of one tenant two are worked on at a time. If they grow more, add processes ' +
+          'tenantry tenant:queue:stats shows their tenants: two jobs of a tenant run concurrently. If the number grows, add processes ' +
           'with the role worker.',
       }
     : {
         severity: 'warn',
         code: 'queue.not-taken',
-        message: `${jobs(count, queue)} due since ${since.toISOString()}, and nobody takes any, though other queues are worked on`,
+        message: `${jobs(count, queue)} due since ${since.toISOString()}, and no worker takes them, although other queues have workers`,
         remedy:
-          'See whether every process with the role all or worker runs the same release and the same satellites, and what its log says. What ' +
-          'no process has known for a week goes to the dead letters.',
+          'Check whether all processes with the role all or worker have the same release and satellites, and see their logs. Jobs that ' +
+          'no process has known for a week become dead letters.',
       }
 
 function jobs(count: number, queue?: string, one = 'is', many = 'are'): string {

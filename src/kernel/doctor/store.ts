@@ -6,7 +6,7 @@ import type { Diagnosis, Finding } from './doctor.ts'
 
 export const storeDiagnosis: Diagnosis<Store> = {
   name: 'store',
-  summary: 'Whether the store answers, and keeps what it is given',
+  summary: 'Availability of the store, and its eviction policy',
   examine,
 }
 
@@ -17,7 +17,7 @@ async function* examine(store: Store): AsyncIterable<Finding> {
     yield {
       severity: 'warn',
       code: 'store.evicts',
-      message: `the store ${store.name} may drop what it keeps when its memory is full (maxmemory-policy ${policy}): a quota begins anew then, and a session ends`,
+      message: `the store ${store.name} may evict keys when its memory is full (maxmemory-policy ${policy}): quotas would start again, and sessions would end`,
       remedy: 'Set maxmemory-policy to noeviction at the server, and watch its memory',
     }
   } catch (error) {
@@ -25,8 +25,8 @@ async function* examine(store: Store): AsyncIterable<Finding> {
     yield {
       severity: 'error',
       code: 'store.away',
-      message: `the store ${store.name} does not answer: policies decide over quotas, and browsers' sessions cannot be used`,
-      remedy: 'See whether its server runs and can be reached from here; nothing has to be restarted afterwards',
+      message: `the store ${store.name} does not respond: policies decide over quotas, and browser sessions are unusable`,
+      remedy: 'Check that its server runs and is reachable; no restart is needed afterwards',
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Jobs by tenant, queue and state; zeros are left out. Who has series of its own, and how many have not, `TenantLabels` says. */
+/** Series of jobs by tenant, queue and state, without zeros. `TenantLabels` limits the tenants with their own series. */
 
 import { refreshed } from '../base/cached-query.ts'
 import type { Sample, Series } from '../metrics/metrics.ts'

@@ -1,9 +1,9 @@
 /**
- * Work that outlives a request. A job type is a value, `send` puts one into the queue inside the transaction in progress (so
- * it exists exactly when the change does), and a satellite says what happens with `handles`.
+ * The port of the job queue. `send` adds a job in the present transaction, so it exists exactly if the change does; a part declares its
+ * handler with `job`.
  *
- * Every job may run twice and must not mind. It carries its tenant, so that one tenant's flood does not starve another; it has
- * a heartbeat, a retry limit, and a dead letter queue where it lands when all attempts are used.
+ * Every job can run twice and must be idempotent. It names its tenant, so that one tenant's jobs do not starve others. It has a
+ * heartbeat and a retry limit; after the last attempt it becomes a dead letter.
  */
 import type { z } from 'zod'
 
@@ -11,17 +11,17 @@ export interface JobType<Name extends string = string, Data extends z.ZodType = 
   readonly name: Name
   readonly summary: string
   readonly data: Data
-  /** Attempts after the first; default 3. */
+  /** Attempts after the first. Default: 3. */
   readonly retries?: number
-  /** Seconds before the first retry, doubled each time; default 1. */
+  /** Seconds before the first retry, doubled each time. Default: 1. */
   readonly retryDelaySeconds?: number
-  /** Seconds before a later one at most; default 86,400. */
+  /** Maximum seconds before a later retry. Default: 86,400. */
   readonly retryDelayMaxSeconds?: number
-  /** Seconds one attempt may take; default 900. */
+  /** Time limit of an attempt in seconds. Default: 900. */
   readonly timeoutSeconds?: number
-  /** Jobs of this type that one process works on at a time; default 4. */
+  /** Concurrent jobs of this type in one process. Default: 4. */
   readonly workers?: number
-  /** Jobs of one tenant at a time over all processes, a soft cap; default 2. */
+  /** Concurrent jobs of one tenant over all processes, a soft limit. Default: 2. */
   readonly perTenant?: number
 }
 
@@ -29,7 +29,7 @@ export interface Attempt {
   /** 1 for the first. */
   readonly number: number
   readonly isLast: boolean
-  /** Aborts when the attempt's time is up or the worker stops. */
+  /** Aborts at the time limit or when the worker stops. */
   readonly signal: AbortSignal
 }
 
@@ -38,16 +38,16 @@ export interface Job<Service = any> {
   readonly handle: (service: Service, data: any, attempt: Attempt) => Promise<void>
 }
 
-/** A job sent by the clock, once over all processes. Cron in UTC, five fields. */
+/** A job that a schedule sends, once over all processes. Cron in UTC, five fields. */
 export interface Recurring {
   readonly type: JobType
   readonly cron: string
 }
 
 export interface SendOptions {
-  /** The tenant the job is for: fairness, and removal when the tenant is purged. */
+  /** Tenant of the job, for fairness and for removal at its purge. */
   readonly tenantId?: string
-  /** Of this type and key at most one waits: another send is dropped, unless the one before is already worked on. */
+  /** At most one job of this type and key waits: another send is dropped, unless the former job is active. */
   readonly key?: string
   readonly afterSeconds?: number
 }
@@ -57,7 +57,7 @@ export interface Sending<Data> extends SendOptions {
   readonly data: Data
 }
 
-/** Jobs by queue and state, in the words of section 5 of the contract. */
+/** Jobs by queue and state, in the terms of section 5 of the contract. */
 export interface QueueCounts {
   readonly queue: string
   readonly tenantId: string | null
@@ -68,61 +68,61 @@ export interface QueueCounts {
   readonly delayed: number
 }
 
-/** Jobs of one queue that are not as they should be. */
+/** Jobs of one queue with a problem. */
 export interface Backlog {
   readonly queue: string
   readonly count: number
-  /** Of the oldest one. */
+  /** Of the oldest job. */
   readonly since: Date
 }
 
 export interface QueueState {
-  /** Due for long; and whether one of that queue was begun meanwhile, or is being worked on. */
+  /** Due for long, and whether another job of the queue has started since or is active. */
   readonly waiting: readonly (Backlog & { readonly isWorkedOn: boolean })[]
-  /** Whether any job of any queue was. */
+  /** Whether any job of any queue has started since or is active. */
   readonly isWorking: boolean
-  /** Counted as being worked on, by a worker that has fallen silent. */
+  /** Counted as active, by a worker without a heartbeat. */
   readonly silent: readonly Backlog[]
-  /** By the queue that they came from, with the time of the newest: given up, or left when nobody knew their queue any more. */
+  /** By their former queue, with the time of the newest: failed permanently, or of an unknown queue. */
   readonly deadLetters: readonly (Backlog & { readonly last: Date; readonly isOrphaned: boolean })[]
-  /** Queues to which the clock should send jobs, as this process has them registered and another keeps them, and does not. */
+  /** Queues without the schedule that this process registers and another process maintains. */
   readonly unscheduled: readonly string[]
 }
 
 export interface Jobs {
   send<Type extends JobType>(type: Type, data: z.input<Type['data']>, options?: SendOptions): Promise<void>
-  /** The same as `send` for each, in one statement. */
+  /** As `send` for each, in one statement. */
   sendAll<Type extends JobType>(type: Type, jobs: readonly Sending<z.input<Type['data']>>[]): Promise<void>
   /** Whether a job of this type and key is waiting or active. */
   isPending(type: JobType, key: string): Promise<boolean>
-  /** Removes waiting jobs of a type and key; one that is being worked on goes on. */
+  /** Removes waiting jobs of a type and key; an active one continues. */
   cancel(type: JobType, key: string): Promise<void>
-  /** Removes everything that is kept of a tenant's jobs. */
+  /** Removes all data about a tenant's jobs. */
   forget(tenantId: string): Promise<void>
   counts(tenantId?: string): Promise<QueueCounts[]>
-  /** Of all queues, for the doctor. @param lateMs how long a job that is due may wait */
+  /** State of all queues for the doctor. @param lateMs maximum normal wait of a due job */
   state(lateMs: number): Promise<QueueState>
-  /** Schedules what `state` tells as unscheduled; returns the queues. */
+  /** Creates the schedules that `state` reports as missing; returns their queues. */
   scheduleMissing(): Promise<string[]>
 }
 
-/** Counts a queue that is none of jobs. */
+/** Counts a queue other than those of jobs. */
 export type CountQueues = (tenantId?: string) => Promise<QueueCounts[]>
 
-/** A driver of jobs: what composes a tenancy starts it with everything that can be worked on. */
+/** A driver of the job queue. The composition starts it with all registered jobs. */
 export interface JobRunner extends Jobs {
-  /** From now on `counts` has these, too. */
+  /** Adds a count to `counts`. */
   alsoCount(count: CountQueues): void
-  /** Makes the queues, and notes what it knows. */
+  /** Creates the queues, and records the known ones. */
   start(registered: RegisteredJobs, options: StartOptions): Promise<void>
-  /** Stops taking jobs and waits for those in progress, at most `timeoutMs`. */
+  /** Stops taking jobs and waits for active ones, at most `timeoutMs`. */
   stop(timeoutMs: number): Promise<void>
 }
 
 export interface StartOptions {
-  /** Takes jobs. */
+  /** Whether it takes jobs. */
   readonly work: boolean
-  /** Keeps the schedule, and sorts out what nobody knows any more. */
+  /** Whether it maintains the schedule, and removes queues that no process knows. */
   readonly keep: boolean
 }
 

@@ -1,17 +1,16 @@
 /**
- * Which queues and schedules somebody knows. Processes with differing code work side by side on one database: with other satellites,
- * of another version. What one of them does not know may be another's, so each notes the queues that it registers, and, if it keeps
- * the schedule, what it schedules: at its start, and then hourly. A name that nobody has noted for a week is forgotten, and nobody's.
+ * Records which queues and schedules each process knows. Processes of different versions or with different satellites share a database,
+ * so each records the names that it registers: at its start, and hourly. A name that no process has recorded for a week is unknown.
  *
- * - A week in which somebody ran. Time in which nobody noted anything does not count: else the first process after a long rest, or
- *   on a backup of last month, would find all that is the others' forgotten.
- * - Whoever notes holds the table until his transaction ends, so that nothing is noted while it is being taken away. The server ends
- *   one that stands still meanwhile, for all others that start wait behind it.
+ * - Only time in which processes ran counts. Otherwise the first process after a long pause, or on a restored backup, would treat all
+ *   names of other processes as unknown.
+ * - A process that records names locks the table until its transaction ends, so no name is recorded during a removal. The server ends
+ *   such a transaction after its time limit, because all starting processes wait for it.
  */
 import type { Database } from '../database/database.ts'
 
 export const NOTED_AGAIN_MS = 3_600_000
-/** Without a note for longer than this, nobody runs. */
+/** A longer time without a record counts as a pause of all processes. */
 const REST_HOURS = 2
 const FORGOTTEN_DAYS = 7
 const STANDS_STILL = '10s'
@@ -27,11 +26,11 @@ export const JOB_NAMES = `
 
 export interface JobNames {
   readonly queues: readonly string[]
-  /** The queues that a clock sends to. */
+  /** Queues that a schedule sends to. */
   readonly schedules: readonly string[]
 }
 
-/** In a transaction, which from here on is alone with the names. */
+/** Must run in a transaction, which has exclusive access to the names from here on. */
 export async function noteNames(database: Database, { queues, schedules }: JobNames): Promise<void> {
   await database.sql(`select set_config('idle_in_transaction_session_timeout', '${STANDS_STILL}', true)`)
   await database.sql('lock table multitenancy.job_names in exclusive mode')
@@ -48,7 +47,7 @@ export async function noteNames(database: Database, { queues, schedules }: JobNa
   )
 }
 
-/** Of these, the schedules that somebody keeps. */
+/** Those of these schedules that a process maintains. */
 export async function keptSchedules(database: Database, schedules: readonly string[]): Promise<string[]> {
   const { rows } = await database.sql(
     `select name from multitenancy.job_names where kind = 'schedule' and name = any($1)
@@ -58,7 +57,7 @@ export async function keptSchedules(database: Database, schedules: readonly stri
   return rows.map(({ name }) => name)
 }
 
-/** After `noteNames`: of what is there, all that nobody knows any more. What was never noted counts from now on. */
+/** After `noteNames`: existing names that no process knows. A name without a record counts from now on. */
 export async function forgottenNames(database: Database, { queues, schedules }: JobNames): Promise<JobNames> {
   await database.sql(
     `insert into multitenancy.job_names (kind, name, seen_at)

@@ -15,7 +15,7 @@ export const MAX_COUNTED = Number.MAX_SAFE_INTEGER
 export const COUNTER_TTL_SECONDS = 48 * 3_600
 const MAX_TENANT_LENGTH = 128
 
-/** One of several that are added to all together, or not at all. */
+/** One of several amounts that are added together, or not at all. */
 export interface Take {
   readonly name: string
   /** A whole number of 0 or more. 0 adds nothing, writes nothing, and is always allowed. */
@@ -34,7 +34,7 @@ export interface Taken {
 }
 
 export interface Reading {
-  /** Null: there is none. */
+  /** Null without a counter. */
   readonly today: number | null
   readonly gauge: number | null
   readonly nowMs: number
@@ -46,11 +46,11 @@ export interface Readings {
   readonly nowMs: number
 }
 
-/** A name of which nothing was counted is left out. */
+/** Without names that have no count. */
 export interface Counted {
   readonly today: ReadonlyMap<string, number>
   readonly yesterday: ReadonlyMap<string, number>
-  /** By the store's clock; which days they are follows from it. */
+  /** By the store's clock, which determines the days. */
   readonly nowMs: number
 }
 
@@ -77,9 +77,9 @@ export const dayOf = (nowMs: number): number => Math.floor(nowMs / DAY_MS)
 /** `2026-11-21` */
 export const dateOf = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
 
-/** What each driver asks of its arguments, so that all refuse the same. On the path of every request, so without a schema. */
+/** Validates arguments, alike for all drivers. Without a schema, because it runs on every request. */
 export function checkTakes(takes: readonly Take[]): void {
-  if (takes.length === 0) throw InvalidRequest('nothing is named that could be counted')
+  if (takes.length === 0) throw InvalidRequest('a call needs at least one counter')
   const first = takes[0] as Take
   checkTake(first)
   if (takes.length === 1) return
@@ -94,21 +94,21 @@ export function checkTakes(takes: readonly Take[]): void {
 function checkTake({ name, amount, limit }: Take): void {
   checkCounterName(name)
   if (!Number.isSafeInteger(amount) || amount < 0) {
-    throw InvalidRequest(`the amount of "${name}" is not a whole number of 0 or more`)
+    throw InvalidRequest(`the amount of "${name}" must be a whole number of 0 or more`)
   }
   if (limit !== null && !(limit >= 0 && limit < Number.POSITIVE_INFINITY)) {
-    throw InvalidRequest(`the limit of "${name}" is not a number of 0 or more`)
+    throw InvalidRequest(`the limit of "${name}" must be a number of 0 or more`)
   }
 }
 
 export function checkCounterOwner(tenantId: string): void {
   if (tenantId.length === 0 || tenantId.length > MAX_TENANT_LENGTH || !isStorable(tenantId)) {
-    throw InvalidRequest('whose counter it is says no tenant that could be kept')
+    throw InvalidRequest('the owner of a counter must be a valid tenant id')
   }
 }
 
 export function checkCounterName(name: string): void {
-  if (!COUNTER_NAME.test(name)) throw InvalidRequest(`"${name}" does not match ${COUNTER_NAME.source}`)
+  if (!COUNTER_NAME.test(name)) throw InvalidRequest(`"${name}" must match ${COUNTER_NAME.source}`)
 }
 
 export function checkCounted(tenantId: string, names: readonly string[]): void {
@@ -119,7 +119,7 @@ export function checkCounted(tenantId: string, names: readonly string[]): void {
 export function checkGauge(name: string, value: number): void {
   checkCounterName(name)
   if (!(value >= 0 && value < Number.POSITIVE_INFINITY)) {
-    throw InvalidRequest(`the value of "${name}" is not a number of 0 or more`)
+    throw InvalidRequest(`the value of "${name}" must be a number of 0 or more`)
   }
 }
 
@@ -143,7 +143,7 @@ export const tooFar = (name: string) => InvalidRequest(`"${name}" would count be
 /** A cleared counter may reach the maximum again; the total stays at the maximum. */
 export const withCleared = (count: number, cleared: number): number => Math.min(count + cleared, MAX_COUNTED)
 
-/** Of those of which anything was counted. */
+/** Without names that have no count. */
 export function countsByName(names: readonly string[], countOf: (name: string, place: number) => number) {
   return new Map(names.map((name, place) => [name, countOf(name, place)] as const).filter(([, count]) => count > 0))
 }

@@ -14,7 +14,7 @@ import type { Listening } from '../database/notifications.ts'
 import type { Counters } from './counters.ts'
 import type { Sums } from './sums.ts'
 
-/** Whose key it is: a tenant's id, or null for the service's own. */
+/** Owner of a key: a tenant's id, or null for the service. */
 export type Owner = string | null
 
 export interface Kept {
@@ -24,11 +24,11 @@ export interface Kept {
 
 export interface Store {
   readonly name: string
-  /** Whether it is worth asking before the database: true where it is quicker. */
+  /** Whether to read it before the database: true if it is faster. */
   readonly isCache: boolean
-  /** What quotas are kept in. */
+  /** Counters of quotas. */
   readonly counters: Counters
-  /** What metrics are counted in. */
+  /** Sums of metrics. */
   readonly sums: Sums
   get(owner: Owner, key: string): Promise<string | null>
   /** Without `ttlSeconds` the value is kept until it is deleted, regardless of a former expiry. */
@@ -40,7 +40,7 @@ export interface Store {
   delete(owner: Owner, key: string): Promise<void>
   /** Adds a whole number to a counter and returns its value; each write restarts the expiry. */
   increment(owner: Owner, key: string, amount: number, ttlSeconds?: number): Promise<number>
-  /** What all tenants keep under a key. It may read the whole store: for a start, not for a request. */
+  /** Values of all tenants under a key. It may read the whole store: for a start, not for a request. */
   list(key: string): Promise<readonly Kept[]>
   /** Sends a message to every subscribed process, including this one. Without subscribers it is lost. 7,000 bytes at most. */
   publish(channel: string, message: string): Promise<void>
@@ -51,9 +51,9 @@ export interface Store {
   subscribe(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening>
   /** Removes every key, counter and sum of a tenant. It may read the whole store. */
   purge(tenantId: string): Promise<void>
-  /** By which policy the server may drop keys when its memory is full; undefined when it does not. */
+  /** Policy by which the server may evict keys; undefined if it evicts none. */
   evictionPolicy?(): Promise<string | undefined>
-  /** What time it is at each of its servers, in ms; absent where that is the clock of this process, or of the backoffice database. */
+  /** Times of its servers in ms; absent if their clock is that of this process or of the backoffice database. */
   times?(): Promise<readonly number[]>
   ping(): Promise<void>
   close(): Promise<void>
@@ -67,12 +67,12 @@ export interface StoreDriver {
 
 export const MAX_KEY_LENGTH = 512
 const MAX_OWNER_LENGTH = 128
-/** What PostgreSQL's notifications can carry, with room to spare. */
+/** Limit of PostgreSQL's notifications, with a margin. */
 export const MAX_MESSAGE_BYTES = 7_000
 export const CHANNEL = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,39}$/
 const MAX_TTL_SECONDS = 100 * 366 * 86_400
 
-/** What every driver can keep: PostgreSQL has no NUL in a text, and UTF-8 no half of a surrogate pair. */
+/** Text that every driver can keep: PostgreSQL has no NUL, and UTF-8 no unpaired surrogate. */
 const Text = z.string().refine(isStorable, 'must not contain NUL or an unpaired surrogate')
 
 const Entry = z.object({
@@ -88,7 +88,7 @@ const Message = z.object({
   message: Text.refine((text) => Buffer.byteLength(text) <= MAX_MESSAGE_BYTES, 'is too long for a message').optional(),
 })
 
-/** What each driver asks of its arguments before it uses them, so that all refuse the same. */
+/** Validates arguments, alike for all drivers. */
 export function checkEntry(entry: z.input<typeof Entry>): void {
   parsed(Entry, entry)
 }

@@ -58,13 +58,13 @@ export interface Sums {
 /** Validates arguments, alike for all drivers. */
 export function checkBatch({ day, source, number, additions }: SumBatch): void {
   checkDay(day)
-  if (!isUuid(source)) throw InvalidRequest('the source of a batch is no UUID')
-  if (!Number.isSafeInteger(number) || number < 0) throw InvalidRequest('the number of a batch is no whole number')
+  if (!isUuid(source)) throw InvalidRequest('the source of a batch must be a UUID')
+  if (!Number.isSafeInteger(number) || number < 0) throw InvalidRequest('the number of a batch must be a whole number')
   for (const { tenantId, name, amount } of additions) {
     checkCounterOwner(tenantId)
     checkCounterName(name)
     if (!Number.isSafeInteger(amount) || amount < 0) {
-      throw InvalidRequest(`the amount of "${name}" is not a whole number of 0 or more`)
+      throw InvalidRequest(`the amount of "${name}" must be a whole number of 0 or more`)
     }
   }
 }
@@ -75,7 +75,7 @@ export function checkReading(tenantId: string, days: readonly string[]): void {
 }
 
 export function checkDay(day: string): void {
-  if (!DAY.test(day)) throw InvalidRequest(`"${day}" is no day like 2026-11-21`)
+  if (!DAY.test(day)) throw InvalidRequest(`"${day}" must be a day such as 2026-11-21`)
 }
 
 export const summed = (sum: number, amount: number): number => Math.min(sum + amount, MAX_SUM)
