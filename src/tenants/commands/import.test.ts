@@ -11,7 +11,7 @@ test('a file, or standard input', async () => {
   const bytes = Buffer.byteLength(ROWS)
   const file = await fileWith(ROWS)
   const fromFile = await tenantry.run('tenant:import', 'acme', '--file', file)
-  expect(fromFile).toMatchObject({ code: 0, stderr: "ignored settings of the dump: 1\n" })
+  expect(fromFile).toMatchObject({ code: 0, stderr: 'ignored settings of the dump: 1\n' })
   expect(fromFile.stdout).toMatch(new RegExp(`^id +acme\nstatements +2\nrows +3\nbytes +${bytes}\n$`))
   expect(await ids()).toEqual([1, 2, 3])
 
