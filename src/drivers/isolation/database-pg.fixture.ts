@@ -18,7 +18,6 @@ export const NOTES = {
 }
 export const OWNERS = 'select owner from notes'
 
-/** For one file. */
 export function useDatabasePg() {
   const fixture = {} as {
     installation: Installation

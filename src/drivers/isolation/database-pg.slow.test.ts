@@ -28,7 +28,7 @@ const otherProcess = (migrations = [NOTES]): Promise<Child> =>
   })
 
 describe('provisioning', () => {
-  test('by twenty at once, here and in another process, makes each database once', async () => {
+  test('20 concurrent calls in two processes create each database once', async () => {
     const child = await otherProcess()
     const ids = Array.from({ length: 20 }, (_, n) => `many-${n}`)
     const there = ids.slice(0, 6).map((id) => child.request({ what: 'provision', location: locationOf(driver, id) }))
@@ -44,8 +44,8 @@ describe('provisioning', () => {
     expect(await databases('many-%')).toEqual([])
   }, 90_000)
 
-  describe('killed at any step goes on when it is run again:', () => {
-    /** All databases share the catalog that it locks, so that a test can hold it up from elsewhere. */
+  describe('provisioning that was killed succeeds when it is repeated:', () => {
+    /** All databases share the catalog that it locks: a test can block the migration from another connection. */
     const HELD_UP = { ...NOTES, up: `lock table pg_shseclabel in share row exclusive mode; ${NOTES.up}` }
     const waiting = (query: string) =>
       eventually(async () => {
@@ -74,7 +74,7 @@ describe('provisioning', () => {
       expect(await databases('killed')).toEqual([])
     }
 
-    test('while the database is copied', async () => {
+    test('killed while the database is copied', async () => {
       await connected(placement.url, async (blocker) => {
         await blocker.query('begin; lock table pg_database in share mode')
         await killedWhen(() => waiting('create database%'))
@@ -82,7 +82,7 @@ describe('provisioning', () => {
       await goesOn()
     })
 
-    test('while it is migrated', async () => {
+    test('killed while the migrations run', async () => {
       await connected(placement.url, async (blocker) => {
         await blocker.query('begin; lock table pg_shseclabel in share row exclusive mode')
         await killedWhen(() => waiting('%lock table pg_shseclabel%'))
@@ -90,7 +90,7 @@ describe('provisioning', () => {
       await goesOn()
     })
 
-    test('when all is in it, before it is opened', async () => {
+    test('killed after the migrations and before the database is opened', async () => {
       await connected(placement.url, async (blocker) => {
         await blocker.query('begin; lock table pg_shseclabel in share row exclusive mode')
         await killedWhen(async (locator) => {
@@ -104,7 +104,7 @@ describe('provisioning', () => {
     })
   })
 
-  test('waits for who is connected to the template', async () => {
+  test('provisioning waits for connections to the template', async () => {
     const template = `test_busy_${locatorOf('t').slice(3, 9)}`
     await sql(`create database ${template}`)
     const copying = await installation.open(placement, { driver: () => databasePg({ template }), migrations: [NOTES] })
@@ -120,7 +120,7 @@ describe('provisioning', () => {
         expect(found).toHaveLength(1)
         return found
       })
-      await eventually(async () => expect(await attempts()).not.toEqual([first]), 15_000) // refused once
+      await eventually(async () => expect(await attempts()).not.toEqual([first]), 15_000) // one failed attempt
       return { provisioning }
     })
     expect(await provisioning.provisioning).toEqual(['0001_notes'])
@@ -130,7 +130,7 @@ describe('provisioning', () => {
 })
 
 describe('a fence', () => {
-  test('ends what is open in this process and in others, and lets nobody in until it is lifted', async () => {
+  test('a fence ends the connections of all processes and rejects new ones until it is lifted', async () => {
     const location = locationOf(driver, 'closed')
     const { pool, transaction } = await fresh('closed')
     const child = await otherProcess()
@@ -166,7 +166,7 @@ describe('a fence', () => {
   })
 
   test.each(['alone', 'in a transaction'])(
-    'or a loss nobody heard of: a statement %s goes by another connection',
+    'after an unnoticed loss of the connection, a statement (%s) uses another connection',
     async (how) => {
       const location = locationOf(driver, 'unheard')
       const { pool } = await fresh('unheard')
@@ -176,7 +176,7 @@ describe('a fence', () => {
       await client.connect()
       await client.query('select pg_terminate_backend($1, 10000)', [process.argv[2]])
       await client.end()`
-      // Nothing is heard of it here while this process waits for the other.
+      // This process receives no notice of the loss while it waits for the child process.
       const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', ending, placement.url, String(pid)])
       const asked =
         how === 'alone'
@@ -188,7 +188,7 @@ describe('a fence', () => {
     },
   )
 
-  test('lets nobody through who comes at the same moment', async () => {
+  test('a fence also ends connections that are established concurrently', async () => {
     const location = locationOf(driver, 'stormed')
     await fresh('stormed')
     const children = await Promise.all([otherProcess(), otherProcess()])
@@ -209,8 +209,8 @@ describe('a fence', () => {
   })
 })
 
-test('a connection that is led into the database of another tenant is not used', async () => {
-  // With logins of their own the server would refuse it: the password is that of another.
+test('a connection that leads to the database of another tenant is not used', async () => {
+  // With own logins the server would reject the connection: each tenant has another password.
   const shared = await installation.open({ ...fixture.placement, ownLogins: undefined })
   for (const id of ['c', 'd']) await provisioned(shared, id)
   const [asked, given] = ['c', 'd'].map(locatorOf) as [string, string]

@@ -29,7 +29,7 @@ beforeAll(() => {
 
 const loginOf = ({ tenantUrl }: Placement) => new URL(tenantUrl).username
 
-describe('the name of a database', () => {
+describe('database name', () => {
   const id = fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,47}$/)
   const epoch = fc.integer({ min: 1, max: 2 ** 31 - 1 })
   const started = async (installation: string, placements: readonly Placement[]) => {
@@ -44,7 +44,7 @@ describe('the name of a database', () => {
     return made
   }
 
-  test('has at most 63 bytes, and no two ids or epochs share one', () => {
+  test('a database name has at most 63 bytes and is unique for each id and epoch', () => {
     fc.assert(
       fc.property(id, epoch, id, epoch, (id, epoch, otherId, otherEpoch) => {
         const name = driver.locator(id, epoch)
@@ -56,7 +56,7 @@ describe('the name of a database', () => {
     expect(Buffer.byteLength(driver.locator('z'.repeat(48), 2 ** 31 - 1))).toBe(63)
   })
 
-  test('is another one in each installation on a server, and the same in one whatever its placements', async () => {
+  test('database names differ between installations on one server and do not depend on the placements', async () => {
     const { id } = installation
     const elsewhere = { ...placement, url: withDatabase(placement.url, 'another') }
     const made = await Promise.all([
@@ -71,7 +71,7 @@ describe('the name of a database', () => {
     await Promise.all(made.map((driver) => driver.stop()))
   })
 
-  test('is known to an installation that has been given another placement', async () => {
+  test('an installation whose placement was replaced still knows its databases', async () => {
     const before = await driver.inventory?.('main')
     const grown = await started(installation.id, [placement, { ...placement, name: 'eu' }])
     expect(await grown.inventory?.('main')).toEqual(before)
@@ -81,7 +81,7 @@ describe('the name of a database', () => {
 })
 
 describe('a tenant', () => {
-  test('has its tables in its own database, and finds nobody else’s', async () => {
+  test('a tenant has its tables in its own database and cannot read those of other tenants', async () => {
     await a.db.insertInto('notes').values({ id: 1, owner: 'a' }).execute()
     await b.db.insertInto('notes').values({ id: 1, owner: 'b' }).execute()
     const where = `select current_database() as database, current_setting('search_path') as path, current_user as role, tenant_id, owner
@@ -100,7 +100,7 @@ describe('a tenant', () => {
     expect(await raw(b.db, `select nextval('numbers')::int as n`)).toEqual([{ n: 1 }])
   })
 
-  test('may read and write rows, and change nothing else; nobody else may connect', async () => {
+  test('a tenant can only read and write rows, and no other role can connect to its database', async () => {
     await connected(await loginUrlOf(placement, locatorOf('a')), async (client) => {
       for (const text of [
         'select * from tenant.notes',
@@ -136,7 +136,7 @@ describe('a tenant', () => {
     }
   })
 
-  test('finds types of extensions in the schema that the template has for them', async () => {
+  test('a tenant finds types of extensions in the schema where the template has them', async () => {
     const template = `test_template_${locatorOf('t').slice(3, 9)}`
     await sql(`create database ${template}`)
     await connected(withDatabase(placement.url, template), (client) =>
@@ -156,7 +156,7 @@ describe('a tenant', () => {
 })
 
 describe('provisioning', () => {
-  test('by eight callers concurrently makes each database once', async () => {
+  test('eight concurrent calls create each database once', async () => {
     const other = await installation.open(await installation.prepare())
     const ids = Array.from({ length: 4 }, (_, n) => `several-${n}`)
     const made = [driver, other].flatMap((one) => ids.map((id) => one.provision(locationOf(driver, id))))
@@ -168,7 +168,7 @@ describe('provisioning', () => {
     expect(await databases('several-%')).toEqual([])
   })
 
-  test('opens nothing to the tenant whose migrations fail, and goes on when they are mended', async () => {
+  test('a tenant whose migrations fail stays closed, and provisioning continues after they are fixed', async () => {
     const location = locationOf(driver, 'broken')
     const broken = await installation.open(placement, {
       driver: () => databasePg(),
@@ -188,7 +188,7 @@ describe('provisioning', () => {
     await driver.drop(location)
   })
 
-  test('replaces a database whose drop was interrupted', async () => {
+  test('provisioning replaces a database whose drop was interrupted', async () => {
     const location = locationOf(driver, 'half-dropped')
     await driver.provision(location)
     await sql('update pg_database set datconnlimit = -2 where datname = $1', [location.locator])
@@ -204,7 +204,7 @@ describe('provisioning', () => {
 })
 
 describe('a migration', () => {
-  test('runs, is taken back, and may be repeated; in a suspended tenant too', async () => {
+  test('migrations run, roll back and are idempotent, also for a suspended tenant', async () => {
     const location = locationOf(driver, 'migrated')
     await driver.provision(location)
     await driver.fence(location)
@@ -216,7 +216,7 @@ describe('a migration', () => {
     await driver.drop(location)
   })
 
-  test('waits for a lock no longer than it may', async () => {
+  test('a migration waits for a lock no longer than its timeout', async () => {
     const adding = await installation.open(placement, {
       driver: () => databasePg(),
       migrations: [NOTES, { name: '0002_more', checksum: '2', up: 'alter table notes add column more int' }],
@@ -231,7 +231,7 @@ describe('a migration', () => {
     await driver.drop(location)
   })
 
-  test('of a database that is gone runs nowhere', async () => {
+  test('a migration of a missing database runs nothing', async () => {
     const gone = locationOf(driver, 'gone')
     await expect(driver.migrate(gone)).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
     await expect(driver.rollback(gone, 1)).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
@@ -240,7 +240,7 @@ describe('a migration', () => {
 })
 
 describe('a fence', () => {
-  test('leaves connections that are idle without a word: the next statement knows', async () => {
+  test('a fence ends idle connections without an error, and the next statement reports it', async () => {
     const location = locationOf(driver, 'idle')
     const { pool } = await fresh('idle')
     const other = await installation.open(await installation.prepare())
@@ -256,7 +256,7 @@ describe('a fence', () => {
     await driver.drop(location)
   })
 
-  test('knows the right of another login too, as a new configuration brings it', async () => {
+  test('a fence applies to a login from an earlier configuration, too', async () => {
     const location = locationOf(driver, 'inherited')
     const shared = await installation.open({ ...placement, ownLogins: undefined })
     await provisioned(shared, 'inherited')
@@ -288,7 +288,7 @@ describe('a fence', () => {
 })
 
 describe('a drop', () => {
-  test('takes the database with whoever is connected, and may be repeated, by two at once', async () => {
+  test('two concurrent drops remove a database with open connections, and a drop is idempotent', async () => {
     const location = locationOf(driver, 'leaving')
     const { pool, db } = await provisioned(driver, 'leaving')
     const working = await db.startTransaction().execute()
@@ -309,7 +309,7 @@ describe('a drop', () => {
   })
 })
 
-test('the inventory has the databases of this installation, and says which are closed', async () => {
+test('the inventory lists the databases of this installation and which of them are closed', async () => {
   const other = await createInstallation(inject('postgresUrl'), { driver: () => databasePg() })
   const there = await other.open(await other.prepare())
   await there.provision(locationOf(there, 'theirs'))
@@ -323,7 +323,7 @@ test('the inventory has the databases of this installation, and says which are c
   await other.end()
 })
 
-describe('an owner that is no superuser', () => {
+describe('an owner that is not a superuser', () => {
   const owned = async (attributes: string, work: (installation: Installation, owner: string) => Promise<void>) => {
     const owner = `owner_${Math.random().toString(36).slice(2, 10)}`
     await sql(`create role ${owner} login password 'p' ${attributes}`)
@@ -342,7 +342,7 @@ describe('an owner that is no superuser', () => {
     }
   }
 
-  test('needs to make roles and databases, and no more', async () => {
+  test('an owner needs only the rights CREATEROLE and CREATEDB', async () => {
     await owned('createrole createdb', async (theirs) => {
       const placement = await theirs.prepare()
       const driver = await theirs.open(placement)
@@ -373,7 +373,7 @@ describe('an owner that is no superuser', () => {
     })
   })
 
-  test('and may not make databases, is told what to have done', async () => {
+  test('an error names the statement that grants CREATEDB to an owner without it', async () => {
     await owned('createrole', async (theirs, owner) => {
       const driver = await theirs.open(await theirs.prepare())
       const location = locationOf(driver, 'acme')

@@ -1,10 +1,11 @@
 /**
- * A database for each tenant, on the placement's server.
+ * Isolates each tenant in its own database on the placement's server.
  *
- * The host's tables are in its schema `tenant` and belong to the role of `url`. The login of the tenant, which may connect to no other
- * database of a tenant (own-login-role.ts), takes the scope role for one transaction as everywhere (scoped-connection.ts).
- * Names of databases belong to a whole server, where other installations may have tenants with the same ids. So each has the id of
- * its installation in it.
+ * - The host's tables are in the schema `tenant` and belong to the role of `url`.
+ * - The login of a tenant can connect to no database of another tenant (own-login-role.ts). It takes the scope role for one
+ *   transaction (scoped-connection.ts).
+ * - Database names belong to the whole server. They contain the id of the installation because other installations may have
+ *   tenants with the same ids.
  */
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { auditDatabases } from './audit/audit.ts'
@@ -23,22 +24,24 @@ import {
 } from './server/tenant-database.ts'
 
 export interface DatabasePgOptions extends PostgresOptions {
-  /** A schema of the template with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */
+  /** A schema of the template with types of extensions, searched after the tenant's schema. Tenants must not be able to write to it. */
   readonly extensionsSchema?: string | undefined
-  /**
-   * What databases are copied from; default `template0`, as which nobody can be connected. Another one is where extensions are put
-   * that every tenant is to have.
-   */
+  /** Database that is copied for each tenant, with the extensions for all tenants. Default `template0`, which accepts no connections. */
   readonly template?: string | undefined
 }
 
-/** With the tables, in each tenant's database. */
+/** The schema of the tables in each tenant's database. */
 export const TENANT_SCHEMA = 'tenant'
 
 const SHARES_LOGIN =
-  'tenants with a database each share a login here, as `tenantUrl` is given or a pooler stands before it: SQL of one may change it for all'
+  'Tenants with separate databases share one login here because `tenantUrl` is set or a pooler is used: SQL of one tenant may change this login for all'
 
-/** The driver `database-pg`. */
+/**
+ * Isolation driver with one database for each tenant.
+ *
+ * @example
+ * const driver = databasePg({ template: 'app_template' })
+ */
 export function databasePg({ template = 'template0', ...options }: DatabasePgOptions = {}): IsolationDriver {
   let installation = ''
 

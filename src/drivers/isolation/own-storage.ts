@@ -1,4 +1,4 @@
-/** Makes and fills storage that belongs to one tenant: a schema with its tables, which exists with all of them or not at all. */
+/** Creates and fills the storage of one tenant: a schema that exists with all of its tables or not at all. */
 import pg from 'pg'
 import type { MakingOptions } from '../../tenants/isolation/driver.ts'
 import { copyIn } from './copy/copy-in.ts'
@@ -6,13 +6,13 @@ import type { PostgresDialect, TenantStorage } from './postgres-dialect.ts'
 import { rightsIn } from './roles/grants.ts'
 
 export interface Container {
-  /** Makes what contains the schema, closed to the tenant. */
+  /** Creates the container of the schema, closed to the tenant. */
   make(storage: TenantStorage, options: MakingOptions): Promise<void>
-  /** Opens it to the tenant. */
+  /** Opens the container to the tenant. */
   open(storage: TenantStorage): Promise<void>
 }
 
-/** @param container default the database of the placement */
+/** @param container default: the database of the placement */
 export const ownStorage = (container?: Container): Pick<PostgresDialect, 'provision' | 'import'> => ({
   async provision(storage, options) {
     await container?.make(storage, options)

@@ -1,4 +1,4 @@
-/** Storage of tenants on its placements, and the logins of tenants' queries, as parts of a tenancy. */
+/** Defines the parts for tenant storage on the placements and for the logins of tenants' queries. */
 import type { Part } from '../../kernel/part-definition.ts'
 import { connectionSeries } from '../../tenants/isolation/connection-metrics.ts'
 import type { Storage } from '../../tenants/isolation/drivers.ts'
@@ -35,7 +35,7 @@ export const storagePart: Part<'storage', Storage, Dependencies> = {
   stop: (storage) => storage.stop(),
 }
 
-/** After the storage: a login is restored where a placement is prepared. */
+/** Starts after the storage: a login is restored on a placement that was prepared. */
 export const loginsPart: Part<'logins', LoginRepair, Dependencies> = {
   name: 'logins',
   events: [TenantLoginRestored],

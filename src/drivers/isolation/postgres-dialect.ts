@@ -1,4 +1,4 @@
-/** The differences between the PostgreSQL drivers, and what a driver has in common with the others. */
+/** Declares the differences between the PostgreSQL drivers and the options that they have in common. */
 import type pg from 'pg'
 import type { Finding } from '../../kernel/doctor/doctor.ts'
 import type { TenantCopy } from '../../tenants/isolation/copy.ts'
@@ -20,31 +20,30 @@ import type { Scope } from './scope/scoped-query.ts'
 import type { MigratingOptions, PostgresServer } from './server/postgres-server.ts'
 import type { Holding } from './transactions/copy-session.ts'
 
-/** The options of every driver. */
+/** Options of every PostgreSQL driver. */
 export interface PostgresOptions {
   /**
-   * `batch` (default) sends the scope and the statement in one round trip; `transaction` puts BEGIN and COMMIT around each
-   * statement, for what stands between and knows no batches.
+   * `batch` (default) sends the scope and the statement in one round trip. `transaction` puts BEGIN and COMMIT around each
+   * statement, for proxies that do not support batches.
    */
   readonly scope?: 'batch' | 'transaction' | undefined
-  /** A schema with extensions' types, searched after the tenant's own; tenants must not be able to write to it. */
+  /** A schema with types of extensions, searched after the tenant's schema. Tenants must not be able to write to it. */
   readonly extensionsSchema?: string | undefined
 }
 
-/** A storage location on its server. */
+/** A storage location together with its server. */
 export interface TenantStorage extends StorageLocation {
   readonly server: PostgresServer
   readonly migrator: PostgresMigrator
-  /** The schema of the tables, which also names the records of their migrations. */
+  /** The schema of the tables. Its name is also the key of the migration records. */
   readonly schema: string
-  /** The database of the tables. */
   readonly database: string
   readonly searchPath: string
-  /** Of any schema that has the same tables. */
+  /** The search path for any schema that has the same tables. */
   readonly searchPathOf: (schema: string) => string
-  /** A connection of the owner to the database of the tables, outside of any transaction. */
+  /** Runs `work` on a connection of the owner to the database of the tables, outside of any transaction. */
   owned<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T>
-  /** A transaction of the owner in which the tables may change: others of the same tables wait for it. */
+  /** Runs `work` in a transaction of the owner that may change the tables. Other migrations of the same tables wait for it. */
   migrating<T>(
     work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
     options?: MigratingOptions<T>,
@@ -54,20 +53,20 @@ export interface TenantStorage extends StorageLocation {
 /** The differences between the drivers. Functions except `locator`, `schemaOf`, `tables` and `scope` are called after `start`. */
 export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'locator' | 'schemaOf'> {
   readonly capabilities: Pick<Capabilities, 'separateStorage' | 'reach'>
-  /** Whether SQL that a tenant writes itself affects no other tenant of the server; default false. */
+  /** Whether SQL of a tenant affects no other tenant of the server; default false. */
   readonly containsTenantSql?: (server: PostgresServer) => boolean
   readonly start?: (environment: DriverEnvironment, servers: Iterable<PostgresServer>) => void
 
-  /** The schema of the tables, and their database if it is not that of the placement. */
+  /** The schema of the tables, and their database if it differs from that of the placement. */
   tables(location: StorageLocation): { readonly schema: string; readonly database?: string }
-  /** The scope of a statement apart from tenant, role and search path. */
+  /** The scope of a statement without tenant, role and search path. */
   scope(location: StorageLocation): Omit<Scope, 'tenantId' | 'role' | 'searchPath' | 'settings'>
 
-  /** Makes what a server needs before its first tenant. Idempotent. */
+  /** Creates the objects that a server needs before its first tenant. Idempotent. */
   readonly prepare?: (server: PostgresServer) => Promise<void>
-  /** Surrounds each change of the tables, in its transaction. */
+  /** Wraps each change of the tables, in its transaction. */
   readonly changeTables?: <T>(client: pg.ClientBase, storage: TenantStorage, work: () => Promise<T>) => Promise<T>
-  /** Whether a migration and its transaction are one text: for databases with thousands of schemas that are alike. */
+  /** Whether a migration and its transaction are sent as one text: for databases with thousands of equal schemas. */
   readonly migratesAtOnce?: boolean
   provision(storage: TenantStorage, options: MakingOptions): Promise<readonly string[]>
   drop(storage: TenantStorage): Promise<void>
@@ -77,7 +76,7 @@ export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'locator
   unfence(storage: TenantStorage): Promise<void>
   isFenced(storage: TenantStorage): Promise<boolean>
 
-  /** The rows of an export; default all rows of the schema. */
+  /** The rows of an export; default: all rows of the schema. */
   readonly source?: (client: pg.ClientBase, storage: TenantStorage, hold: Holding) => Promise<Source>
   import(storage: TenantStorage, copy: TenantCopy, options: HeldTransferOptions): Promise<Imported>
   readonly enter?: (storage: TenantStorage, signal: AbortSignal) => Promise<void>

@@ -1,4 +1,4 @@
-/** Tests tenants on a placement that is not configured in this process. */
+/** Tests tenants on a placement that this process does not configure. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { problemOf } from '../../http/problem.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -17,7 +17,7 @@ beforeAll(async () => {
   without = await opened.open({ placements: {}, role: 'api' })
 })
 afterAll(async () => {
-  await elsewhere.drop() // before the roles that have rights in it
+  await elsewhere.drop() // before the roles are dropped that have rights in it
   await opened.end()
 })
 

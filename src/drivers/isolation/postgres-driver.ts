@@ -1,6 +1,6 @@
 /**
- * The isolation driver of PostgreSQL. Each driver is this one constructor and its dialect: the names of a tenant's storage, its scope,
- * its fence, and the ways to make, fill and drop the storage.
+ * Implements the isolation drivers of PostgreSQL: one constructor for all dialects. A dialect defines the names of a tenant's
+ * storage, its scope, its fence, and how the storage is created, filled and dropped.
  */
 import pg from 'pg'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
@@ -27,7 +27,7 @@ import { PostgresServer } from './server/postgres-server.ts'
 import { activityOf } from './server/server-activity.ts'
 import { copying, type Holding } from './transactions/copy-session.ts'
 
-/** Errors of a database that does not exist, and of one without tables, whose installation failed permanently. */
+/** Error codes of a missing database and of a database without tables, whose installation failed permanently. */
 const MISSING = new Set(['3D000', '42P01'])
 
 export function postgresDriver(
@@ -98,7 +98,7 @@ export function postgresDriver(
     ...(schemaOf ? { schemaOf } : {}),
 
     async start(environment) {
-      if (servers.size > 0) throw new Error(`a driver serves one tenancy: make another driver ${name}`)
+      if (servers.size > 0) throw new Error(`A driver serves one tenancy. Create another driver ${name}`)
       const { placements, migrations, generation, log } = environment
       for (const placement of placements.values()) servers.set(placement.name, PostgresServer.of(placement, log))
       migrator = new PostgresMigrator(migrations)
@@ -235,7 +235,7 @@ async function orMissing<T>(storage: TenantStorage, work: Promise<T>): Promise<T
     return await work
   } catch (error) {
     if (isMissing(storage, error))
-      throw MigrationFailed('The storage of the tenant is not there; nothing was run.', { cause: error })
+      throw MigrationFailed('Storage of the tenant not found; no migration was run.', { cause: error })
     throw error
   }
 }

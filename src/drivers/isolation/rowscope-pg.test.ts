@@ -41,7 +41,7 @@ const all = async (text: string) => (await installation.database.sql(text)).rows
 const titles = async ({ db }: TenantHandle) =>
   (await db.selectFrom('books').select('title').orderBy('id').execute()).map(({ title }) => title)
 
-/** A book and a note that point at each other. */
+/** Writes a book and a note that refer to each other. */
 async function write({ transaction }: TenantHandle, title: string): Promise<void> {
   await transaction(async (db) => {
     await db.insertInto('books').values({ id: 1, title }).execute()
@@ -50,7 +50,7 @@ async function write({ transaction }: TenantHandle, title: string): Promise<void
   })
 }
 
-test('two tenants keep the same keys in the same tables, each its own', async () => {
+test('two tenants store different rows with the same keys in the same tables', async () => {
   expect([await titles(a), await titles(b)]).toEqual([['of a'], ['of b']])
   expect(await all('select tenant_id, title from tenantry_rows.books order by tenant_id')).toEqual([
     { tenant_id: 'a', title: 'of a' },
@@ -58,7 +58,7 @@ test('two tenants keep the same keys in the same tables, each its own', async ()
   ])
 })
 
-test('a statement keeps its plan over tenants, and the plan keeps nothing of one', async () => {
+test('a cached plan is shared by tenants and contains no value of a tenant', async () => {
   for (let round = 0; round < 12; round++) {
     for (const handle of [a, b]) {
       const { rows } = await handle.pool.query('select title from books where id = $1', [1])
@@ -67,7 +67,7 @@ test('a statement keeps its plan over tenants, and the plan keeps nothing of one
   }
 })
 
-test('nobody writes into another tenant, nor moves a row there', async () => {
+test('a tenant cannot insert rows for another tenant or move rows to it', async () => {
   for (const text of [
     `insert into books (tenant_id, id, title) values ('b', 7, 'smuggled')`,
     `update books set tenant_id = 'b' where id = 1`,
@@ -78,13 +78,13 @@ test('nobody writes into another tenant, nor moves a row there', async () => {
   expect(await titles(b)).toEqual(['of b'])
 })
 
-test('a second tenant needs no migration of its own', async () => {
+test('a second tenant on a placement needs no migrations', async () => {
   expect(await driver.provision(locationOf(driver, 'c'))).toEqual(['0001_notes'])
   expect(await driver.migrate(locationOf(driver, 'c'))).toEqual([])
   expect(await driver.applied(locationOf(driver, 'a'))).toEqual(['0001_notes'])
 })
 
-test('ten at once make the tables once', async () => {
+test('ten concurrent calls create the tables once', async () => {
   const fresh = await createInstallation(inject('postgresUrl'), { driver: () => rowscopePg(), migrations: [NOTES] })
   try {
     const placement = await fresh.prepare()
@@ -97,7 +97,7 @@ test('ten at once make the tables once', async () => {
 })
 
 describe('a migration', () => {
-  test('changes the rows of all tenants, and the table it makes is protected', async () => {
+  test('a migration changes the rows of all tenants and protects the tables that it creates', async () => {
     const later = await installation.open(await installation.prepare(), {
       driver: () => rowscopePg(),
       migrations: [
@@ -119,7 +119,7 @@ describe('a migration', () => {
     expect([await titles(a), await titles(b)]).toEqual([['of a'], ['of b']])
   })
 
-  test('that makes a table which cannot be protected is refused, naming it', async () => {
+  test('rejects a migration that creates a table without possible protection, with the name of the table', async () => {
     const wrong = await installation.open(await installation.prepare(), {
       driver: () => rowscopePg(),
       migrations: [NOTES, { name: '0002_open', checksum: '', up: 'create table open_to_all (id int primary key)' }],
@@ -130,7 +130,7 @@ describe('a migration', () => {
 })
 
 describe('a fence', () => {
-  test('refuses every statement of that tenant, and of no other', async () => {
+  test('a fence rejects all statements of its tenant and none of other tenants', async () => {
     await driver.fence(locationOf(driver, 'a'))
     expect(await driver.isFenced(locationOf(driver, 'a'))).toBe(true)
     for (const text of [
@@ -147,14 +147,14 @@ describe('a fence', () => {
   })
 })
 
-test('a drop takes the rows of one tenant, whatever points at whatever, and may be repeated', async () => {
+test('a drop removes the rows of one tenant despite circular references, and is idempotent', async () => {
   await driver.drop(locationOf(driver, 'a'))
   await driver.drop(locationOf(driver, 'a'))
   expect(await titles(b)).toEqual(['of b'])
   expect(await all('select distinct tenant_id from tenantry_rows.notes')).toEqual([{ tenant_id: 'b' }])
 })
 
-test('a drop takes what triggers write as it deletes, and changes nothing where they would never end', async () => {
+test('a drop removes rows that triggers write during the deletion, and changes nothing if triggers never stop', async () => {
   const journal = (table: string) => `
     create table ${table} (tenant_id text not null default tenantry.current_tenant(), note text);
     create function ${table}_write() returns trigger language plpgsql as $$
@@ -180,7 +180,7 @@ test('a drop takes what triggers write as it deletes, and changes nothing where 
   expect(await all(`select id from tenantry_rows.pairs where tenant_id = 'kept'`)).toEqual([{ id: 3 }])
 })
 
-describe.each(['a superuser', 'an owner like any other'])('purged by %s', (who) => {
+describe.each(['a superuser', 'a non-superuser owner'])('rows deleted by %s', (who) => {
   const up = `
     create table tallies (tenant_id text not null default tenantry.current_tenant(), n int);
     create table z_notes (tenant_id text not null default tenantry.current_tenant(), id int);
@@ -188,7 +188,7 @@ describe.each(['a superuser', 'an owner like any other'])('purged by %s', (who) 
       begin update tallies set n = n - 1; return old; end $$;
     create trigger count_down before delete on z_notes for each row execute function count_down()`
 
-  test('a tenant’s triggers see and change its own rows, and no others', async () => {
+  test('triggers of a tenant read and change only the rows of this tenant', async () => {
     const owner = `owner_${Math.random().toString(36).slice(2, 10)}`
     await all(`create role ${owner} login password 'p' createrole`)
     const as = (url: string) => Object.assign(new URL(url), { username: owner, password: 'p' }).href

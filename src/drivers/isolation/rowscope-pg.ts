@@ -1,9 +1,10 @@
 /**
- * Shared tables for all tenants of a placement, kept apart by row level security.
+ * Isolates the tenants of a placement in shared tables by row level security.
  *
- * The tables are in one schema, made by the host's migrations once for the placement; each row names its tenant in `tenant_id`,
- * whose default is `tenantry.current_tenant()`. Policies are made here, never by the host, and what they cannot protect is
- * refused (row-security/apply.ts). `tenant_id` is the tenant's id in the rows that the tenant reaches; see row-security/locations.ts for others.
+ * - The host's migrations create the tables once for a placement, in one schema.
+ * - Each row names its tenant in `tenant_id`, whose default is `tenantry.current_tenant()`. For rows that the tenant can reach, the
+ *   value is the tenant's id; see row-security/locations.ts for other rows.
+ * - Only this driver creates policies. Objects that policies cannot protect are rejected (row-security/apply.ts).
  */
 import pg from 'pg'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
@@ -26,7 +27,12 @@ export const ROWS_SCHEMA = 'tenantry_rows'
 
 export type RowscopePgOptions = PostgresOptions
 
-/** The driver `rowscope-pg`. */
+/**
+ * Isolation driver with shared tables and row level security.
+ *
+ * @example
+ * const driver = rowscopePg({ scope: 'batch' })
+ */
 export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
   const prepared = new Map<PostgresServer, Promise<void>>()
 
@@ -38,7 +44,7 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
       tables: () => ({ schema: ROWS_SCHEMA }),
       scope: () => ({ openSchema: null, probe: 'select tenantry.admitted_tenant()', isMarked: true }),
 
-      /** Again after a failure. */
+      /** Repeated after a failure. */
       prepare(server) {
         const preparing =
           prepared.get(server) ??
@@ -50,7 +56,7 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
         return preparing
       },
 
-      /** Protects the tables as they are afterwards, in the same transaction. */
+      /** Protects the changed tables in the same transaction. */
       async changeTables(client, { schema, server }, work) {
         const result = await withoutForce(client, schema, work)
         await protectRows(client, schema, server.scopeRole)
@@ -75,7 +81,7 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
           const { rows } = await client.query(
             `select to_regclass('tenantry.row_locations') is not null as "isPrepared"`,
           )
-          if (!rows[0].isPrepared) return [] // no tenant has been put there
+          if (!rows[0].isPrepared) return [] // The placement has no tenants yet.
           return (await client.query(FENCED_LOCATORS)).rows
         }),
 
@@ -84,7 +90,7 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
           inTransaction(client, async () => fence(client, await labelOf(client, storage))),
         ),
 
-      /** A process that died in the middle of a switch has left another location entered. */
+      /** A process that died during a switch may have left another location entered. */
       async unfence(storage) {
         if (!(await open(storage)) && (await enter(storage))) await open(storage)
       },
@@ -113,7 +119,9 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
 
       async enter(storage, signal) {
         if (await enter(storage, signal)) return
-        throw new Error(`a newer location of the tenant "${storage.tenantId}" is in use on "${storage.placement}"`)
+        throw new Error(
+          `A newer location of the tenant "${storage.tenantId}" is in use on the placement "${storage.placement}"`,
+        )
       },
 
       audit: (servers, locations) => auditRowTables(servers, locations, { ...options, schema: ROWS_SCHEMA }),
@@ -141,7 +149,7 @@ const rowsOf = (storage: TenantStorage, tenant: string): RowStorage => ({
   scopeRole: storage.server.scopeRole,
 })
 
-/** False where another location is entered. Committed by the process that still waits. */
+/** Returns false if another location is entered. The waiting process commits it. */
 const open = (storage: TenantStorage): Promise<boolean> =>
   storage.server.ownedWithTimeout((client) =>
     inTransaction(client, async () => {
@@ -155,8 +163,8 @@ const enter = (storage: TenantStorage, signal = new AbortController().signal): P
   abortable(signal, (hold) => enterRows(storage.server, rowsOf(storage, storage.tenantId), hold))
 
 /**
- * The fence stays: a process that has not heard of it would find the tables there, and write to them for nobody. Imports of other
- * tenants go on: it waits for one of this tenant, and for migrations.
+ * The fence stays: a process without notice of the drop would find the shared tables and write rows without a tenant. The drop waits
+ * for an import of this tenant and for migrations, but not for imports of other tenants.
  */
 async function dropRows(storage: TenantStorage): Promise<void> {
   const { server, schema, searchPath } = storage
@@ -172,7 +180,7 @@ async function dropRows(storage: TenantStorage): Promise<void> {
     )
   await alone((client) => fence(client, tenant))
   await alone(async (client) => {
-    await fence(client, tenant) // an import may have come between the two
+    await fence(client, tenant) // An import may have written rows between the two steps.
     await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole })
     await leave(client, storage)
   })

@@ -8,7 +8,7 @@ import { eventually } from '../../testing/base/tenancy.ts'
 import { createInstallation, type Installation, locationOf, provisioned } from './roles/installation.fixture.ts'
 import { schemaPg } from './schema-pg.ts'
 
-/** Fewer than those who ask: connections go from one tenant to the next. */
+/** Fewer than the concurrent callers: connections are reused by different tenants. */
 const CONNECTIONS = 2
 const NOTES = {
   name: '0001_notes',
@@ -45,7 +45,7 @@ function handleOf(id: string): TenantHandle {
 const raw = async (db: Kysely<any>, text: string) => (await db.executeQuery<any>(CompiledQuery.raw(text))).rows
 const owners = async (db: Kysely<any>) =>
   (await db.selectFrom('notes').select('owner').execute()).map(({ owner }) => owner)
-/** Who and where a statement is: what each tenant must find on whichever connection it gets. */
+/** Role, search path and tenant of a statement: they must be correct on every connection. */
 const SCOPE = `select current_user as role, current_setting('search_path') as path,
   current_setting('app.tenant_id') as tenant, pg_my_temp_schema()::int as temporary`
 async function expectClean(): Promise<void> {
@@ -56,11 +56,11 @@ async function expectClean(): Promise<void> {
   }
 }
 
-describe('the name of a schema', () => {
+describe('schema name', () => {
   const id = fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,47}$/)
   const epoch = fc.integer({ min: 1, max: 2 ** 31 - 1 })
 
-  test('has at most 63 bytes, and no two ids or epochs share one', () => {
+  test('a schema name has at most 63 bytes and is unique for each id and epoch', () => {
     const { locator } = schemaPg()
     fc.assert(
       fc.property(id, epoch, id, epoch, (id, epoch, otherId, otherEpoch) => {
@@ -74,8 +74,8 @@ describe('the name of a schema', () => {
   })
 })
 
-describe('a tenant sees its own rows', () => {
-  test('whatever others do at the same time over the same connections, failures and rollbacks included', async () => {
+describe('rows of a tenant', () => {
+  test('concurrent tenants on shared connections see only their own rows, also after failures and rollbacks', async () => {
     const step = fc.record({
       tenant: fc.constantFrom(...tenantIds),
       what: fc.constantFrom('read', 'write', 'fail', 'rolled back', 'aborted', 'savepoint', 'committed'),
@@ -119,7 +119,7 @@ describe('a tenant sees its own rows', () => {
     await expectClean()
   })
 
-  test('by qualified and unqualified writes, updates and deletes alike', async () => {
+  test('a tenant changes only its own rows by qualified and unqualified names', async () => {
     await a.db.deleteFrom('notes').execute()
     await b.db.deleteFrom('notes').execute()
     await a.db.insertInto('notes').values({ id: 1, owner: 'a' }).execute()
@@ -132,14 +132,14 @@ describe('a tenant sees its own rows', () => {
   })
 })
 
-describe('a connection goes back clean', () => {
-  test('after a statement that failed, alone or in a transaction', async () => {
+describe('released connection', () => {
+  test('a released connection is clean after a failed statement, with and without a transaction', async () => {
     await expect(raw(a.db, 'selekt')).rejects.toMatchObject({ code: '42601' })
     await expect(a.transaction((tx) => raw(tx, 'selekt'))).rejects.toMatchObject({ code: '42601' })
     await expectClean()
   })
 
-  test('after a commit that failed', async () => {
+  test('a released connection is clean after a failed commit', async () => {
     await a.db.deleteFrom('notes').execute()
     const twice = sql`insert into notes values (1, 'a', 7), (2, 'a', 7)`
     await expect(twice.execute(a.db)).rejects.toMatchObject({ code: '23505' })
@@ -149,7 +149,7 @@ describe('a connection goes back clean', () => {
   })
 
   test.each(['commit', 'rollback'])(
-    'after a %s of the host’s own, and nothing runs without the scope',
+    'a released connection is clean after a %s by the host, and no statement runs without the scope',
     async (word) => {
       await a.db.deleteFrom('notes').execute()
       const careless = a.transaction(async (tx) => {
@@ -165,7 +165,7 @@ describe('a connection goes back clean', () => {
     },
   )
 
-  test('and takes one statement at a time: of several, one could end the transaction and the next run without a scope', async () => {
+  test('rejects several statements in one text, because one could end the transaction and the next one run without a scope', async () => {
     for (const text of [
       'commit; select * from notes',
       'select 1; select 2',
@@ -177,7 +177,7 @@ describe('a connection goes back clean', () => {
     await expectClean()
   })
 
-  test('without what the last tenant left in its session: settings, locks, cursors, statements', async () => {
+  test('a released connection has no settings, locks, cursors or prepared statements of the last tenant', async () => {
     await raw(a.db, `select set_config('app.left', 'by a', false), pg_advisory_lock(42)`)
     await raw(a.db, `prepare left_by_a as select owner from notes`)
     await a.transaction((db) => raw(db, 'declare left_by_a cursor with hold for select owner from notes'))
@@ -190,7 +190,7 @@ describe('a connection goes back clean', () => {
     expect(found).toMatchObject(Array(4).fill({ locks: 0, cursors: 0, statements: 0 }))
   })
 
-  test('without the temporary tables of the last tenant', async () => {
+  test('a released connection has no temporary tables of the last tenant', async () => {
     await a.transaction(async (tx) => {
       await raw(tx, 'create temporary table scratch as select 1 as secret')
       expect(await raw(tx, 'select * from scratch')).toEqual([{ secret: 1 }])
@@ -201,7 +201,7 @@ describe('a connection goes back clean', () => {
     await expectClean()
   })
 
-  test('or not at all, when the scope itself fails: then nothing is asked', async () => {
+  test('no statement is sent and the connection is destroyed if the scope cannot be set', async () => {
     const { tenantUrl, scopeRole } = await installation.prepare()
     const login = new URL(tenantUrl).username
     await installation.database.sql(`revoke ${scopeRole} from ${login}`)
@@ -213,7 +213,7 @@ describe('a connection goes back clean', () => {
     await expectClean()
   })
 
-  test('or not at all, when the server ends it in the middle of a transaction', async () => {
+  test('a connection that the server ends during a transaction is destroyed', async () => {
     const lost = a.transaction(async (tx) => {
       const [{ pid }] = await raw(tx, 'select pg_backend_pid() as pid')
       await installation.database.sql('select pg_terminate_backend($1)', [pid])
@@ -235,24 +235,24 @@ describe('a connection goes back clean', () => {
 })
 
 describe('a transaction', () => {
-  test('in which a statement failed is not taken for committed', async () => {
+  test('the commit of a transaction with a failed statement is rejected', async () => {
     await a.db.deleteFrom('notes').execute()
     const careless = a.transaction(async (tx) => {
       await tx.insertInto('notes').values({ id: 1, owner: 'a' }).execute()
       await raw(tx, 'select 1 / 0').catch(() => undefined)
     })
-    await expect(careless).rejects.toThrow('the transaction was rolled back')
+    await expect(careless).rejects.toThrow('The transaction was rolled back')
     expect(await owners(a.db)).toEqual([])
   })
 
-  test('has the isolation and access it was asked for, also on the next connection', async () => {
+  test('a transaction has the requested isolation level and access mode, and the next one on its connection the defaults', async () => {
     const modes = `select current_setting('transaction_isolation') as isolation, current_setting('transaction_read_only') as readonly`
     const strict = a.db.transaction().setIsolationLevel('serializable').setAccessMode('read only')
     expect(await strict.execute((tx) => raw(tx, modes))).toEqual([{ isolation: 'serializable', readonly: 'on' }])
     expect(await raw(a.db, modes)).toEqual([{ isolation: 'read committed', readonly: 'off' }])
   })
 
-  test('streams no rows, and says what to do instead', async () => {
+  test('rejects streaming of rows and names the alternative', async () => {
     const stream = async () => {
       for await (const _ of a.db.selectFrom('notes').selectAll().stream()) break
     }
@@ -261,7 +261,7 @@ describe('a transaction', () => {
 })
 
 describe('a drop', () => {
-  test('waits for whoever still works in the storage, takes all of it, and may be repeated', async () => {
+  test('a drop waits for running work in the storage, removes all of it and is idempotent', async () => {
     const leaving = await provisioned(driver, 'leaving')
     await leaving.db.insertInto('notes').values({ id: 1, owner: 'leaving' }).execute()
     const working = await leaving.db.startTransaction().execute()
@@ -285,12 +285,12 @@ describe('a drop', () => {
 })
 
 describe('a migration', () => {
-  test('of storage that is gone runs nowhere: not in the next schema of the path either', async () => {
+  test('a migration of missing storage runs nothing, also not in the next schema of the search path', async () => {
     await driver.drop(locationOf(driver, 'gone'))
     await expect(driver.migrate(locationOf(driver, 'gone'))).rejects.toMatchObject({ code: 'E_MIGRATION_FAILED' })
   })
 
-  test('that was changed after it had been run is refused', async () => {
+  test('rejects a migration that changed after it was run', async () => {
     const edited = await installation.open(await installation.prepare(), {
       migrations: [{ ...NOTES, checksum: 'edited' }],
     })
@@ -299,12 +299,12 @@ describe('a migration', () => {
     )
   })
 
-  test('may default to the tenant in scope, which outside of one is refused', async () => {
+  test('a column can default to the current tenant, and this default is rejected without a tenant', async () => {
     expect(await raw(a.db, 'select tenantry.current_tenant() as tenant')).toEqual([{ tenant: 'a' }])
   })
 })
 
-test('types of extensions are found in the schema that is named for them', async () => {
+test('types of extensions are found in the configured schema', async () => {
   await installation.database.sql(`create schema ext; grant usage on schema ext to public;
     create domain ext.email as text check (value like '%@%')`)
   const extended = await installation.open(await installation.prepare(), {
@@ -323,7 +323,7 @@ test('a connection whose commit failed keeps no lock of its tenant', async () =>
   await connection.query({ text: 'select pg_advisory_lock(42)' })
   await connection.query({ text: `insert into notes values (1, 'a', 7), (2, 'a', 7)` })
   await expect(connection.end('commit')).rejects.toMatchObject({ code: '23505' })
-  await eventually(() => expect(connection.inTransaction).toBe(false)) // one that is not ready is destroyed in any case
+  await eventually(() => expect(connection.inTransaction).toBe(false)) // An unprepared connection is always destroyed.
   connection.release()
   const look = `select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`
   const all = await Promise.all(Array.from({ length: CONNECTIONS }, () => driver.connect(locationOf(driver, 'b'))))
@@ -333,7 +333,7 @@ test('a connection whose commit failed keeps no lock of its tenant', async () =>
   await expectClean()
 })
 
-test('a connection given back while it is being replaced by a clean one takes no room, whenever that is', async () => {
+test('a connection released during its replacement by a clean one occupies no capacity', async () => {
   for (let turns = 0; turns < 30; turns++) {
     const connection = await driver.connect(locationOf(driver, 'a'))
     await connection.query({ text: 'create temporary table leftover (id int)' })
@@ -346,7 +346,7 @@ test('a connection given back while it is being replaced by a clean one takes no
   await expectClean()
 })
 
-test('a transaction is not begun in another: what came before would be committed with it', async () => {
+test('rejects a nested BEGIN, because it would commit the earlier statements', async () => {
   const client = await a.pool.connect()
   await client.query('begin')
   await expect(client.query('begin')).rejects.toMatchObject({ code: '25001' })
@@ -356,7 +356,7 @@ test('a transaction is not begun in another: what came before would be committed
 })
 
 test.each([`select setseed(0.5)`, `set seed = 0.5`, `select set_config('seed', '0.5', false)`])(
-  'what random() answers is nobody’s to choose for others: %s',
+  'a tenant cannot determine the results of random() for other tenants: %s',
   async (text) => {
     const random = async ({ db }: TenantHandle) => (await raw(db, 'select random() as value'))[0].value
     const results = []
@@ -368,10 +368,10 @@ test.each([`select setseed(0.5)`, `set seed = 0.5`, `select set_config('seed', '
   },
 )
 
-test('a fence that somebody else’s right leaves open is none, and says so', async () => {
+test('a fence fails with the remedy if another grant leaves the schema open', async () => {
   await installation.database.sql('grant usage on schema t1_b to public')
   try {
-    await expect(driver.fence(locationOf(driver, 'b'))).rejects.toThrow('take USAGE from PUBLIC')
+    await expect(driver.fence(locationOf(driver, 'b'))).rejects.toThrow('Revoke USAGE from PUBLIC')
   } finally {
     await installation.database.sql('revoke usage on schema t1_b from public')
     await driver.unfence(locationOf(driver, 'b'))
@@ -379,7 +379,7 @@ test('a fence that somebody else’s right leaves open is none, and says so', as
   expect(await driver.isFenced(locationOf(driver, 'b'))).toBe(false)
 })
 
-test('values that cannot be sent refuse their statement, and no other', async () => {
+test('values that cannot be sent fail only their own statement', async () => {
   const circular: Record<string, unknown> = {}
   circular.self = circular
   for (let turn = 0; turn < 3; turn++) {

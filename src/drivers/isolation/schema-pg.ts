@@ -1,8 +1,8 @@
 /**
- * A schema for each tenant, in the placement's database.
+ * Isolates each tenant in its own schema of the placement's database.
  *
- * The host's tables belong to the role of `url`; queries run as the tenant login, which takes the scope role and the tenant's
- * `search_path` for one transaction (scoped-connection.ts). The fence is that role's right to use the schema.
+ * The host's tables belong to the role of `url`. Queries run as the tenant login, which takes the scope role and the tenant's
+ * `search_path` for one transaction (scoped-connection.ts). The fence revokes that role's USAGE of the schema.
  */
 import pg from 'pg'
 import { sqlState } from '../../kernel/database/database.ts'
@@ -16,19 +16,24 @@ import { inTransaction } from './transactions/owner-transaction.ts'
 
 export interface SchemaPgOptions extends PostgresOptions {
   /**
-   * How Kysely names tables: `path` (default) leaves them to the search path; `qualified` puts the schema before each, for what
-   * reads statements and knows no search path. A handle then belongs to the schema that its tenant had when it was taken: take one
-   * for each request, as an earlier schema refuses it.
+   * How Kysely names tables. `path` (default) uses the search path. `qualified` puts the schema before each name, for tools that
+   * read statements without a search path. A qualified handle belongs to the schema that its tenant had when it was created: create
+   * one for each request, because an earlier schema rejects its statements.
    */
   readonly names?: 'path' | 'qualified' | undefined
 }
 
 const INVALID_SCHEMA = '3F000'
-/** Two changed the rights of one schema at the same moment; PostgreSQL has no lock for that, and refuses one. */
+/** Two transactions changed the rights of one schema concurrently. PostgreSQL has no lock for this and fails one of them. */
 const CONCURRENTLY_UPDATED = 'XX000'
 const ATTEMPTS = 5
 
-/** The driver `schema-pg`. */
+/**
+ * Isolation driver with one schema for each tenant.
+ *
+ * @example
+ * const driver = schemaPg({ names: 'qualified' })
+ */
 export function schemaPg({ names = 'path', ...options }: SchemaPgOptions = {}): IsolationDriver {
   return postgresDriver(
     {
@@ -72,7 +77,7 @@ export function schemaPg({ names = 'path', ...options }: SchemaPgOptions = {}): 
   )
 }
 
-/** The schemas with those rights, whether they are fenced or not. */
+/** The schemas with those rights, fenced or not. */
 const MADE_HERE = `
   select nspname as locator, not has_schema_privilege(scope.oid, n.oid, 'usage') as "isFenced"
   from pg_namespace n, (select oid from pg_roles where rolname = $1) scope
@@ -80,8 +85,8 @@ const MADE_HERE = `
   order by nspname`
 
 /**
- * A schema that is not there needs no fence, and gets its rights when it is made. In a transaction, whose COMMIT is sent by who is
- * still waiting: what was given up must not come into effect after the next change.
+ * A missing schema needs no fence and gets its rights when it is created. Runs in a transaction whose COMMIT is sent only by a
+ * caller that still waits: an abandoned change must not take effect after a later one.
  */
 async function changeUsage(server: PostgresServer, locator: string, what: 'grant' | 'revoke', word: string) {
   const [schema, role] = [locator, server.scopeRole].map((name) => pg.escapeIdentifier(name))
@@ -104,5 +109,5 @@ async function changeUsage(server: PostgresServer, locator: string, what: 'grant
 }
 
 const openByOthers = (role: string, schema: string): string =>
-  `The role "${role}" may use the schema "${schema}" by a right that was not given here: take USAGE from PUBLIC, and from the ` +
-  'roles that it is a member of'
+  `The role "${role}" may use the schema "${schema}" by a right that Tenantry did not grant. Revoke USAGE from PUBLIC and from the ` +
+  'roles of which it is a member'

@@ -201,7 +201,7 @@ export class TenantClient extends EventEmitter {
     } finally {
       this.#close(transaction)
     }
-    if (isRejected) throw new Error('the transaction was rolled back: a statement in it had failed')
+    if (isRejected) throw new Error('The transaction was rolled back because a statement in it had failed')
   }
 
   #drop(destroy: boolean): void {

@@ -316,7 +316,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
         code: 'E_INVALID_REQUEST',
         message: expect.stringMatching(
           new RegExp(
-            `^line ${line}: the statement has changed role, search_path or tenant.*\nEverything was rolled back`,
+            `^line ${line}: The statement changed role, search_path or tenant.*\nEverything was rolled back`,
           ),
         ),
       })
@@ -376,7 +376,7 @@ test('rolls back behind a pooler after a trigger has changed the tenant', async 
   const jump = (value: string) => `insert into jumps (id, setting, value) values (3, 'app.tenant_id', '${value}');\n`
   const copy = 'copy notes (id) from stdin;\n92\n\\.\n'
   await expect(importing(`${jump('other-rowscope-pg')}${copy}`)).rejects.toThrow(
-    /^line 1: the statement has changed role/,
+    /^line 1: The statement changed role/,
   )
   expect(await importing(`${jump('rowscope-pg')}${copy}`)).toMatchObject({ statements: 2, rows: 2 })
   const { db } = await behind.tenant('rowscope-pg')

@@ -171,7 +171,7 @@ const isText = (migration: TenantMigration): migration is TextMigration => typeo
 
 /** A schema that is not there is skipped in a search path: what is run then would end up in the next one. */
 function assertStorageExists({ exists }: StorageRead): void {
-  if (!exists) throw MigrationFailed('The storage of the tenant is not there; nothing was run.')
+  if (!exists) throw MigrationFailed('Storage of the tenant not found; no migration was run.')
 }
 
 const pathText = (searchPath: string): string => `set local search_path = ${searchPath}`

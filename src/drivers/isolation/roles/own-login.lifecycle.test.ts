@@ -101,7 +101,7 @@ describe('provisioning', () => {
     await shared.start({ installation: installation.id, placements, migrations: [], generation: () => 0, log })
     onTestFinished(() => shared.stop())
     expect(shared.capabilities.containsTenantSql).toBe(false)
-    expect(lines.join()).toContain('share a login here')
+    expect(lines.join()).toContain('share one login here')
     await provisioned(shared, 'sharing')
     expect(await whoIs(shared, 'sharing')).toBe(new URL(placement.tenantUrl).username)
     expect(await left(locationOf(shared, 'sharing').locator)).toEqual([0, 0])

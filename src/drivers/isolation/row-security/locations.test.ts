@@ -17,7 +17,7 @@ test('a late process neither enters nor opens a location that is older than the 
     await driver.fence(first)
     await driver.enter?.(third, { signal: never() })
     await driver.unfence(third)
-    await expect(driver.enter?.(second, { signal: never() })).rejects.toThrow('a newer location of the tenant "gamma"')
+    await expect(driver.enter?.(second, { signal: never() })).rejects.toThrow('A newer location of the tenant "gamma"')
     for (const late of [first, second]) {
       await driver.fence(late)
       await driver.unfence(late)

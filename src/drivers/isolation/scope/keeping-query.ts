@@ -1,14 +1,14 @@
 /**
- * A statement in a transaction of a tenant, and after it, in the same batch, a comparison of the scope: when role, search path or
- * tenant are others by then, the batch fails.
+ * Runs a statement in a tenant's transaction and checks the scope after it, in the same batch. The batch fails if the statement
+ * has changed role, search path or tenant.
  *
  *   [Parse] Bind, Describe, Execute of the statement ─► [Close, Parse] Bind, Execute of the comparison ─► Sync
  */
 import { type Connection, HostQuery, type Scope, type ScopedConfig, type ScopeForm, valuesOf } from './scoped-query.ts'
 
 /**
- * Whether the scope is what it was, and strings are still read as the text before was. Names are qualified: the search path may be
- * another one by now. The division fails, as the scope's does.
+ * Checks that the scope and the parsing of strings are unchanged. Names are qualified because the search path may have changed. A
+ * change fails the division, as in the statement of the scope.
  */
 const KEPT_TEXT = `select 1 operator(pg_catalog./) (
   pg_catalog.current_setting('app.tenant_id') operator(pg_catalog.=) $1 and
@@ -17,10 +17,10 @@ const KEPT_TEXT = `select 1 operator(pg_catalog./) (
   pg_catalog.current_setting('standard_conforming_strings') operator(pg_catalog.=) 'on')::pg_catalog.int4`
 
 const KEPT_NAME = 'tenantry_kept'
-/** Connections that are known to have it. */
+/** Connections on which the comparison is prepared. */
 const knowsKept = new WeakSet<Connection>()
 
-/** One statement in a transaction of a tenant, which fails with the statement when that has changed the scope. */
+/** One statement in a tenant's transaction. Fails if the statement changes the scope. */
 export class KeepingQuery extends HostQuery {
   readonly #scope: Scope
   readonly #form: ScopeForm
@@ -32,7 +32,7 @@ export class KeepingQuery extends HostQuery {
     this.#form = form
   }
 
-  /** Whether the statement has run: an error after that says that the scope is another one. */
+  /** Whether the statement has run: an error after that means that the scope has changed. */
   get hasRun(): boolean {
     return this.#hasRun
   }
@@ -41,7 +41,7 @@ export class KeepingQuery extends HostQuery {
     connection.execute({ portal: '', rows: 0 })
     const statement = this.#form === 'named' ? KEPT_NAME : ''
     if (!knowsKept.has(connection)) {
-      if (statement) connection.close({ type: 'S', name: statement }) // there from a batch that failed
+      if (statement) connection.close({ type: 'S', name: statement }) // It exists after a failed batch.
       connection.parse({ name: statement, text: KEPT_TEXT })
     }
     connection.bind({ portal: '', statement, values: valuesOf(this.#scope).slice(0, 3) })

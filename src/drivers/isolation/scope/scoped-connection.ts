@@ -1,13 +1,14 @@
 /**
- * A tenant's scope on a pooled connection: role, search_path and tenant id, set for one transaction and gone with it.
+ * Sets a tenant's scope (role, search_path, tenant id) on a pooled connection for one transaction.
  *
- *   a statement alone   the scope and the statement in one batch (scoped-query.ts); with the plain path, and for what may keep
- *                       something in the session: BEGIN and the scope, the statement, COMMIT and cleaning
- *   a transaction       BEGIN and the scope, awaited; the host's statements; COMMIT and cleaning
+ *   single statement   scope and statement in one batch (scoped-query.ts). In transaction mode, and for statements that may change
+ *                      the session: BEGIN and the scope, the statement, COMMIT and cleaning
+ *   transaction        BEGIN and the scope, awaited; the host's statements; COMMIT and cleaning
  *
- * No statement of the host is sent before its scope is set, and which of the two it needs is decided by what the server said
- * last, not by what was sent: when a statement has ended the transaction it ran in, the next one gets a scope of its own.
- * A client that does not come back idle and clean is destroyed, never reused.
+ * - No statement of the host is sent before its scope is set.
+ * - The choice between the two depends on the transaction status that the server last reported, not on the statements sent: after a
+ *   statement that ended its transaction, the next one gets a new scope.
+ * - A client that is not idle and clean when it is released is destroyed, never reused.
  */
 import type pg from 'pg'
 import { InvalidRequest } from '../../../kernel/base/errors.ts'
@@ -38,17 +39,17 @@ import { CLEAN, CLEAN_FOR_OTHERS, endsTransaction, LONGEST_KEPT_TEXT, leavesNoth
 
 /** How statements are sent. */
 export interface ScopeMode {
-  /** `batch`: the scope goes before each statement; `transaction`: each has BEGIN and COMMIT around it. */
+  /** `batch`: the scope precedes each statement in one batch; `transaction`: each statement has BEGIN and COMMIT around it. */
   readonly mode: 'batch' | 'transaction'
-  /** Rises whenever tenants' tables change; undefined while that cannot be known, and no statement is given a name. */
+  /** Increases with every change of tenants' tables. Undefined while unknown; then no statement gets a name. */
   readonly generation: () => number | undefined
 }
 
-/** Sessions behind a pooler that are met in one go with temporary tables in them; after so many, dropping these does not help. */
+/** Maximum number of sessions behind a pooler, found with temporary tables in one attempt, whose tables are dropped. */
 const MOST_TIDIED = 100
-/** Connections that are found unfit one after the other; the next error is told. */
+/** Maximum number of consecutive connections that are replaced. The next error is thrown. */
 const MOST_RENEWED = 3
-/** A cached plan whose columns changed under it; a name that the server does not know. */
+/** A cached plan whose columns have changed; a statement name that is unknown to the server. */
 const UNPREPARED = new Set(['0A000', '26000'])
 
 export class ScopedConnection implements TenantConnection {
@@ -59,7 +60,7 @@ export class ScopedConnection implements TenantConnection {
   #pooled: PooledClient
   #last: Promise<unknown> | undefined
   #isReleased = false
-  /** Not while another connection is waited for. */
+  /** False while waiting for another connection. */
   #isHeld = true
   #isClean = true
 
@@ -90,11 +91,11 @@ export class ScopedConnection implements TenantConnection {
   release(destroy = false): void {
     if (this.#isReleased) return
     this.#isReleased = true
-    if (!this.#isHeld) return // given back when it comes
+    if (!this.#isHeld) return // The new connection is released when it arrives.
     this.#connections.release(this.#pooled, destroy || !this.#isClean || !isReusable(this.#pooled.client))
   }
 
-  /** One after the other: which scope a statement needs is known when the one before it has been answered. */
+  /** Runs statements one after the other: the scope of a statement depends on the result of the previous one. */
   #inOrder<T>(work: () => Promise<T>): Promise<T> {
     const held = async () => {
       this.#assertHeld()
@@ -136,7 +137,7 @@ export class ScopedConnection implements TenantConnection {
     const [ended] = (await this.#pooled.client.query(`${how}; ${this.#cleaning}`)) as unknown as pg.QueryResult[]
     this.#isClean = wasClean
     if (how === 'commit' && ended?.command === 'ROLLBACK') {
-      throw new Error('the transaction was rolled back: a statement in it had failed')
+      throw new Error('The transaction was rolled back because a statement in it had failed')
     }
   }
 
@@ -159,11 +160,11 @@ export class ScopedConnection implements TenantConnection {
         throw scopeChanged(error)
       throw fencedOr(error)
     } finally {
-      if (!this.inTransaction) this.#isClean = false // a statement ended the transaction, and the session was not cleaned
+      if (!this.inTransaction) this.#isClean = false // A statement ended the transaction, and the session was not cleaned.
     }
   }
 
-  /** BEGIN and COMMIT around one statement, and the session cleaned after it. */
+  /** Puts BEGIN and COMMIT around one statement and cleans the session after it. */
   async #wrapped(statement: Statement): Promise<StatementResult> {
     await this.#begin({})
     let result: StatementResult
@@ -183,7 +184,7 @@ export class ScopedConnection implements TenantConnection {
     const key = this.#keyOf(statement)
     let isNamed = key !== undefined
     for (let renewed = 0; ; ) {
-      this.#assertHeld() // before names are taken from a connection that may be another's now
+      this.#assertHeld() // Names must not come from a connection that another caller may have.
       const { statements } = this.#pooled
       const generation = isNamed ? this.#scopeMode.generation() : undefined
       const name = key === undefined || generation === undefined ? undefined : statements.nameOf(key, generation)
@@ -191,7 +192,7 @@ export class ScopedConnection implements TenantConnection {
       try {
         return await this.#send(query)
       } catch (error) {
-        if (key !== undefined) statements.forget(key) // whether it was parsed is not known
+        if (key !== undefined) statements.forget(key) // Whether the statement was parsed is unknown.
         if (!query.isScoped && this.#isTidiedUp(error)) return this.#wrapped(statement)
         if (!query.isScoped) await this.#renewUnlessFenced(error, ++renewed)
         else if (name && UNPREPARED.has(sqlState(error) ?? '')) isNamed = false
@@ -200,32 +201,32 @@ export class ScopedConnection implements TenantConnection {
     }
   }
 
-  /** What a statement means is its text and where its names are looked up; undefined for one that is to have no name. */
+  /** The text and the search path determine the meaning of a statement. Undefined for a statement without a name. */
   #keyOf({ text }: Statement): string | undefined {
     if (this.#form !== 'named' || text.length > LONGEST_KEPT_TEXT) return undefined
     return `${this.#scope.searchPath} ${text}`
   }
 
-  /** Looked at before each sending: the caller may have given the connection back between two. */
+  /** Checked before each sending: the caller may have released the connection in between. */
   #send(query: Parameters<typeof send>[1]): Promise<pg.QueryArrayResult> {
     this.#assertHeld()
     return send(this.#pooled.client, query)
   }
 
   #assertHeld(): void {
-    if (this.#isReleased) throw new Error('the connection was given back; it may be another tenant’s now')
+    if (this.#isReleased) throw new Error('The connection was released and may belong to another tenant now')
   }
 
   get #cleaning(): string {
     return this.#form === 'named' ? CLEAN : CLEAN_FOR_OTHERS
   }
 
-  /** Whether the end of a transaction removes what a scope has met: through a pooler another connection would meet it again. */
+  /** Whether the end of a transaction removes the cause of the scope's error. Through a pooler another connection could meet it again. */
   #isTidiedUp(error: unknown): boolean {
     return this.#form === 'in full' && scopeFault(error) === 'temporary tables'
   }
 
-  /** For a scope that could not be set on this connection: goes on with another one, or says that no other would help. */
+  /** Handles a scope that could not be set: replaces the connection, or throws if another connection would fail, too. */
   async #renewUnlessFenced(error: unknown, renewed: number): Promise<void> {
     const fault = scopeFault(error)
     if (fault === 'fenced') throw StorageFenced('The storage of the tenant is closed at its server.', { cause: error })
@@ -244,13 +245,13 @@ export class ScopedConnection implements TenantConnection {
   }
 }
 
-/** Whether no transaction is open, as the server said with its last answer. */
+/** Whether no transaction is open, as the server reported in its last response. */
 export const isIdle = (client: pg.ClientBase): boolean => stateOf(client).getTransactionStatus() === 'I'
 
 const isReusable = (client: pg.ClientBase): boolean =>
   isIdle(client) && stateOf(client).readyForQuery && isAlive(client)
 
-/** What policies raise for a tenant that is fenced. */
+/** SQLSTATE that policies raise for a fenced tenant. */
 const FENCED = 'TN001'
 
 const fencedOr = (error: unknown): unknown =>
@@ -260,11 +261,11 @@ const DIVISION_BY_ZERO = '22012'
 
 const scopeChanged = (cause: unknown) =>
   InvalidRequest(
-    'the statement has changed role, search_path or tenant, by a trigger, a default or a function of its table',
+    'The statement changed role, search_path or tenant by a trigger, a default or a function of its table',
     { cause },
   )
 
-/** In a transaction that goes on: AND CHAIN has begun it. */
+/** After AND CHAIN the connection is in a new transaction. */
 const hasEnded = (command: string, text: string): boolean =>
   command === 'COMMIT' || (command === 'ROLLBACK' && endsTransaction(text))
 

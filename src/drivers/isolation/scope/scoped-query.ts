@@ -1,32 +1,31 @@
 /**
- * A statement and the scope before it, in one protocol batch:
+ * Sends a statement and its scope in one protocol batch:
  *
  *   Bind, Execute of the scope ─► [Parse] Bind, Describe, Execute of the statement ─► Sync
  *
- * PostgreSQL runs what stands before one Sync as one implicit transaction: when the scope fails, the statement is skipped; when
- * it ends, the scope is gone, because it is set with `set_config(.., true)` only. It costs no round trip of its own.
- *
- * The scope's statement has been prepared on the connection before (`tryScope`). Its answer is one row without columns and one
- * CommandComplete, which are taken out of the statement's result here.
+ * - PostgreSQL runs all messages before one Sync as one implicit transaction: if the scope fails, the statement is skipped.
+ * - The scope ends with the transaction because it is set only by `set_config(.., true)`. It needs no extra round trip.
+ * - The scope is prepared on the connection before (`tryScope`). Its response, one row without columns and one CommandComplete, is
+ *   removed from the statement's result here.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
 import { ready, stateOf } from '../connections/client-state.ts'
 import type { PooledSettings } from './session-settings.ts'
 
-/** What a statement must run as. */
+/** The identity under which a statement must run. */
 export interface Scope {
   /** Read by `tenantry.current_tenant()`. */
   readonly tenantId: string
   readonly searchPath: string
   readonly role: string
-  /** A schema that the role must have the right to use: storage that is fenced has lost it. */
+  /** A schema that the role must have the right to use: a fence revokes this right. */
   readonly openSchema: string | null
-  /** Asked at the beginning of a transaction: fails when the storage is fenced. */
+  /** SQL at the beginning of a transaction that fails if the storage is fenced. */
   readonly probe?: string
-  /** Whether its transactions say whose they are: where other tenants have transactions too, and one is waited for (drain.ts). */
+  /** Whether its transactions are marked with their tenant: for a database where the drain waits for those of one tenant (drain.ts). */
   readonly isMarked?: boolean
-  /** Behind a pooler, where a session cannot begin with them. */
+  /** Settings behind a pooler, where a session cannot start with them. */
   readonly settings?: PooledSettings
 }
 
@@ -34,9 +33,9 @@ const SCOPE_NAME = 'tenantry_scope'
 const WHERE = 'current_database() as database, pg_backend_pid() as pid'
 
 /**
- * It has no columns, which would be written out, sent and read for nobody: what it does are conditions. None of them is ever false;
- * two fail on purpose, and with them the batch. The division: somebody has left temporary tables on the connection, which the next
- * tenant would find. The logarithm of zero: the storage is fenced.
+ * The scope has conditions only and no columns, so no values are sent. No condition is false. Two fail on purpose, and the batch with
+ * them: the division if an earlier caller has left temporary tables on the connection, which the next tenant would find; the
+ * logarithm of zero if the storage is fenced.
  */
 const scopeText = (hasNoTables: string) => `select where
   set_config('app.tenant_id', $1, true) is not null and set_config('search_path', $2, true) is not null and
@@ -44,8 +43,9 @@ const scopeText = (hasNoTables: string) => `select where
   case when $4::pg_catalog.text is null then 0 else ln(has_schema_privilege($3, $4, 'usage')::int) end = 0`
 
 /**
- * A session that has had temporary tables says so for ever, and is closed. Through a pooler it is not ours to close: there its
- * tables are dropped (session-state.ts), and it is asked whether any are left. Names are qualified, as such a table may have them.
+ * A session that has ever had temporary tables always reports it, and is closed. A session behind a pooler cannot be closed by
+ * Tenantry: its tables are dropped (session-state.ts), and the scope checks for remaining ones. Names are qualified because such a
+ * table may have the same name.
  */
 const SCOPE_TEXTS: Readonly<Record<ScopeForm, string>> = {
   named: scopeText('pg_my_temp_schema() = 0'),
@@ -53,13 +53,13 @@ const SCOPE_TEXTS: Readonly<Record<ScopeForm, string>> = {
     where refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass and refobjid = pg_my_temp_schema())`),
 }
 
-/** The class of the advisory locks that say whose a transaction is. */
+/** The class of the advisory locks that mark a transaction with its tenant. */
 export const MARKS = 1952804449
 
-/** Whose a transaction is, as a number: two tenants may have the same. @param tenantId as SQL */
+/** The tenant of a transaction as a number; two tenants may have the same. @param tenantId as SQL */
 export const markOf = (tenantId: string): string => `hashtext(${tenantId})`
 
-/** Tries: a lock that somebody else holds alone, by whatever mistake, must not keep transactions from beginning. It goes with them. */
+/** Only tries: an exclusive lock that another session holds by mistake must not block transactions. Released at the transaction's end. */
 const MARK = `select pg_try_advisory_xact_lock_shared(${MARKS}, ${markOf(`current_setting('app.tenant_id')`)})`
 
 /** Why a scope could not be set. */
@@ -76,7 +76,7 @@ const FAULTS: Readonly<Record<string, ScopeFault>> = {
 
 export const scopeFault = (error: unknown): ScopeFault | undefined => FAULTS[sqlState(error) ?? '']
 
-/** node-postgres' protocol writer, of which its types say nothing. */
+/** The protocol writer of node-postgres, which its types do not declare. */
 export interface Connection {
   parse(query: { name: string; text: string }): void
   bind(config: { portal: string; statement: string; values: readonly unknown[] }): void
@@ -88,7 +88,7 @@ export interface Connection {
   readonly submittedNamedStatements: Record<string, string>
 }
 
-/** The part of node-postgres' Query that is written over; it is a class there, and an interface in its types. */
+/** The overridden members of node-postgres' Query, which is a class there and an interface in its types. */
 interface QueryBase {
   callback: (error: Error | null, result: pg.QueryArrayResult) => void
   name: string | undefined
@@ -104,19 +104,19 @@ const QueryBase = (pg as unknown as { Query: QueryClass }).Query
 
 export const valuesOf = ({ tenantId, searchPath, role, openSchema }: Scope) => [tenantId, searchPath, role, openSchema]
 
-/** Outside of any tenant: what a new connection is tried with. */
+/** A scope without a tenant, to test a new connection. */
 const NOWHERE: Scope = { tenantId: '', searchPath: 'pg_catalog', role: 'none', openSchema: null }
 
-/** What the answer on a new connection tells of the server's end of it. */
+/** Properties of the server's end of a new connection. */
 export interface Reached {
   readonly database: string
-  /** Whether somebody stands between who makes up the process of a connection, or has given its session to others before. */
+  /** Whether a pooler is in between: it reports an invented process id, or its session had other clients before. */
   readonly isBehindPooler: boolean
 }
 
 const NAME_TAKEN = '42P05'
 
-/** Tries a new connection, outside of any transaction. With `named`, the scope is prepared on it then, which leaves nothing else. */
+/** Tests a new connection outside of any tenant. With `named`, it also prepares the scope and leaves nothing else. */
 export async function tryScope(client: pg.ClientBase, form: ScopeForm): Promise<Reached> {
   try {
     const config = { text: `select ${WHERE}`, values: [] }
@@ -138,7 +138,7 @@ export interface ScopedConfig {
   readonly types?: unknown
 }
 
-/** How the scope is written: by its name on this connection, or in full for a pooler that gives each transaction another one. */
+/** How the scope is sent: by its prepared name, or as full text through a pooler that gives each transaction another session. */
 export type ScopeForm = 'named' | 'in full'
 
 const modesOf = ({ settings }: Scope): readonly string[] => settings?.modes ?? []
@@ -146,7 +146,7 @@ const modesOf = ({ settings }: Scope): readonly string[] => settings?.modes ?? [
 const inFull = ({ settings }: Scope): string =>
   settings ? `${SCOPE_TEXTS['in full']} and ${settings.conditions}` : SCOPE_TEXTS['in full']
 
-/** Statements that answer no rows, before anything else of their transaction. */
+/** Sends statements without result rows, before all others of their transaction. */
 function writeAll(connection: Connection, texts: readonly string[]): void {
   for (const text of texts) {
     connection.parse({ name: '', text })
@@ -162,9 +162,9 @@ function writeScope(connection: Connection, scope: Scope, form: ScopeForm): void
   connection.execute({ portal: '', rows: 0 })
 }
 
-/** A statement of the host, one in its text. */
+/** A single statement of the host. */
 export class HostQuery extends QueryBase {
-  /** A config costs node-postgres far more than text and values do: it is given one where nothing else can say what is in it. */
+  /** node-postgres processes a config much slower than text and values: used only for properties that need it. */
   constructor(config: ScopedConfig) {
     if (config.rowMode || config.types) super(config)
     else super(config.text, config.values)
@@ -172,7 +172,7 @@ export class HostQuery extends QueryBase {
     this.queryMode = 'extended'
   }
 
-  /** The server has passed over the Sync that was sent with the statement: without another it would answer no more. */
+  /** The server has skipped the Sync that was sent with the statement: without another one it would not respond again. */
   override handleCopyInResponse(connection: Connection): void {
     connection.sendCopyFail('COPY is not available on a tenant handle')
     connection.sync()
@@ -184,10 +184,10 @@ export class ScopedQuery extends HostQuery {
   readonly #scope: Scope
   readonly #form: ScopeForm
   readonly #unneeded: readonly string[]
-  /** Statements before that of the host that are yet to complete; the last one is the scope. */
+  /** Number of incomplete statements before the host's; the last of them is the scope. */
   #before: number
 
-  /** @param unneeded names of statements that the connection may forget. */
+  /** @param unneeded names of statements that the connection may close. */
   constructor(config: ScopedConfig, scope: Scope, form: ScopeForm, unneeded: readonly string[] = []) {
     super(config)
     this.#scope = scope
@@ -196,7 +196,7 @@ export class ScopedQuery extends HostQuery {
     this.#before = 1 + modesOf(scope).length
   }
 
-  /** Whether the scope was set: an error before that came from the scope, and the statement did not run. */
+  /** Whether the scope was set: an earlier error came from the scope, and the statement did not run. */
   get isScoped(): boolean {
     return this.#before === 0
   }
@@ -222,7 +222,7 @@ export class ScopedQuery extends HostQuery {
   }
 }
 
-/** Prepares the scope on a new connection, and tries it outside of any tenant. */
+/** Prepares the scope on a new connection and tests it outside of any tenant. */
 class FirstQuery extends ScopedQuery {
   constructor(config: ScopedConfig) {
     super(config, NOWHERE, 'named')
@@ -234,14 +234,14 @@ class FirstQuery extends ScopedQuery {
   }
 }
 
-/** BEGIN, the scope, the end of what an earlier tenant's sequences had answered, and the mark of whose it is, in one batch. */
+/** BEGIN, the scope, the reset of an earlier tenant's sequence values and the mark with the tenant, in one batch. */
 export class BeginQuery extends QueryBase {
   readonly #scope: Scope
   readonly #form: ScopeForm
   readonly #modes: readonly string[]
   #hasStarted = false
 
-  /** @param modes as they stand after BEGIN: `isolation level serializable, read only` */
+  /** @param modes as written after BEGIN: `isolation level serializable, read only` */
   constructor(modes: string, scope: Scope, form: ScopeForm) {
     super(`begin ${modes}`, [])
     this.queryMode = 'extended'
@@ -267,7 +267,7 @@ export class BeginQuery extends QueryBase {
   }
 }
 
-/** Sends a batch and answers its result. It rejects when the server is ready again: only then is it known what the batch left. */
+/** Sends a batch and returns its result. Rejects only when the server is ready again: then the state after the batch is known. */
 export async function send(client: pg.ClientBase, query: QueryBase): Promise<pg.QueryArrayResult> {
   try {
     return await new Promise((resolve, reject) => {

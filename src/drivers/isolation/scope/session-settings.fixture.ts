@@ -1,4 +1,4 @@
-/** A tenant gives the login every setting that it may: no session of others begins with any of them. */
+/** Tests that settings which a tenant stores for its login apply to no other tenant's session. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
@@ -9,7 +9,7 @@ import { raw } from '../../../testing/leak/operations.ts'
 import { openSubject } from '../proof/subject.fixture.ts'
 import { LEFT } from './session-settings.ts'
 
-/** As SQL of a tenant: another value than the present one for each setting, as far as an ordinary role may set it. */
+/** SQL of a tenant: changes each setting of the login that an ordinary role may set. */
 const HOSTILE = `do $$ declare one record; begin
   set local role none;
   for one in select name, case vartype
@@ -27,12 +27,12 @@ const HOSTILE = `do $$ declare one record; begin
   end loop;
 end $$`
 
-/** Those that began the session with a value of the role. */
+/** Settings that the session took from the role. */
 const TAKEN_OVER = `select name from pg_settings where source in ('user', 'database user') order by name`
 
 /** @param kinds of drivers on PostgreSQL */
 export function sessionSettings(kinds: readonly string[]): void {
-  describe.each(kinds)('settings of tenants’ sessions, %s', (kind) => {
+  describe.each(kinds)('settings of tenant sessions, %s', (kind) => {
     let subject: Subject
     let first: IsolationDriver
     let a: TenantHandle
@@ -50,15 +50,15 @@ export function sessionSettings(kinds: readonly string[]): void {
     })
     afterAll(() => subject?.close())
 
-    test('are those of the server, whatever a tenant has set for the login', async () => {
+    test('a session has the settings of the server, whatever values a tenant stored for the login', async () => {
       const query = vi.spyOn(pg.Client.prototype, 'query')
       const other = await subject.open(proofMigrations('postgres'))
-      // Where each tenant has a login, its own sessions are those that could begin with them.
+      // With own logins, only the sessions of the same tenant could start with the settings.
       const b = directHandle(other, locationIn(subject, other, kind.startsWith('database-pg') ? 'a' : 'b'))
       const left = Object.keys(LEFT)
       const taken = (await raw(b.db, TAKEN_OVER)).map(({ name }) => name)
       expect(taken.filter((name) => !left.includes(name))).toEqual([])
-      expect(taken.length).toBeGreaterThan(0) // the statement above had an effect
+      expect(taken.length).toBeGreaterThan(0) // The statement above had an effect.
       expect(await raw(b.db, `select length('\\') as one, '2026-12-31'::date::text as day`)).toEqual([
         { one: 1, day: '2026-12-31' },
       ])
@@ -74,7 +74,7 @@ export function sessionSettings(kinds: readonly string[]): void {
       await b.db.deleteFrom('items').execute()
     })
 
-    test('are the same after a statement of the tenant has reset all', async () => {
+    test('the settings of a session are the same after a tenant resets all of them', async () => {
       await raw(a.db, 'reset all')
       expect(await raw(a.db, `select current_setting('standard_conforming_strings') as strings`)).toEqual([
         { strings: 'on' },

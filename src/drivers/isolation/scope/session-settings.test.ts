@@ -19,14 +19,14 @@ afterAll(async () => {
   await server.close()
 })
 
-test('every setting of this server that an ordinary role may change is decided, once', async () => {
+test('every setting of this server that an ordinary role may change is classified once', async () => {
   const { rows } = await server.sql(`select name from pg_settings where context = 'user' order by name`)
   const names = rows.map(({ name }) => name)
   expect(names.filter((name) => !DECIDED.includes(name))).toEqual([])
   expect(DECIDED.filter((name, at) => DECIDED.indexOf(name) !== at)).toEqual([])
 })
 
-test('a value with blanks and backslashes is one word of the startup packet', async () => {
+test('a value with spaces and backslashes is one word of the startup packet', async () => {
   const settings = new Map([
     ['DateStyle', 'ISO, DMY'],
     ['app.note', 'a \\ b'],
@@ -41,7 +41,7 @@ test('a value with blanks and backslashes is one word of the startup packet', as
   await asked.close()
 })
 
-test('the options of a given URL are kept, and decide', async () => {
+test('the options of a given URL are kept and take precedence', async () => {
   const url = new URL(inject('postgresUrl'))
   url.searchParams.set('options', '-c statement_timeout=30s')
   const settings = new Map([['statement_timeout', '0']])
@@ -50,7 +50,7 @@ test('the options of a given URL are kept, and decide', async () => {
   await asked.close()
 })
 
-test('a placement may have settings of its own, which the server’s do not change', async () => {
+test('settings of a placement take precedence over changes of the server', async () => {
   await installation.database.sql(`do $$ begin execute format('alter database %I set lock_timeout = ''7s''', current_database());
     execute format('alter database %I set timezone = ''Asia/Tokyo''', current_database()); end $$`)
   const placement = {
@@ -64,7 +64,7 @@ test('a placement may have settings of its own, which the server’s do not chan
   ).toEqual([{ settings: 'Europe/Berlin 33s 7s 0' }])
 })
 
-test('behind a pooler each scope sets what a placement has in its settings', async () => {
+test('behind a pooler each scope sets the settings of the placement', async () => {
   const settings = {
     Work_Mem: '7MB',
     enable_seqscan: 'off',
@@ -80,7 +80,7 @@ test('behind a pooler each scope sets what a placement has in its settings', asy
 })
 
 test.each(['idle_session_timeout', 'local_preload_libraries', 'Tcp_User_Timeout'])(
-  'a placement behind a pooler whose settings contain %s, which a session takes at its start, is refused',
+  'rejects a placement behind a pooler with the setting %s, which has an effect only at the start of a session',
   (name) => {
     const config = (pooler: boolean) => ({
       database: { url: 'postgres://x' },
@@ -92,16 +92,19 @@ test.each(['idle_session_timeout', 'local_preload_libraries', 'Tcp_User_Timeout'
 )
 
 test.each(['row_security', 'SEARCH_PATH', 'standard_conforming_strings', 'role', 'app.tenant_id'])(
-  'a placement whose settings contain %s, which is fixed, is refused',
+  'rejects a placement with the setting %s, whose value is fixed',
   (name) => {
     const config = { database: { url: 'postgres://x' }, placements: { main: { settings: { [name]: 'off' } } } }
     expect(() => placementsOf(config)).toThrow(`placements.main.settings.${name}: isolation depends on this setting`)
   },
 )
 
-test.each(['row-security', 'a -c role', ''])('a placement is refused for "%s", which is not a name', (name) => {
-  const config = { database: { url: 'postgres://x' }, placements: { main: { settings: { [name]: 'off' } } } }
-  expect(() => placementsOf(config)).toThrow(`placements.main.settings: "${name}" is not the name of a setting`)
-})
+test.each(['row-security', 'a -c role', ''])(
+  'rejects a placement with "%s", which is not the name of a setting',
+  (name) => {
+    const config = { database: { url: 'postgres://x' }, placements: { main: { settings: { [name]: 'off' } } } }
+    expect(() => placementsOf(config)).toThrow(`placements.main.settings: "${name}" is not the name of a setting`)
+  },
+)
 
 sessionSettings(FAST_KINDS.filter((kind) => kind !== 'sqlite-memory'))

@@ -1,21 +1,21 @@
 /**
- * The settings of tenants' sessions, and who decides them. PostgreSQL lets every role change its own defaults
- * (`alter role current_user set ..`), and all tenants of a shared login would begin their sessions with them. Values in the startup
- * packet take precedence over the defaults of roles and databases, and `reset` returns to them.
+ * Determines the settings of tenant sessions. PostgreSQL lets every role change its own defaults
+ * (`alter role current_user set ..`), and all tenants of a shared login would start with them. Values in the startup packet
+ * take precedence over the defaults of roles and databases, and `reset` returns to them.
  *
- * Every setting that an ordinary role may change (`context = 'user'` in pg_settings) is decided here:
+ * Every setting that an ordinary role may change (`context = 'user'` in pg_settings) is in one class:
  *
- *   FIXED     one value, whatever the server is configured to
- *   RESULTS   decides what a statement means, returns, logs, or whether it succeeds: the value that a session of `url` has
- *   COST      decides how fast a statement is: the same
- *   LEFT      is not sent, for the reason given
+ *   FIXED     one value, regardless of the server's configuration
+ *   RESULTS   affects the meaning, result, log or success of a statement: the value of a session of `url`
+ *   COST      affects the speed of a statement: the value of a session of `url`
+ *   LEFT      is not sent, for the given reason
  *
- * A setting that a later version of PostgreSQL adds is sent like RESULTS and COST, and a test fails until it is decided here.
- * A pooler in transaction mode takes no settings at the start: there each scope sets FIXED, RESULTS, and what the configuration gives.
+ * A setting of a later version of PostgreSQL is sent like RESULTS and COST, and a test fails until it is classified.
+ * A pooler in transaction mode accepts no settings at the start: there each scope sets FIXED, RESULTS and the configured settings.
  */
 import pg from 'pg'
 
-/** pg_settings lists those of PL/pgSQL once a session has used it. */
+/** pg_settings lists the settings of PL/pgSQL only after a session has used it. */
 const FIXED: Readonly<Record<string, string>> = {
   search_path: 'pg_catalog',
   standard_conforming_strings: 'on',
@@ -25,7 +25,7 @@ const FIXED: Readonly<Record<string, string>> = {
   'plpgsql.extra_warnings': 'none',
   'plpgsql.print_strict_params': 'off',
 }
-/** They would begin every session inside of a scope; pg_settings does not list them. */
+/** They would start every session inside of a scope; pg_settings does not list them. */
 const NOT_LISTED: Readonly<Record<string, string>> = { role: 'none', 'app.tenant_id': '' }
 
 const RESULTS = `
@@ -35,7 +35,7 @@ const RESULTS = `
   restrict_nonsystem_relation_kind statement_timeout synchronous_commit temp_tablespaces transaction_timeout
   transform_null_equals xmlbinary xmloption`
 
-/** Of RESULTS, what a session takes at its start, or a transaction at its own: a scope comes too late. */
+/** Settings of RESULTS that take effect only at the start of a session or transaction: a scope sets them too late. */
 const AT_START = `
   client_connection_check_interval default_transaction_deferrable default_transaction_isolation default_transaction_read_only
   idle_session_timeout local_preload_libraries tcp_keepalives_count tcp_keepalives_idle tcp_keepalives_interval tcp_user_timeout
@@ -58,15 +58,15 @@ const COST = `
   parallel_setup_cost parallel_tuple_cost plan_cache_mode random_page_cost recursive_worktable_factor seq_page_cost
   synchronize_seqscans temp_buffers trace_notify trace_sort vacuum_buffer_usage_limit wal_skip_threshold work_mem`
 
-const NO_VACUUM = 'only VACUUM reads it, and tenants may not run VACUUM'
-const NO_ROLES = 'only CREATE ROLE and ALTER ROLE read it'
-const NO_TABLES = 'only DDL reads it, and tenants have temporary tables at most'
-const OF_TRANSACTION = 'each transaction begins with its default'
+const NO_VACUUM = 'read only by VACUUM, which tenants cannot run'
+const NO_ROLES = 'read only by CREATE ROLE and ALTER ROLE'
+const NO_TABLES = 'read only by DDL, and tenants have at most temporary tables'
+const OF_TRANSACTION = 'each transaction starts with its default'
 
-/** With the reason. */
+/** Each with the reason. */
 export const LEFT: Readonly<Record<string, string>> = {
-  application_name: 'sent in a parameter of its own',
-  client_encoding: 'sent in a parameter of its own',
+  application_name: 'sent in a separate parameter',
+  client_encoding: 'sent in a separate parameter',
   transaction_deferrable: OF_TRANSACTION,
   transaction_isolation: OF_TRANSACTION,
   transaction_read_only: OF_TRANSACTION,
@@ -91,18 +91,18 @@ export const LEFT: Readonly<Record<string, string>> = {
   vacuum_multixact_freeze_min_age: NO_VACUUM,
   vacuum_multixact_freeze_table_age: NO_VACUUM,
   vacuum_truncate: NO_VACUUM,
-  stats_fetch_consistency: 'only the views of statistics read it',
-  wal_sender_timeout: 'only replication reads it',
+  stats_fetch_consistency: 'read only by the statistics views',
+  wal_sender_timeout: 'read only by replication',
 }
 
 const namesIn = (text: string): string[] => text.trim().split(/\s+/)
 
-/** Of them, those that a scope cannot set either; default_transaction_* are set as modes of the transaction. */
+/** Those that a scope cannot set at all. default_transaction_* are set as modes of the transaction. */
 const NOT_OF_SCOPE = new Set(namesIn(AT_START).filter((name) => !name.startsWith('default_transaction_')))
 
 const OF_SCOPE = new Set([...namesIn(RESULTS), ...Object.keys(FIXED)].map((name) => name.toLowerCase()))
 
-/** Every name that is decided here, once. Older and later versions of PostgreSQL have some of them only. */
+/** Every classified name, once. Older and later versions of PostgreSQL have only some of them. */
 export const DECIDED: readonly string[] = [
   ...Object.keys(FIXED),
   ...[RESULTS, AT_START, COST].flatMap(namesIn),
@@ -117,10 +117,7 @@ interface GivenSettings {
   readonly pooler?: boolean | undefined
 }
 
-/**
- * Faults of settings that the configuration of a placement gives, in words: a name that is none, one that is fixed, and behind a
- * pooler one that has an effect at the start of a session only.
- */
+/** Errors in the configured settings of a placement: an invalid name, a fixed value, or a setting without effect behind a pooler. */
 export function settingFaults({ settings = {}, pooler = false }: GivenSettings): string[] {
   return Object.keys(settings).flatMap((name) => {
     if (!SETTING_NAME.test(name)) return [`settings: "${name}" is not the name of a setting`]
@@ -132,13 +129,13 @@ export function settingFaults({ settings = {}, pooler = false }: GivenSettings):
   })
 }
 
-/** What a session of tenants is to have, by name. */
+/** Settings of tenant sessions, by name. */
 export type SessionSettings = ReadonlyMap<string, string>
 
 /**
- * @param client of the owner, as it is after its start: its values are those of the server, of the placement's database, and of the
- * role of `url`, but never those of the tenants' login
- * @param given by the configuration, in place of these
+ * @param client of the owner, after its start: its values come from the server, the placement's database and the role of `url`,
+ * never from the login of tenants
+ * @param given configured values, which take precedence
  */
 export async function readSessionSettings(
   client: pg.ClientBase,
@@ -154,11 +151,11 @@ export async function readSessionSettings(
   return new Map([...settings.map(([name, value]) => [name.toLowerCase(), value] as const), ...configured])
 }
 
-/** As `options` of the startup packet: words, in which a backslash keeps a blank from ending one. */
+/** The settings as `options` of the startup packet: words in which a backslash escapes a space. */
 export const startupOptions = (settings: SessionSettings): string =>
   [...settings].map(([name, value]) => `-c ${name}=${value.replace(/[\\\s]/g, '\\$&')}`).join(' ')
 
-/** The same URL with these settings. Its own `options` come after them, and decide. */
+/** Adds the settings to the URL. The URL's `options` come after them and take precedence. */
 export function withSettings(url: string, settings: SessionSettings): string {
   const changed = new URL(url)
   const own = changed.searchParams.get('options')
@@ -166,16 +163,16 @@ export function withSettings(url: string, settings: SessionSettings): string {
   return changed.href
 }
 
-/** What a scope sets behind a pooler, besides what every scope sets. */
+/** Additional settings that a scope sets behind a pooler. */
 export interface PooledSettings {
-  /** Before the scope's own statement, as nothing may have been read before: that it may write, and how it is isolated. */
+  /** Access mode and isolation level; sent before the scope's statement, as nothing may have been read before. */
   readonly modes: readonly string[]
-  /** Conditions that are true: they belong to the scope's statement, and set what is not so already. */
+  /** True conditions in the scope's statement; they set only values that differ. */
   readonly conditions: string
 }
 
 /**
- * @param given by the configuration: these are set whatever they decide
+ * @param given configured values: always set, regardless of their class
  * @returns SQL that sets them for one transaction
  */
 export function pooledSettings(

@@ -84,7 +84,7 @@ export class SqliteConnection implements TenantConnection {
       if (!this.inTransaction) throw new Error('the transaction was ended before; there is nothing to commit')
       if (this.hasFailed) {
         this.#leave()
-        throw new Error('the transaction was rolled back: a statement in it had failed')
+        throw new Error('The transaction was rolled back because a statement in it had failed')
       }
       this.#leave(() => {
         this.#assertUsable()

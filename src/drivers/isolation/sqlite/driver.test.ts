@@ -365,7 +365,7 @@ describe('a transaction', () => {
       await raw(tx, 'select * from missing').catch(() => undefined)
       await expect(insert(tx, 2)).rejects.toMatchObject({ code: '25P02' })
     })
-    await expect(careless).rejects.toThrow('the transaction was rolled back')
+    await expect(careless).rejects.toThrow('The transaction was rolled back')
     expect(await owners(db)).toEqual([])
   })
 
@@ -385,7 +385,7 @@ describe('a transaction', () => {
         await expect(raw(tx, next)).rejects.toBeDefined()
       }
     })
-    await expect(lost).rejects.toThrow('the transaction was rolled back')
+    await expect(lost).rejects.toThrow('The transaction was rolled back')
     expect(await owners(db)).toEqual([])
   })
 
