@@ -16,8 +16,8 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: security not enabled',
     story: 'Policies are there and nothing asks them.',
     file: RULES,
-    replace: "if (!relation.isSecured) found.push(repair('no row security'",
-    by: "if (false) found.push(repair('no row security'",
+    replace: "if (!relation.isSecured) found.push(repair('RLS is disabled'",
+    by: "if (false) found.push(repair('RLS is disabled'",
     on,
   },
   {

@@ -315,9 +315,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s'
       await expect(failure).rejects.toMatchObject({
         code: 'E_INVALID_REQUEST',
         message: expect.stringMatching(
-          new RegExp(
-            `^line ${line}: The statement changed role, search_path or tenant.*\nEverything was rolled back`,
-          ),
+          new RegExp(`^line ${line}: The statement changed role, search_path or tenant.*\nEverything was rolled back`),
         ),
       })
     }
@@ -375,9 +373,7 @@ test('rolls back behind a pooler after a trigger has changed the tenant', async 
     importSql(behind.tenants.handles.source('rowscope-pg'), [Buffer.from(text)] as never, options)
   const jump = (value: string) => `insert into jumps (id, setting, value) values (3, 'app.tenant_id', '${value}');\n`
   const copy = 'copy notes (id) from stdin;\n92\n\\.\n'
-  await expect(importing(`${jump('other-rowscope-pg')}${copy}`)).rejects.toThrow(
-    /^line 1: The statement changed role/,
-  )
+  await expect(importing(`${jump('other-rowscope-pg')}${copy}`)).rejects.toThrow(/^line 1: The statement changed role/)
   expect(await importing(`${jump('rowscope-pg')}${copy}`)).toMatchObject({ statements: 2, rows: 2 })
   const { db } = await behind.tenant('rowscope-pg')
   expect(await db.selectFrom('notes').select('id').execute()).toEqual([{ id: 92 }])

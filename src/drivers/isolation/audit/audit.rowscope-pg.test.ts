@@ -36,17 +36,17 @@ describe('the audit of shared tables', () => {
     [
       'without force',
       'alter table tenantry_rows.notes no force row level security',
-      ['table "tenantry_rows"."notes": not forced'],
+      ['table "tenantry_rows"."notes": FORCE is missing'],
     ],
     [
       'without row security',
       'alter table tenantry_rows.notes disable row level security',
-      ['table "tenantry_rows"."notes": no row security', unscoped],
+      ['table "tenantry_rows"."notes": RLS is disabled', unscoped],
     ],
     [
       'with another policy',
       'create policy anybody on tenantry_rows.notes for select using (true)',
-      ['table "tenantry_rows"."notes": the policy "anybody" adds to what a tenant may see', unscoped],
+      ['table "tenantry_rows"."notes": the policy "anybody" extends the rows that a tenant may see', unscoped],
     ],
     [
       'with a policy function that does not raise an error without a tenant',

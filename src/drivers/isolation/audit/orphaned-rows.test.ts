@@ -48,7 +48,7 @@ const switched = async ({ fixture, first, next }: Subject) => {
   await driver.unfence(next)
 }
 
-describe.each(['an owner like any other', 'a superuser'] as const)('orphanedRows, by %s,', (owner) => {
+describe.each(['a non-superuser owner', 'a superuser'] as const)('orphanedRows, by %s,', (owner) => {
   test('finds rows whose location has left the registry, before and after a switch', async () => {
     await withSubject(owner, async (subject) => {
       const { neighbour, first, next, find } = subject
@@ -83,7 +83,7 @@ describe.each(['an owner like any other', 'a superuser'] as const)('orphanedRows
 
 describe('orphanedRows, while locations change,', () => {
   test('finds nothing if a switch comes between its two readings', async () => {
-    await withSubject('an owner like any other', async (subject) => {
+    await withSubject('a non-superuser owner', async (subject) => {
       const { neighbour, first, next, find } = subject
       const switching = async () => {
         await switched(subject)
@@ -94,7 +94,7 @@ describe('orphanedRows, while locations change,', () => {
   })
 
   test('finds nothing if a location is imported after the registry was read', async () => {
-    await withSubject('an owner like any other', async ({ fixture, neighbour, first, next, find }) => {
+    await withSubject('a non-superuser owner', async ({ fixture, neighbour, first, next, find }) => {
       const driver = fixture.drivers['rowscope-pg']
       const third = { ...first, locator: driver.locator('gamma', 3), epoch: 3 }
       const importing = async () => {
@@ -107,7 +107,7 @@ describe('orphanedRows, while locations change,', () => {
   })
 
   test('finds nothing if a location is dropped between its two readings', async () => {
-    await withSubject('an owner like any other', async ({ fixture, neighbour, first, next, find }) => {
+    await withSubject('a non-superuser owner', async ({ fixture, neighbour, first, next, find }) => {
       const dropping = async () => {
         await fixture.drivers['rowscope-pg'].drop(next)
         return [neighbour, first]

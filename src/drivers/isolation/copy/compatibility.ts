@@ -61,7 +61,7 @@ export function toRowRejection(error: unknown, table?: string): unknown {
   const name = databaseError.table ?? table
   const where = name === undefined ? 'A row of the copy' : `A row of the copy for the table "${name}"`
   const why = databaseError.constraint
-    ? `is refused by its constraint "${databaseError.constraint}"`
+    ? `violates its constraint "${databaseError.constraint}"`
     : 'is not what the columns take'
   return BackupIncompatible(`${where} ${why}.`, { cause: error })
 }

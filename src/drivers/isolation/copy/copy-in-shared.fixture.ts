@@ -65,7 +65,7 @@ export function importsOfRows(owners: readonly Owner[]): void {
         )
         await expect(take(driver, 'refers', replayed(refers))).rejects.toMatchObject({
           code: 'E_BACKUP_INCOMPATIBLE',
-          message: expect.stringContaining('"notes" is refused by its constraint "notes_country_fkey"'),
+          message: expect.stringContaining('"notes" violates its constraint "notes_country_fkey"'),
         })
         await take(driver, 'does-not', replayed(shared))
         await expectNoTrace(fixture)
@@ -85,14 +85,14 @@ export function importsOfRows(owners: readonly Owner[]): void {
           })
           expect(await everything(fixture)).toEqual(before)
         }
-        await refused(changed(copy, 'hens', 'id,egg\n1,1\n1,1\n'), /"hens" is refused by its constraint "hens_pkey"/)
+        await refused(changed(copy, 'hens', 'id,egg\n1,1\n1,1\n'), /"hens" violates its constraint "hens_pkey"/)
         await refused(
           changed(copy, 'hens', 'id,egg\n1,7\n'),
-          /"hens" is refused by its constraint "hens_tenant_id_egg_fkey"/,
+          /"hens" violates its constraint "hens_tenant_id_egg_fkey"/,
         )
         await refused(
           changed(copy, 'eggs', 'id,hen\n1,7\n'),
-          /"eggs" is refused by its constraint "eggs_tenant_id_hen_fkey"/,
+          /"eggs" violates its constraint "eggs_tenant_id_hen_fkey"/,
         )
         await refused(changed(copy, 'hens', 'id,egg\n1,\n'), /"hens"/)
         const totals = copy.totals.map((one) => ({ ...one, rows: one.rows + 1 }))

@@ -21,7 +21,7 @@ test('a placement that has had migrations which are not known here takes no copy
 })
 
 test('a location behind the fence of an earlier one takes a copy, and stays closed until it is opened', async () => {
-  await withFixture('an owner like any other', async (fixture) => {
+  await withFixture('a non-superuser owner', async (fixture) => {
     const driver = fixture.drivers['rowscope-pg']
     await fill(fixture, 'rowscope-pg', 'source')
     const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))

@@ -110,7 +110,7 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
           const twice = changed(copy, 'notes', 'id,body\n1,same\n2,same\n')
           await expect(take(driver, 'taken', replayed(twice))).rejects.toMatchObject({
             code: 'E_BACKUP_INCOMPATIBLE',
-            message: expect.stringMatching(/"notes" is refused by its constraint "notes_tenant_id_body_(key|excl)"/),
+            message: expect.stringMatching(/"notes" violates its constraint "notes_tenant_id_body_(key|excl)"/),
           })
           expect(await everything(fixture)).toEqual(before)
           await take(driver, 'taken', replayed(copy))

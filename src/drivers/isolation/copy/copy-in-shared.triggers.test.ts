@@ -27,7 +27,7 @@ test('a foreign key that matches in full is asked for in full', async () => {
       for (const [index, row] of ['3,1,', '3,,2', '3,2,1'].entries()) {
         await expect(
           take(driver, `partly-${index}`, replayed(changed(copy, 'refers', `id,a,b\n${row}\n`))),
-        ).rejects.toThrow('"refers" is refused by its constraint "refers_a_b_fkey"')
+        ).rejects.toThrow('"refers" violates its constraint "refers_a_b_fkey"')
       }
       expect((await everything(fixture)).refers).toEqual([
         '(source,1,1,2)',

@@ -91,9 +91,9 @@ describe('a copy is refused, and nothing of it is left,', () => {
   })
 
   test.each<[why: string, table: string, csv: string, expected: RegExp]>([
-    ['a key is there twice', 'hens', 'id,egg\n1,1\n1,1\n', /"hens" is refused by its constraint "hens_pkey"/],
-    ['a row refers to none', 'hens', 'id,egg\n1,9\n', /"hens" is refused by its constraint "hens_egg"/],
-    ['a check fails', 'people', 'id,name,age\n1,nobody,\n', /"people" is refused by its constraint "a check"/],
+    ['a key is there twice', 'hens', 'id,egg\n1,1\n1,1\n', /"hens" violates its constraint "hens_pkey"/],
+    ['a row refers to none', 'hens', 'id,egg\n1,9\n', /"hens" violates its constraint "hens_egg"/],
+    ['a check fails', 'people', 'id,name,age\n1,nobody,\n', /"people" violates its constraint "a check"/],
     ['a value is missing', 'hens', 'id,egg\n1,\n', /for the table "hens" is not what the columns take/],
     ['a value is not of its type', 'hens', 'id,egg\n1,one\n', /for the table "hens" is not what the columns take/],
     ['a domain refuses a value', 'people', 'id,name,age\n1,a,-1\n', /"people".* constraint "positive_check"/],
@@ -104,7 +104,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
       'two ranges overlap',
       'rented',
       'room,during\n1,"[2020-01-01,2020-03-01)"\n2,"[2020-02-01,2020-03-01)"\n',
-      /"rented" is refused by its constraint "rented_during_excl"/,
+      /"rented" violates its constraint "rented_during_excl"/,
     ],
   ])('when %s', async (_, table, csv, expected) => {
     expect(await rejection(replayed(changed(few, table, csv)), 'schema-pg', fewDriver)).toMatch(expected)

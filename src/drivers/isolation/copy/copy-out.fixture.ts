@@ -34,7 +34,7 @@ const FILL = [
 ]
 
 /** Owners of the tables. */
-export const OWNERS = ['a superuser', 'an owner like any other'] as const
+export const OWNERS = ['a superuser', 'a non-superuser owner'] as const
 export type Owner = (typeof OWNERS)[number]
 
 export interface OwnedSide {

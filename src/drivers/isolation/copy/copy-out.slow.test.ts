@@ -4,7 +4,7 @@ import { exported, held, never } from './copy.fixture.ts'
 import { busy, END, fill, handle, readings, sharedSide, withFixture } from './copy-out.fixture.ts'
 import { KINDS, locationFor } from './copy-storage.fixture.ts'
 
-const OWNER = 'an owner like any other'
+const OWNER = 'a non-superuser owner'
 readings(OWNER, sharedSide(OWNER, KINDS))
 
 test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is written`, async (kind) => {

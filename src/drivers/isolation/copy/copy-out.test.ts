@@ -11,7 +11,7 @@ import { type CopyFixture, KINDS, locationFor } from './copy-storage.fixture.ts'
 
 const owned = {
   'a superuser': sharedSide('a superuser', KINDS),
-  'an owner like any other': sharedSide('an owner like any other', ['rowscope-pg', 'schema-pg']),
+  'a non-superuser owner': sharedSide('a non-superuser owner', ['rowscope-pg', 'schema-pg']),
 }
 
 readings('a superuser', owned['a superuser'])
@@ -21,12 +21,12 @@ describe('a copy is not made', () => {
     const { fixture } = owned['a superuser']()
     await expect(exported(fixture.drivers[kind], locationFor(fixture, kind, 'nobody'))).rejects.toMatchObject({
       code: 'E_BACKUP_INCOMPATIBLE',
-      message: 'The storage of the tenant is not there; nothing was read.',
+      message: 'Storage of the tenant not found; nothing was read.',
     })
   })
 
   test('where a table’s own policies would hide rows from its owner', async () => {
-    const { fixture } = owned['an owner like any other']()
+    const { fixture } = owned['a non-superuser owner']()
     const alter = (text: string) => fixture.installation.database.sql(`alter table t1_source.tokens ${text}`)
     await alter('enable row level security, force row level security')
     try {

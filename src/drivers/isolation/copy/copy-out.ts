@@ -111,7 +111,7 @@ async function tablesOf(client: pg.ClientBase, { schema, searchPath, among }: So
 }
 
 export const nothingThere = (cause?: unknown) =>
-  BackupIncompatible('The storage of the tenant is not there; nothing was read.', { cause })
+  BackupIncompatible('Storage of the tenant not found; nothing was read.', { cause })
 
 const namesIn = ({ tables }: StoredSchema): string => JSON.stringify(tables.map(({ name }) => name))
 

@@ -43,7 +43,7 @@ async function withSubject(
   work: (subject: Subject) => Promise<void>,
 ): Promise<void> {
   await withFixture(
-    owner === TRIGGER_DISABLING_OWNER ? 'an owner like any other' : owner,
+    owner === TRIGGER_DISABLING_OWNER ? 'a non-superuser owner' : owner,
     async (fixture, _, role) => {
       if (owner === TRIGGER_DISABLING_OWNER) {
         await fixture.installation.database.sql(`grant set on parameter session_replication_role to ${role}`)

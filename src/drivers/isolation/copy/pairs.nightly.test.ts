@@ -164,7 +164,7 @@ describe('import(export(x)) is x', () => {
     await always(fc.asyncProperty(generated(true), ([, schema]) => holds(schema, KINDS)))
   })
 
-  test('and of an owner like any other', { timeout: 600_000 }, async () => {
+  test('and of a non-superuser owner', { timeout: 600_000 }, async () => {
     await always(
       fc.asyncProperty(generated(true), ([hasTriggers, schema]) =>
         withOwner(inject('postgresUrl'), async (ownerUrl, role) => {

@@ -41,11 +41,11 @@ export const LATER = {
 export const BEFORE = [TABLES, COUNTRIES]
 export const AFTER = [...BEFORE, LATER]
 
-export const OWNERS = ['a superuser', 'an owner like any other', 'an owner whom no policy binds'] as const
+export const OWNERS = ['a superuser', 'a non-superuser owner', 'an owner whom no policy binds'] as const
 
 export type Owner = (typeof OWNERS)[number]
 /** The owner of the fast tier; the other ones are in the slow tier. */
-export const FAST_OWNERS: readonly Owner[] = ['an owner like any other']
+export const FAST_OWNERS: readonly Owner[] = ['a non-superuser owner']
 export const SLOW_OWNERS = OWNERS.filter((owner) => !FAST_OWNERS.includes(owner))
 
 /** An installation of such an owner, with drivers that know the migrations before, and what makes others. */

@@ -73,7 +73,7 @@ async function inTransaction<T>(client: pg.Client, work: () => Promise<T>): Prom
     throw error
   }
 }
-/** One statement in the scope of a tenant; of none when the id is undefined. */
+/** Runs one statement in the scope of a tenant, or without a tenant if the id is undefined. */
 const scoped = (tenantId: string | undefined, sql: string, values: unknown[] = []): Promise<any[]> =>
   inTransaction(tenants, async () => {
     if (tenantId !== undefined) await tenants.query(`select set_config('app.tenant_id', $1, true)`, [tenantId])
@@ -93,8 +93,8 @@ const withNotes = async () => {
   for (const tenant of ['a', 'b']) await scoped(tenant, 'insert into notes (title) values ($1)', [`of ${tenant}`])
 }
 
-describe('a protected table', () => {
-  test('shows, changes and removes the rows of one tenant', async () => {
+describe('protected table', () => {
+  test('a tenant reads, changes and deletes only its own rows of a protected table', async () => {
     await withNotes()
     expect(await titles('a')).toEqual(['of a'])
     expect(await scoped('a', `update notes set title = 'changed' returning tenant_id`)).toEqual([{ tenant_id: 'a' }])
@@ -104,7 +104,7 @@ describe('a protected table', () => {
     expect(await titles('a')).toEqual([])
   })
 
-  test('takes no row for another tenant, by insert, update or merge', async () => {
+  test('a protected table rejects a row for another tenant by insert, update or merge', async () => {
     await withNotes()
     for (const statement of [
       `insert into notes (tenant_id, title) values ('b', 'planted')`,
@@ -116,7 +116,7 @@ describe('a protected table', () => {
     expect(await titles('b')).toEqual(['of b'])
   })
 
-  test('partitions included, gets policies, FORCE and the four rights; a sequence gives numbers and no more', async () => {
+  test('a table with its partitions gets policies, FORCE and four rights; a sequence gets only USAGE', async () => {
     await migrate(
       NOTES,
       `create table events (${TENANT_ID}, at date, primary key (tenant_id, at)) partition by range (at)`,
@@ -143,7 +143,7 @@ describe('a protected table', () => {
     await expect(scoped('b', 'select last_value from notes_serial_seq')).rejects.toMatchObject(RAISES.denied)
   })
 
-  test('is read by its key, and who asks is found out once for a statement', async () => {
+  test('a query uses the key of the index, and the tenant is determined once for each statement', async () => {
     await migrate(NOTES)
     await admin.query(`insert into notes (tenant_id, title)
       select 't' || t, 'n' || n from generate_series(1, 50) t, generate_series(1, 200) n; analyze notes`)
@@ -158,7 +158,7 @@ describe('a protected table', () => {
     expect(await plan('')).toContain(
       `One-Time Filter: (current_setting('app.tenant_id'::text, true) = (InitPlan 1).col1)`,
     )
-    await tenants.query('select pg_stat_force_next_flush()') // ends the count of earlier transactions
+    await tenants.query('select pg_stat_force_next_flush()') // Resets the count of earlier transactions.
     await inTransaction(tenants, async () => {
       await tenants.query(`select set_config('app.tenant_id', 't7', true), set_config('role', $1, true)`, [scope])
       expect((await tenants.query(`select count(*)::int as n from ${ROWS}.notes`)).rows).toEqual([{ n: 200 }])
@@ -169,7 +169,7 @@ describe('a protected table', () => {
     })
   })
 
-  test('LIKE is tried on the tenant’s own rows, never as an index condition', async () => {
+  test('LIKE filters the tenant’s own rows and is never an index condition', async () => {
     await withNotes()
     await host.query('create index on notes (tenant_id, title text_pattern_ops)')
     const plan = await inTransaction(tenants, async () => {
@@ -183,8 +183,8 @@ describe('a protected table', () => {
   })
 })
 
-describe('without a tenant', () => {
-  // On a connection that has had a tenant, its setting is empty for ever after, and no longer missing.
+describe('statements without a tenant', () => {
+  // On a connection that has had a tenant, the setting stays empty and is never missing again.
   beforeEach(async () => {
     await tenants.end()
     tenants = await connect(as(login))
@@ -200,7 +200,7 @@ describe('without a tenant', () => {
   ]
 
   test.each(statements)(
-    '%s raises, on an empty table too, and on a connection whose setting is left empty',
+    '%s without a tenant raises, also on an empty table and on a connection whose setting was left empty',
     async (sql) => {
       await migrate(NOTES)
       const setting = `select current_setting('app.tenant_id', true) as tenant`
@@ -213,32 +213,32 @@ describe('without a tenant', () => {
     },
   )
 
-  test('the login may not even ask, also when everybody was given the right before', async () => {
+  test('the login itself has no right to query a table, also if PUBLIC had it before', async () => {
     await migrate(NOTES, 'grant all on notes to public')
     await expect(tenants.query(`select * from ${ROWS}.notes`)).rejects.toMatchObject(RAISES.denied)
   })
 })
 
-describe('what goes past the policies', () => {
+describe('access past the policies', () => {
   beforeEach(withNotes)
 
-  test('an owner without FORCE: with it, the owner sees nothing and writes nothing', async () => {
+  test('an owner reads and writes no rows with FORCE, and all rows without it', async () => {
     const seen = async () => (await host.query('select * from notes')).rowCount
     expect(await seen()).toBe(0)
     expect((await host.query(`update notes set title = 'x'`)).rowCount).toBe(0)
     await expect(host.query(`insert into notes (tenant_id) values ('a')`)).rejects.toMatchObject(RAISES.denied)
     await host.query('alter table notes no force row level security')
     expect(await seen()).toBe(2)
-    expect(await audit()).toMatchObject([{ object: `table "${ROWS}"."notes"`, fault: 'not forced' }])
+    expect(await audit()).toMatchObject([{ object: `table "${ROWS}"."notes"`, fault: 'FORCE is missing' }])
     await migrate()
     expect(await seen()).toBe(0)
   })
 
-  test('a superuser, in spite of FORCE: which is why no tenant’s query runs as one', async () => {
+  test('a superuser bypasses FORCE, so tenants’ queries never run as a superuser', async () => {
     expect((await admin.query('select * from notes')).rowCount).toBe(2)
   })
 
-  test('a plain view: refused; with security_invoker it shows the tenant’s rows', async () => {
+  test('rejects a plain view; a view with security_invoker returns only the tenant’s rows', async () => {
     await admin.query(`create view mine as select * from notes; alter view mine owner to ${owner}`)
     await expect(migrate()).rejects.toThrow(/view "tenantry_rows"\."mine": reads with the rights of its owner/)
     await host.query('alter view mine set (security_invoker = on)')
@@ -247,7 +247,7 @@ describe('what goes past the policies', () => {
     await expect(scoped(undefined, 'select title from mine')).rejects.toMatchObject(RAISES.unscoped)
   })
 
-  test('a materialised view: refused', async () => {
+  test('rejects a materialised view', async () => {
     const making = inTransaction(host, async () => {
       await withoutForce(host, ROWS, () => host.query('create materialized view copied as select * from notes'))
       await protectRows(host, ROWS, scope)
@@ -255,7 +255,7 @@ describe('what goes past the policies', () => {
     await expect(making).rejects.toThrow(/materialized view "tenantry_rows"\."copied"/)
   })
 
-  test('TRUNCATE, and the other rights that are not the tenant’s', async () => {
+  test('the scope role has no TRUNCATE and no other right beyond the four', async () => {
     for (const right of ['truncate', 'references', 'trigger', 'select (title)', 'update']) {
       await host.query(`grant ${right} on notes to ${scope} ${right === 'update' ? 'with grant option' : ''}`)
       expect(await audit()).toMatchObject([{ fault: 'the role of tenants’ queries has other rights' }])
@@ -266,7 +266,7 @@ describe('what goes past the policies', () => {
     expect(await titles('b')).toEqual(['of b'])
   })
 
-  test('a SECURITY DEFINER function: of a superuser refused, of the owner shut, even when a tenant asks for all', async () => {
+  test('rejects a SECURITY DEFINER function of a superuser; one of the owner returns no rows of other tenants', async () => {
     await host.query(`create function all_notes() returns bigint security definer language sql
       return (select count(*) from ${ROWS}.notes)`)
     await migrate()
@@ -279,7 +279,7 @@ describe('what goes past the policies', () => {
   })
 })
 
-describe('what cannot be protected is refused, with its name and what to do', () => {
+describe('rejects objects that cannot be protected, with name and remedy', () => {
   const t = `create table t (${TENANT_ID}, id int, primary key (tenant_id, id)`
   const refused: readonly [string, string, RegExp][] = [
     ['no tenant_id', 'create table t (id int)', /table "tenantry_rows"\."t": has no column tenant_id \(create it with/],
@@ -300,73 +300,73 @@ describe('what cannot be protected is refused, with its name and what to do', ()
       /tenant_id does not default/,
     ],
     [
-      'a namesake of the default',
+      'a function with the name of the default',
       `create function current_tenant() returns text language sql return 'a'; create table t (tenant_id text not null default current_tenant())`,
       /tenant_id does not default/,
     ],
     [
-      'a collation that confuses ids',
+      'a collation in which different ids are equal',
       `create collation loose (provider = icu, locale = 'und-u-ka-shifted', deterministic = false);
        create table t (tenant_id text collate loose not null default tenantry.current_tenant())`,
       /tenant_id has a collation/,
     ],
-    ['a primary key', `create table t (${TENANT_ID}, id int primary key)`, /the key "t_pkey" tells/],
-    ['a unique constraint', `${t}, email text unique)`, /the key "t_email_key" tells/],
+    ['a primary key', `create table t (${TENANT_ID}, id int primary key)`, /the key "t_pkey" reveals/],
+    ['a unique constraint', `${t}, email text unique)`, /the key "t_email_key" reveals/],
     [
-      'a key in which tenant_id comes second',
+      'a key in which tenant_id is second',
       `create table t (${TENANT_ID}, id int, unique (id, tenant_id))`,
       /the key "t_id_tenant_id_key"/,
     ],
     [
-      'a key that only includes it',
+      'a key that only includes tenant_id',
       `create table t (${TENANT_ID}, id int, unique (id) include (tenant_id))`,
       /the key "t_id_tenant_id_key"/,
     ],
-    ['a unique index', `${t}); create unique index odd on t (id) where id > 0`, /the key "odd" tells/],
+    ['a unique index', `${t}); create unique index odd on t (id) where id > 0`, /the key "odd" reveals/],
     [
       'a unique index over an expression',
       `${t}); create unique index odd on t (lower(tenant_id), id)`,
-      /the key "odd" tells/,
+      /the key "odd" reveals/,
     ],
     [
       'an exclusion constraint',
       `${t}, span int4range, exclude using gist (span with &&))`,
-      /the exclusion constraint "t_span_excl" tells/,
+      /the exclusion constraint "t_span_excl" reveals/,
     ],
     [
       'a foreign key without tenant_id',
       `${t}, other int references shared, note int);
        create table u (${TENANT_ID}, id int); create unique index one on u (id);
        alter table t add constraint odd foreign key (note) references u (id)`,
-      /the foreign key "odd" tells, past the policies, whether/,
+      /the foreign key "odd" reveals, past the policies, whether/,
     ],
     [
-      'a foreign key with tenant_id crossed',
+      'a foreign key with tenant_id swapped',
       `${t}); create table u (${TENANT_ID}, id text, owner text,
        foreign key (owner, id) references v (tenant_id, id))`,
-      /the foreign key "u_owner_id_fkey" tells/,
+      /the foreign key "u_owner_id_fkey" reveals/,
     ],
     [
-      'a foreign key from tenant_id to something else',
+      'a foreign key from tenant_id to another column',
       `${t}); create table u (${TENANT_ID}, owner text, constraint odd
        foreign key (tenant_id, owner) references v (id, tenant_id))`,
-      /the foreign key "odd" tells, past the policies, whether/,
+      /the foreign key "odd" reveals, past the policies, whether/,
     ],
     [
       'a unique index whose collation confuses ids',
       `create collation loose (provider = icu, locale = 'und-u-ka-shifted', deterministic = false);
        ${t}); create unique index odd on t (tenant_id collate loose, id)`,
-      /the key "odd" tells/,
+      /the key "odd" reveals/,
     ],
     [
       'a foreign key to another schema',
       `create table public.secrets (id int primary key); ${t}, secret int references public.secrets)`,
-      /"t_secret_fkey" tells, past the policies, what is in public\.secrets/,
+      /"t_secret_fkey" reveals, past the policies, the content of public\.secrets/,
     ],
     [
       'a foreign key of a shared table',
       `${t}); create unique index one on t (id); alter table shared add foreign key (id) references t (id)`,
-      /table "tenantry_rows"\."shared": the foreign key "shared_id_fkey" tells/,
+      /table "tenantry_rows"\."shared": the foreign key "shared_id_fkey" reveals/,
     ],
     ['a child outside', `${t}); create table public.child () inherits (t)`, /inherits from or to public\.child/],
     [
@@ -380,22 +380,22 @@ describe('what cannot be protected is refused, with its name and what to do', ()
       /inherits from or to public\.part/,
     ],
     [
-      'a tenants’ child of a shared table',
+      'a tenant table that inherits from a shared table',
       `create table t (${TENANT_ID}) inherits (shared)`,
       /only one of it and tenantry_rows\.shared is declared/,
     ],
     [
-      'a shared table of tenants',
+      'a shared table with tenant_id',
       `${t}); comment on table t is 'tenantry: shared'`,
       /is declared for all tenants and has a column tenant_id/,
     ],
     [
-      'a policy that widens',
+      'a permissive policy',
       `${t}); create policy wide on t using (true)`,
-      /the policy "wide" adds to what a tenant may see/,
+      /the policy "wide" extends the rows that a tenant may see/,
     ],
     ['a rule', `${t}); create rule odd as on delete to t do instead nothing`, /the rule "odd" rewrites/],
-    ['a schema for everybody', `${t}); grant create on schema ${ROWS} to public`, /may create objects in it/],
+    ['a schema with CREATE for PUBLIC', `${t}); grant create on schema ${ROWS} to public`, /may create objects in it/],
   ]
 
   test.each(refused)('%s', async (_, statements, message) => {
@@ -409,7 +409,7 @@ describe('what cannot be protected is refused, with its name and what to do', ()
     expect((await host.query(`select from pg_class where relnamespace = '${ROWS}'::regnamespace`)).rowCount).toBe(0)
   })
 
-  test('another owner’s table, a foreign table', async () => {
+  test('rejects a table of another owner and a foreign table', async () => {
     await admin.query(`create table foreigner (${TENANT_ID}); create extension postgres_fdw schema public;
       create server elsewhere foreign data wrapper postgres_fdw; create foreign table far (id int) server elsewhere`)
     const refusal = await migrate().catch((error: Error) => error.message)
@@ -418,7 +418,7 @@ describe('what cannot be protected is refused, with its name and what to do', ()
     expect((await audit()).map(({ object }) => object)).toContain(`foreign table "${ROWS}"."far"`)
   })
 
-  test('and what can be, is not: keys and foreign keys with tenant_id, restrictive policies', async () => {
+  test('accepts keys and foreign keys with tenant_id and restrictive policies', async () => {
     await migrate(
       NOTES,
       `create table tags (${TENANT_ID}, note int, tag text, primary key (tenant_id, note, tag),
@@ -452,19 +452,19 @@ describe('drift', () => {
     ).rows[0].polname
 
   test.each([
-    ['a policy that was altered under its name', 'alter policy $tenant on notes using (true)'],
-    ['a check that was altered', 'alter policy $tenant on notes with check (true)'],
-    ['a policy for others', 'alter policy $tenant on notes to public'],
-    ['a policy that is gone', 'drop policy $tenant on notes'],
-    ['the owner’s policy, altered', 'alter policy $owner on notes using (true)'],
-    ['one more of our name', 'create policy tenantry_tenant_more on notes using (true)'],
-    ['row security switched off', 'alter table notes disable row level security'],
-    ['a right of everybody', 'grant select on notes to public'],
-    ['a right of everybody on a column', 'grant select (title) on notes to public'],
-    ['a right that is gone', `revoke update on notes from ${scope}`],
-    ['a sequence that may be read', `grant select on notes_id_seq to ${scope}`],
-    ['a schema that may not be used', `revoke usage on schema ${ROWS} from ${scope}`],
-  ])('%s is found, and put right', async (_, statement) => {
+    ['a policy altered under its name', 'alter policy $tenant on notes using (true)'],
+    ['an altered check of a policy', 'alter policy $tenant on notes with check (true)'],
+    ['a policy for another role', 'alter policy $tenant on notes to public'],
+    ['a missing policy', 'drop policy $tenant on notes'],
+    ['an altered policy of the owner', 'alter policy $owner on notes using (true)'],
+    ['an additional policy with a name of Tenantry', 'create policy tenantry_tenant_more on notes using (true)'],
+    ['disabled row security', 'alter table notes disable row level security'],
+    ['a right of PUBLIC', 'grant select on notes to public'],
+    ['a right of PUBLIC on a column', 'grant select (title) on notes to public'],
+    ['a missing right', `revoke update on notes from ${scope}`],
+    ['a readable sequence', `grant select on notes_id_seq to ${scope}`],
+    ['a schema without USAGE', `revoke usage on schema ${ROWS} from ${scope}`],
+  ])('%s is found and repaired', async (_, statement) => {
     const [tenant, ours] = [await policyOf('tenant'), await policyOf('owner')]
     await host.query(statement.replace('$tenant', tenant).replace('$owner', ours))
     expect((await audit()).length).toBeGreaterThan(0)
@@ -474,7 +474,7 @@ describe('drift', () => {
     expect(await titles('a')).toEqual(['of a'])
   })
 
-  test('none: nothing is changed and no table is locked, whatever the search path', async () => {
+  test('a schema without drift is not changed, and no table is locked, regardless of the search path', async () => {
     for (const path of [ROWS, 'tenantry, public', `pg_catalog, tenantry, ${ROWS}`]) {
       await inTransaction(host, async () => {
         await host.query(`set local search_path = ${path}`)
@@ -489,7 +489,7 @@ describe('drift', () => {
     }
   })
 
-  test('ten at once protect a table as one', async () => {
+  test('ten concurrent calls protect a table once', async () => {
     await host.query(`create table more (${TENANT_ID})`)
     const clients = await Promise.all(Array.from({ length: 10 }, () => connect(as(owner))))
     try {
@@ -502,7 +502,7 @@ describe('drift', () => {
     expect((await host.query(`select from pg_policy where polrelid = 'more'::regclass`)).rowCount).toBe(2)
   })
 
-  test('ten at once make what a database needs', async () => {
+  test('ten concurrent calls create the base objects of a database', async () => {
     await host.query('drop schema tenantry cascade')
     await host.query(`begin; ${baseObjects(scope)}; commit`)
     const clients = await Promise.all(Array.from({ length: 10 }, () => connect(as(owner))))
@@ -514,17 +514,17 @@ describe('drift', () => {
     expect(await scoped('a', 'select tenantry.admitted_tenant() as tenant')).toEqual([{ tenant: 'a' }])
   })
 
-  test('a schema or a role that is not there is told', async () => {
+  test('an error names a missing schema or role', async () => {
     await expect(protectRows(host, 'nowhere', scope)).rejects.toThrow(/"nowhere"/)
     await expect(auditRows(host, ROWS, 'nobody')).rejects.toThrow(/"nobody"/)
   })
 })
 
-describe('a migration of the owner', () => {
+describe('migration of the owner', () => {
   beforeEach(withNotes)
   const everything = () => host.query('select title from notes order by title')
 
-  test('sees and changes the rows of all tenants while it runs, and nothing before and after', async () => {
+  test('a migration of the owner reads and changes the rows of all tenants only while it runs', async () => {
     await inTransaction(host, async () => {
       expect((await everything()).rowCount).toBe(0)
       const changed = await withoutForce(host, ROWS, () => host.query(`update notes set title = 'now ' || title`))
@@ -537,7 +537,7 @@ describe('a migration of the owner', () => {
     expect((await everything()).rowCount).toBe(0)
   })
 
-  test('is checked against all rows when it adds a foreign key', async () => {
+  test('a foreign key added by a migration is checked against all rows', async () => {
     const add = (name: string) => `create table if not exists tags (${TENANT_ID}, note int);
       insert into tags (tenant_id, note) values ('a', -1);
       alter table tags add constraint ${name} foreign key (tenant_id, note) references notes (tenant_id, id)`
@@ -546,7 +546,7 @@ describe('a migration of the owner', () => {
     await expect(adding).rejects.toMatchObject({ code: '23503' })
   })
 
-  test('may leave rows to be checked at its end, in a table that is then protected', async () => {
+  test('a migration can defer row checks to its end and then have the table protected', async () => {
     const writing = (note: string) =>
       migrate(`create table tags (${TENANT_ID}, note int,
           foreign key (tenant_id, note) references notes (tenant_id, id) deferrable initially deferred);
@@ -557,7 +557,7 @@ describe('a migration of the owner', () => {
     expect(await scoped('a', 'select note from tags')).toEqual([{ note: id }])
   })
 
-  test('takes no lock that tenants’ queries wait for, and lets go when it fails', async () => {
+  test('a migration takes no lock that blocks tenants’ queries, and releases its access when it fails', async () => {
     await inTransaction(host, async () => {
       const failing = withoutForce(host, ROWS, async () => {
         expect((await everything()).rowCount).toBe(2)
@@ -572,7 +572,7 @@ describe('a migration of the owner', () => {
     await expect(withoutForce(host, ROWS, everything)).rejects.toThrow('needs an open transaction')
   })
 
-  test('sees them with policies of an older version, too', async () => {
+  test('a migration reads the rows of all tenants also with policies of an older version', async () => {
     const { rows } = await host.query(
       `select polname from pg_policy where polrelid = 'notes'::regclass and polname like 'tenantry_owner_%'`,
     )
@@ -584,7 +584,7 @@ describe('a migration of the owner', () => {
     expect(await audit()).toEqual([])
   })
 
-  test('may not be played by a tenant that sets the same setting', async () => {
+  test('a tenant that sets the owner’s setting gets no access to other rows', async () => {
     expect(await scoped('a', `select set_config('tenantry.all_tenants', 'on', true)`)).toHaveLength(1)
     await inTransaction(tenants, async () => {
       await tenants.query(
@@ -597,7 +597,7 @@ describe('a migration of the owner', () => {
   })
 })
 
-describe('a fenced tenant', () => {
+describe('fenced tenant', () => {
   beforeEach(withNotes)
   const statements = [
     'select * from notes',
@@ -609,7 +609,7 @@ describe('a fenced tenant', () => {
     'delete from notes',
   ]
 
-  test('raises whatever it asks, others do not, and goes on when the fence is gone', async () => {
+  test('all statements of a fenced tenant raise, those of others do not, and unfencing ends it', async () => {
     await migrate(`create table empty (${TENANT_ID})`)
     await fence(host, 'a')
     await fence(host, 'a')
@@ -620,7 +620,7 @@ describe('a fenced tenant', () => {
     expect(await titles('a')).toEqual(['of a'])
   })
 
-  test('is shut out from the next statement of an open transaction', async () => {
+  test('a fence applies from the next statement of an open transaction', async () => {
     const open = inTransaction(tenants, async () => {
       await tenants.query(`select set_config('app.tenant_id', 'a', true), set_config('role', $1, true)`, [scope])
       await tenants.query(`insert into ${ROWS}.notes (title) values ('before')`)
@@ -632,7 +632,7 @@ describe('a fenced tenant', () => {
     expect(await titles('a')).toEqual(['of a'])
   })
 
-  test('is known to itself alone, and fences nobody', async () => {
+  test('a tenant can read only its own fence and cannot change fences', async () => {
     await fence(host, 'a')
     const fenced = 'select tenant from tenantry.fenced'
     expect(await scoped('b', fenced)).toEqual([])
@@ -649,11 +649,11 @@ describe('a fenced tenant', () => {
   })
 })
 
-describe('a table that all tenants share', () => {
+describe('table shared by all tenants', () => {
   const COUNTRIES = `create table countries (code text primary key);
     comment on table countries is 'tenantry: shared'; insert into countries values ('de')`
 
-  test('is read by all, written by migrations alone, and may be referenced', async () => {
+  test('a shared table is read by all tenants, written only by migrations, and can be referenced', async () => {
     await migrate(COUNTRIES, `create table homes (${TENANT_ID}, country text references countries)`)
     expect(await scoped('a', 'select * from countries')).toEqual([{ code: 'de' }])
     await scoped('a', `insert into homes (country) values ('de')`)
@@ -668,7 +668,7 @@ describe('a table that all tenants share', () => {
     expect(await scoped('b', 'select * from countries')).toHaveLength(2)
   })
 
-  test('becomes one by its comment, and stops being one without it', async () => {
+  test('a table is shared while it has the comment', async () => {
     await migrate(`create table kinds (${TENANT_ID}, kind text)`)
     await migrate(`alter table kinds drop column tenant_id cascade`, `comment on table kinds is 'tenantry: shared'`)
     expect(await audit()).toEqual([])

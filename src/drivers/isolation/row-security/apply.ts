@@ -1,22 +1,24 @@
 /**
- * Row level security over the one schema that all tenants of a placement share (rowscope-pg).
+ * Applies row level security to the schema that all tenants of a placement share (rowscope-pg).
  *
- *   host's migrations ──► protectRows() ── refuses ──► E_MIGRATION_FAILED, the transaction is rolled back
- *                              └── repairs ──► every table forced, two policies, the scope role's rights ── nothing drifted: no lock
+ *   host's migrations ──► protectRows() ── rejects ──► E_MIGRATION_FAILED, the transaction is rolled back
+ *                              └── repairs ──► every table forced, two policies, the scope role's rights ── no drift: no lock
  *
- *   refuseExposure() then looks at the rest of the database (exposure.ts)
- *   withoutForce()   a migration of the owner sees the rows of all tenants, in its transaction only
- *   auditRows()      the same rules, read only
- *   fence()          from its commit on, every statement of that tenant on a protected table raises TN001
+ *   assertNoExposure()  then checks the rest of the database (exposure.ts)
+ *   withoutForce()      gives a migration of the owner the rows of all tenants, in its transaction only
+ *   auditRows()         checks the same rules, read only
+ *   fence()             from its commit, every statement of that tenant on a protected table raises TN001
  *
- * Guaranteed, for statements of the scope role: without a tenant they raise 42501, whatever the tables hold; with one they see,
- * write and conflict with that tenant's rows only; TRUNCATE, REFERENCES and TRIGGER are not theirs. A policy's name carries the
- * hash of what it says, so one that was changed, by whomever, is found and replaced. Not guaranteed: anything against a superuser
- * or a role with BYPASSRLS. What does not read a protected table (a shared one, `select 1`, `where false`) raises nothing.
+ * Guaranteed for statements of the scope role:
+ * - Without a tenant they raise 42501, regardless of the tables' content. With a tenant they see, write and conflict with only that
+ *   tenant's rows. The scope role does not have TRUNCATE, REFERENCES and TRIGGER.
+ * - A policy's name contains the hash of its definition, so a changed policy is found and replaced.
+ * Not guaranteed: protection from a superuser or a role with BYPASSRLS. A statement that reads no protected table (a shared one,
+ * `select 1`, `where false`) raises nothing.
  *
  * A table with the comment 'tenantry: shared' is lookup data: all tenants read it, the owner's migrations write it.
  *
- * LIKE and other operators that are not leakproof are tried after the policy, never as an index condition: slower, not unsafe.
+ * LIKE and other operators that are not leakproof are evaluated after the policy, never as an index condition: slower, not unsafe.
  */
 import type pg from 'pg'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
@@ -36,8 +38,8 @@ export type { Finding } from './rules.ts'
 export { rowObjects } from './sql.ts'
 
 /**
- * Protects every table of the schema, in the transaction of the migrations that made them. Throws `E_MIGRATION_FAILED`, naming
- * each table that cannot be protected, and what to do about it. Changes nothing, and takes no lock, when nothing has drifted.
+ * Protects every table of the schema, in the transaction of the migrations that created them. Throws `E_MIGRATION_FAILED` with each
+ * table that cannot be protected and the remedy. Changes nothing and takes no lock if there is no drift.
  */
 export async function protectRows(client: pg.ClientBase, schema: string, scopeRole: string): Promise<void> {
   const looked = async () => {
@@ -47,22 +49,22 @@ export async function protectRows(client: pg.ClientBase, schema: string, scopeRo
   }
   if ((await looked()).repairs.length === 0) return
   await lockPolicies(client, schema)
-  const { facts, repairs } = await looked() // somebody else may have done it meanwhile
+  const { facts, repairs } = await looked() // Another process may have repaired it before the lock.
   await repair(client, facts, repairs, [policyDefinition('tenant', scopeRole).prefix])
   assertNoFindings((await looked()).repairs)
 }
 
-/** Whether there is nothing that `protectRows` would repair: without its policy, a table has no rows for whom that is for. */
+/** Whether `protectRows` has nothing to repair: for a role without its policy, a table has no rows. */
 export async function isProtected(client: pg.ClientBase, schema: string, scopeRole: string): Promise<boolean> {
   return repairsOf(await existing(client, schema, scopeRole), scopeRole).length === 0
 }
 
-/** Throws `E_MIGRATION_FAILED` naming each object of the whole database that shows the rows of tenants past the policies. */
+/** Throws `E_MIGRATION_FAILED` with each object of the whole database that exposes tenants' rows past the policies. */
 export async function assertNoExposure(client: pg.ClientBase, schema: string, scopeRole: string): Promise<void> {
   assertNoFindings(await exposuresOf(client, schema, scopeRole))
 }
 
-/** What `protectRows` and `refuseExposure` would refuse or repair; empty for a schema that is protected as it has to be. */
+/** The findings that `protectRows` and `assertNoExposure` would reject or repair; empty for a protected schema. */
 export async function auditRows(client: pg.ClientBase, schema: string, scopeRole: string): Promise<readonly Finding[]> {
   const facts = await existing(client, schema, scopeRole)
   const found = [...faultsOf(facts), ...repairsOf(facts, scopeRole), ...(await exposuresOf(client, schema, scopeRole))]
@@ -74,16 +76,16 @@ export async function auditRows(client: pg.ClientBase, schema: string, scopeRole
 }
 
 /**
- * Lets the owner see and write the rows of all tenants while `work` runs, as a data migration needs it: FORCE would show it none,
+ * Allows the owner to see and write the rows of all tenants while `work` runs, for data migrations: with FORCE the owner sees no rows,
  * an UPDATE would silently change nothing, and a new foreign key would be checked against no rows. Inserts name their tenant_id.
  *
- * No table is altered, so tenants' queries go on and nothing is left open if the process dies: a policy admits who logged in as
- * the owner (or may become it) while a setting of the transaction asks for it. Needs an open transaction.
+ * Alters no table, so tenants' queries continue and nothing is left open if the process dies: a policy admits a session that logged
+ * in as the owner (or a member of it) while a setting of the transaction requests it. Needs an open transaction.
  */
 export const withoutForce = <T>(client: pg.ClientBase, schema: string, work: () => Promise<T>): Promise<T> =>
   withSetting(client, schema, [ALL_TENANTS, 'on'], work)
 
-/** The same for the rows of one tenant. A superuser sees those of all, here as always. */
+/** The same for the rows of one tenant. A superuser always sees the rows of all. */
 export const withRowsOf = <T>(
   client: pg.ClientBase,
   schema: string,
@@ -97,12 +99,12 @@ async function withSetting<T>(
   [name, value]: readonly [string, string],
   work: () => Promise<T>,
 ): Promise<T> {
-  if (transactionStatus(client) !== 'T') throw new Error('to see the rows of tenants needs an open transaction')
+  if (transactionStatus(client) !== 'T') throw new Error('Access to the rows of tenants needs an open transaction')
   let facts = await existing(client, schema)
   if (ownerRepairsOf(facts).length > 0) {
     await lockPolicies(client, schema)
     facts = await existing(client, schema)
-    await repair(client, facts, ownerRepairsOf(facts), []) // of another version, it might admit nobody, in silence
+    await repair(client, facts, ownerRepairsOf(facts), []) // A policy of another version might silently admit no role.
   }
   const setValue = (value: string) => client.query('select set_config($1, $2, true)', [name, value])
   await setValue(value)
@@ -110,7 +112,7 @@ async function withSetting<T>(
   try {
     result = await work()
   } catch (error) {
-    await setValue('').catch(() => undefined) // refused by a transaction that has failed, which takes the setting with it
+    await setValue('').catch(() => undefined) // A failed transaction rejects the statement and resets the setting at its end.
     throw error
   }
   await setValue('')
@@ -118,8 +120,8 @@ async function withSetting<T>(
 }
 
 /**
- * Shuts a tenant out of its rows on this server; to be called as the owner. A statement that was already running, and a
- * REPEATABLE READ transaction that began before, may still finish.
+ * Denies a tenant the access to its rows on this server. Must be called as the owner. A running statement, and a REPEATABLE READ
+ * transaction that began before, can still finish.
  */
 export async function fence(client: pg.ClientBase, tenantId: string): Promise<void> {
   await client.query('insert into tenantry.fenced (tenant) values ($1) on conflict do nothing', [tenantId])
@@ -134,17 +136,17 @@ const lockPolicies = (client: pg.ClientBase, schema: string) =>
 
 async function existing(client: pg.ClientBase, schema: string, scopeRole?: string): Promise<SchemaFacts> {
   const facts = await readSchema(client, schema, scopeRole)
-  if (!facts) throw MigrationFailed(`The schema "${schema}" or the role "${scopeRole ?? ''}" is not there.`)
+  if (!facts) throw MigrationFailed(`Schema "${schema}" or role "${scopeRole ?? ''}" not found.`)
   return facts
 }
 
 function assertNoFindings(findings: readonly Finding[]): void {
   if (findings.length === 0) return
   const details = findings.map(({ object, fault, remedy }) => `${object}: ${fault} (${remedy})`)
-  throw MigrationFailed(`The rows of tenants cannot be kept apart. ${details.join('; ')}`)
+  throw MigrationFailed(`The rows of tenants cannot be isolated. ${details.join('; ')}`)
 }
 
-/** @param prefixes of the policies that are made, besides the owner's. */
+/** @param prefixes of the policies to create, in addition to the owner's */
 async function repair(
   client: pg.ClientBase,
   { name, owner }: SchemaFacts,

@@ -1,18 +1,17 @@
 /**
- * Removes all rows of one tenant from shared tables.
+ * Deletes all rows of one tenant from shared tables.
  *
- * Triggers of the host's run as they do when the tenant itself deletes, and rely on row security to see no row of another: so it is
- * done as a role that sees those rows only. What they write in turn (a journal of what was deleted) is deleted too.
- *
- * One statement deletes from every table, and foreign keys are checked at its end: so their order and their circles do not matter,
- * nor whether they are deferrable. PostgreSQL refuses it where a trigger changes a row that the same statement deletes from another
- * table; then the tables come one after the other, and those that others still refer to come again.
+ * - Triggers of the host run as they do when the tenant itself deletes, and rely on row security. So the deletion runs as a role that
+ *   sees only the tenant's rows. Rows that triggers write (a journal of deletions) are deleted, too.
+ * - One statement deletes from every table, and foreign keys are checked at its end: their order, cycles and deferrability do not
+ *   matter. PostgreSQL rejects it if a trigger changes a row that the same statement deletes from another table. Then the tables are
+ *   deleted one after the other, and those with remaining references again.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
 import { fence, unfence, withRowsOf } from './apply.ts'
 
-/** A journal of the journal is written no more often than this, and rows refer to each other no deeper. */
+/** Limits the depth of journals of journals and of references between rows. */
 const MOST_PASSES = 10
 const CHANGED_BY_TRIGGER = '27000'
 const REFERRED_TO = '23503'
@@ -23,7 +22,7 @@ export interface TenantRows {
   readonly scopeRole: string
 }
 
-/** As the owner, in a transaction; throws when rows are left. Tables without `tenant_id` are shared by all and stay as they are. */
+/** Runs as the owner in a transaction. Throws if rows are left. Tables without `tenant_id` are shared and not changed. */
 export async function deleteTenantRows(client: pg.ClientBase, schema: string, rows: TenantRows): Promise<void> {
   const tables = await tablesOf(client, schema)
   if (tables.length === 0) return
@@ -37,14 +36,14 @@ export async function deleteTenantRows(client: pg.ClientBase, schema: string, ro
       if (!(await hasRows(client, tables, rows.tenant))) return
     }
     throw new Error(
-      'rows of a tenant are still there, or written by triggers, after all were deleted; nothing was removed',
+      'Rows of the tenant remain, or triggers write new ones, after all were deleted; nothing was removed',
     )
   }
   if (await isExempt(client)) await inScope(client, rows, asTenant)
   else await withRowsOf(client, schema, rows.tenant, asTenant)
 }
 
-/** Whom policies do not bind takes the role that they do, behind a fence that is down for this transaction only. */
+/** For an owner that policies do not bind: takes the scope role, with the fence lifted for this transaction only. */
 async function inScope(client: pg.ClientBase, { tenant, scopeRole }: TenantRows, work: () => Promise<void>) {
   await unfence(client, tenant)
   await client.query(`select set_config('role', $1, true)`, [scopeRole])
@@ -77,7 +76,7 @@ async function deleteOnce(client: pg.ClientBase, tables: readonly string[], tena
   for (const table of tables) await isDone(client, REFERRED_TO, `delete from ${table} where tenant_id = $1`, tenant)
 }
 
-/** False for a statement that failed in this one way, which is undone. */
+/** Returns false if the statement failed with this error, and undoes it. */
 async function isDone(client: pg.ClientBase, unless: string, text: string, tenant: string): Promise<boolean> {
   await client.query('savepoint deletion')
   try {

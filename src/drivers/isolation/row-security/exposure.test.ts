@@ -1,4 +1,4 @@
-/** Migrations of rowscope-pg that show the rows of all tenants by objects outside of the tables' schema, and the doctor on the same. */
+/** Tests migrations of rowscope-pg with objects that expose the rows of all tenants, and the doctor on the same objects. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
@@ -20,7 +20,7 @@ let installation: Installation
 let placement: Placement
 let driver: IsolationDriver
 let b: TenantHandle
-/** The owner is a superuser, as that of the embedded PostgreSQL is. */
+/** A superuser, like the owner in the embedded PostgreSQL. */
 let owner: pg.Client
 
 beforeAll(async () => {
@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const text = (statement: string) => statement.replaceAll('$scope', placement.scopeRole)
 
-/** The migration of another release. */
+/** Runs the migration of another release. */
 async function migrate(up: string): Promise<unknown> {
   const migrations = [NOTES, { name: '0002_next', checksum: '', up: text(up) }]
   const next = await installation.open(placement, { driver: () => rowscopePg(), migrations })
@@ -59,11 +59,11 @@ const audit = async () =>
 interface Exposure {
   readonly name: string
   readonly up: string
-  /** Of the object, in the message. */
+  /** The object's name in the message. */
   readonly object: string
-  /** What a tenant's statement would show or do. */
+  /** A statement of a tenant that shows the exposure. */
   readonly shown?: string
-  /** Makes it acceptable. */
+  /** Statements that make the object acceptable. */
   readonly remedies: readonly string[]
   readonly down: string
 }
@@ -256,33 +256,36 @@ const exposures: readonly Exposure[] = [
   })),
 ]
 
-describe('a migration of rowscope-pg', () => {
-  test.each(exposures)('with $name is refused; the doctor finds it, and accepts each remedy', async (exposure) => {
-    const { up, object, shown, remedies, down } = exposure
-    await expect(migrate(up)).rejects.toMatchObject({
-      code: 'E_MIGRATION_FAILED',
-      message: expect.stringContaining(`${object}: `),
-    })
-    expect(await audit()).toEqual([])
-    await owner.query(`begin; set local search_path = tenantry_rows; ${text(up)}; commit`)
-    try {
-      // It is no false alarm: a tenant would read the rows of the other.
-      if (shown) expect((await b.pool.query(shown)).rows).toContainEqual({ title: 'of a' })
-      expect(await audit()).toMatchObject([
-        { severity: 'error', message: expect.stringContaining(`main: ${object}: `) },
-      ])
-      for (const remedy of remedies) {
-        await owner.query(`begin; ${text(remedy)}`)
-        expect(await exposuresOf(owner, 'tenantry_rows', placement.scopeRole)).toEqual([])
+describe('migration of rowscope-pg', () => {
+  test.each(exposures)(
+    'rejects a migration with $name; the doctor finds it and accepts each remedy',
+    async (exposure) => {
+      const { up, object, shown, remedies, down } = exposure
+      await expect(migrate(up)).rejects.toMatchObject({
+        code: 'E_MIGRATION_FAILED',
+        message: expect.stringContaining(`${object}: `),
+      })
+      expect(await audit()).toEqual([])
+      await owner.query(`begin; set local search_path = tenantry_rows; ${text(up)}; commit`)
+      try {
+        // The finding is real: a tenant can read the rows of the other.
+        if (shown) expect((await b.pool.query(shown)).rows).toContainEqual({ title: 'of a' })
+        expect(await audit()).toMatchObject([
+          { severity: 'error', message: expect.stringContaining(`main: ${object}: `) },
+        ])
+        for (const remedy of remedies) {
+          await owner.query(`begin; ${text(remedy)}`)
+          expect(await exposuresOf(owner, 'tenantry_rows', placement.scopeRole)).toEqual([])
+          await owner.query('rollback')
+        }
+      } finally {
         await owner.query('rollback')
+        await owner.query(text(down))
       }
-    } finally {
-      await owner.query('rollback')
-      await owner.query(text(down))
-    }
-  })
+    },
+  )
 
-  test('with objects that tenants may not use, or that have the rights of tenants, is accepted', async () => {
+  test('accepts objects that tenants cannot use or that have the rights of tenants', async () => {
     await migrate(`create schema private; create view private.all_notes as ${ALL}; create materialized view private.kept as ${ALL};
       ${definer('private.all_of_them')}; revoke all on function private.all_of_them() from public;
       create view public.own_notes with (security_invoker = true) as ${ALL}; grant select on public.own_notes to public;

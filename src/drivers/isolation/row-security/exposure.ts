@@ -1,24 +1,24 @@
 /**
- * What, outside of the schema with the rows of all tenants, shows or changes these rows past row level security: asked in the whole
- * database after a migration, and by the doctor.
+ * Finds objects outside of the shared tables' schema that show or change rows of tenants past row level security. It checks the whole
+ * database after a migration and for the doctor.
  *
- * - An object counts when the scope role, or PUBLIC, has a right on it. USAGE on its schema is needed for its name only: a view, a
- *   column default, a CHECK or an operator refers to it by OID. The functions of an aggregate need a right of the aggregate's owner.
- *   A trigger of a shared table needs no right, and a publication needs no statement.
- * - A function whose own settings change the scope (`SET app.tenant_id`, `SET ROLE`) counts in the schema of all tenants too. That of a
- *   trigger needs no right.
- * - Schemas of single tenants (schema-pg) and objects of extensions are left out, except where a rule reads shared tables.
- * - The comment 'tenantry: shared' on an object declares that all tenants may see what it shows. No tenant may write to it.
+ * - An object counts if the scope role or PUBLIC has a right on it. USAGE on its schema is needed only for its name: a view, a column
+ *   default, a CHECK or an operator refers to it by OID. The functions of an aggregate need a right of the aggregate's owner. A
+ *   trigger of a shared table needs no right, and a publication needs no statement.
+ * - A function whose own settings change the scope (`SET app.tenant_id`, `SET ROLE`) also counts in the shared tables' schema. The
+ *   function of a trigger needs no right.
+ * - Schemas of single tenants (schema-pg) and objects of extensions are ignored, except where a rule reads shared tables.
+ * - The comment 'tenantry: shared' on an object declares that all tenants may see its content. No tenant may write to it.
  */
 import pg from 'pg'
 import type { Finding } from './rules.ts'
 import { queryPinned, SHARED } from './sql.ts'
 
-/** Objects of a new server have lower ones. */
+/** Objects of a new server have lower OIDs. */
 const FIRST_OWN_OID = 16384
 const RIGHTS = ['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']
 
-/** Settings of a function that would change whose rows its statements see; the server compares their names without regard to case. */
+/** Settings of a function that change the visible rows of its statements. The server compares their names case-insensitively. */
 const SCOPE_SETTINGS = '^(app[.]tenant_id|role|session_authorization)='
 
 type Kind =
@@ -36,15 +36,15 @@ interface Exposure {
   readonly kind: Kind
   /** As PostgreSQL describes it. */
   readonly object: string
-  /** The object that is declared or changed, as a statement names it. */
+  /** The declared or changed object, as a statement names it. */
   readonly name: string
-  /** What else the words need. */
+  /** Additional information for the message. */
   readonly detail: string
 }
 
 const unused = (kind: string, name: string, detail: string) => `revoke all on ${kind} ${name} from ${detail}`
 const declared = (kind: string, name: string) =>
-  `comment on ${kind} ${name} is '${SHARED}', if all tenants may see what it shows`
+  `comment on ${kind} ${name} is '${SHARED}', if all tenants may see its content`
 
 const WORDS: Readonly<Record<Kind, (exposure: Exposure) => readonly [fault: string, remedy: string]>> = {
   function: ({ name, detail }) => [
@@ -64,7 +64,7 @@ const WORDS: Readonly<Record<Kind, (exposure: Exposure) => readonly [fault: stri
     `alter view ${name} set (security_invoker = true); ${unused('table', name, detail)}; or ${declared('view', name)}`,
   ],
   table: (exposure) => stored(exposure, 'no policy of Tenantry protects it'),
-  'materialized view': (exposure) => stored(exposure, 'row level security does not reach what it has stored'),
+  'materialized view': (exposure) => stored(exposure, 'row level security does not apply to its stored rows'),
   'foreign table': (exposure) => stored(exposure, 'row level security does not apply to it'),
   rule: () => [
     'reads or writes shared tables with the rights of the owner, past the policies',
@@ -81,7 +81,7 @@ const stored = ({ kind, name, detail }: Exposure, fault: string): [string, strin
   `${unused('table', name, detail)}; or let tenants only select from it, and ${declared(kind, name)}`,
 ]
 
-/** @param schema with the tables that all tenants share. */
+/** @param schema with the tables that all tenants share */
 export async function exposuresOf(
   client: pg.ClientBase,
   schema: string,

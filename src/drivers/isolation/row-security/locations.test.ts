@@ -4,8 +4,8 @@ import { exported, never, replayed } from '../copy/copy.fixture.ts'
 import { locationFor } from '../copy/copy-storage.fixture.ts'
 import { fill, query, withFixture } from '../copy/rows.fixture.ts'
 
-test('a late process neither enters nor opens a location that is older than the one in use', async () => {
-  await withFixture('an owner like any other', async (fixture) => {
+test('a delayed process neither enters nor opens a location that is older than the current one', async () => {
+  await withFixture('a non-superuser owner', async (fixture) => {
     const driver = fixture.drivers['rowscope-pg']
     await fill(fixture, 'rowscope-pg', 'gamma')
     const first = locationFor(fixture, 'rowscope-pg', 'gamma')
@@ -34,8 +34,8 @@ test('a late process neither enters nor opens a location that is older than the 
   })
 })
 
-test('an import into a placement where the tenant has nothing has the tenant’s id at once', async () => {
-  await withFixture('an owner like any other', async (fixture) => {
+test('an import into a placement without rows of the tenant immediately uses the tenant’s id', async () => {
+  await withFixture('a non-superuser owner', async (fixture) => {
     const driver = fixture.drivers['rowscope-pg']
     await fill(fixture, 'rowscope-pg', 'source')
     const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))
@@ -49,7 +49,7 @@ test('an import into a placement where the tenant has nothing has the tenant’s
 })
 
 test('several processes that enter a location enter it once', async () => {
-  await withFixture('an owner like any other', async (fixture) => {
+  await withFixture('a non-superuser owner', async (fixture) => {
     const driver = fixture.drivers['rowscope-pg']
     await fill(fixture, 'rowscope-pg', 'gamma')
     const first = locationFor(fixture, 'rowscope-pg', 'gamma')
@@ -62,8 +62,8 @@ test('several processes that enter a location enter it once', async () => {
   })
 })
 
-test('an export refuses rows whose label changes before its snapshot', async () => {
-  await withFixture('an owner like any other', async (fixture) => {
+test('an export rejects rows whose label changes before its snapshot', async () => {
+  await withFixture('a non-superuser owner', async (fixture) => {
     const driver = fixture.drivers['rowscope-pg']
     await fill(fixture, 'rowscope-pg', 'gamma')
     const first = locationFor(fixture, 'rowscope-pg', 'gamma')

@@ -1,37 +1,37 @@
 /**
- * Which of a tenant's storage locations has the rows with the tenant's id. While a restore is under way, and as long as a location
- * that the tenant has left is kept, the same tables have rows of several locations of one tenant. Queries of the tenant reach those of
- * the *entered* one, whose `tenant_id` is the tenant's id. The rows of each other location have a label that no tenant has as its id.
+ * Records which of a tenant's storage locations has the rows with the tenant's id. During a restore, and while a former location is
+ * kept, the same tables have rows of several locations of one tenant. Queries of the tenant reach those of the *entered* one, whose
+ * `tenant_id` is the tenant's id. The rows of each other location have a label that is no tenant's id.
  *
- *   provision, import ─► claim     nothing is entered here: this location is
- *   switch, unfence   ─► enter     another one is entered: the labels change places (copy/enter-rows.ts)
+ *   provision, import ─► claim     no location is entered here: this one becomes entered
+ *   switch, unfence   ─► enter     another one is entered: the labels are swapped (copy/enter-rows.ts)
  *   unfence           ─► settle    the registry names this location: an older one is not entered again
- *   drop              ─► leave     nothing is entered; the locations that are kept have their labels
+ *   drop              ─► leave     no location is entered; kept locations have their labels
  */
 import type pg from 'pg'
 import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 
 export type RowLocation = Pick<StorageLocation, 'tenantId' | 'locator' | 'epoch'>
 
-/** As the owner. `epoch` is that of the location which was entered and opened last. */
+/** Run as the owner. `epoch` is that of the location which was last entered and opened. */
 export const ROW_LOCATIONS = `
   create table if not exists tenantry.row_locations (
     tenant text primary key, locator text not null, epoch integer not null default 0)`
 
-/** The label of rows of a location that is not entered. A tenant's id has no `~`. */
+/** The label for rows of a location that is not entered. A tenant's id has no `~`. */
 export const labelAside = ({ tenantId, locator }: Pick<RowLocation, 'tenantId' | 'locator'>): string =>
   locator === tenantId ? `${tenantId}~1` : locator
 
-/** @param entered the locator of the location that is entered */
+/** @param entered the locator of the entered location */
 export const labelIn = (location: Omit<RowLocation, 'epoch'>, entered: string): string =>
   location.locator === entered ? location.tenantId : labelAside(location)
 
-/** The value of `tenant_id` in the rows of a location. Before anything is entered it is that of the first location. */
+/** The value of `tenant_id` in the rows of a location. Before a location is entered, it is that of the first one. */
 export async function labelOf(client: pg.ClientBase, location: RowLocation): Promise<string> {
   return labelIn(location, (await enteredOf(client, location)).locator)
 }
 
-/** The locator of what is entered, empty if it was dropped, and the epoch that was settled last. */
+/** The locator of the entered location, empty after a drop, and the epoch that was settled last. */
 export async function enteredOf(
   client: pg.ClientBase,
   { tenantId }: RowLocation,
@@ -44,7 +44,7 @@ export async function enteredOf(
 }
 
 /**
- * Enters the location where the tenant never had one. Returns the label of its rows.
+ * Enters the location if the tenant never had one. Returns the label of its rows.
  * @param how `new`: the tenant has no rows yet, also if a location was dropped here
  */
 export async function claim(client: pg.ClientBase, location: RowLocation, how?: 'new'): Promise<string> {
@@ -58,7 +58,7 @@ export async function claim(client: pg.ClientBase, location: RowLocation, how?: 
   return labelOf(client, location)
 }
 
-/** Has the location entered. In the transaction that has given its rows the tenant's id. */
+/** Marks the location as entered, in the transaction that has given its rows the tenant's id. */
 export async function recordEntry(client: pg.ClientBase, { tenantId, locator }: RowLocation): Promise<void> {
   await client.query(
     `insert into tenantry.row_locations (tenant, locator) values ($1, $2)
@@ -67,7 +67,7 @@ export async function recordEntry(client: pg.ClientBase, { tenantId, locator }: 
   )
 }
 
-/** False where another location is entered, or none. */
+/** Returns false if no location or another one is entered. */
 export async function settle(client: pg.ClientBase, { tenantId, locator, epoch }: RowLocation): Promise<boolean> {
   const { rowCount } = await client.query(
     `insert into tenantry.row_locations as entered (tenant, locator, epoch)
@@ -79,7 +79,7 @@ export async function settle(client: pg.ClientBase, { tenantId, locator, epoch }
   return rowCount === 1
 }
 
-/** Nothing is entered, if it was this one. Rows of other locations keep their labels. */
+/** Marks the location as not entered. Rows of other locations keep their labels. */
 export async function leave(client: pg.ClientBase, { tenantId, locator }: RowLocation): Promise<void> {
   await client.query(`update tenantry.row_locations set locator = '' where tenant = $1 and locator = $2`, [
     tenantId,
@@ -87,7 +87,7 @@ export async function leave(client: pg.ClientBase, { tenantId, locator }: RowLoc
   ])
 }
 
-/** Statements of a tenant do not reach a location that is not entered: it is as good as fenced. */
+/** A tenant's statements do not reach a location that is not entered: the effect is that of a fence. */
 export async function isClosed(client: pg.ClientBase, location: RowLocation): Promise<boolean> {
   const label = await labelOf(client, location)
   if (label !== location.tenantId) return true
@@ -95,7 +95,7 @@ export async function isClosed(client: pg.ClientBase, location: RowLocation): Pr
   return rowCount === 1
 }
 
-/** The locators behind a fence. */
+/** The locators of fenced locations. */
 export const FENCED_LOCATORS = `
   select coalesce(nullif(entered.locator, ''), regexp_replace(fenced.tenant, '~1$', '')) as locator, true as "isFenced"
   from tenantry.fenced left join tenantry.row_locations entered on entered.tenant = fenced.tenant`

@@ -13,10 +13,10 @@ const UP = `create table notes (tenant_id text not null default tenantry.current
 
 type Clients = Readonly<Record<'owner' | 'login' | 'superuser', pg.Client>>
 
-/** What raises at a fence. */
+/** SQLSTATE of a fence. */
 const FENCED = 'TN001'
 
-/** Of an owner like any other: a superuser's function of that kind would be refused. */
+/** Uses an owner that is not a superuser: functions of a superuser would be rejected. */
 async function withRows(work: (fixture: CopyFixture, clients: Clients, scopeRole: string) => Promise<void>) {
   await withOwner(inject('postgresUrl'), async (ownerUrl, role) => {
     const fixture = await openCopyFixture(inject('postgresUrl'), {
@@ -54,8 +54,8 @@ const inScope = (tenant: string, role: string, oneTenant: string): string =>
   `begin; select set_config('app.tenant_id', '${tenant}', true), set_config('role', '${role}', true),
     set_config('search_path', 'tenantry_rows', true), set_config('${ONE_TENANT}', '${oneTenant}', true)`
 
-describe('past the fence of a tenant', () => {
-  test('nobody comes who logged in as tenants do, whatever is set and whoever’s function is called', async () => {
+describe('access past the fence of a tenant', () => {
+  test('a session of the tenants’ login does not pass the fence, regardless of settings and functions of the owner', async () => {
     await withRows(async (_, { login }, scopeRole) => {
       for (const text of [
         'select from notes',
@@ -69,7 +69,7 @@ describe('past the fence of a tenant', () => {
         await login.query('rollback')
       }
       await login.query(inScope('a', scopeRole, 'a'))
-      // Where the owner has the rights of tenants' queries too, it meets the fence; else it sees nothing.
+      // An owner with the rights of tenants' queries meets the fence; another one sees no rows.
       const reading = login.query(`select read_by_owner('a') as a, read_by_owner('b') as b`)
       expect([{ a: '0', b: '0' }, FENCED]).toContainEqual(
         await reading.then(
@@ -81,7 +81,7 @@ describe('past the fence of a tenant', () => {
     })
   })
 
-  test('the owner comes who names that tenant, and sees its rows alone', async () => {
+  test('the owner that names the tenant passes the fence and sees only its rows', async () => {
     await withRows(async (_, { owner, superuser }, scopeRole) => {
       for (const client of [owner, superuser]) {
         for (const [named, outcome] of [

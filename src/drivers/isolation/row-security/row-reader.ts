@@ -1,6 +1,6 @@
 /**
- * The owner as a reader and writer of one tenant's rows in shared tables, whom row level security binds: where it does not bind the
- * owner itself, the owner takes the role of tenants' queries, and is let through a fence by who it logged in as.
+ * Gives the owner access to one tenant's rows in shared tables under row level security. An owner that policies do not bind takes the
+ * role of tenants' queries. The login of the session opens the fence.
  */
 import pg from 'pg'
 import { BackupIncompatible } from '../../../tenants/isolation/copy.ts'
@@ -18,21 +18,21 @@ interface Rows {
 }
 
 export interface RowReader {
-  /** Whether it sees the rows of all when it takes no role. */
+  /** Whether it sees the rows of all tenants without another role. */
   readonly isExempt: boolean
-  /** The statement that lets the owner past the tenant's fence. */
+  /** The statement that opens the tenant's fence for the owner. */
   readonly names: string
-  /** Statements by which a transaction, whose setting names the tenant, sees and writes its rows alone. */
+  /** Statements after which a transaction sees and writes only the rows of the tenant. */
   readonly statements: readonly string[]
 }
 
-/** On a connection of the owner, outside of any transaction. */
+/** Runs on a connection of the owner, outside of any transaction. */
 export async function rowReader(
   client: pg.ClientBase,
   schema: string,
   { tenant, scopeRole }: Rows,
 ): Promise<RowReader> {
-  // In a transaction that lasts, policies could not be put right; without them there would be fewer rows, in silence.
+  // A long transaction could not repair policies; without them rows would silently be missing.
   if (!(await isProtected(client, schema, scopeRole))) {
     const protect = () => protectRows(client, schema, scopeRole)
     await inTransaction(client, protect, { begin: beginAlone(schema, LOCK_TIMEOUT_MS) })
@@ -46,14 +46,14 @@ export async function rowReader(
   }
 }
 
-/** The same for whoever copies all rows of the tenant: throws when it might not see them all. */
+/** The same for a copy of all rows of the tenant. Throws if rows might be hidden. */
 export async function readingRows(client: pg.ClientBase, schema: string, rows: Rows): Promise<RowReader> {
   const reader = await rowReader(client, schema, rows)
   await assertRowsVisible(client, schema, reader.isExempt ? rows.scopeRole : undefined)
   return reader
 }
 
-/** Throws when a policy of the host's may keep rows of the tenant from such a reader: a copy would be without them, and look whole. */
+/** Throws if a policy of the host may hide rows of the tenant from the reader: the copy would silently be incomplete. */
 async function assertRowsVisible(client: pg.ClientBase, schema: string, role: string | undefined): Promise<void> {
   const reader = role === undefined ? 'current_user' : `${pg.escapeLiteral(role)}::name`
   const { rows } = await client.query(`
@@ -65,6 +65,6 @@ async function assertRowsVisible(client: pg.ClientBase, schema: string, role: st
   if (!rows[0]) return
   const { table, policy } = rows[0]
   throw BackupIncompatible(
-    `The policy "${policy}" of the table "${table}" may hide rows of the tenant from whoever copies them; nothing was read.`,
+    `The policy "${policy}" of the table "${table}" may hide rows of the tenant from a copy; nothing was read.`,
   )
 }

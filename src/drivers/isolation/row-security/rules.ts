@@ -1,8 +1,9 @@
 /**
- * The rules for tables that all tenants share, without a database: what cannot be protected, and what has to be done to the rest.
+ * Checks tables that all tenants share, without a database: which cannot be protected, and which repairs the others need.
+ * Written here: the rules compare the catalog with the policies that Tenantry creates.
  *
- * Sequences are shared by all tenants, which is allowed: gaps tell how much others write, not what. A host that minds uses random
- * keys. A sequence's own row would tell more, so it is not readable.
+ * Sequences are shared by all tenants. This is allowed: gaps reveal the number of other tenants' inserts, not their values. A host
+ * can use random keys to avoid it. The row of a sequence would reveal more, so it is not readable.
  */
 import pg from 'pg'
 import { type Audience, type Policy, policyDefinition, type Relation, type SchemaFacts, SHARED } from './sql.ts'
@@ -11,7 +12,7 @@ export interface Finding {
   /** `table "rows".notes` */
   readonly object: string
   readonly fault: string
-  /** What the host does about it. */
+  /** The action for the host. */
   readonly remedy: string
 }
 
@@ -31,7 +32,7 @@ const isTenants = (relation: Relation): boolean => isTable(relation) && !isShare
 const shownName = (schema: string, name: string): string =>
   `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`
 
-/** What row level security cannot keep apart; empty when everything can be protected. */
+/** Objects that row level security cannot isolate; empty if all can be protected. */
 export function faultsOf(schema: SchemaFacts): Finding[] {
   const faults: Finding[] = schema.relations.flatMap((relation) => {
     const object = `${KINDS[relation.kind]} ${shownName(schema.name, relation.name)}`
@@ -73,7 +74,7 @@ function* faultsOfKind(relation: Relation, schema: SchemaFacts): Generator<Fault
   }
   if (kind === 'm') {
     yield [
-      'row level security does not reach what it has stored',
+      'row level security does not apply to its stored rows',
       'use a table or a view with security_invoker, or a schema that tenants’ queries may not use',
     ]
   }
@@ -89,7 +90,7 @@ function* faultsOfTenantId({ tenantId }: Relation): Generator<FaultAndRemedy> {
   if (!tenantId) {
     return yield [
       'has no column tenant_id',
-      // Adding the column with its default asks for the default at once, where no tenant is set.
+      // Adding the column with its default evaluates the default immediately, when no tenant is set.
       `create it with "${declared}" leading in every key, or declare it for all tenants: comment on table … is '${SHARED}'`,
     ]
   }
@@ -104,11 +105,11 @@ function* faultsOfTenantId({ tenantId }: Relation): Generator<FaultAndRemedy> {
 
 function* faultsOfKeys({ keys, exclusions }: Relation): Generator<FaultAndRemedy> {
   for (const { name } of keys.filter(({ leads }) => !leads)) {
-    yield [`the key "${name}" tells whether another tenant has a value`, 'let tenant_id lead in it, as it is']
+    yield [`the key "${name}" reveals whether another tenant has a value`, 'make tenant_id its first column, unchanged']
   }
   for (const { name } of exclusions.filter(({ isScoped }) => !isScoped)) {
     yield [
-      `the exclusion constraint "${name}" tells whether another tenant has a value`,
+      `the exclusion constraint "${name}" reveals whether another tenant has a value`,
       'add "tenant_id with =" to it',
     ]
   }
@@ -117,11 +118,11 @@ function* faultsOfKeys({ keys, exclusions }: Relation): Generator<FaultAndRemedy
 function* faultsOfForeignKeys(relation: Relation, { relations }: SchemaFacts): Generator<FaultAndRemedy> {
   for (const { name, target, shown, isScoped } of relation.foreignKeys) {
     const other = relations.find((one) => one.name === target)
-    const prefix = `the foreign key "${name}" tells, past the policies,`
+    const prefix = `the foreign key "${name}" reveals, past the policies,`
     if (!other) {
       yield [
-        `${prefix} what is in ${shown}`,
-        `have that table in this schema, with the comment '${SHARED}' if all tenants share it`,
+        `${prefix} the content of ${shown}`,
+        `create that table in this schema, with the comment '${SHARED}' if all tenants share it`,
       ]
     } else if (isTenants(other) && !isScoped) {
       yield [`${prefix} whether another tenant has a row in ${shown}`, 'let tenant_id reference tenant_id in it']
@@ -135,12 +136,12 @@ function* faultsOfFamily(relation: Relation, { relations }: SchemaFacts): Genera
     if (!other) {
       yield [
         `inherits from or to ${shown}, whose rows would be reached past the policies`,
-        'keep the whole family in this schema',
+        'keep parents and children in this schema',
       ]
     } else if (isShared(relation) !== isShared(other)) {
       yield [
         `only one of it and ${shown} is declared for all tenants`,
-        'give both the same comment: one is read through the other',
+        'give both the same comment: queries of one also read the other',
       ]
     }
   }
@@ -148,14 +149,14 @@ function* faultsOfFamily(relation: Relation, { relations }: SchemaFacts): Genera
 
 function* faultsOfPolicies(relation: Relation): Generator<FaultAndRemedy> {
   for (const { name } of relation.policies.filter((policy) => policy.isPermissive && !OURS.test(policy.name))) {
-    yield [`the policy "${name}" adds to what a tenant may see`, 'drop it, or make it AS RESTRICTIVE']
+    yield [`the policy "${name}" extends the rows that a tenant may see`, 'drop it, or make it AS RESTRICTIVE']
   }
   if (isShared(relation) && relation.tenantId) {
     yield ['is declared for all tenants and has a column tenant_id', 'remove the comment, or the column']
   }
 }
 
-/** What is not as it has to be and can be made so; empty when nothing has drifted. */
+/** Differences from the required state that can be repaired; empty if there is no drift. */
 export function repairsOf(schema: SchemaFacts, scopeRole: string): Repair[] {
   const role = pg.escapeIdentifier(scopeRole)
   const repairs = schema.relations.flatMap((relation) => {
@@ -164,7 +165,7 @@ export function repairsOf(schema: SchemaFacts, scopeRole: string): Repair[] {
       repairOf(`${KINDS[relation.kind]} ${name}`, fault, statement)
     const wanted = rightsOf(relation)
     const found: Repair[] = []
-    if (relation.isPublic) found.push(repair('everybody has rights on it', `revoke all on ${name} from public`))
+    if (relation.isPublic) found.push(repair('PUBLIC has rights on it', `revoke all on ${name} from public`))
     if (relation.granted.join() !== wanted.join()) {
       const grant = `grant ${wanted.join(', ')} on ${name} to ${role}`
       found.push(
@@ -172,11 +173,11 @@ export function repairsOf(schema: SchemaFacts, scopeRole: string): Repair[] {
       )
     }
     if (isTenants(relation)) {
-      if (!relation.isSecured) found.push(repair('no row security', `alter table ${name} enable row level security`))
-      if (!relation.isForced) found.push(repair('not forced', `alter table ${name} force row level security`))
+      if (!relation.isSecured) found.push(repair('RLS is disabled', `alter table ${name} enable row level security`))
+      if (!relation.isForced) found.push(repair('FORCE is missing', `alter table ${name} force row level security`))
     } else if (isShared(relation) && relation.isSecured && relation.policies.every(({ name }) => OURS.test(name))) {
       const off = `alter table ${name} disable row level security, no force row level security`
-      found.push(repair('is for all tenants, and secured', off))
+      found.push(repair('is shared by all tenants, but has row level security', off))
     }
     const wantsPolicies = isTenants(relation)
     return [
@@ -197,7 +198,7 @@ export function repairsOf(schema: SchemaFacts, scopeRole: string): Repair[] {
   ]
 }
 
-/** Of the owner's policy alone, on what is forced already: all that the owner's own statements need. */
+/** Repairs of the owner's policy only, on forced tables: sufficient for the owner's statements. */
 export const ownerRepairsOf = (schema: SchemaFacts): Repair[] =>
   schema.relations
     .filter((relation) => isTenants(relation) && relation.isForced)
@@ -208,7 +209,7 @@ function rightsOf(relation: Relation): readonly string[] {
   return isShared(relation) ? READ : READ_AND_WRITE
 }
 
-/** @param role whom it is for; undefined when there must be none. */
+/** @param role of the policy; undefined if there must be no policy */
 function policyRepairs(
   schema: SchemaFacts,
   relation: Relation,
@@ -224,7 +225,7 @@ function policyRepairs(
     .filter((policy) => !isRight(policy))
     .map((policy) =>
       repair(
-        `the policy "${policy.name}" is not what its name says, or not this version's`,
+        `the policy "${policy.name}" was changed or is of another version`,
         `drop policy ${pg.escapeIdentifier(policy.name)} on ${name}`,
       ),
     )
@@ -237,5 +238,5 @@ const repairOf = (object: string, fault: string, statement: string): Repair => (
   object,
   fault,
   statement,
-  remedy: 'run the migrations of the placement again, which puts it right',
+  remedy: 'run the migrations of the placement again, which repairs it',
 })

@@ -1,9 +1,9 @@
 /**
- * Whether rows may be put into shared tables without a word of the host's triggers, and what has to be looked at then instead.
+ * Checks whether rows can be written to shared tables without the host's triggers, and makes the checks that the triggers skip.
  *
- * With `session_replication_role` set to replica, no trigger of the host's runs, and none of those that check foreign keys and
- * deferrable keys. So foreign keys are asked about afterwards; where there is something else that would go unchecked, or triggers
- * that run then of all times, it is not done.
+ * With `session_replication_role` set to replica, neither the host's triggers run nor those that check foreign keys and deferrable
+ * keys. So foreign keys are checked afterwards. This mode is not used if other checks would be skipped, or if there are triggers that
+ * run only in it.
  */
 import pg from 'pg'
 import { BackupIncompatible, type CopiedSequence, type CopiedTable } from '../../../tenants/isolation/copy.ts'
@@ -15,58 +15,58 @@ import { queryPinned } from './sql.ts'
 
 export interface SharedStorage {
   readonly schema: string
-  /** Of any schema that has the same tables. */
+  /** The search path for any schema that has the same tables. */
   readonly searchPathOf: (schema: string) => string
-  /** What the rows carry. */
+  /** The label of the rows. */
   readonly tenant: string
   readonly scopeRole: string
   readonly migrator: PostgresMigrator
 }
 
-/** Shared tables as one import finds them. */
+/** Shared tables at the start of one import. */
 export interface Shared extends SharedStorage {
   readonly searchPath: string
   readonly stored: StoredSchema
   readonly facts: SharedFacts
   readonly reader: RowReader
-  /** What has been run, in order. */
+  /** Applied migrations, in order. */
   readonly applied: readonly string[]
-  /** The name of a schema that nobody else has, and that is gone at the end. */
+  /** The name of a schema that only this import uses and that is dropped at the end. */
   readonly stagingSchema: string
 }
 
-/** What an import has put there. */
+/** The result of an import. */
 export interface Taken {
   readonly rows: Rows
-  /** What sequences must be beyond now. */
+  /** Minimum values of the sequences. */
   readonly sequences: readonly CopiedSequence[]
 }
 
 export interface SharedFacts {
-  /** Rows can be written without triggers, and foreign keys asked about afterwards. */
+  /** Whether rows can be written without triggers, with foreign keys checked afterwards. */
   readonly canDisableTriggers: boolean
-  /** Of the host's, which run for rows that anybody inserts. */
+  /** Whether the host has triggers that run for each insert. */
   readonly hasTriggers: boolean
   readonly foreignKeys: readonly ForeignKey[]
 }
 
-/** Of a table with tenants' rows. */
+/** A foreign key of a table with tenants' rows. */
 export interface ForeignKey {
   readonly name: string
   /** The name of the table. */
   readonly of: string
-  /** That of the table which it refers to. */
+  /** The name of the referenced table. */
   readonly to: string
-  /** The same as they are read without their children. */
+  /** Both as read without their children. */
   readonly table: string
   readonly target: string
-  /** Whether it refers to what all tenants share. */
+  /** Whether the referenced table is shared by all tenants. */
   readonly isShared: boolean
-  /** Of the table, as `f`. */
+  /** Columns of the table `f`. */
   readonly columns: readonly string[]
-  /** Whether a row of the target, `p`, is the one that `f` refers to. */
+  /** Condition: the row of the target `p` is the one that `f` refers to. */
   readonly match: string
-  /** MATCH FULL: all of its columns are null, or none is. */
+  /** MATCH FULL: all columns are null, or none is. */
   readonly isFull: boolean
 }
 
@@ -107,8 +107,8 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
 }
 
 /**
- * What the triggers of foreign keys do, for the rows of one tenant: every row is there that they refer to, and stays, where another
- * could take it away. Throws `E_BACKUP_INCOMPATIBLE`, naming table and constraint.
+ * Replaces the triggers of foreign keys for the rows of one tenant: checks that every referenced row exists, and locks it where
+ * another transaction could delete it. Throws `E_BACKUP_INCOMPATIBLE` with table and constraint.
  */
 export async function checkForeignKeys(
   client: pg.ClientBase,
@@ -128,12 +128,12 @@ export async function checkForeignKeys(
       `select exists (select from ${table} f where ${mine} and (${broken}${partly})) as broken`,
     )
     if (rows[0].broken) {
-      throw BackupIncompatible(`A row of the copy for the table "${of}" is refused by its constraint "${name}".`)
+      throw BackupIncompatible(`A row of the copy for the table "${of}" violates its constraint "${name}".`)
     }
   }
 }
 
-/** Of tables that all tenants read, a copy may have no row that is not there already. Throws `E_BACKUP_INCOMPATIBLE`, naming the table. */
+/** In tables that all tenants read, a copy may only have existing rows. Throws `E_BACKUP_INCOMPATIBLE` with the name of the table. */
 export async function assertNoOtherRows(
   client: pg.ClientBase,
   { schema, stagingSchema, stored }: Shared,
@@ -146,7 +146,7 @@ export async function assertNoOtherRows(
     const { rows } = await client.query(`select exists (${incoming} except ${there}) as other`)
     if (rows[0].other) {
       throw BackupIncompatible(
-        `The copy has rows of the table "${name}" that are not there; all tenants read it, so an import does not write to it.`,
+        `The copy has new rows for the table "${name}"; all tenants read this table, so an import does not write to it.`,
       )
     }
   }

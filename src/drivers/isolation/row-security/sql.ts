@@ -1,16 +1,16 @@
 /**
- * What row level security is made of in a database, and what the catalog says of a schema with tenants' rows.
+ * Defines the database objects of row level security, and reads the catalog of a schema with tenants' rows.
  *
  * A protected table has two policies. That of tenants compares twice, on purpose:
  *
  *   tenant_id = current_setting(..) and tenant_id = (select tenantry.admitted_tenant())
  *
- * The function raises 42501 without a tenant and TN001 for one that is fenced; in a sub-select it is asked once for a statement and
- * becomes the index condition. That both must be equal is what the planner concludes, and checks before it reads anything
- * ("One-Time Filter"). With the function alone a scan of an empty table, or one whose other conditions fail first, would answer no
- * rows where it has to raise. It is PL/pgSQL and not SQL: what is not inlined costs less where a statement is planned each time.
+ * The function raises 42501 without a tenant and TN001 for a fenced one. In a sub-select it is called once for a statement and becomes
+ * the index condition. The planner concludes that both must be equal, and checks this before it reads rows ("One-Time Filter"). With
+ * only the function, a scan of an empty table, or one whose other conditions fail first, would return no rows instead of raising.
+ * It is PL/pgSQL and not SQL: a function that is not inlined costs less where a statement is planned each time.
  *
- * The other lets the owner see all rows, in a transaction that asks for it: see `withoutForce` in apply.ts.
+ * The other policy lets the owner see all rows, in a transaction that requests it: see `withoutForce` in apply.ts.
  */
 import { createHash } from 'node:crypto'
 import pg from 'pg'
@@ -18,21 +18,21 @@ import { ROW_LOCATIONS } from './locations.ts'
 
 const HASH_LENGTH = 12
 
-/** The comment by which a host declares a table without tenants' rows, or another object, which all tenants may read. */
+/** The comment with which a host declares that a table has no tenants' rows, or that all tenants may read an object. */
 export const SHARED = 'tenantry: shared'
 
-/** The setting by which the owner's transaction asks for the rows of all tenants. */
+/** The setting with which the owner's transaction requests the rows of all tenants. */
 export const ALL_TENANTS = 'tenantry.all_tenants'
 /** The setting of a transaction in which the owner sees the rows of the tenant that it names. */
 export const ONE_TENANT = 'tenantry.one_tenant'
 
 /**
- * What a database needs once, after `baseObjects`; ten processes may do it at the same moment. A tenant may look up its
- * own row of `tenantry.fenced` and no other: nobody learns who else is here.
+ * Objects that a database needs once, after `baseObjects`. Idempotent, also in ten concurrent processes. A tenant can read only its own
+ * row of `tenantry.fenced`, so it cannot list other tenants.
  *
- * A fence lets pass who logged in as the owner and has named the tenant in a setting of the transaction: so what is suspended, or
- * about to be moved, is copied through the policies that bind its tenant. Nobody else gets past it by that setting, nor by a function
- * that runs with the owner's rights: the login is who counts.
+ * A fence admits a session that logged in as the owner and has named the tenant in a setting of the transaction. So a suspended or
+ * moving tenant is copied through its policies. No other session passes by that setting, nor by a function that runs with the owner's
+ * rights: only the login counts.
  */
 export const rowObjects = (scopeRole: string): string => {
   const role = pg.escapeIdentifier(scopeRole)
@@ -71,9 +71,9 @@ export const rowObjects = (scopeRole: string): string => {
 
 export type Audience = 'tenant' | 'owner'
 
-/** A policy as it has to be: what it is asked for, and how its name begins. */
+/** The required definition of a policy, and the prefix of its name. */
 export interface PolicyDefinition {
-  /** `tenantry_tenant_<hash of the clauses>`; the hash of what the catalog made of them follows. */
+  /** `tenantry_tenant_<hash of the clauses>`, followed by the hash of the policy in the catalog. */
   readonly prefix: string
   readonly clauses: string
 }
@@ -89,18 +89,18 @@ const tenantClauses = (role: string): string =>
    using (tenant_id = current_setting('app.tenant_id', true) and tenant_id = (select tenantry.admitted_tenant()))
    with check (tenant_id = (select tenantry.admitted_tenant()))`
 
-/** Who logged in counts, not who runs: a SECURITY DEFINER function of the owner stays shut when a tenant calls it. */
+/** The login counts, not the current role: a SECURITY DEFINER function of the owner gives a tenant no access. */
 const ownerClauses = (role: string): string =>
   `for all to ${pg.escapeIdentifier(role)}
    using ((select pg_has_role(session_user, ${pg.escapeLiteral(role)}, 'member'))
      and ((select current_setting('${ALL_TENANTS}', true) = 'on') or tenant_id = current_setting('${ONE_TENANT}', true)))`
 
-/** Of everything about a policy that the catalog keeps, so that one changed under its name is found. */
+/** Hash of all properties of a policy in the catalog, which reveals a change under the same name. */
 const KEPT = `left(md5(concat_ws('|', polcmd, polpermissive,
   array(select pg_get_userbyid(role) from unnest(polroles) role order by 1),
   pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))), ${HASH_LENGTH})`
 
-/** Gives policies that have just been made the hash of what the catalog has of them. */
+/** Adds the hash from the catalog to the names of new policies. */
 export const hardenPolicies = (schema: string, prefixes: readonly string[]): string => `do $do$
   declare made record;
   begin
@@ -119,7 +119,7 @@ export interface SchemaFacts {
   readonly scopeMayUse: boolean
   readonly scopeMayCreate: boolean
   readonly relations: readonly Relation[]
-  /** SECURITY DEFINER functions that run past row level security and that a tenant's statement could reach. */
+  /** SECURITY DEFINER functions that bypass row level security and that a tenant's statement can reach. */
   readonly privilegedFunctions: readonly string[]
 }
 
@@ -131,7 +131,7 @@ export interface Relation {
   readonly comment: string | null
   readonly isSecured: boolean
   readonly isForced: boolean
-  /** Of a view: whether it reads with the rights of who asks. */
+  /** Of a view: whether it reads with the rights of its caller. */
   readonly isInvoker: boolean
   readonly tenantId: TenantIdColumn | null
   readonly keys: readonly { readonly name: string; readonly leads: boolean }[]
@@ -139,7 +139,7 @@ export interface Relation {
   readonly foreignKeys: readonly ForeignKey[]
   readonly policies: readonly Policy[]
   readonly rules: readonly string[]
-  /** Parents and children by inheritance or partitioning; `name` is null for one in another schema. */
+  /** Parents and children by inheritance or partitioning; `name` is null for a table in another schema. */
   readonly relatives: readonly { readonly name: string | null; readonly shown: string }[]
   /** Rights of the scope role, `*` with grant option, `(column)` on one column. */
   readonly granted: readonly string[]
@@ -165,11 +165,11 @@ interface ForeignKey {
 export interface Policy {
   readonly name: string
   readonly isPermissive: boolean
-  /** Hash of what the catalog has of it. */
+  /** Hash of the policy in the catalog. */
   readonly kept: string
 }
 
-/** Undefined when there is no such schema. */
+/** Returns undefined if the schema does not exist. */
 export async function readSchema(
   client: pg.ClientBase,
   schema: string,
@@ -180,8 +180,8 @@ export async function readSchema(
 }
 
 /**
- * Sends statements with nothing but `pg_catalog` in the search path, and puts the path back: how the catalog spells a
- * definition depends on it. Several statements in one text are one transaction, also where none is open.
+ * Runs statements with only `pg_catalog` in the search path, and restores the path: the catalog's text of a definition depends on it.
+ * Several statements in one text are one transaction, also if none is open.
  */
 export async function queryPinned(client: pg.ClientBase, ...statements: readonly string[]): Promise<pg.QueryResult[]> {
   const results = await client.query(
