@@ -1,20 +1,20 @@
 /**
- * What makes loading rows slow, or refuses them in the order in which they come, taken off tables and put back as it was:
+ * Plans the statements that prepare tables for a bulk load and restore them after it:
  *
- *   foreign keys within the schema          dropped, and checked at once for all rows when they are back
- *   indexes, primary keys, unique keys      dropped, and built in one go
- *   checks that were never validated        dropped, as they hold for new rows only; back without being validated
- *   triggers of the host's                  disabled: what they did is in the rows already
- *   forced row security                     not forced: the owner loads all rows, whatever they are
- *   the default that says whose a row is    the tenant, as it is: a function would be called for each row
- *   constraints that may be deferred        immediate, so that nothing waits for the end of the transaction
+ *   foreign keys within the schema          dropped, and checked once for all rows when they are restored
+ *   indexes, primary keys, unique keys      dropped, and built in one step
+ *   checks that were never validated        dropped, as they apply to new rows only; restored without validation
+ *   triggers of the host                    disabled: the rows already contain their effects
+ *   forced row security                     not forced: the owner loads all rows
+ *   the default of `tenant_id`              the constant tenant id: a function would be called for each row
+ *   constraints that may be deferred        immediate, so that no check is left for the end of the transaction
  *
- * What comes back is told by the catalog itself before, to the letter: definition, name, comment, tablespace, statistics target,
- * whether the table is clustered on it or replicated by it.
+ * The catalog itself provides the restored definitions beforehand, exactly: definition, name, comment, tablespace, statistics target,
+ * clustering and replica identity.
  *
- * An index stays where something else needs it (a foreign key from elsewhere, a view that groups by a primary key), where it is part of
- * a partitioned table's, and where it calls functions or operators of the host's: to build it, PostgreSQL would call them with another
- * search path than rows are written with. So do exclusion constraints, and keys without overlaps.
+ * An index stays if another object needs it (a foreign key from another schema, a view that groups by a primary key), if it is part of
+ * a partitioned table's index, or if it calls functions or operators of the host: PostgreSQL would build it with another search
+ * path than the one for writing rows. Exclusion constraints and keys without overlaps stay, too.
  */
 import pg from 'pg'
 import { relationsOf } from '../catalog/tables.ts'
@@ -26,15 +26,15 @@ export interface BulkLoadPlan {
 }
 
 export interface BulkLoadOptions {
-  /** Whose the rows are. */
+  /** The tenant of the rows. */
   readonly tenantId: string
-  /** Only the default of `tenant_id` comes back: the rows are on their way to other tables. */
+  /** Whether only the default of `tenant_id` is restored, because the rows are then moved to other tables. */
   readonly isPassing?: boolean
-  /** What becomes of foreign keys to a table of the schema that is not loaded. */
+  /** How to treat foreign keys to a table of the schema that is not loaded. */
   readonly others?: (table: string) => 'checked' | 'trusted' | 'gone'
 }
 
-/** Plans it, in the transaction that is going to do it. @param tables that are to be loaded, partitions not among them */
+/** Runs in the transaction of the load. @param tables to load, without partitions */
 export async function planBulkLoad(
   client: pg.ClientBase,
   schema: string,
@@ -74,7 +74,7 @@ interface Facts {
   readonly indexes: readonly Index[]
   readonly constraints: readonly Constraint[]
   readonly triggers: readonly { readonly table: string; readonly name: string; readonly state: 'O' | 'R' | 'A' }[]
-  /** By name, as a transaction sets them; back are those that stay, and are deferred unless somebody says otherwise. */
+  /** By name, as a transaction sets them. `isBack` marks constraints that stay and are deferred by default. */
   readonly deferrable: readonly { readonly name: string; readonly isBack: boolean }[]
   /** Tables whose policies bind their owner. */
   readonly forced: readonly string[]
@@ -93,18 +93,18 @@ interface Index {
   readonly statistics: readonly (readonly [column: number, target: number])[]
   readonly isClustered: boolean
   readonly isIdentity: boolean
-  /** The constraint that it stands for. */
+  /** The constraint of the index. */
   readonly key: { readonly kind: 'p' | 'u'; readonly deferral: string; readonly comment: string | null } | null
 }
 
 interface Constraint {
   /** `table "a"."b"`, `domain "a"."c"` */
   readonly owner: string
-  /** As it is. */
+  /** Not quoted. */
   readonly name: string
   readonly definition: string
   readonly comment: string | null
-  /** Of a foreign key, when that is not loaded: the table that it refers to. */
+  /** Of a foreign key: the referenced table, if it is not loaded. */
   readonly other: string | null
 }
 
@@ -147,7 +147,7 @@ function constraintBack(constraint: Constraint, others: NonNullable<BulkLoadOpti
   ]
 }
 
-/** `loaded` and its partitions are the family; everything is found from what the schema's relations have. */
+/** `loaded` and its partitions are the family; all objects are found from the relations of the schema. */
 const factsText = (schema: string, tables: readonly string[]): string => `
   with ${relationsOf(schema)},
   loaded as materialized (

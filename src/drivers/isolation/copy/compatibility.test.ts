@@ -45,54 +45,54 @@ const copy = (
 const ID = ['id', 'integer'] as const
 
 test.each<[why: string, description: CopyDescription, expected: string[]]>([
-  ['all of its columns are there', copy([ID, ['body', 'text']]), []],
-  ['in whichever order', copy([['body', 'text'], ID]), []],
-  ['some may be without values', copy([ID]), []],
-  ['a column that is not there', copy([ID, ['title', 'text']]), ['there is no column "title" in the table "notes"']],
-  ['of another type', copy([['id', 'bigint']]), ['the column "id" of the table "notes" is integer, not bigint']],
-  ['that is generated', copy([ID, ['length', 'integer']]), ['the column "length" of the table "notes" is generated']],
+  ['all columns of the table', copy([ID, ['body', 'text']]), []],
+  ['the columns in another order', copy([['body', 'text'], ID]), []],
+  ['no values for an optional column', copy([ID]), []],
+  ['an unknown column', copy([ID, ['title', 'text']]), ['there is no column "title" in the table "notes"']],
   [
-    'that says whose',
+    'a column of another type',
+    copy([['id', 'bigint']]),
+    ['the column "id" of the table "notes" is integer, not bigint'],
+  ],
+  ['a generated column', copy([ID, ['length', 'integer']]), ['the column "length" of the table "notes" is generated']],
+  [
+    'a column that names the tenant',
     copy([ID, ['tenant_id', 'text']]),
-    ['the column "tenant_id" of the table "notes" says whose a row is, which no copy does'],
+    ['the column "tenant_id" of the table "notes" names the tenant of a row, which copies do not contain'],
   ],
   [
-    'that must have values',
+    'no values for a required column',
     copy([['body', 'text']]),
-    ['the column "id" of the table "notes" must have values, and it has none'],
+    ['the column "id" of the table "notes" is required, and the copy has no values for it'],
   ],
-  ['twice', copy([ID, ID]), ['the column "id" of the table "notes" is in it twice']],
+  ['twice', copy([ID, ID]), ['the copy contains the column "id" of the table "notes" twice']],
   [
-    'a name of every object',
+    'a column with a name of Object.prototype',
     copy([ID, ['constructor', 'text']]),
     ['there is no column "constructor" in the table "notes"'],
   ],
+  ['an unknown table', copy([ID], { tables: [{ name: 'Notes', columns: [] }] }), ['there is no table "Notes"']],
   [
-    'a table that is not there',
-    copy([ID], { tables: [{ name: 'Notes', columns: [] }] }),
-    ['there is no table "Notes"'],
-  ],
-  [
-    'a table twice',
+    'the same table twice',
     copy([], { tables: [1, 2].map(() => ({ name: 'tags', columns: [] })) }),
-    ['the table "tags" is in it twice'],
+    ['the copy contains the table "tags" twice'],
   ],
   [
-    'a sequence that is not there',
+    'an unknown sequence',
     copy([ID], { sequences: [{ name: 'free', lastValue: '1', isCalled: true }] }),
     ['there is no sequence "free"'],
   ],
   [
-    'a sequence at no number',
+    'a sequence whose value is not a number',
     copy([ID], { sequences: [{ name: 'notes_id_seq', lastValue: 'one', isCalled: true }] }),
-    ['the sequence "notes_id_seq" is at no number'],
+    ['the value of the sequence "notes_id_seq" is not a number'],
   ],
-])('a copy with %s', (_, description, expected) => {
+])('schemaMismatches returns the differences of a copy with %s', (_, description, expected) => {
   expect(schemaMismatches(description, STORED)).toEqual(expected)
 })
 
-describe('what is told', () => {
-  test('names what does not fit, and not without an end', () => {
+describe('message of an incompatible copy', () => {
+  test('the message of an incompatible copy names a limited number of differences', () => {
     const columns = Array.from({ length: 9 }, (_, n) => [`c${n}`, 'text'] as const)
     expect(() => assertCompatible(copy([ID, ...columns]), STORED)).toThrow(
       /no column "c0" .* no column "c4" in the table "notes"; and 4 more/,
@@ -100,7 +100,7 @@ describe('what is told', () => {
     expect(() => assertCompatible(copy([ID]), STORED)).not.toThrow()
   })
 
-  test('is that it cannot be restored', () => {
+  test('an incompatible copy is reported as E_BACKUP_INCOMPATIBLE', () => {
     const refused = () => assertCompatible(copy([]), STORED)
     expect(refused).toThrow(expect.objectContaining({ code: BackupIncompatible.code, status: 409 }))
   })

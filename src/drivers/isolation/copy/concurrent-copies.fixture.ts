@@ -1,4 +1,4 @@
-/** Many copies at once in one process: some of them wait, and nothing else does. */
+/** Tests that many concurrent copies in one process wait for each other and block no other work. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { eventually } from '../../../testing/base/tenancy.ts'
@@ -13,7 +13,7 @@ const NOTES = [
     up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int, primary key (tenant_id, id))`,
   },
 ]
-/** More than a process has connections for. */
+/** More than the connections of a process. */
 const MANY = 40
 
 export function copiesAtOnce(kinds: readonly Kind[]): void {
@@ -29,7 +29,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
     const driver = () => fixture.drivers[kind]
     const gone = new Error('not wanted any more')
 
-    /** Copies that go on until they are told to end. */
+    /** Copies that continue until they are ended. */
     function visitors() {
       const released = Promise.withResolvers<void>()
       const abort = new AbortController()
@@ -41,7 +41,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
       return { startedCopies: () => copies, stay, abort, end: () => released.resolve() }
     }
 
-    /** Storage is made, closed, opened and dropped, by as many as ever. */
+    /** Storage is created, fenced, unfenced and dropped with the usual concurrency. */
     async function expectOthersGoOn(round: string): Promise<void> {
       const ids = Array.from({ length: 6 }, (_, n) => `${round}-${n}`)
       await Promise.all(
@@ -50,14 +50,14 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
           await driver().fence(locationOf(id))
           expect(await driver().isFenced(locationOf(id))).toBe(true)
           await driver().unfence(locationOf(id))
-          if (driver().capabilities.separateStorage) await driver().migrate(locationOf(id)) // else it waits for imports, as it must
+          if (driver().capabilities.separateStorage) await driver().migrate(locationOf(id)) // Otherwise the drop waits for imports, as it must.
           await driver().drop(locationOf(id))
         }),
       )
       await driver().inventory?.('main')
     }
 
-    test('exports wait for their turn, or until they are not wanted any more; nobody else does', async () => {
+    test('exports wait for a free slot or until they are cancelled, and block no other work', async () => {
       const { startedCopies, stay, abort, end } = visitors()
       const exporting = Array.from({ length: COPIES }, () =>
         driver().export(locationOf('source'), stay, { signal: never() }),
@@ -77,7 +77,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
       expect(startedCopies()).toBe(COPIES + 1)
     })
 
-    test('imports wait for their turn, or until they are not wanted any more; exports and others do not', async () => {
+    test('imports wait for a free slot or until they are cancelled, and block neither exports nor other work', async () => {
       const held = await exported(driver(), locationOf('source'))
       const { startedCopies, stay, abort, end } = visitors()
       const staying = (copy: BufferedCopy): TenantCopy => ({
@@ -112,7 +112,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
       await Promise.all([...importing, next])
     })
 
-    test('of which each is taken in where it is read: none waits for itself', async () => {
+    test('exports that are imported directly do not block each other', async () => {
       const moved = Array.from({ length: 3 * COPIES }, (_, n) =>
         driver().export(
           locationOf('source'),

@@ -3,10 +3,10 @@ import { type BufferedCopy, changed, exported, replayed } from './copy.fixture.t
 import { locationFor } from './copy-storage.fixture.ts'
 import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withFixture } from './rows.fixture.ts'
 
-/** Imports into shared tables. */
+/** Tests of imports into shared tables. */
 export function importsOfRows(owners: readonly Owner[]): void {
-  describe.each(owners)('into shared tables, by %s,', (owner) => {
-    test('rows come in as they were, from any driver, and are the new tenant’s', async () => {
+  describe.each(owners)('import into shared tables, by %s,', (owner) => {
+    test('rows of a copy from any driver are imported unchanged as rows of the new tenant', async () => {
       await withFixture(owner, async (fixture) => {
         await fill(fixture, 'rowscope-pg', 'other')
         for (const kind of ['schema-pg', 'rowscope-pg'] as const) {
@@ -39,7 +39,7 @@ export function importsOfRows(owners: readonly Owner[]): void {
       })
     })
 
-    test('what all tenants share is not written: it has to be there', async () => {
+    test('an import does not write tables that all tenants share and needs their rows to exist', async () => {
       await withFixture(owner, async (fixture) => {
         const driver = fixture.drivers['rowscope-pg']
         await fill(fixture, 'schema-pg', 'source')
@@ -49,13 +49,13 @@ export function importsOfRows(owners: readonly Owner[]): void {
         const before = await everything(fixture)
         await expect(take(driver, 'taken', replayed(copy))).rejects.toMatchObject({
           code: 'E_BACKUP_INCOMPATIBLE',
-          message: expect.stringContaining('rows of the table "countries" that are not there'),
+          message: expect.stringContaining('new rows for the table "countries"'),
         })
         expect(await everything(fixture)).toEqual(before)
         await fixture.installation.database.sql(`insert into tenantry_rows.countries values ('at'), ('ch')`)
         await take(driver, 'taken', replayed(copy))
         expect((await everything(fixture)).countries).toEqual(['(at,at)', '(ch,ch)', '(de,de)', '(fr,fr)'])
-        // A copy of shared tables does not say what was in those that all read.
+        // A copy of shared tables does not contain the tables that all tenants read.
         const shared = await exported(driver, locationFor(fixture, 'rowscope-pg', 'taken'))
         expect(shared.csv.has('countries')).toBe(false)
         await fixture.installation.database.sql(`update tenantry_rows.notes set country = 'ch' where country = 'de'`)
@@ -72,7 +72,7 @@ export function importsOfRows(owners: readonly Owner[]): void {
       })
     })
 
-    test('a copy is refused that would not fit, or is not whole, and nothing is changed', async () => {
+    test('rejects an incompatible or incomplete copy and changes nothing', async () => {
       await withFixture(owner, async (fixture) => {
         const driver = fixture.drivers['rowscope-pg']
         await fill(fixture, 'rowscope-pg', 'source')
@@ -107,7 +107,7 @@ export function importsOfRows(owners: readonly Owner[]): void {
             ...changed(copy, 'hens', 'id,egg,tenant_id\n1,1,source\n'),
             description: { ...copy.description, tables: whose },
           },
-          /"tenant_id" of the table "hens" says whose a row is/,
+          /"tenant_id" of the table "hens" names the tenant of a row/,
         )
         const foreign = [...copy.description.migrations, { name: '0009_theirs', checksum: 'z' }]
         await refused({ ...copy, description: { ...copy.description, migrations: foreign } }, /0009_theirs/)
@@ -115,7 +115,7 @@ export function importsOfRows(owners: readonly Owner[]): void {
         const far = [{ name: sequence?.name ?? '', lastValue: '9223372036854775807', isCalled: true }]
         const description = { ...copy.description, isolation: 'schema-pg', sequences: far }
         await refused({ ...copy, description }, /has the value 9223372036854775807. In shared tables/)
-        await expect(take(driver, 'source', replayed(copy))).rejects.toThrow('has rows already')
+        await expect(take(driver, 'source', replayed(copy))).rejects.toThrow('already has rows')
         expect(await everything(fixture)).toEqual(before)
         await expectNoTrace(fixture)
       })

@@ -1,4 +1,4 @@
-/** An import into shared tables among others: who waits for whom, and what is left of one that ends early. */
+/** Tests of imports into shared tables: locks, concurrent work and interrupted imports. */
 import { describe, expect, test } from 'vitest'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { WAITING_LOCKS } from '../../../testing/base/database.ts'
@@ -8,7 +8,7 @@ import { type BufferedCopy, exported, never, replayed } from './copy.fixture.ts'
 import { locationFor } from './copy-storage.fixture.ts'
 import { BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withFixture } from './rows.fixture.ts'
 
-/** Comes to the rows of a table, and goes on when it is told. */
+/** Stops before the rows of a table and continues when it is released. */
 function halting(held: BufferedCopy, table: string) {
   const [reached, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const copy: TenantCopy = {
@@ -29,8 +29,8 @@ function halting(held: BufferedCopy, table: string) {
 }
 
 export function livesOfImports(owners: readonly Owner[]): void {
-  describe.each(owners)('an import into shared tables, by %s,', (owner) => {
-    test('others go on meanwhile, and migrations wait', async () => {
+  describe.each(owners)('import into shared tables, by %s,', (owner) => {
+    test('an import does not block other work, and migrations wait for it', async () => {
       await withFixture(owner, async (fixture, newer) => {
         const driver = fixture.drivers['rowscope-pg']
         await fill(fixture, 'rowscope-pg', 'source')
@@ -75,7 +75,7 @@ export function livesOfImports(owners: readonly Owner[]): void {
       })
     })
 
-    test('of two imports of one copy one is taken', async () => {
+    test('of two concurrent imports of one copy, one succeeds', async () => {
       await withFixture(owner, async (fixture) => {
         const driver = fixture.drivers['rowscope-pg']
         await fill(fixture, 'rowscope-pg', 'source')
@@ -97,7 +97,7 @@ export function livesOfImports(owners: readonly Owner[]): void {
       })
     })
 
-    test('straight from where it is read, between tables that are the same ones', async () => {
+    test('a copy is imported directly from an export between tables of the same versions', async () => {
       await withFixture(owner, async (fixture) => {
         const driver = fixture.drivers['rowscope-pg']
         await fill(fixture, 'rowscope-pg', 'source')
@@ -115,7 +115,7 @@ export function livesOfImports(owners: readonly Owner[]): void {
       })
     })
 
-    test('one that nobody wants any more ends at once, wherever it is, and changes nothing', async () => {
+    test('a cancelled import ends immediately at any step and changes nothing', async () => {
       await withFixture(owner, async (fixture, newer) => {
         const location = locationFor(fixture, 'rowscope-pg', 'taken')
         await fill(fixture, 'rowscope-pg', 'source')

@@ -18,9 +18,9 @@ import {
 
 livesOfImports(SLOW_OWNERS)
 
-describe.each(OWNERS)('an import into shared tables, by %s,', (owner) => {
+describe.each(OWNERS)('import into shared tables, by %s,', (owner) => {
   test.each(['pg_advisory_xact_lock_shared', 'copy "', 'set constraints all', 'drop schema', 'commit'])(
-    'one whose connection is cut at "%s" changes nothing, and is made anew',
+    'an import whose connection is lost at "%s" changes nothing and can be repeated',
     async (text) => {
       await withFixture(owner, async (fixture) => {
         await fill(fixture, 'rowscope-pg', 'source')
@@ -49,7 +49,7 @@ describe.each(OWNERS)('an import into shared tables, by %s,', (owner) => {
   )
 })
 
-test('what rows of a copy refer to stays until they are there', async () => {
+test('rows to which imported rows refer cannot be deleted before the commit', async () => {
   await withFixture('a superuser', async (fixture) => {
     await fill(fixture, 'rowscope-pg', 'source')
     const copy = await exported(fixture.drivers['rowscope-pg'], locationFor(fixture, 'rowscope-pg', 'source'))
@@ -62,7 +62,7 @@ test('what rows of a copy refer to stays until they are there', async () => {
         { driver: () => rowscopePg(), migrations: BEFORE },
       )
       await slow.provision(locationFor(fixture, 'rowscope-pg', 'other'))
-      // By then all has been looked at, and nothing is committed.
+      // At this point all checks are done, and nothing is committed.
       const fault = proxy.at('set constraints all', 'hang')
       const importing = take(slow, 'taken', replayed(copy)).catch((error) => error)
       await fault.happened

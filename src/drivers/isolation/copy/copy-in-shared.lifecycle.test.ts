@@ -6,7 +6,7 @@ import { AFTER, everything, expectNoTrace, FAST_OWNERS, fill, query, take, withF
 
 livesOfImports(FAST_OWNERS)
 
-test('a placement that has had migrations which are not known here takes no copy', async () => {
+test('rejects an import into a placement with migrations that are unknown here', async () => {
   await withFixture('a superuser', async (fixture, newer) => {
     const driver = fixture.drivers['rowscope-pg']
     await fill(fixture, 'rowscope-pg', 'source')
@@ -20,7 +20,7 @@ test('a placement that has had migrations which are not known here takes no copy
   })
 })
 
-test('a location behind the fence of an earlier one takes a copy, and stays closed until it is opened', async () => {
+test('an import into a location behind the fence of an earlier one succeeds, and the location stays fenced until it is opened', async () => {
   await withFixture('a non-superuser owner', async (fixture) => {
     const driver = fixture.drivers['rowscope-pg']
     await fill(fixture, 'rowscope-pg', 'source')

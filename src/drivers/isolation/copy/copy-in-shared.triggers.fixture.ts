@@ -1,4 +1,4 @@
-/** What shared tables have of triggers, and of keys that are checked by triggers, while a copy comes in. */
+/** Tests of triggers, and of keys that are checked by triggers, during imports into shared tables. */
 import { describe, expect, test } from 'vitest'
 import { changed, exported, replayed } from './copy.fixture.ts'
 import { locationFor } from './copy-storage.fixture.ts'
@@ -22,8 +22,8 @@ const SHOUT = 'create trigger shouts before insert on notes for each row execute
 const LOOK = 'create trigger looks after insert on notes for each statement execute function look()'
 
 export function importsWithTriggers(owners: readonly Owner[]): void {
-  describe.each(owners)('into shared tables with triggers, by %s,', (owner) => {
-    /** A tenant with one note and its journal, and another's. */
+  describe.each(owners)('import into shared tables with triggers, by %s,', (owner) => {
+    /** Prepares a tenant with one note and its journal, and the rows of another tenant. */
     const prepared = (triggers: string, work: Parameters<typeof withFixture>[1]) =>
       withFixture(
         owner,
@@ -41,7 +41,7 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
     test.each([
       ['adds rows', JOURNAL, ['(taken,"a note")']],
       ['changes rows', SHOUT, []],
-    ])('a trigger that %s has no say', async (_, trigger, journal) => {
+    ])('a trigger that %s has no effect on the imported rows', async (_, trigger, journal) => {
       await prepared(trigger, async (fixture, __, role) => {
         const driver = fixture.drivers['rowscope-pg']
         const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))
@@ -51,7 +51,7 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
           await expect(take(driver, 'taken', replayed(lower))).rejects.toMatchObject({
             code: 'E_BACKUP_INCOMPATIBLE',
             message: expect.stringMatching(
-              /Triggers have changed rows of the table "(journal|notes)".* grant set on parameter session_replication_role/,
+              /Triggers changed rows of the table "(journal|notes)".* grant set on parameter session_replication_role/,
             ),
           })
           expect(await everything(fixture)).toEqual(before)
@@ -71,7 +71,7 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
       })
     })
 
-    test('a trigger that runs is one of the tenant’s: it sees and changes no row of another', async () => {
+    test('a trigger that runs during an import reads and changes only rows of the tenant', async () => {
       await prepared(LOOK, async (fixture) => {
         const driver = fixture.drivers['rowscope-pg']
         const before = await everything(fixture)
@@ -85,21 +85,21 @@ export function importsWithTriggers(owners: readonly Owner[]): void {
 
     test.each([
       [
-        'a trigger for replicas would run',
+        'a trigger with ENABLE ALWAYS would run',
         `${JOURNAL}; alter table notes enable always trigger journals`,
-        /Triggers have changed rows of the table "journal"/,
+        /Triggers changed rows of the table "journal"/,
       ],
       [
-        'a key waits for the end',
+        'a key is deferrable',
         'alter table notes add unique (tenant_id, body) deferrable initially deferred',
         undefined,
       ],
       [
-        'an exclusion waits for the end',
+        'an exclusion constraint is deferrable',
         'alter table notes add exclude using btree (tenant_id with =, body with =) deferrable',
         undefined,
       ],
-    ])('nothing is kept quiet where %s', async (_, change, expected) => {
+    ])('triggers are not disabled where %s', async (_, change, expected) => {
       await prepared(change, async (fixture) => {
         const driver = fixture.drivers['rowscope-pg']
         const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))

@@ -6,7 +6,7 @@ import { everything, FAST_OWNERS, query, TENANT, take, withFixture } from './row
 
 importsWithTriggers(FAST_OWNERS)
 
-test('a foreign key that matches in full is asked for in full', async () => {
+test('a foreign key with MATCH FULL is checked with MATCH FULL', async () => {
   const up = `create table pairs (${TENANT}, a int not null, b int not null, primary key (tenant_id, a, b));
     create table shared_pairs (a int, b int, primary key (a, b)); comment on table shared_pairs is 'tenantry: shared';
     insert into shared_pairs values (1, 2);

@@ -1,8 +1,9 @@
 /**
- * Takes a copy into tables that all tenants of a placement share, in one transaction of their owner: an import that is killed has
- * changed nothing. Rows pass through a staging schema (staging-schema.ts), or come directly by COPY where no trigger needs to run.
- * Migrations of the placement wait for the import: else they would wait for the tables, and every query for them. The lock of the
- * rows keeps two imports of one copy apart.
+ * Imports a copy into tables that all tenants of a placement share, in one transaction of their owner: a killed import changes nothing.
+ *
+ * - Rows pass through a staging schema (staging-schema.ts), or are written directly by COPY if no trigger needs to run.
+ * - Migrations of the placement wait for the import: otherwise they would wait for its table locks and block all queries.
+ * - The lock of the rows prevents two concurrent imports of one copy.
  */
 import { createHash } from 'node:crypto'
 import pg from 'pg'
@@ -64,11 +65,11 @@ export async function copyInRows(
   return { migrations: shared.applied, rows: taken.rows }
 }
 
-/** A name that no tenant's storage has, of at most 63 bytes. It also names the lock of the tenant's rows. */
+/** A name of at most 63 bytes that no tenant's storage has. It also names the lock of the tenant's rows. */
 export const stagingSchemaOf = (tenant: string): string =>
   `tenantry_scratch_${createHash('sha256').update(tenant).digest('hex').slice(0, 32)}`
 
-/** Locks migrations out, and looks at what there is for the tenant: nothing, else it would be mixed with the copy. */
+/** Locks out migrations and reads the present state. The tenant must have no rows: they would be mixed with the copy. */
 async function found(
   client: pg.ClientBase,
   storage: RowStorage & { readonly stagingSchema: string; readonly reader: RowReader },
@@ -88,28 +89,31 @@ async function found(
   const lacking = copy.description.migrations.filter(({ name }) => !applied.includes(name))
   if (lacking.length > 0) {
     const names = lacking.map(({ name }) => name).join(', ')
-    throw BackupIncompatible(`The tables of the placement do not have migrations of the copy: ${names}.`)
+    throw BackupIncompatible(`The tables of the placement lack migrations of the copy: ${names}.`)
   }
   const stored = await existingIn(client, schema, searchPath)
   const any = stored.tables
     .filter(isTenants)
     .map(({ name }) => `exists (select from ${qualified(schema, name)} where tenant_id = $1)`)
   const { rows } = await client.query(`select ${['$1::text is null', ...any].join(' or ')} as any`, [tenant])
-  if (rows[0].any) throw StorageExists('The place for the copy has rows already; nothing was changed.')
+  if (rows[0].any) throw StorageExists('The location for the copy already has rows; nothing was changed.')
   return { ...storage, searchPath, stored, facts: await sharedFacts(client, schema), applied }
 }
 
-/** Throws when the rows of the location have another label by now. */
+/** Throws if the label of the location's rows has changed. */
 export async function assertSameLabel(client: pg.ClientBase, location: RowLocation, label: string): Promise<void> {
   if ((await labelOf(client, location)) === label) return
-  throw DependencyUnavailable('Another transfer has changed where the rows of the tenant are. It is tried again.', {
-    retryAfterSeconds: RETRY_AFTER_SECONDS,
-  })
+  throw DependencyUnavailable(
+    'Another transfer has changed the location of the tenant’s rows. The import is repeated.',
+    {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    },
+  )
 }
 
 /**
- * Row level security does not bind the owner, triggers may be disabled, and the copy has rows of these tables only: none of tables that
- * all tenants read, and none that a migration would change.
+ * Whether row level security does not bind the owner, triggers can be disabled, and the copy has only rows of these tables: no rows of
+ * tables that all tenants read, and no rows that a migration would change.
  */
 function isDirect({ reader, facts, applied, stored }: Shared, { description }: TenantCopy): boolean {
   const own = stored.tables.filter(isTenants).map(({ name }) => name)

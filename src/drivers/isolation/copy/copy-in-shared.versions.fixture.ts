@@ -1,12 +1,12 @@
-/** Imports into shared tables whose migrations are newer or older than those of the copy. */
+/** Tests of imports into shared tables whose migrations are newer or older than those of the copy. */
 import { describe, expect, test } from 'vitest'
 import { exported, replayed } from './copy.fixture.ts'
 import { locationFor } from './copy-storage.fixture.ts'
 import { AFTER, BEFORE, everything, expectNoTrace, fill, type Owner, query, take, withFixture } from './rows.fixture.ts'
 
 export function importsOfVersions(owners: readonly Owner[]): void {
-  describe.each(owners)('into shared tables, by %s,', (owner) => {
-    test('a copy that is older than the tables is brought up to date on its way', async () => {
+  describe.each(owners)('import into shared tables, by %s,', (owner) => {
+    test('a copy that is older than the tables is migrated during the import', async () => {
       await withFixture(owner, async (fixture, newer) => {
         await fill(fixture, 'rowscope-pg', 'other')
         await fill(fixture, 'schema-pg', 'source')
@@ -35,7 +35,7 @@ export function importsOfVersions(owners: readonly Owner[]): void {
             ['ONE'],
             ['TWO'],
           ])
-          // A migration took values of a sequence: the shared one is beyond them.
+          // A migration took values of a sequence: the shared sequence is beyond them.
           const [[next] = []] = await query(
             fixture,
             'rowscope-pg',
@@ -52,7 +52,7 @@ export function importsOfVersions(owners: readonly Owner[]): void {
       })
     })
 
-    test('a copy refers to rows added by hand to shared tables: it is imported while they exist, and refused without them', async () => {
+    test('an import succeeds only while manually added rows of shared tables exist to which the copy refers', async () => {
       await withFixture(owner, async (fixture, newer) => {
         const { database } = fixture.installation
         await fill(fixture, 'rowscope-pg', 'source')
@@ -95,7 +95,7 @@ export function importsOfVersions(owners: readonly Owner[]): void {
       })
     })
 
-    test('tables that are older than the copy are migrated first, for all', async () => {
+    test('tables that are older than the copy must be migrated before the import', async () => {
       await withFixture(owner, async (fixture, newer) => {
         await fill(fixture, 'rowscope-pg', 'other')
         const [source, driver] = [await newer('schema-pg'), await newer('rowscope-pg')]

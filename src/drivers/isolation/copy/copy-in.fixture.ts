@@ -1,4 +1,4 @@
-/** A tenant with tables of every kind, and a copy of it to import. */
+/** Creates a tenant with tables of every kind, and its copy. */
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
@@ -8,10 +8,10 @@ import { type BufferedCopy, exported, never } from './copy.fixture.ts'
 import { type CopyFixture, type Kind, locationFor, openCopyFixture } from './copy-storage.fixture.ts'
 import { OLD_ROWS, RICH, ROWS } from './rich.fixture.ts'
 
-/** Drivers with storage of its own for each tenant. */
+/** Drivers with separate storage for each tenant. */
 export const OWN: Kind[] = ['schema-pg', 'database-pg']
 
-/** For one file: a tenant `full` with rows in all tables, its copy, and a connection to look at what an import has made. */
+/** For one test file: a tenant `full` with rows in all tables, its copy, and a connection to examine imports. */
 export function useImports() {
   let fixture: CopyFixture
   /** The superuser, in the database of the installation. */
@@ -44,12 +44,12 @@ export function useImports() {
     get client() {
       return client
     },
-    /** Of everything. */
+    /** The copy of all tables. */
     get copy() {
       return copy
     },
     locationOf,
-    /** An import by the driver of the place, unless by another one. */
+    /** Imports by the driver of the location, unless another one is given. */
     take: (
       to: StorageLocation,
       what: TenantCopy,
@@ -69,7 +69,7 @@ export function useImports() {
   }
 }
 
-/** Everything in the tables, by the superuser. */
+/** All rows of the tables, read by the superuser. */
 export const rowsIn = (of: CopyFixture, at: StorageLocation) =>
   of.reach(at, async (reader, schema) => {
     const { rows: tables } = await reader.query(

@@ -1,4 +1,4 @@
-/** Refused, cancelled and interrupted imports into separate storage leave no schema or database. */
+/** Tests that rejected, cancelled and interrupted imports into separate storage leave no schema or database. */
 import pg from 'pg'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
@@ -14,7 +14,7 @@ import { RICH } from './rich.fixture.ts'
 const here = useImports()
 const { locationOf, take, isThere, busy } = here
 
-/** Of a tenant with few tables, and a driver with their migrations: for what does not depend on the tables. */
+/** The copy of a tenant with few tables, and a driver with their migrations: for tests that do not depend on the tables. */
 let few: BufferedCopy
 let fewDriver: IsolationDriver
 
@@ -47,7 +47,7 @@ beforeAll(async () => {
   few = await exported(fewDriver, locationOf('few'))
 })
 
-/** Checks the message of a refused copy, and that its storage is gone. */
+/** Returns the message of a rejected copy, and checks that its storage was removed. */
 async function rejection(what: TenantCopy, kind: Kind = 'schema-pg', by = here.fixture.drivers[kind]): Promise<string> {
   const at = locationOf('refused', kind)
   const error = await take(at, what, by).catch((error) => error)
@@ -57,14 +57,14 @@ async function rejection(what: TenantCopy, kind: Kind = 'schema-pg', by = here.f
   return error.message
 }
 
-describe('a copy is refused, and nothing of it is left,', () => {
+describe('rejected copy', () => {
   const described = (change: Partial<BufferedCopy['description']>): BufferedCopy => ({
     ...here.copy,
     description: { ...here.copy.description, ...change },
   })
   const migrations = RICH.map(({ name, checksum }) => ({ name, checksum }))
 
-  test('when its migrations are not these', async () => {
+  test('rejects a copy with other migrations and leaves no storage', async () => {
     const unknown = described({ migrations: [...migrations, { name: '0009_theirs', checksum: 'z' }] })
     const edited = described({ migrations: migrations.with(1, { name: '0002_rows', checksum: 'other' }) })
     for (const kind of OWN) {
@@ -80,7 +80,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
     await here.fixture.drivers['schema-pg'].drop(locationOf('unsaid'))
   })
 
-  test('when its tables are not those that its migrations make', async () => {
+  test('rejects a copy whose tables are not those of its migrations and leaves no storage', async () => {
     const tables = here.copy.description.tables.map((table) =>
       table.name === 'hens' ? { ...table, columns: [...table.columns, { name: 'beak', type: 'text' }] } : table,
     )
@@ -91,17 +91,27 @@ describe('a copy is refused, and nothing of it is left,', () => {
   })
 
   test.each<[why: string, table: string, csv: string, expected: RegExp]>([
-    ['a key is there twice', 'hens', 'id,egg\n1,1\n1,1\n', /"hens" violates its constraint "hens_pkey"/],
-    ['a row refers to none', 'hens', 'id,egg\n1,9\n', /"hens" violates its constraint "hens_egg"/],
-    ['a check fails', 'people', 'id,name,age\n1,nobody,\n', /"people" violates its constraint "a check"/],
-    ['a value is missing', 'hens', 'id,egg\n1,\n', /for the table "hens" is not what the columns take/],
-    ['a value is not of its type', 'hens', 'id,egg\n1,one\n', /for the table "hens" is not what the columns take/],
-    ['a domain refuses a value', 'people', 'id,name,age\n1,a,-1\n', /"people".* constraint "positive_check"/],
-    ['its columns are others', 'hens', 'id,eggs\n1,1\n', /for the table "hens" is not what the columns take/],
-    ['a row is cut off', 'hens', 'id,egg\n1', /for the table "hens" is not what the columns take/],
-    ['no partition takes a row', 'measures', 'at,id\n,1\n', /for the table "measures\w*" is not what the columns take/],
+    ['a duplicate key', 'hens', 'id,egg\n1,1\n1,1\n', /"hens" violates its constraint "hens_pkey"/],
+    ['a missing referenced row', 'hens', 'id,egg\n1,9\n', /"hens" violates its constraint "hens_egg"/],
+    ['a failed check', 'people', 'id,name,age\n1,nobody,\n', /"people" violates its constraint "a check"/],
+    ['a missing value', 'hens', 'id,egg\n1,\n', /for the table "hens" has a value that is invalid for its column/],
     [
-      'two ranges overlap',
+      'a value of another type',
+      'hens',
+      'id,egg\n1,one\n',
+      /for the table "hens" has a value that is invalid for its column/,
+    ],
+    ['a value that a domain rejects', 'people', 'id,name,age\n1,a,-1\n', /"people".* constraint "positive_check"/],
+    ['other columns', 'hens', 'id,eggs\n1,1\n', /for the table "hens" has a value that is invalid for its column/],
+    ['a truncated row', 'hens', 'id,egg\n1', /for the table "hens" has a value that is invalid for its column/],
+    [
+      'a row without a partition',
+      'measures',
+      'at,id\n,1\n',
+      /for the table "measures\w*" has a value that is invalid for its column/,
+    ],
+    [
+      'two overlapping ranges',
       'rented',
       'room,during\n1,"[2020-01-01,2020-03-01)"\n2,"[2020-02-01,2020-03-01)"\n',
       /"rented" violates its constraint "rented_during_excl"/,
@@ -110,7 +120,7 @@ describe('a copy is refused, and nothing of it is left,', () => {
     expect(await rejection(replayed(changed(few, table, csv)), 'schema-pg', fewDriver)).toMatch(expected)
   })
 
-  test('when it is not whole', async () => {
+  test('rejects an incomplete copy and leaves no storage', async () => {
     const upTo = (count: number): TenantCopy => {
       const whole = replayed(few)
       return {
@@ -134,24 +144,24 @@ describe('a copy is refused, and nothing of it is left,', () => {
         for (let n = 0; n < 2; n++) yield* replayed(few).tables()
       },
     }
-    expect(await rejection(twice, 'schema-pg', fewDriver)).toMatch(/has the table "eggs" twice/)
+    expect(await rejection(twice, 'schema-pg', fewDriver)).toMatch(/contains the table "eggs" twice/)
     const empty = changed(here.copy, 'nothing', '')
-    expect(await rejection(replayed(empty))).toMatch(/"nothing" is not whole/)
+    expect(await rejection(replayed(empty))).toMatch(/"nothing" is incomplete/)
   })
 
-  test.each(OWN)('when %s has the storage already, which stays as it is', async (kind) => {
+  test.each(OWN)('rejects a copy when %s already has the storage, which stays unchanged', async (kind) => {
     const there = locationOf('there', kind)
     await here.fixture.drivers[kind].provision(there)
     await here.fixture.drivers[kind].execute(there, { text: `insert into countries values ('xx', 'mine')` })
     const before = await rowsIn(here.fixture, there)
     await expect(take(there, replayed(here.copy))).rejects.toMatchObject({
       code: 'E_STORAGE_EXISTS',
-      message: expect.stringContaining('there already'),
+      message: expect.stringContaining('already exists'),
     })
     expect(await rowsIn(here.fixture, there)).toEqual(before)
   })
 
-  test.each(OWN)('when it is taken in twice at once: %s takes one', async (kind) => {
+  test.each(OWN)('of two concurrent imports of one copy %s accepts one', async (kind) => {
     const at = locationOf('racing', kind)
     const other = await here.fixture.installation.open(await here.fixture.installation.prepare(), {
       driver: () => here.fixture.makers[kind](),
@@ -166,8 +176,8 @@ describe('a copy is refused, and nothing of it is left,', () => {
   })
 })
 
-test('what its source throws is thrown as it is, and nothing is left', async () => {
-  // As one may be whose source is a server, too.
+test('an import rethrows the error of its source unchanged and leaves no storage', async () => {
+  // The source may be a server, too, and throw such an error.
   const failure = Object.assign(new pg.DatabaseError('the source is torn', 0, 'error'), { code: '22000' })
   const torn: TenantCopy = {
     ...replayed(few),
@@ -190,9 +200,9 @@ test('what its source throws is thrown as it is, and nothing is left', async () 
   expect(await isThere('t1_torn')).toBe(false)
 })
 
-describe('a cancelled import', () => {
+describe('cancelled import', () => {
   test.each(['making', 'loading', 'indexing', 'migrating'] as const)(
-    'ends while it is %s, and leaves nothing',
+    'an import that is cancelled while it is %s ends and leaves no storage',
     async (phase) => {
       const at = locationOf('unwanted')
       const controller = new AbortController()
@@ -212,7 +222,7 @@ describe('a cancelled import', () => {
     },
   )
 
-  test('ends in the middle of a table that has no end', async () => {
+  test('an import that is cancelled within an endless table ends', async () => {
     const controller = new AbortController()
     const endless: TenantCopy = {
       ...replayed(few),
@@ -239,7 +249,7 @@ describe('a cancelled import', () => {
     expect(await isThere('t1_endless')).toBe(false)
   })
 
-  test('has not begun when the signal came before', async () => {
+  test('an import whose signal is already aborted does not begin', async () => {
     for (const kind of OWN) {
       const importing = here.fixture.drivers[kind].import(locationOf('before', kind), replayed(here.copy), {
         signal: AbortSignal.abort(),
@@ -249,7 +259,7 @@ describe('a cancelled import', () => {
   })
 })
 
-test('an import whose session is ended has made nothing', async () => {
+test('an import whose session is terminated creates nothing', async () => {
   const ended: TenantCopy = {
     ...replayed(here.copy),
     async *tables() {

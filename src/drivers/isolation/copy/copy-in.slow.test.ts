@@ -1,4 +1,4 @@
-/** Imports into separate storage: other owners, connections that are cut, and cancellation at the server. */
+/** Tests of imports into separate storage: other owners, lost connections, and cancellation at the server. */
 import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
 import { startFaultProxy } from '../../../../test/support/fault-proxy.ts'
@@ -13,8 +13,8 @@ import { RICH } from './rich.fixture.ts'
 const here = useImports()
 const { locationOf, take, isThere, busy } = here
 
-describe('storage that was made by an import', () => {
-  test('of an owner that is no superuser is the same as any other, in every word of the catalog', async () => {
+describe('storage created by an import', () => {
+  test('an import by a non-superuser owner creates the same catalog entries as provisioning', async () => {
     await withOwner(inject('postgresUrl'), async (ownerUrl) => {
       const theirs = await openCopyFixture(inject('postgresUrl'), { migrations: RICH, ownerUrl })
       try {
@@ -36,9 +36,9 @@ describe('storage that was made by an import', () => {
   })
 })
 
-describe('an import whose connection is cut', () => {
+describe('import whose connection is lost', () => {
   test.each(['create schema', 'copy "t1_cut"."people"', 'create unique index', 'analyze', 'commit'])(
-    'at "%s" has made nothing, and is made anew',
+    'an import whose connection is lost at "%s" creates nothing and can be repeated',
     async (text) => {
       const proxy = await startFaultProxy(here.fixture.installation.url)
       try {
@@ -64,9 +64,9 @@ describe('an import whose connection is cut', () => {
   )
 })
 
-describe('an import into database-pg that nobody wants any more', () => {
+describe('cancelled import into database-pg', () => {
   test.each(['making', 'loading', 'indexing', 'migrating'] as const)(
-    'ends while it is %s, and leaves nothing but what drop removes',
+    'an import into database-pg that is cancelled while it is %s ends and leaves only objects that drop removes',
     async (phase) => {
       const at = locationOf('unwanted', 'database-pg')
       const controller = new AbortController()

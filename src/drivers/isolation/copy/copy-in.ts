@@ -1,10 +1,10 @@
 /**
- * Takes a copy into storage of its own, in one transaction of the owner: what is killed in the middle has made nothing.
+ * Imports a copy into separate storage, in one transaction of the owner: a killed import creates nothing.
  *
- *   making      the schema and its rights, and the migrations that the copy's storage had, no more: so its tables are as they were
+ *   making      the schema, its rights, and only the migrations of the copy: the tables are as they were
  *   loading     the rows (copy-load.ts)
  *   indexing    indexes, keys, sequences, views
- *   migrating   what is pending, as in any other tenant
+ *   migrating   pending migrations, as for any other tenant
  */
 import type pg from 'pg'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
@@ -15,12 +15,12 @@ import { withRows } from './compatibility.ts'
 import { type LoadOptions, loadCopy, type Target } from './copy-load.ts'
 
 export interface OwnStorage extends Target {
-  /** Makes the schema and gives the rights. */
+  /** SQL that creates the schema and grants the rights. */
   readonly making: string
   readonly migrator: PostgresMigrator
 }
 
-/** In a transaction that has the storage's lock. */
+/** Runs in a transaction that has the storage's lock. */
 export async function copyIn(
   client: pg.ClientBase,
   storage: OwnStorage,
@@ -41,10 +41,10 @@ export async function copyIn(
   return { migrations, rows }
 }
 
-/** Two copies would become one. */
-const isThere = () => StorageExists('The storage for the copy is there already; nothing was changed.')
+/** Prevents mixing of two copies. */
+const isThere = () => StorageExists('The storage for the copy already exists; nothing was changed.')
 
-/** Rights that are given in advance are all that may be there. */
+/** Whether the schema has more than rights that were granted in advance. */
 async function holdsSomething(client: pg.ClientBase, schema: string): Promise<boolean> {
   const { rows } = await client.query(
     `select exists (select from pg_namespace n join pg_depend on refclassid = 'pg_namespace'::regclass and refobjid = n.oid

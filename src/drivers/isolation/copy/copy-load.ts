@@ -1,13 +1,13 @@
 /**
- * Puts the rows of a copy into the tables of one schema, in a transaction of its owner that has it alone:
+ * Loads the rows of a copy into the tables of one schema, in a transaction of its owner with exclusive access:
  *
- *   compatible? ─► tables prepared and emptied ─► COPY, table by table ─► indexes, keys, triggers back ─► sequences, views, statistics
+ *   compatible? ─► tables prepared and emptied ─► COPY, table by table ─► indexes, keys, triggers restored ─► sequences, views, statistics
  *
- * The tables are emptied because rows that migrations put there are in the copy too. A table that the copy does not have keeps its
- * rows: what all tenants share in one driver is made by the migrations in the others.
- *
- * Rows are written frozen where PostgreSQL allows it: nobody sees the tables before the transaction commits, so nobody has to look at
- * their rows again. One that a constraint refuses is told as `E_BACKUP_INCOMPATIBLE`, which names the constraint.
+ * - The tables are emptied because the copy also contains the rows that migrations inserted. A table that the copy does not have keeps
+ *   its rows: tables that all tenants share in one driver are filled by the migrations in the others.
+ * - Rows are written frozen if PostgreSQL allows it: no other transaction sees the tables before the commit, so no later scan needs to
+ *   check the visibility of the rows.
+ * - A row that a constraint rejects is reported as `E_BACKUP_INCOMPATIBLE` with the constraint's name.
  */
 import type pg from 'pg'
 import type { Logger } from '../../../kernel/base/logger.ts'
@@ -26,7 +26,7 @@ import { copyTableIn } from './table-in.ts'
 export interface Target {
   readonly schema: string
   readonly searchPath: string
-  /** Whose the rows are. */
+  /** The tenant of the rows. */
   readonly tenantId: string
 }
 
@@ -41,7 +41,7 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
     const stored = await existingIn(client, schema, searchPath)
     assertCompatible(copy.description, stored)
     const result = await client.query(`select current_setting('transaction_isolation') as isolation`)
-    const mayFreeze = result.rows[0].isolation === 'read committed' // a snapshot that lasts would not see the rows
+    const mayFreeze = result.rows[0].isolation === 'read committed' // The snapshot of a stricter level would not see the rows.
     const names = copy.description.tables.map(({ name }) => name)
     const plan = await planBulkLoad(client, schema, names, { ...options, tenantId })
     await all(client, ...plan.off, ...emptied(schema, names, stored))
@@ -58,7 +58,7 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
   })
 }
 
-/** A partitioned table has no rows but its partitions'; any other is emptied without its children. */
+/** A partitioned table has only the rows of its partitions. Any other table is emptied without its children. */
 function emptied(schema: string, names: readonly string[], { tables }: StoredSchema): string[] {
   const each = tables
     .filter(({ name }) => names.includes(name))
@@ -72,7 +72,7 @@ async function finish(client: pg.ClientBase, schema: string, copy: TenantCopy, l
   await analyze(client, schema, copy, log)
 }
 
-/** It calls the functions of indexes with a search path of its own, which they may not be written for. */
+/** ANALYZE calls functions of indexes with a fixed search path, for which they may not be written: a failure is not an error here. */
 async function analyze(
   client: pg.ClientBase,
   schema: string,
@@ -87,7 +87,7 @@ async function analyze(
   } catch (error) {
     if (sqlState(error) === undefined) throw error
     await client.query('rollback to savepoint statistics')
-    log.warn({ err: error }, 'statistics of imported tables could not be made; they come when the server makes them')
+    log.warn({ err: error }, 'could not analyze imported tables; autovacuum creates their statistics later')
   }
   await client.query('release savepoint statistics')
 }

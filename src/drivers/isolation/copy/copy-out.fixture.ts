@@ -1,4 +1,4 @@
-/** Tenants whose rows a copy reads, by owners of the tables of each kind. */
+/** Creates tenants whose rows a copy reads, by owners of the tables of each kind. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'
@@ -103,7 +103,7 @@ export const busy = async (fixture: CopyFixture) =>
     )
   ).rows
 
-/** As an administrator may end a session that copies. */
+/** Ends a session that copies, as an administrator may do. */
 export const END = `select pg_terminate_backend(pid) from pg_stat_activity
   where application_name = 'tenantry ddl' and datname = current_database() and query like 'copy %' and state = 'active'`
 
@@ -116,10 +116,10 @@ export const CSV = {
 `,
 }
 
-/** @param shared the storage of this owner, with storage of all kinds. */
+/** @param shared the storage of this owner, with storage of all kinds */
 export function readings(owner: Owner, shared: () => OwnedSide): void {
   describe(`what ${owner} reads`, () => {
-    test.each(KINDS)('of %s is all that the tenant has, and nothing of another', async (kind) => {
+    test.each(KINDS)('a copy of %s has all rows of the tenant and none of another', async (kind) => {
       const { fixture } = shared()
       const [{ next }] = (await handle(fixture, kind, 'source').pool.query(`select nextval('free') as next`)).rows
       const [rows] = (await handle(fixture, kind, 'source').pool.query('select id from "Values" order by id')).rows
@@ -129,7 +129,7 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
         )
       ).rows
       const { description, csv, totals } = await exported(fixture.drivers[kind], locationFor(fixture, kind, 'source'))
-      // In shared tables, others have taken numbers too, in between.
+      // In shared tables, other tenants have taken values in between.
       const values = CSV.Values.replace('\n41,', `\n${rows.id},`).replace('\n42,', `\n${Number(rows.id) + 1},`)
       expect([...csv]).toEqual([
         ['Values', values],
@@ -183,7 +183,7 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
       expect(await busy(fixture)).toEqual([])
     })
 
-    test.each(KINDS)('of %s is the same whatever the server is set to', async (kind) => {
+    test.each(KINDS)('a copy of %s does not depend on settings of the server', async (kind) => {
       const { fixture } = shared()
       const [source, taken] = [locationFor(fixture, kind, 'source'), locationFor(fixture, kind, 'taken')]
       const before = await exported(fixture.drivers[kind], source)
@@ -224,7 +224,7 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
       }
     })
 
-    test.each(KINDS)('of %s comes through a fence', async (kind) => {
+    test.each(KINDS)('a copy of %s can be read behind a fence', async (kind) => {
       const { fixture } = shared()
       const [driver, source] = [fixture.drivers[kind], locationFor(fixture, kind, 'source')]
       await driver.fence(source)
@@ -237,7 +237,7 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
       }
     })
 
-    test.each(KINDS)('of %s is of the moment at which the copy began', async (kind) => {
+    test.each(KINDS)('a copy of %s has the state at its start', async (kind) => {
       const { fixture } = shared()
       const { pool } = handle(fixture, kind, 'other')
       const [driver, other] = [fixture.drivers[kind], locationFor(fixture, kind, 'other')]
@@ -264,7 +264,7 @@ export function readings(owner: Owner, shared: () => OwnedSide): void {
       }
     })
 
-    test.each(KINDS)('of %s comes with an estimate of its rows', async (kind) => {
+    test.each(KINDS)('a copy of %s has an estimated number of rows', async (kind) => {
       const { fixture } = shared()
       const source = locationFor(fixture, kind, 'source')
       await fixture.reach(source, (client, schema) =>

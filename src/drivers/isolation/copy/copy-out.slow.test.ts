@@ -7,7 +7,7 @@ import { KINDS, locationFor } from './copy-storage.fixture.ts'
 const OWNER = 'a non-superuser owner'
 readings(OWNER, sharedSide(OWNER, KINDS))
 
-test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is written`, async (kind) => {
+test.each(KINDS)(`a copy of %s by ${OWNER} is consistent during concurrent writes`, async (kind) => {
   await withFixture(OWNER, async (fixture) => {
     await fill(fixture, kind, 'source')
     const { transaction, pool } = handle(fixture, kind, 'source')
@@ -49,8 +49,8 @@ test.each(KINDS)(`what ${OWNER} reads of %s is of one moment, however much is wr
   })
 })
 
-describe.each(KINDS)('a copy out of %s', (kind) => {
-  test('may be left at any moment, and leaves nothing behind', async () => {
+describe.each(KINDS)('copy out of %s', (kind) => {
+  test('a copy can be abandoned at any moment and leaves no session or lock', async () => {
     await withFixture('a superuser', async (fixture) => {
       const [driver, location] = [fixture.drivers[kind], locationFor(fixture, kind, 'source')]
       await fill(fixture, kind, 'source')
@@ -76,7 +76,7 @@ describe.each(KINDS)('a copy out of %s', (kind) => {
         for await (const { table } of copy.tables()) expect(table.name).toBe('Values')
       })
       await expect(unread).rejects.toThrow('"Values" was not read to its end')
-      await expect(reading((copy) => copy.totals())).rejects.toThrow('not all tables')
+      await expect(reading((copy) => copy.totals())).rejects.toThrow('Not all tables')
       const twice = reading(async (copy) => [(await held(copy)).totals, (await held(copy)).totals])
       const [first, second] = await twice
       expect(second).toEqual(first)

@@ -16,8 +16,8 @@ const owned = {
 
 readings('a superuser', owned['a superuser'])
 
-describe('a copy is not made', () => {
-  test.each(['schema-pg', 'database-pg'] as const)('of storage of %s that is not there', async (kind) => {
+describe('rejected copy', () => {
+  test.each(['schema-pg', 'database-pg'] as const)('rejects a copy of missing storage of %s', async (kind) => {
     const { fixture } = owned['a superuser']()
     await expect(exported(fixture.drivers[kind], locationFor(fixture, kind, 'nobody'))).rejects.toMatchObject({
       code: 'E_BACKUP_INCOMPATIBLE',
@@ -25,7 +25,7 @@ describe('a copy is not made', () => {
     })
   })
 
-  test('where a table’s own policies would hide rows from its owner', async () => {
+  test('rejects a copy if policies of a table would hide rows from its owner', async () => {
     const { fixture } = owned['a non-superuser owner']()
     const alter = (text: string) => fixture.installation.database.sql(`alter table t1_source.tokens ${text}`)
     await alter('enable row level security, force row level security')
@@ -40,7 +40,7 @@ describe('a copy is not made', () => {
     }
   })
 
-  test.each(OWNERS)('where a policy of the host’s may hide rows from %s', async (owner) => {
+  test.each(OWNERS)('rejects a copy if a policy of the host may hide rows from %s', async (owner) => {
     const { fixture, role } = owned[owner]()
     const [driver, location] = [fixture.drivers['rowscope-pg'], locationFor(fixture, 'rowscope-pg', 'source')]
     const { scopeRole } = await fixture.installation.prepare()
@@ -63,7 +63,7 @@ describe('a copy is not made', () => {
     }
   })
 
-  test.each(OWNERS)('by %s with fewer rows because policies were lost: they are made again', async (owner) => {
+  test.each(OWNERS)('a copy by %s restores lost policies and has all rows', async (owner) => {
     const { fixture } = owned[owner]()
     await fixture.installation.database.sql(`do $$ declare lost record; begin
       for lost in select polname, polrelid::regclass as of from pg_policy where polname like 'tenantry_%' loop
@@ -73,8 +73,8 @@ describe('a copy is not made', () => {
   })
 })
 
-describe('while tables come and go', () => {
-  /** A client of the superuser that has something done just before the transaction of a copy begins. */
+describe('while tables are created and dropped', () => {
+  /** A client of the superuser that runs an action immediately before the transaction of a copy begins. */
   async function withInterruption(fixture: CopyFixture, interruption: () => Promise<unknown>, times = 1) {
     const client = new pg.Client(fixture.installation.url)
     await client.connect()
@@ -100,7 +100,7 @@ describe('while tables come and go', () => {
     }
   }
 
-  test('a copy begins anew, until it has them all', async () => {
+  test('a copy starts again until it has all tables', async () => {
     const { fixture } = owned['a superuser']()
     const { database } = fixture.installation
     await fill(fixture, 'schema-pg', 'changing')
@@ -117,10 +117,10 @@ describe('while tables come and go', () => {
     ])
     let n = 0
     const always = withInterruption(fixture, () => database.sql(`create table t1_changing.came_${n++} (id int)`), 100)
-    await expect(always).rejects.toThrow('no moment for a copy')
+    await expect(always).rejects.toThrow('during each attempt to copy')
   })
 
-  test('nobody empties or alters one that is being read', async () => {
+  test('no other session can truncate or alter a table that is being copied', async () => {
     const { fixture } = owned['a superuser']()
     await fixture.drivers['schema-pg'].export(
       locationFor(fixture, 'schema-pg', 'source'),
@@ -141,14 +141,14 @@ describe('while tables come and go', () => {
   })
 })
 
-test('the catalog is not read from end to end, whatever the planner knows of it', async () => {
+test('a copy reads the catalog by indexes, regardless of the planner’s statistics', async () => {
   const { url, drop } = await createTestDatabase(inject('postgresUrl'))
   const client = new pg.Client(url)
   await client.connect()
   try {
     await client.query(`create schema tenantry; create function tenantry.current_tenant() returns text language sql return 'x';
       alter database ${new URL(url).pathname.slice(1)} set jit = off`)
-    // Of a smaller catalog the planner may well read all.
+    // The planner may read a smaller catalog completely.
     await client.query(`do $$ begin for n in 0..99 loop
       execute format('create schema t%s; set search_path = t%s', n, n);
       create table a (tenant_id text default tenantry.current_tenant(), id int generated always as identity primary key);

@@ -1,17 +1,16 @@
 /**
- * Reads all that a tenant has, in one snapshot, as its owner: a fence keeps tenants' queries out, not this.
+ * Reads all rows of a tenant in one snapshot, as the owner: a fence applies to tenants' queries only.
  *
- *   which tables ─► BEGIN, locks ─► snapshot ─► what the catalog says, sequences ─► COPY, table by table ─► COMMIT
+ *   tables ─► BEGIN, locks ─► snapshot ─► catalog, sequences ─► COPY, table by table ─► COMMIT
  *
- * The locks come before the snapshot, and keep nobody out but who would alter or empty a table: what such a change leaves behind, an
- * older snapshot sees as an empty table. When tables have come or gone between the first step and the snapshot, it begins anew.
- * Sequences know no snapshot; read after it, they are beyond every value in it.
+ * - The locks precede the snapshot and block only statements that alter or truncate a table: after such a change, an older snapshot
+ *   sees an empty table. If tables were created or dropped between the first step and the snapshot, the copy starts again.
+ * - Sequences have no snapshot. They are read after it, so they are beyond every value in it.
+ * - In shared tables, row level security selects the rows: the policies bind the owner (row-security/row-reader.ts).
+ * - Only the chunks in flight are in memory (tables-out.ts).
  *
- * In shared tables, row level security itself says whose the rows are: the owner reads as somebody whom the policies bind
- * (row-security/row-reader.ts). Nothing is held but what is on its way (tables-out.ts).
- *
- * Not in a copy: large objects, foreign tables, what is outside of the schema, and the tables of extensions. Materialised views are
- * made anew from the tables.
+ * A copy does not contain large objects, foreign tables, objects outside of the schema and tables of extensions. An import refreshes
+ * materialised views from the tables.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -37,23 +36,23 @@ import { TablesOut } from './tables-out.ts'
 
 export interface Source {
   readonly isolation: string
-  /** Of the tables, which also names the records of their migrations. */
+  /** The schema of the tables. Its name is also the key of the migration records. */
   readonly schema: string
   readonly searchPath: string
   readonly tenantId: string
   readonly migrator: PostgresMigrator
-  /** Of tables that tenants share: what makes the transaction see the rows of this one, and no others. */
+  /** Of shared tables: the statements after which the transaction sees only the rows of this tenant. */
   readonly among?: { readonly statements: readonly string[] }
-  /** In the snapshot, before anything of the tenant is read; throws when it is not what was expected. */
+  /** Runs in the snapshot, before rows are read. Throws if the state is not as expected. */
   readonly confirm?: (client: pg.ClientBase) => Promise<void>
 }
 
-/** Tables come and go while a tenant is migrated, not all the time. */
+/** Tables change only while a tenant is migrated. */
 const ATTEMPTS = 5
 const UNDEFINED_TABLE = '42P01'
-const FAILED = 'the transaction of a copy could not be ended in order'
+const FAILED = 'The transaction of a copy could not be ended'
 
-/** On a connection of the owner, outside of any transaction. It may be lost, whether this throws or not. */
+/** Runs on a connection of the owner, outside of any transaction. The connection may be lost, with or without an error. */
 export async function copyOut<T>(
   client: pg.ClientBase,
   source: Source,
@@ -85,10 +84,10 @@ async function startCopy(client: pg.ClientBase, source: Source): Promise<TablesO
     if (stored && namesIn(stored) === namesIn(before)) return read(client, source, stored)
     await client.query('rollback')
   }
-  throw new Error('tables come and go all the time: there is no moment for a copy')
+  throw new Error('Tables were created or dropped during each attempt to copy. Repeat the copy after the migrations')
 }
 
-/** What there is in the snapshot; undefined when a table is gone already. */
+/** The schema in the snapshot; undefined if a table was dropped. */
 async function locked(client: pg.ClientBase, source: Source, before: StoredSchema): Promise<StoredSchema | undefined> {
   try {
     await all(client, 'begin isolation level repeatable read, read only', ...locks(before, source), setting(READING))
@@ -115,10 +114,10 @@ export const nothingThere = (cause?: unknown) =>
 
 const namesIn = ({ tables }: StoredSchema): string => JSON.stringify(tables.map(({ name }) => name))
 
-/** Settings that are no queries: the snapshot is taken by the first of these, after the locks. */
+/** Only settings precede the locks: the first query after them takes the snapshot. */
 const locks = ({ tables }: StoredSchema, { schema, among }: Source): string[] => [
   'set local lock_timeout = 10000',
-  // A table's own policies would hide rows from its owner, in silence.
+  // The policies of a table would silently hide rows from its owner.
   ...(among ? [] : ['set local row_security = off']),
   ...(tables.length > 0
     ? [`lock table ${tables.map(({ name }) => qualified(schema, name)).join(', ')} in access share mode`]
@@ -149,7 +148,7 @@ async function read(client: pg.ClientBase, source: Source, stored: StoredSchema)
   return new TablesOut(client, description, reads, estimateOf(results.slice(-reads.length || results.length)))
 }
 
-/** Whose rows they are, row level security says; the condition says it again, for the index. */
+/** Row level security selects the rows. The equal condition is for the index. */
 function queryOf(table: StoredTable, { schema, tenantId, among }: Source): string {
   const columns = copiedColumns(table).map(({ name }) => pg.escapeIdentifier(name))
   const only = table.isPartitioned ? '' : 'only '
@@ -157,6 +156,6 @@ function queryOf(table: StoredTable, { schema, tenantId, among }: Source): strin
   return `select ${columns.join(', ')} from ${only}${qualified(schema, table.name)}${condition}`
 }
 
-/** What the planner believes. */
+/** The estimate of the planner. */
 const estimateOf = (plans: readonly pg.QueryResult[]): number =>
   plans.reduce((sum, { rows }) => sum + (rows[0]?.['QUERY PLAN']?.[0]?.Plan?.['Plan Rows'] ?? 0), 0)

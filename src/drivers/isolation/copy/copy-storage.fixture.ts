@@ -1,4 +1,4 @@
-/** Two installations on one server, each with all three PostgreSQL drivers over the same migrations: what copies go between. */
+/** Creates two installations on one server, each with all three PostgreSQL drivers over the same migrations, as ends of copies. */
 import pg from 'pg'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
@@ -21,7 +21,7 @@ export interface CopyFixture {
   readonly installation: Installation
   readonly drivers: Readonly<Record<Kind, IsolationDriver>>
   readonly makers: typeof MAKERS
-  /** Of the superuser, where the rows of a place are; sees all of them. */
+  /** A connection of the superuser to the rows of a location; sees all of them. */
   reach<T>(location: StorageLocation, work: (client: pg.Client, schema: string) => Promise<T>): Promise<T>
   end(): Promise<void>
 }
@@ -78,7 +78,7 @@ export interface Owner {
   drop(): Promise<void>
 }
 
-/** An owner that is no superuser. */
+/** Creates an owner that is not a superuser. */
 export async function createOwner(serverUrl: string): Promise<Owner> {
   const name = `owner_${Math.random().toString(36).slice(2, 10)}`
   const admin = new pg.Client(serverUrl)
@@ -96,7 +96,7 @@ export async function createOwner(serverUrl: string): Promise<Owner> {
   }
 }
 
-/** An owner that is no superuser; `work` gets what makes its URLs, and how it is called. */
+/** Creates an owner that is not a superuser. `work` receives a function for its URLs, and its name. */
 export async function withOwner<T>(
   serverUrl: string,
   work: (ownerUrl: (url: string) => string, name: string) => Promise<T>,

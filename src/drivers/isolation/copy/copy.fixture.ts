@@ -1,4 +1,4 @@
-/** Copies as tests take them: held whole, so that they can be taken in again and looked at; and what a catalog has of a schema, all of it. */
+/** Buffers complete copies, so that tests can import and examine them, and reads all catalog entries of a schema. */
 import type pg from 'pg'
 import type { CopyDescription, TableTotals, TenantCopy } from '../../../tenants/isolation/copy.ts'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
@@ -25,7 +25,7 @@ export async function held(copy: TenantCopy): Promise<BufferedCopy> {
 export const exported = (driver: IsolationDriver, location: StorageLocation): Promise<BufferedCopy> =>
   driver.export(location, held, { signal: never() })
 
-/** Bytes of a chunk: small ones split whatever stands in a row. */
+/** Bytes of a chunk: small chunks split rows at any byte. */
 export function replayed({ description, csv, totals }: BufferedCopy, bytes = 65_536): TenantCopy {
   return {
     description,
@@ -44,7 +44,7 @@ async function* chunksOf(whole: Buffer, bytes: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < whole.length; at += bytes) yield whole.subarray(at, at + bytes)
 }
 
-/** What the catalog has of a schema, one line each, with `@` for its name. Two schemas with the same lines are the same. */
+/** The catalog entries of a schema, one line each, with `@` for its name. Schemas with the same lines are equal. */
 export async function catalogOf(client: Pick<pg.ClientBase, 'query'>, schema: string): Promise<string[]> {
   const lines: string[] = []
   for (const [what, text] of Object.entries(CATALOG)) {
@@ -108,7 +108,7 @@ const CATALOG: Readonly<Record<string, string>> = {
       or (classid = 'pg_constraint'::regclass and objid in (select oid from pg_constraint where connamespace = $schema))`,
 }
 
-/** The same copy with other rows of one table, or without it: as somebody made it who knows how. */
+/** The same copy with other rows of one table or without it, like a forged copy. */
 export function changed(copy: BufferedCopy, name: string, csv: string | undefined): BufferedCopy {
   const { description, totals } = copy
   const all = new Map(copy.csv)

@@ -1,4 +1,4 @@
-/** Locations of one tenant in the same tables: which rows have the tenant's id, and where the others are. */
+/** Tests of several locations of one tenant in the same tables: the rows of one have the tenant's id, the others a label. */
 import { describe, expect, test } from 'vitest'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { type BufferedCopy, exported, never, replayed } from './copy.fixture.ts'
@@ -17,14 +17,14 @@ const JOURNAL = {
     create trigger note_deletion after delete on notes for each row execute function note_deletion()`,
 }
 
-/** Row level security binds the owner, who may keep triggers quiet. */
+/** Row level security binds the owner, who may disable triggers. */
 export const TRIGGER_DISABLING_OWNER = 'an owner that sets session_replication_role'
 
 interface Subject {
   readonly fixture: CopyFixture
   readonly driver: IsolationDriver
   readonly first: StorageLocation
-  /** The next location, which has a copy of the rows as they were. */
+  /** The next location, which has a copy of the former rows. */
   readonly next: StorageLocation
   readonly copy: BufferedCopy
 }
@@ -37,7 +37,7 @@ const contents = async ({ driver }: Subject, location: StorageLocation) => {
 const bodies = ({ fixture }: Subject) => query(fixture, 'rowscope-pg', 'gamma', 'select body from notes order by id')
 const enter = ({ driver }: Subject, location: StorageLocation) => driver.enter?.(location, { signal: never() })
 
-/** A tenant that has changed since the copy was made, beside another tenant. */
+/** A tenant whose rows changed after the copy, next to another tenant. */
 async function withSubject(
   owner: Owner | typeof TRIGGER_DISABLING_OWNER,
   work: (subject: Subject) => Promise<void>,
@@ -67,7 +67,7 @@ async function withSubject(
   )
 }
 
-/** As a switch does it. */
+/** Switches the location. */
 async function change(subject: Subject, from: StorageLocation, to: StorageLocation): Promise<void> {
   await subject.driver.fence(from)
   await enter(subject, to)
@@ -75,8 +75,8 @@ async function change(subject: Subject, from: StorageLocation, to: StorageLocati
 }
 
 export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWNER)[]): void {
-  describe.each(owners)('of shared tables, by %s,', (owner) => {
-    test('a location that is entered has the tenant’s id in its rows, exactly as they were copied', async () => {
+  describe.each(owners)('locations in shared tables, by %s,', (owner) => {
+    test('the rows of an entered location have the tenant’s id and are exactly as copied', async () => {
       await withSubject(owner, async (subject) => {
         const { fixture, driver, first, next, copy } = subject
         expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
@@ -93,7 +93,7 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
       })
     })
 
-    test('what is left is kept as it was, and can be returned to', async () => {
+    test('a former location keeps its rows and can be entered again', async () => {
       await withSubject(owner, async (subject) => {
         const { first, next } = subject
         const before = await contents(subject, first)
@@ -106,7 +106,7 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
       })
     })
 
-    test('each location is dropped without the other one', async () => {
+    test('a location is dropped without the other one', async () => {
       await withSubject(owner, async (subject) => {
         const { fixture, driver, first, next } = subject
         await change(subject, first, next)
@@ -119,7 +119,7 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
       })
     })
 
-    test('a switch that never commits is undone where the former location is opened', async () => {
+    test('a switch that never commits is undone when the former location is opened', async () => {
       await withSubject(owner, async (subject) => {
         const { driver, first, next } = subject
         await driver.fence(first)
@@ -131,7 +131,7 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
       })
     })
 
-    test('a switch that never commits is undone, also when the new location was dropped before', async () => {
+    test('a switch that never commits is undone, also if the new location was dropped before', async () => {
       await withSubject(owner, async (subject) => {
         const { driver, first, next, copy } = subject
         await driver.fence(first)
@@ -147,7 +147,7 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
       })
     })
 
-    test('a purge leaves no row, whichever location is dropped first', async () => {
+    test('a purge leaves no rows in any order of dropped locations', async () => {
       await withSubject(owner, async (subject) => {
         const { fixture, driver, first, next } = subject
         await change(subject, first, next)
@@ -160,14 +160,14 @@ export function entriesOf(owners: readonly (Owner | typeof TRIGGER_DISABLING_OWN
       })
     })
 
-    test('a tenant that is open keeps the labels of its rows', async () => {
+    test('rows of an open tenant keep their labels', async () => {
       await withSubject(owner, async (subject) => {
         await expect(enter(subject, subject.next)).rejects.toThrow('is open: its rows keep their labels')
         expect(await bodies(subject)).toEqual([['one changed'], ['two changed']])
       })
     })
 
-    test('rows that an earlier version restored are entered where the tenant is opened', async () => {
+    test('rows that an earlier version restored are entered when the tenant is opened', async () => {
       await withSubject(owner, async (subject) => {
         const { fixture, driver, first, next } = subject
         await driver.fence(first)

@@ -1,7 +1,7 @@
 /**
- * Enters a location: its rows get the tenant's id, and those of the location that was entered get a label, in one transaction behind
- * the fence of the tenant. An owner that may disable triggers updates the rows. Any other owner deletes them and inserts them by way
- * of a staging schema, as an import inserts them (staging-schema.ts).
+ * Enters a location: gives its rows the tenant's id, and those of the formerly entered location a label, in one transaction behind the
+ * fence of the tenant. An owner that may disable triggers updates the rows. Any other owner deletes them and inserts them through a
+ * staging schema, as an import does (staging-schema.ts).
  */
 import pg from 'pg'
 import { existingIn, isTenants, qualified } from '../catalog/tables.ts'
@@ -19,7 +19,7 @@ import { withRows } from './compatibility.ts'
 import { type RowStorage, stagingSchemaOf } from './copy-in-shared.ts'
 import { from, insertAll, writable } from './staging-schema.ts'
 
-/** False where a newer location of the tenant is in use. @param storage with the tenant's id as the label */
+/** Returns false if a newer location of the tenant is in use. @param storage with the tenant's id as the label */
 export async function enterRows(server: PostgresServer, storage: RowStorage, hold: Holding): Promise<boolean> {
   const { location, schema, tenant } = storage
   const aside = labelAside(location)
@@ -53,10 +53,10 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
   return server.administer(stagingSchemaOf(tenant), (client) => hold(client, () => enter(client)))
 }
 
-/** A late process may come here when the tenant is open again: what it then writes would get the label of what is left. */
+/** A delayed process may arrive after the tenant was opened: the rows that it writes later would get the label of the former location. */
 async function assertFenced(client: pg.ClientBase, tenant: string): Promise<void> {
   const { rowCount } = await client.query('select from tenantry.fenced where tenant = $1 for update', [tenant])
-  if (rowCount === 0) throw new Error(`the storage of the tenant "${tenant}" is open: its rows keep their labels`)
+  if (rowCount === 0) throw new Error(`The storage of the tenant "${tenant}" is open: its rows keep their labels`)
 }
 
 interface Label {
@@ -69,7 +69,7 @@ async function relabel(client: pg.ClientBase, shared: Omit<Shared, 'stagingSchem
   else await deleteAndInsert(client, shared, label)
 }
 
-/** Without triggers of the host's and of foreign keys: rows that refer to each other get the same label. */
+/** Runs without triggers of the host and of foreign keys: rows that refer to each other get the same label. */
 async function update(
   client: pg.ClientBase,
   { schema, stored }: Omit<Shared, 'stagingSchema'>,
@@ -87,7 +87,7 @@ async function update(
   )
 }
 
-/** Triggers of the host's for updates would change what was copied; what those for inserts change is noticed. */
+/** The host's update triggers would change the copied rows. Changes by its insert triggers are detected. */
 async function deleteAndInsert(
   client: pg.ClientBase,
   shared: Omit<Shared, 'stagingSchema'>,

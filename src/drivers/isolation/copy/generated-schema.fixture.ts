@@ -1,4 +1,4 @@
-/** Schemas and rows as fast-check makes them up: everything that a column, a key or a name can be, in tables that all PostgreSQL drivers take. */
+/** Generates schemas and rows with fast-check: all kinds of columns, keys and names that every PostgreSQL driver accepts. */
 import fc from 'fast-check'
 import pg from 'pg'
 
@@ -18,7 +18,7 @@ export interface GeneratedSchema {
 }
 
 export interface GeneratedOptions {
-  /** Each table says whose a row is, in every key. */
+  /** Whether each table has `tenant_id` in every key. */
   readonly hasTenantId: boolean
   readonly hasTriggers: boolean
 }
@@ -179,7 +179,7 @@ const OWN_TYPES = [
   'create type moods as range (subtype = mood)',
 ]
 
-/** Of 63 bytes, words of the language, and what else a name may be. */
+/** Names of 63 bytes, keywords and other unusual names. */
 const TABLE_NAMES = [
   'notes',
   'select',
@@ -207,7 +207,7 @@ interface Plan {
     readonly type: string
     readonly values: readonly (string | null)[]
   }[]
-  /** For each row, which row of the other table; null for none. */
+  /** For each row, the referenced row of the other table; null for none. */
   readonly references: readonly {
     readonly to: number
     readonly rows: readonly (number | null)[]
@@ -252,7 +252,7 @@ const plan = (tables: number) =>
     count: fc.nat(ROWS_AT_MOST),
   })
 
-/** Schemas of a few tables that refer to each other, in circles too, and to themselves. */
+/** Schemas of a few tables that refer to each other and to themselves, with cycles. */
 export function generatedSchema(options: GeneratedOptions): fc.Arbitrary<GeneratedSchema> {
   return fc
     .integer({ min: 1, max: 4 })
@@ -298,7 +298,7 @@ function schemaOf(plans: readonly Plan[], { hasTenantId, hasTriggers }: Generate
     const references = one.references.map((reference, index) => ({ ...reference, column: `ref ${index}` }))
     const keyed =
       one.key === 'none' ? [] : [`primary key (${tenant}${one.key === 'composite' ? '"part ""2""", ' : ''}id)`]
-    // What is referred to needs a key of one column, whatever the primary key is.
+    // A referenced table needs a key of one column, regardless of its primary key.
     const unique = one.key === 'composite' || one.key === 'none' ? [`unique (${tenant}id)`] : []
     const partitioned = one.key === 'partitioned' ? ` partition by hash (${tenant}id)` : ''
     statements.push(
@@ -334,7 +334,7 @@ function schemaOf(plans: readonly Plan[], { hasTenantId, hasTriggers }: Generate
         ? ''
         : `alter table ${quote(one.name)} add exclude using btree (${hasTenantId ? 'tenant_id with =, ' : ''}twice with =)`,
       `alter table ${quote(one.name)} add constraint "a ""check""" check (id < 1000000)`,
-      // Checked by triggers, so that none may be kept quiet.
+      // Checked by triggers, so that triggers cannot be disabled.
       hasTriggers ? '' : `alter table ${quote(one.name)} add unique (${tenant}id, whose) deferrable initially deferred`,
     ][one.index]
     if (extra) statements.push(extra)
@@ -365,7 +365,7 @@ function schemaOf(plans: readonly Plan[], { hasTenantId, hasTriggers }: Generate
   for (const one of plans) {
     one.references.forEach(({ to, deferral, match }, index) => {
       const [there] = [plans[to]?.name ?? '']
-      const matching = hasTenantId ? '' : match // with tenant_id it would never be all or nothing
+      const matching = hasTenantId ? '' : match // With tenant_id, MATCH FULL could never be satisfied with nulls.
       statements.push(
         `alter table ${quote(one.name)} add foreign key (${tenant}${quote(`ref ${index}`)}) references ${quote(there)} (${tenant}id)${matching}${deferral}`,
       )

@@ -9,13 +9,13 @@ const view = (id: number, reads: readonly number[], isMaterialized = true): View
   reads: reads.map(String),
 })
 
-test('each comes after those that it reads, itself or through views', () => {
+test('inOrder puts each view after the views that it reads', () => {
   const views = [view(1, [2, 9]), view(2, [3], false), view(3, [4], false), view(4, [5]), view(5, [])]
   expect(inOrder(views).map(({ name }) => name)).toEqual(['v5', 'v4', 'v1'])
 })
 
-test('however they are named and numbered', () => {
-  // What an earlier one may read is a later one, so that there is no circle; then they are shuffled.
+test('inOrder does not depend on the names and numbers of views', () => {
+  // A view reads only later ones, so that there is no cycle; then the views are shuffled.
   const graph = fc
     .array(fc.tuple(fc.boolean(), fc.array(fc.nat(11), { maxLength: 4 })), { minLength: 1, maxLength: 12 })
     .map((all) =>

@@ -1,4 +1,4 @@
-/** Materialised views after the rows under them have changed, each after those that it reads. */
+/** Refreshes materialised views after a change of rows, each one after the views that it reads. */
 import type pg from 'pg'
 import { all, relationsOf } from '../catalog/tables.ts'
 
@@ -7,7 +7,7 @@ export interface View {
   /** Qualified and quoted. */
   readonly name: string
   readonly isMaterialized: boolean
-  /** Ids of the relations that it reads. */
+  /** OIDs of the relations that it reads. */
   readonly reads: readonly string[]
 }
 
@@ -25,7 +25,7 @@ export async function refreshViews(client: pg.ClientBase, schema: string): Promi
   await all(client, ...inOrder(rows).map(({ name }) => `refresh materialized view ${name}`))
 }
 
-/** The materialised ones, each after those that it reads, itself or through views. */
+/** The materialised views, each one after those that it reads, directly or through views. */
 export function inOrder(views: readonly View[]): View[] {
   const placed = new Set<View>()
   const place = (view: View): void => {

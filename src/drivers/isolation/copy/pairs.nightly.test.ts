@@ -1,4 +1,4 @@
-/** The law of copies: what is taken in is what was read, between every two drivers, whoever owns the tables. */
+/** Tests that an imported copy equals the exported rows, between every two drivers and for all owners of the tables. */
 import fc from 'fast-check'
 import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
@@ -22,7 +22,7 @@ async function admin(text: string): Promise<void> {
   await client.query(text).finally(() => client.end())
 }
 
-/** Past keys and triggers, as the superuser. */
+/** Inserts rows as the superuser, without checks of keys and triggers. */
 async function plant(
   fixture: CopyFixture,
   location: StorageLocation,
@@ -45,7 +45,7 @@ async function plant(
   })
 }
 
-/** As the tenant sees them, in no order that matters. */
+/** The rows that the tenant sees, in a normalised order. */
 async function rowsOf(
   fixture: CopyFixture,
   location: StorageLocation,
@@ -80,7 +80,7 @@ const sequencesOf = (fixture: CopyFixture, location: StorageLocation) =>
     return { next, steps: new Map(rows.map(({ relname, seqincrement }) => [relname, BigInt(seqincrement)])) }
   })
 
-/** As a backup and its restore do. */
+/** Writes and reads an archive, as a backup and its restore do. */
 async function throughArchive(copy: TenantCopy): Promise<TenantCopy> {
   const subject = { tenantId: 'source', backupId: '0198f0a4-0000-7000-8000-000000000001', createdAt: new Date() }
   const secrets = createSecrets(TEST_APP_KEY)
@@ -152,7 +152,7 @@ async function holds(
   }
 }
 
-describe('import(export(x)) is x', () => {
+describe('an imported copy equals the exported one', () => {
   const always = (property: fc.IAsyncProperty<[[boolean, GeneratedSchema]]>) =>
     fc.assert(property, { numRuns: RUNS, endOnFailure: true })
   const generated = (hasTenantId: boolean) =>
@@ -160,11 +160,13 @@ describe('import(export(x)) is x', () => {
       .boolean()
       .chain((hasTriggers) => fc.tuple(fc.constant(hasTriggers), generatedSchema({ hasTenantId, hasTriggers })))
 
-  test('between every two drivers and placements, of a superuser', { timeout: 600_000 }, async () => {
+  test('an imported copy equals the exported one between every two drivers and placements, by a superuser', {
+    timeout: 600_000,
+  }, async () => {
     await always(fc.asyncProperty(generated(true), ([, schema]) => holds(schema, KINDS)))
   })
 
-  test('and of a non-superuser owner', { timeout: 600_000 }, async () => {
+  test('an imported copy equals the exported one by a non-superuser owner', { timeout: 600_000 }, async () => {
     await always(
       fc.asyncProperty(generated(true), ([hasTriggers, schema]) =>
         withOwner(inject('postgresUrl'), async (ownerUrl, role) => {
@@ -175,7 +177,7 @@ describe('import(export(x)) is x', () => {
     )
   })
 
-  test('of tables that do not say whose a row is', { timeout: 600_000 }, async () => {
+  test('an imported copy equals the exported one for tables without tenant_id', { timeout: 600_000 }, async () => {
     await always(fc.asyncProperty(generated(false), ([, schema]) => holds(schema, ['schema-pg', 'database-pg'])))
   })
 })

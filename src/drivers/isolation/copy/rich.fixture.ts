@@ -1,7 +1,7 @@
-/** A schema with one of everything that an import has to leave as the migrations made it, and rows in it. */
+/** Defines a schema with every kind of object that an import must leave as the migrations created it, and rows in it. */
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 
-/** Of 63 bytes. */
+/** A name of 63 bytes. */
 const LONGEST = `"${'é'.repeat(31)}x"`
 
 const TABLES = `
@@ -97,7 +97,7 @@ const TABLES = `
   alter table grouped enable row level security, force row level security;
   create policy all_of_it on grouped using (true)`
 
-/** Rows of migrations, and checks that wait for the end of the transaction. */
+/** Rows of migrations, and checks that are deferred to the end of the transaction. */
 const MADE = `
   insert into countries values ('de', 'Germany'), ('fr', 'France');
   insert into rented values (9, '[2000-01-01, 2000-02-01)');
@@ -133,7 +133,7 @@ export const ROWS = [
   `select nextval('"free ""seq"""')`,
 ]
 
-/** What rows were before they had to be otherwise: the owner takes the constraints off for that. */
+/** Rows that violate later constraints: the owner inserts them without the constraints. */
 export const OLD_ROWS = `
   alter table old_rows drop constraint old_rows_note, drop constraint old_rows_id;
   alter domain later drop constraint no_old;

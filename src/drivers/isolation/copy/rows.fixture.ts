@@ -1,4 +1,4 @@
-/** Shared tables of owners of every sort, tenants in them, and what an import must not leave behind. */
+/** Creates shared tables of all kinds of owners with tenants, and lists objects that an import must not leave behind. */
 import { expect, inject } from 'vitest'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import type { Imported, IsolationDriver } from '../../../tenants/isolation/driver.ts'
@@ -44,11 +44,11 @@ export const AFTER = [...BEFORE, LATER]
 export const OWNERS = ['a superuser', 'a non-superuser owner', 'an owner whom no policy binds'] as const
 
 export type Owner = (typeof OWNERS)[number]
-/** The owner of the fast tier; the other ones are in the slow tier. */
+/** The owner of the fast tests; the slow tests have the others. */
 export const FAST_OWNERS: readonly Owner[] = ['a non-superuser owner']
 export const SLOW_OWNERS = OWNERS.filter((owner) => !FAST_OWNERS.includes(owner))
 
-/** An installation of such an owner, with drivers that know the migrations before, and what makes others. */
+/** Creates an installation of such an owner, with drivers for the first migrations, and a factory for others. */
 export async function withFixture(
   owner: Owner,
   work: (
@@ -77,7 +77,7 @@ export async function withFixture(
   else await withOwner(inject('postgresUrl'), open)
 }
 
-/** Whoever makes a role may not take it by that, since version 16. */
+/** Since version 16, the creator of a role needs the SET option to take it. */
 const unbind = (fixture: CopyFixture, role: string, scopeRole: string) =>
   fixture.installation.database.sql(`do $$ begin
     alter role ${role} bypassrls;
@@ -93,7 +93,7 @@ export const take = (driver: IsolationDriver, tenantId: string, copy: TenantCopy
     },
   )
 
-/** In the tenant's scope. */
+/** Runs in the tenant's scope. */
 export const query = async (fixture: CopyFixture, kind: Kind, tenantId: string, text: string) =>
   (
     await directHandle(fixture.drivers[kind], locationFor(fixture, kind, tenantId)).pool.query({
@@ -113,7 +113,7 @@ export async function fill(fixture: CopyFixture, kind: Kind, tenantId: string): 
   for (const text of FILL) await query(fixture, kind, tenantId, text)
 }
 
-/** Everything in shared tables, whosever it is. */
+/** All rows of shared tables, of all tenants. */
 export const everything = async (fixture: CopyFixture) => {
   const { rows: tables } = await fixture.installation.database.sql(
     `select relname from pg_class where relnamespace = 'tenantry_rows'::regnamespace and relkind = 'r' order by 1`,
@@ -128,7 +128,7 @@ export const everything = async (fixture: CopyFixture) => {
   return all
 }
 
-/** What an import must not leave behind, whatever becomes of it. */
+/** Checks that an import, successful or not, leaves no temporary objects. */
 export async function expectNoTrace(fixture: CopyFixture): Promise<void> {
   await eventually(async () => {
     const { rows } = await fixture.installation.database.sql(

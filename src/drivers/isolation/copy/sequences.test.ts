@@ -41,17 +41,17 @@ const advance = (wanted: ReturnType<typeof at>, facts: StoredSequence, signal = 
 const next = async (name: string, by = client) =>
   Number((await by.query('select nextval($1) as next', [name])).rows[0].next)
 
-describe('a sequence is moved', () => {
+describe('moving a sequence', () => {
   test.each([
-    ['forward, to go on after the last value', '', at(50), 51],
-    ['to the very value, when that was never given', '', at(50, false), 50],
+    ['forward, to continue after the last value', '', at(50), 51],
+    ['to an unused last value', '', at(50, false), 50],
     ['not backward', 'start 100', at(50), 101],
-    ['not where it is', 'start 50', at(50), 51],
-    ['down, where it counts down', 'increment by -3 minvalue -100 maxvalue 0', at(-50), -53],
-    ['not up, where it counts down', 'increment by -3 minvalue -100 maxvalue 0 start -60', at(-50), -63],
-    ['keeping its circle', 'minvalue 1 maxvalue 50 cycle', at(50), 1],
+    ['no change at the same value', 'start 50', at(50), 51],
+    ['down with a negative increment', 'increment by -3 minvalue -100 maxvalue 0', at(-50), -53],
+    ['not up with a negative increment', 'increment by -3 minvalue -100 maxvalue 0 start -60', at(-50), -63],
+    ['with its CYCLE option', 'minvalue 1 maxvalue 50 cycle', at(50), 1],
     [
-      'to the limits of what there is',
+      'up to its limit',
       'maxvalue 9223372036854775807',
       { ...at(0), lastValue: '9223372036854775806' },
       Number(9223372036854775807n),
@@ -68,7 +68,7 @@ describe('a sequence is moved', () => {
     expect(kept[0].seqcycle).toBe(options.includes('cycle'))
   })
 
-  test('while others take values, of which none is given twice and none is given again', async () => {
+  test('sessions that take values during the move get no value twice', async () => {
     await client.query('drop sequence if exists counter; create sequence counter')
     const given: number[] = []
     let isFinished = false
@@ -86,11 +86,11 @@ describe('a sequence is moved', () => {
     expect(new Set(given).size).toBe(given.length)
   })
 
-  test('past values that sessions have taken in advance', async () => {
+  test('a sequence is moved past values that sessions have cached', async () => {
     await client.query('drop sequence if exists counter; create sequence counter cache 100')
     const [worker] = workers as [pg.Client]
     expect(await next('counter', worker)).toBe(1)
-    // It stands at 100 already, and the worker has the rest of a hundred.
+    // The sequence is at 100 already, and the worker has cached the rest.
     await advance(at(90), stored('counter', { cache: '100' }))
     expect(await next('counter', worker)).toBe(101)
     for (let n = 0; n < 10; n++) await next('counter', worker)
@@ -98,7 +98,7 @@ describe('a sequence is moved', () => {
     expect(await next('counter', worker)).toBe(201)
   })
 
-  test('when a transaction that took a value has ended, and others do not wait for that', async () => {
+  test('a move waits for a transaction that took a value, and does not block other sessions', async () => {
     await client.query('drop sequence if exists counter; create sequence counter')
     const [holder, other] = workers as [pg.Client, pg.Client]
     await holder.query('begin')
@@ -114,7 +114,7 @@ describe('a sequence is moved', () => {
     expect(await next('counter', other)).toBe(51)
   })
 
-  test('until nobody wants it any more', async () => {
+  test('a cancelled move ends', async () => {
     await client.query('drop sequence if exists counter; create sequence counter')
     const [holder] = workers as [pg.Client]
     await holder.query('begin')
@@ -132,7 +132,7 @@ describe('a sequence is moved', () => {
   })
 })
 
-test('of two places of a sequence one is beyond the other, unless they are the same', () => {
+test('isBeyond is true for exactly one of two different states', () => {
   const place = fc.record({ lastValue: fc.bigInt(-3n, 3n).map(String), isCalled: fc.boolean() })
   fc.assert(
     fc.property(place, place, fc.constantFrom('1', '-1', '5'), (one, other, increment) => {

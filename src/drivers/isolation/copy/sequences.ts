@@ -1,13 +1,13 @@
 /**
- * Sequences after an import.
+ * Sets sequences after an import.
  *
- *   a tenant's own     setSequences       exactly as they were
- *   those of a whole   advanceSequences   forward only, and under a lock that keeps everybody else from taking a value: between
- *   placement                             reading and setting one, another tenant's would be given a second time
+ *   sequences of a tenant        setSequences       exactly the copied state
+ *   sequences of a placement     advanceSequences   only forward, under a lock that blocks other sessions from taking values: between
+ *                                                   reading and setting, a value of another tenant would be returned twice
  *
- * That lock waits for all transactions that have taken a value, and who wants the next one waits behind it: so it is waited for in
- * small pieces. It is that of ALTER SEQUENCE, which leaves the sequence as it is but in a new file: by that, sessions forget values
- * that they took in advance, which the copy's rows may have by now.
+ * The lock waits for all transactions that have taken a value, and later callers wait behind it: so it is requested with a short
+ * timeout, repeatedly. It is the lock of ALTER SEQUENCE, which only gives the sequence a new file. Thereby sessions forget cached
+ * values, which the copy's rows may already have.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
@@ -19,15 +19,15 @@ import { inTransaction } from '../transactions/owner-transaction.ts'
 import { withRows } from './compatibility.ts'
 
 const LOCK_NOT_AVAILABLE = '55P03'
-/** Others wait for no longer than this, each time. */
+/** Maximum time for which one attempt blocks other sessions. */
 const LOCK_TIMEOUT_MS = 100
 const PAUSE_MS = 100
-/** A minute at least. */
+/** At least one minute in total. */
 const ATTEMPTS = 300
-/** An import moves a shared sequence no further than this from zero. Beyond 2^53 JavaScript would change the ids of all tenants. */
+/** Maximum distance from zero to which an import moves a shared sequence. Beyond 2^53 JavaScript would round the ids of all tenants. */
 const SHARED_LIMIT = 2 ** 52
 
-/** Where all of them stand. */
+/** Query for the values of all sequences. */
 export const sequencesText = (schema: string, { sequences }: Pick<StoredSchema, 'sequences'>): string =>
   sequences.length === 0
     ? 'select where false'
@@ -41,7 +41,7 @@ export const sequencesText = (schema: string, { sequences }: Pick<StoredSchema, 
 export const readSequences = async (client: pg.ClientBase, schema: string, stored: Pick<StoredSchema, 'sequences'>) =>
   (await client.query<CopiedSequence>(sequencesText(schema, stored))).rows
 
-/** In the transaction that has made them. */
+/** Runs in the transaction that has created the sequences. */
 export async function setSequences(
   client: pg.ClientBase,
   schema: string,
@@ -60,12 +60,12 @@ export interface AdvanceOptions {
 }
 
 interface Facts extends StoredSequence {
-  /** What an import may set, in digits. */
+  /** The range that an import may set, in digits. */
   readonly low: string
   readonly high: string
 }
 
-/** What a tenant's import wants of sequences that are in use. Throws `E_INVALID_REQUEST` for a value that one must not have. */
+/** Advances sequences that are in use, for a tenant's import. Throws `E_INVALID_REQUEST` for a value outside of the allowed range. */
 export async function advanceForImport(
   client: pg.ClientBase,
   schema: string,
@@ -74,20 +74,20 @@ export async function advanceForImport(
 ): Promise<void> {
   const facts = await factsOf(client, schema, wanted, isShared)
   const why = isShared
-    ? ': all tenants share it, so an import leaves them half of its range, and numbers up to 2^53'
+    ? ': all tenants share it, so an import may use only half of its range, and numbers up to 2^53'
     : ''
   for (const { name, lastValue } of wanted) {
     const outside = facts.find((one) => one.name === name && isOutside(lastValue, one))
     if (outside) {
-      throw InvalidRequest(`setval sets the sequence "${name}" to ${outside.low} .. ${outside.high} only${why}.`)
+      throw InvalidRequest(`setval sets the sequence "${name}" only to ${outside.low} .. ${outside.high}${why}.`)
     }
   }
   await advanceSequences(client, schema, wanted, facts, signal)
 }
 
 /**
- * Throws `E_BACKUP_INCOMPATIBLE` for a copy that would move a shared sequence near its end, where no tenant could insert rows any more. In
- * storage of their own, tenants may set their sequences to any value.
+ * Throws `E_BACKUP_INCOMPATIBLE` for a copy that would move a shared sequence near its end, where no tenant could insert rows. In
+ * separate storage, tenants may set their sequences to any value.
  */
 export async function assertSequencesInRange(
   client: pg.ClientBase,
@@ -103,7 +103,7 @@ export async function assertSequencesInRange(
     if (!outside || !present || !isBeyond(sequence, present, outside.increment)) continue
     throw BackupIncompatible(
       `The sequence "${name}" of the tenant has the value ${lastValue}. In shared tables, where all tenants take values from it, a copy ` +
-        `may set it to ${outside.low} .. ${outside.high}: set it back in the tenant's storage first. Nothing was changed.`,
+        `may set it only to ${outside.low} .. ${outside.high}. Set it back in the tenant's storage first. Nothing was changed.`,
     )
   }
 }
@@ -129,7 +129,7 @@ async function factsOf(
 const isOutside = (value: string, { low, high }: Facts): boolean =>
   BigInt(value) < BigInt(low) || BigInt(value) > BigInt(high)
 
-/** Each in a transaction of its own, on a connection of the owner. */
+/** Each sequence in a separate transaction, on a connection of the owner. */
 export async function advanceSequences(
   client: pg.ClientBase,
   schema: string,
@@ -176,7 +176,7 @@ async function advance(
   }
 }
 
-/** Whether a sequence that stands at `one` would give a value again that it has given when it stood at `other`. */
+/** Whether a sequence in the state `one` would return a value that it has returned before the state `other`. */
 export function isBeyond(
   one: Pick<CopiedSequence, 'lastValue' | 'isCalled'>,
   other: Pick<CopiedSequence, 'lastValue' | 'isCalled'>,

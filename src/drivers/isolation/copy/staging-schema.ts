@@ -1,7 +1,7 @@
 /**
- * Loads a copy into a staging schema, with the tables as they were when the copy was made, runs the migrations that the shared tables
- * have had since, and inserts the rows by one statement: foreign keys are checked at its end, whatever their order and their circles.
- * An owner whom row level security does not bind takes the role of tenants' queries for that, unless triggers are disabled.
+ * Loads a copy into a staging schema with the tables of the copy, runs the later migrations of the shared tables on it, and inserts the
+ * rows into the shared tables by one statement: foreign keys are checked at its end, in any order and with cycles. An owner that row
+ * level security does not bind takes the role of tenants' queries, unless triggers are disabled.
  */
 import pg from 'pg'
 import { BackupIncompatible, type CopyDescription, type TenantCopy } from '../../../tenants/isolation/copy.ts'
@@ -28,7 +28,7 @@ import { assertCompatible, withRows } from './compatibility.ts'
 import { type LoadOptions, loadCopy } from './copy-load.ts'
 import { readSequences } from './sequences.ts'
 
-/** In the transaction that removes the schema again. */
+/** The transaction also drops the schema. */
 export async function loadViaStaging(
   client: pg.ClientBase,
   shared: Shared,
@@ -61,8 +61,8 @@ export async function loadViaStaging(
 }
 
 /**
- * Tables that the copy does not have because all tenants share them, and that are now as they were then. Where one is not, nothing
- * refers to it until the rows are where they belong.
+ * Tables that the copy does not have because all tenants share them, and whether they are unchanged since the copy. No foreign key
+ * refers to a changed one before the rows are in the shared tables.
  */
 async function othersOf(client: pg.ClientBase, shared: Shared, { description }: TenantCopy): Promise<StoredTable[]> {
   const { stagingSchema, searchPathOf, stored } = shared
@@ -76,7 +76,7 @@ async function othersOf(client: pg.ClientBase, shared: Shared, { description }: 
   })
 }
 
-/** Migrations may touch rows that refer to what somebody has added there by hand. All else is there by migrations, or will be. */
+/** Migrations may refer to rows that were added to shared tables by hand. All other rows come from migrations. */
 async function fillReferred(
   client: pg.ClientBase,
   { stagingSchema, schema }: Shared,
@@ -99,7 +99,7 @@ async function fillReferred(
     select ${values.join(', ')} from ${qualified(schema, table.name)} p where ${referred.join(' or ')} on conflict do nothing`)
 }
 
-/** Tables of the copy as they are by now. */
+/** Tables of the copy in their present form. */
 const sameOf = (made: StoredSchema, { description }: TenantCopy) =>
   describing(made).tables.filter(({ name }) => description.tables.some((table) => table.name === name))
 
@@ -111,7 +111,7 @@ const describing = ({ tables, sequences }: StoredSchema): CopyDescription => ({
   sequences: sequences.map(({ name }) => ({ name, lastValue: '0', isCalled: false })),
 })
 
-/** Inserts the rows of all tables of the staging schema as the tenant's. */
+/** Inserts the rows of all tables of the staging schema as rows of the tenant. */
 export async function insertAll(
   client: pg.ClientBase,
   shared: Shared,
@@ -148,7 +148,7 @@ function insertOf(table: StoredTable, { schema, stagingSchema, tenant }: Shared)
 export const writable = ({ columns }: StoredTable): StoredColumn[] =>
   columns.filter(({ isGenerated, isFilled }) => !isGenerated && !isFilled)
 
-/** Types that a schema has for itself are others than those of the same names elsewhere: their values pass as texts. */
+/** A type of the staging schema differs from the type of the same name in another schema: its values are converted through text. */
 function valueFor({ name, ownType }: StoredColumn, schema: string): string {
   const value = pg.escapeIdentifier(name)
   return ownType ? `${value}::text::${pg.escapeIdentifier(schema)}.${ownType}` : value
@@ -157,7 +157,7 @@ function valueFor({ name, ownType }: StoredColumn, schema: string): string {
 export const from = ({ name, isPartitioned }: StoredTable, schema: string): string =>
   `${isPartitioned ? '' : 'only '}${qualified(schema, name)}`
 
-/** A migration may have made rows of whomever. */
+/** A migration may have created rows of any tenant. */
 async function assertOnlyTenantsRows(
   client: pg.ClientBase,
   { stagingSchema, tenant }: Shared,
@@ -168,10 +168,10 @@ async function assertOnlyTenantsRows(
     .map((table) => `exists (select from ${from(table, stagingSchema)} where tenant_id <> $1)`)
   const { rows } = await client.query(`select ${['$1::text is null', ...each].join(' or ')} as any`, [tenant])
   if (rows[0].any)
-    throw BackupIncompatible('Migrations made rows of another tenant out of the copy; nothing was changed.')
+    throw BackupIncompatible('Migrations created rows of another tenant from the copy; nothing was changed.')
 }
 
-/** Throws when what is there now is not what was inserted. */
+/** Throws if the stored rows differ from the inserted ones. */
 async function assertUnchanged(
   client: pg.ClientBase,
   { schema, stagingSchema, tenant }: Shared,
@@ -187,8 +187,8 @@ async function assertUnchanged(
     )
     if (!rows[0].changed) continue
     throw BackupIncompatible(
-      `Triggers have changed rows of the table "${table.name}" while they were put back, so they are not what was copied. ` +
-        'Let the owner of the tables keep triggers quiet: grant set on parameter session_replication_role to that role.',
+      `Triggers changed rows of the table "${table.name}" during the insert, so they differ from the copy. ` +
+        'Allow the owner of the tables to disable triggers: grant set on parameter session_replication_role to that role.',
     )
   }
 }

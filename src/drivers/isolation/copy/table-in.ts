@@ -1,4 +1,7 @@
-/** One table of a copy on its way into a server, by COPY. What its source throws is thrown as it is; what the server refuses, as `toRowRejection` tells it. */
+/**
+ * Writes one table of a copy to a server by COPY. Throws errors of the source unchanged, and errors of the server as converted by
+ * `toRowRejection`.
+ */
 import { pipeline } from 'node:stream/promises'
 import pg from 'pg'
 import { from } from 'pg-copy-streams'
@@ -9,13 +12,13 @@ import { toRowRejection } from './compatibility.ts'
 export interface Into {
   /** Qualified and quoted. */
   readonly name: string
-  /** Whether rows may be written as seen by all: the table was emptied in this transaction. */
+  /** Whether rows can be written frozen: the table was emptied in this transaction. */
   readonly isFreezing: boolean
 }
 
 const NEWLINE = 0x0a
 
-/** Returns how many rows the server has taken. */
+/** Returns the number of rows that the server has inserted. */
 export async function copyTableIn(
   client: pg.ClientBase,
   { name, isFreezing }: Into,
@@ -26,7 +29,7 @@ export async function copyTableIn(
   const columns = table.columns.map((column) => pg.escapeIdentifier(column.name)).join(', ')
   const options = `format csv, header match, encoding 'UTF8'${isFreezing ? ', freeze' : ''}`
   const stream = client.query(from(`copy ${name} (${columns}) from stdin (${options})`))
-  stream.on('error', () => undefined) // also when the pipeline hears no more of it
+  stream.on('error', () => undefined) // Also for errors after the end of the pipeline.
   const source = new Source(csv)
   try {
     await pipeline(source, stream)
@@ -37,7 +40,7 @@ export async function copyTableIn(
   return stream.rowCount
 }
 
-/** Tells whose failure it was: of two that a pipeline has, it throws the first that it hears of. */
+/** Records an error of the source: a pipeline throws only the first of two errors. */
 class Source implements AsyncIterable<Buffer> {
   readonly #csv: AsyncIterable<Buffer>
   hasFailed = false
@@ -58,9 +61,9 @@ class Source implements AsyncIterable<Buffer> {
   }
 }
 
-/** Of a table that has nothing to be copied, each row is an empty line, which COPY has no words for. */
+/** For a table without columns to copy: each row is an empty line, which COPY cannot read. */
 async function defaultsIn(client: pg.ClientBase, name: string, lines: number): Promise<number> {
-  if (lines === 0) throw BackupIncompatible(`The copy of the table ${name} is not whole.`)
+  if (lines === 0) throw BackupIncompatible(`The copy of the table ${name} is incomplete.`)
   const { rowCount } = await client.query(`insert into ${name} select from generate_series(1, $1::bigint)`, [lines - 1])
   return rowCount ?? 0
 }

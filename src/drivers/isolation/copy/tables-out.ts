@@ -1,8 +1,8 @@
 /**
- * The tables of a copy on their way out of a server, one after the other, by COPY on one connection.
+ * Reads the tables of a copy from a server, one after the other, by COPY on one connection.
  *
- * Whoever stops in the middle of a table leaves a server that waits to be heard out: the connection is cut then, as nothing else
- * can be said on it. A table that has been read to its end leaves the connection as it was.
+ * If the caller stops within a table, the server waits to send the rest: the connection is then destroyed, because it cannot be used
+ * otherwise. After a table was read to its end, the connection can be reused.
  */
 import type pg from 'pg'
 import { type CopyToStreamQuery, to } from 'pg-copy-streams'
@@ -39,29 +39,29 @@ export class TablesOut implements TenantCopy {
   async *tables(): AsyncGenerator<TableCopy, void, void> {
     this.#totals = []
     for (const { table, query } of this.#reads) {
-      if (!(await this.#isThrough())) throw new Error('the table before was not read to its end')
+      if (!(await this.#isThrough())) throw new Error('The previous table was not read to its end')
       const outgoing = new Outgoing(this.#client, query)
       this.#current = outgoing
       yield { table, csv: outgoing.csv() }
-      if (!(await this.#isThrough())) throw new Error(`the table "${table.name}" was not read to its end`)
+      if (!(await this.#isThrough())) throw new Error(`The table "${table.name}" was not read to its end`)
       this.#totals.push({ name: table.name, ...outgoing.totals() })
     }
   }
 
   async totals(): Promise<readonly TableTotals[]> {
-    if (this.#totals.length < this.#reads.length) throw new Error('not all tables of the copy have been read')
+    if (this.#totals.length < this.#reads.length) throw new Error('Not all tables of the copy have been read')
     return this.#totals
   }
 
-  /** Whether the connection can be used for something else; lost when it cannot. */
+  /** Whether the connection can be reused. Destroys it if not. */
   async isEnded(): Promise<boolean> {
     if (await this.#isThrough()) return true
-    destroyClient(this.#client, new Error('a table was not read to its end'))
+    destroyClient(this.#client, new Error('A table was not read to its end'))
     await ready(this.#client)
     return false
   }
 
-  /** The server says how many rows there were when all of them have been read. */
+  /** The server reports the number of rows after all of them have been read. */
   async #isThrough(): Promise<boolean> {
     if (!this.#current) return true
     if (!this.#current.isRead) return false
@@ -77,7 +77,7 @@ class Outgoing {
 
   constructor(client: pg.ClientBase, query: string) {
     this.#stream = client.query(to(`copy (${query}) to stdout (format csv, header, encoding 'UTF8')`))
-    // Heard by who reads; unheard when nobody does any more, and would end the process.
+    // The reader handles errors. Without a reader, an unhandled error would end the process.
     this.#stream.on('error', () => undefined)
   }
 
