@@ -2,10 +2,10 @@
  * Isolates each tenant in its own database on the placement's server.
  *
  * - The host's tables are in the schema `tenant` and belong to the role of `url`.
- * - The login of a tenant can connect to no database of another tenant (own-login-role.ts). It takes the scope role for one
- *   transaction (scoped-connection.ts).
- * - Database names belong to the whole server. They contain the id of the installation because other installations may have
- *   tenants with the same ids.
+ * - The login of a tenant can connect to no database of another tenant (own-login-role.ts). It takes the scope role for
+ *   one transaction (scoped-connection.ts).
+ * - Database names belong to the whole server. They contain the id of the installation because other installations may
+ *   have tenants with the same ids.
  */
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { auditDatabases } from './audit/audit.ts'
@@ -24,9 +24,15 @@ import {
 } from './server/tenant-database.ts'
 
 export interface DatabasePgOptions extends PostgresOptions {
-  /** A schema of the template with types of extensions, searched after the tenant's schema. Tenants must not be able to write to it. */
+  /**
+   * A schema of the template with types of extensions, searched after the tenant's schema. Tenants must not be able to
+   * write to it.
+   */
   readonly extensionsSchema?: string | undefined
-  /** Database that is copied for each tenant, with the extensions for all tenants. Default `template0`, which accepts no connections. */
+  /**
+   * Database that is copied for each tenant, with the extensions for all tenants. Default `template0`, which accepts no
+   * connections.
+   */
   readonly template?: string | undefined
 }
 

@@ -23,8 +23,8 @@ import type { Holding } from './transactions/copy-session.ts'
 /** Options of every PostgreSQL driver. */
 export interface PostgresOptions {
   /**
-   * `batch` (default) sends the scope and the statement in one round trip. `transaction` puts BEGIN and COMMIT around each
-   * statement, for proxies that do not support batches.
+   * `batch` (default) sends the scope and the statement in one round trip. `transaction` puts BEGIN and COMMIT around
+   * each statement, for proxies that do not support batches.
    */
   readonly scope?: 'batch' | 'transaction' | undefined
   /** A schema with types of extensions, searched after the tenant's schema. Tenants must not be able to write to it. */
@@ -43,14 +43,20 @@ export interface TenantStorage extends StorageLocation {
   readonly searchPathOf: (schema: string) => string
   /** Runs `work` on a connection of the owner to the database of the tables, outside of any transaction. */
   owned<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T>
-  /** Runs `work` in a transaction of the owner that may change the tables. Other migrations of the same tables wait for it. */
+  /**
+   * Runs `work` in a transaction of the owner that may change the tables. Other migrations of the same tables wait for
+   * it.
+   */
   migrating<T>(
     work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
     options?: MigratingOptions<T>,
   ): Promise<T>
 }
 
-/** The differences between the drivers. Functions except `locator`, `schemaOf`, `tables` and `scope` are called after `start`. */
+/**
+ * The differences between the drivers. Functions except `locator`, `schemaOf`, `tables` and `scope` are called after
+ * `start`.
+ */
 export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'locator' | 'schemaOf'> {
   readonly capabilities: Pick<Capabilities, 'separateStorage' | 'reach'>
   /** Whether SQL of a tenant affects no other tenant of the server; default false. */

@@ -1,6 +1,6 @@
 /**
- * Implements the isolation drivers of PostgreSQL: one constructor for all dialects. A dialect defines the names of a tenant's
- * storage, its scope, its fence, and how the storage is created, filled and dropped.
+ * Implements the isolation drivers of PostgreSQL: one constructor for all dialects. A dialect defines the names of a
+ * tenant's storage, its scope, its fence, and how the storage is created, filled and dropped.
  */
 import pg from 'pg'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'

@@ -2,8 +2,8 @@
  * Isolates the tenants of a placement in shared tables by row level security.
  *
  * - The host's migrations create the tables once for a placement, in one schema.
- * - Each row names its tenant in `tenant_id`, whose default is `tenantry.current_tenant()`. For rows that the tenant can reach, the
- *   value is the tenant's id; see row-security/locations.ts for other rows.
+ * - Each row names its tenant in `tenant_id`, whose default is `tenantry.current_tenant()`. For rows that the tenant
+ *   can reach, the value is the tenant's id; see row-security/locations.ts for other rows.
  * - Only this driver creates policies. Objects that policies cannot protect are rejected (row-security/apply.ts).
  */
 import pg from 'pg'
@@ -163,8 +163,8 @@ const enter = (storage: TenantStorage, signal = new AbortController().signal): P
   abortable(signal, (hold) => enterRows(storage.server, rowsOf(storage, storage.tenantId), hold))
 
 /**
- * The fence stays: a process without notice of the drop would find the shared tables and write rows without a tenant. The drop waits
- * for an import of this tenant and for migrations, but not for imports of other tenants.
+ * The fence stays: a process without notice of the drop would find the shared tables and write rows without a tenant.
+ * The drop waits for an import of this tenant and for migrations, but not for imports of other tenants.
  */
 async function dropRows(storage: TenantStorage): Promise<void> {
   const { server, schema, searchPath } = storage

@@ -294,9 +294,7 @@ describe('a migration', () => {
     const edited = await installation.open(await installation.prepare(), {
       migrations: [{ ...NOTES, checksum: 'edited' }],
     })
-    await expect(edited.migrate(locationOf(edited, 'a'))).rejects.toThrow(
-      '0001_notes was changed after it had been run',
-    )
+    await expect(edited.migrate(locationOf(edited, 'a'))).rejects.toThrow('0001_notes was changed after it was run')
   })
 
   test('a column can default to the current tenant, and this default is rejected without a tenant', async () => {

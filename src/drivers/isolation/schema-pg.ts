@@ -1,8 +1,8 @@
 /**
  * Isolates each tenant in its own schema of the placement's database.
  *
- * The host's tables belong to the role of `url`. Queries run as the tenant login, which takes the scope role and the tenant's
- * `search_path` for one transaction (scoped-connection.ts). The fence revokes that role's USAGE of the schema.
+ * The host's tables belong to the role of `url`. Queries run as the tenant login, which takes the scope role and the
+ * tenant's `search_path` for one transaction (scoped-connection.ts). The fence revokes that role's USAGE of the schema.
  */
 import pg from 'pg'
 import { sqlState } from '../../kernel/database/database.ts'
@@ -16,15 +16,18 @@ import { inTransaction } from './transactions/owner-transaction.ts'
 
 export interface SchemaPgOptions extends PostgresOptions {
   /**
-   * How Kysely names tables. `path` (default) uses the search path. `qualified` puts the schema before each name, for tools that
-   * read statements without a search path. A qualified handle belongs to the schema that its tenant had when it was created: create
-   * one for each request, because an earlier schema rejects its statements.
+   * How Kysely names tables. `path` (default) uses the search path. `qualified` puts the schema before each name, for
+   * tools that read statements without a search path. A qualified handle belongs to the schema that its tenant had when
+   * it was created: create one for each request, because an earlier schema rejects its statements.
    */
   readonly names?: 'path' | 'qualified' | undefined
 }
 
 const INVALID_SCHEMA = '3F000'
-/** Two transactions changed the rights of one schema concurrently. PostgreSQL has no lock for this and fails one of them. */
+/**
+ * Two transactions changed the rights of one schema concurrently. PostgreSQL has no lock for this and fails one of
+ * them.
+ */
 const CONCURRENTLY_UPDATED = 'XX000'
 const ATTEMPTS = 5
 
@@ -85,8 +88,8 @@ const MADE_HERE = `
   order by nspname`
 
 /**
- * A missing schema needs no fence and gets its rights when it is created. Runs in a transaction whose COMMIT is sent only by a
- * caller that still waits: an abandoned change must not take effect after a later one.
+ * A missing schema needs no fence and gets its rights when it is created. Runs in a transaction whose COMMIT is sent
+ * only by a caller that still waits: an abandoned change must not take effect after a later one.
  */
 async function changeUsage(server: PostgresServer, locator: string, what: 'grant' | 'revoke', word: string) {
   const [schema, role] = [locator, server.scopeRole].map((name) => pg.escapeIdentifier(name))

@@ -9,12 +9,13 @@
  *   the default of `tenant_id`              the constant tenant id: a function would be called for each row
  *   constraints that may be deferred        immediate, so that no check is left for the end of the transaction
  *
- * The catalog itself provides the restored definitions beforehand, exactly: definition, name, comment, tablespace, statistics target,
- * clustering and replica identity.
+ * The catalog itself provides the restored definitions beforehand, exactly: definition, name, comment, tablespace,
+ * statistics target, clustering and replica identity.
  *
- * An index stays if another object needs it (a foreign key from another schema, a view that groups by a primary key), if it is part of
- * a partitioned table's index, or if it calls functions or operators of the host: PostgreSQL would build it with another search
- * path than the one for writing rows. Exclusion constraints and keys without overlaps stay, too.
+ * An index stays if another object needs it (a foreign key from another schema, a view that groups by a primary key),
+ * if it is part of a partitioned table's index, or if it calls functions or operators of the host: PostgreSQL would
+ * build it with another search path than the one for writing rows. Exclusion constraints and keys without overlaps
+ * stay, too.
  */
 import pg from 'pg'
 import { relationsOf } from '../catalog/tables.ts'

@@ -101,7 +101,7 @@ describe('message of an incompatible copy', () => {
   })
 
   test('an incompatible copy is reported as E_BACKUP_INCOMPATIBLE', () => {
-    const refused = () => assertCompatible(copy([]), STORED)
-    expect(refused).toThrow(expect.objectContaining({ code: BackupIncompatible.code, status: 409 }))
+    const rejected = () => assertCompatible(copy([]), STORED)
+    expect(rejected).toThrow(expect.objectContaining({ code: BackupIncompatible.code, status: 409 }))
   })
 })

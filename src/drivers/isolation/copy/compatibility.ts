@@ -1,4 +1,6 @@
-/** Checks without a database whether a copy is compatible with existing tables, and converts errors of rejected rows. */
+/**
+ * Checks without a database whether a copy is compatible with existing tables, and converts errors of rejected rows.
+ */
 import type pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
 import { BackupIncompatible, type CopyDescription } from '../../../tenants/isolation/copy.ts'

@@ -66,12 +66,12 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
       const waiting = Array.from({ length: MANY }, () =>
         driver().export(locationOf('source'), stay, { signal: abort.signal }),
       )
-      const refused = Promise.allSettled(waiting)
+      const rejected = Promise.allSettled(waiting)
       const next = driver().export(locationOf('source'), stay, { signal: never() })
       await expectOthersGoOn('exports')
       expect(startedCopies()).toBe(COPIES)
       abort.abort(gone)
-      expect(await refused).toEqual(Array(MANY).fill({ status: 'rejected', reason: gone }))
+      expect(await rejected).toEqual(Array(MANY).fill({ status: 'rejected', reason: gone }))
       end()
       await Promise.all([...exporting, next])
       expect(startedCopies()).toBe(COPIES + 1)
@@ -91,7 +91,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
         driver().import(locationOf(`copy-${n}`), staying(held), { signal: never() }),
       )
       await eventually(() => expect(startedCopies()).toBe(COPIES))
-      const refused = Promise.allSettled(
+      const rejected = Promise.allSettled(
         Array.from({ length: MANY }, (_, n) =>
           driver().import(locationOf(`waiting-${n}`), staying(held), { signal: abort.signal }),
         ),
@@ -107,7 +107,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
       await exported(driver(), locationOf('source'))
       expect(startedCopies()).toBe(COPIES)
       abort.abort(gone)
-      expect(await refused).toEqual(Array(MANY).fill({ status: 'rejected', reason: gone }))
+      expect(await rejected).toEqual(Array(MANY).fill({ status: 'rejected', reason: gone }))
       end()
       await Promise.all([...importing, next])
     })

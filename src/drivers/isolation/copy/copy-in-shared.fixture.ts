@@ -78,31 +78,31 @@ export function importsOfRows(owners: readonly Owner[]): void {
         await fill(fixture, 'rowscope-pg', 'source')
         const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))
         const before = await everything(fixture)
-        const refused = async (what: BufferedCopy, expected: RegExp) => {
-          await expect(take(driver, 'refused', replayed(what))).rejects.toMatchObject({
+        const assertRejected = async (what: BufferedCopy, expected: RegExp) => {
+          await expect(take(driver, 'rejected', replayed(what))).rejects.toMatchObject({
             code: 'E_BACKUP_INCOMPATIBLE',
             message: expect.stringMatching(expected),
           })
           expect(await everything(fixture)).toEqual(before)
         }
-        await refused(changed(copy, 'hens', 'id,egg\n1,1\n1,1\n'), /"hens" violates its constraint "hens_pkey"/)
-        await refused(
+        await assertRejected(changed(copy, 'hens', 'id,egg\n1,1\n1,1\n'), /"hens" violates its constraint "hens_pkey"/)
+        await assertRejected(
           changed(copy, 'hens', 'id,egg\n1,7\n'),
           /"hens" violates its constraint "hens_tenant_id_egg_fkey"/,
         )
-        await refused(
+        await assertRejected(
           changed(copy, 'eggs', 'id,hen\n1,7\n'),
           /"eggs" violates its constraint "eggs_tenant_id_hen_fkey"/,
         )
-        await refused(changed(copy, 'hens', 'id,egg\n1,\n'), /"hens"/)
+        await assertRejected(changed(copy, 'hens', 'id,egg\n1,\n'), /"hens"/)
         const totals = copy.totals.map((one) => ({ ...one, rows: one.rows + 1 }))
-        await refused({ ...copy, totals }, /has 2 rows of the table "eggs", and 1 are there/)
+        await assertRejected({ ...copy, totals }, /has 2 rows of the table "eggs", and 1 are there/)
         const whose = copy.description.tables.map((table) =>
           table.name === 'hens'
             ? { ...table, columns: [...table.columns, { name: 'tenant_id', type: 'text' }] }
             : table,
         )
-        await refused(
+        await assertRejected(
           {
             ...changed(copy, 'hens', 'id,egg,tenant_id\n1,1,source\n'),
             description: { ...copy.description, tables: whose },
@@ -110,11 +110,11 @@ export function importsOfRows(owners: readonly Owner[]): void {
           /"tenant_id" of the table "hens" names the tenant of a row/,
         )
         const foreign = [...copy.description.migrations, { name: '0009_theirs', checksum: 'z' }]
-        await refused({ ...copy, description: { ...copy.description, migrations: foreign } }, /0009_theirs/)
+        await assertRejected({ ...copy, description: { ...copy.description, migrations: foreign } }, /0009_theirs/)
         const [sequence] = copy.description.sequences
         const far = [{ name: sequence?.name ?? '', lastValue: '9223372036854775807', isCalled: true }]
         const description = { ...copy.description, isolation: 'schema-pg', sequences: far }
-        await refused({ ...copy, description }, /has the value 9223372036854775807. In shared tables/)
+        await assertRejected({ ...copy, description }, /has the value 9223372036854775807. In shared tables/)
         await expect(take(driver, 'source', replayed(copy))).rejects.toThrow('already has rows')
         expect(await everything(fixture)).toEqual(before)
         await expectNoTrace(fixture)

@@ -13,7 +13,7 @@ test('rejects an import into a placement with migrations that are unknown here',
     const copy = await exported(driver, locationFor(fixture, 'rowscope-pg', 'source'))
     await (await newer('rowscope-pg')).migrate(locationFor(fixture, 'rowscope-pg', 'source'))
     const before = await everything(fixture)
-    await expect(take(driver, 'taken', replayed(copy))).rejects.toThrow('0003_later is not known here')
+    await expect(take(driver, 'taken', replayed(copy))).rejects.toThrow('0003_later is unknown here')
     expect(await everything(fixture)).toEqual(before)
     expect(AFTER).toHaveLength(3)
     await expectNoTrace(fixture)

@@ -1,8 +1,10 @@
 /**
- * Imports a copy into tables that all tenants of a placement share, in one transaction of their owner: a killed import changes nothing.
+ * Imports a copy into tables that all tenants of a placement share, in one transaction of their owner: a killed import
+ * changes nothing.
  *
  * - Rows pass through a staging schema (staging-schema.ts), or are written directly by COPY if no trigger needs to run.
- * - Migrations of the placement wait for the import: otherwise they would wait for its table locks and block all queries.
+ * - Migrations of the placement wait for the import: otherwise they would wait for its table locks and block all
+ *   queries.
  * - The lock of the rows prevents two concurrent imports of one copy.
  */
 import { createHash } from 'node:crypto'
@@ -69,7 +71,9 @@ export async function copyInRows(
 export const stagingSchemaOf = (tenant: string): string =>
   `tenantry_scratch_${createHash('sha256').update(tenant).digest('hex').slice(0, 32)}`
 
-/** Locks out migrations and reads the present state. The tenant must have no rows: they would be mixed with the copy. */
+/**
+ * Locks out migrations and reads the present state. The tenant must have no rows: they would be mixed with the copy.
+ */
 async function found(
   client: pg.ClientBase,
   storage: RowStorage & { readonly stagingSchema: string; readonly reader: RowReader },
@@ -112,8 +116,8 @@ export async function assertSameLabel(client: pg.ClientBase, location: RowLocati
 }
 
 /**
- * Whether row level security does not bind the owner, triggers can be disabled, and the copy has only rows of these tables: no rows of
- * tables that all tenants read, and no rows that a migration would change.
+ * Whether row level security does not bind the owner, triggers can be disabled, and the copy has only rows of these
+ * tables: no rows of tables that all tenants read, and no rows that a migration would change.
  */
 function isDirect({ reader, facts, applied, stored }: Shared, { description }: TenantCopy): boolean {
   const own = stored.tables.filter(isTenants).map(({ name }) => name)

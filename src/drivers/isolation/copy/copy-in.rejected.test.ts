@@ -14,7 +14,9 @@ import { RICH } from './rich.fixture.ts'
 const here = useImports()
 const { locationOf, take, isThere, busy } = here
 
-/** The copy of a tenant with few tables, and a driver with their migrations: for tests that do not depend on the tables. */
+/**
+ * The copy of a tenant with few tables, and a driver with their migrations: for tests that do not depend on the tables.
+ */
 let few: BufferedCopy
 let fewDriver: IsolationDriver
 
@@ -49,7 +51,7 @@ beforeAll(async () => {
 
 /** Returns the message of a rejected copy, and checks that its storage was removed. */
 async function rejection(what: TenantCopy, kind: Kind = 'schema-pg', by = here.fixture.drivers[kind]): Promise<string> {
-  const at = locationOf('refused', kind)
+  const at = locationOf('rejected', kind)
   const error = await take(at, what, by).catch((error) => error)
   expect(error).toMatchObject({ code: 'E_BACKUP_INCOMPATIBLE' })
   if (kind === 'schema-pg') expect(await isThere(at.locator)).toBe(false)
@@ -68,11 +70,11 @@ describe('rejected copy', () => {
     const unknown = described({ migrations: [...migrations, { name: '0009_theirs', checksum: 'z' }] })
     const edited = described({ migrations: migrations.with(1, { name: '0002_rows', checksum: 'other' }) })
     for (const kind of OWN) {
-      expect(await rejection(replayed(unknown), kind)).toMatch(/not known here: 0009_theirs/)
+      expect(await rejection(replayed(unknown), kind)).toMatch(/unknown here: 0009_theirs/)
       expect(await rejection(replayed(edited), kind)).toMatch(/changed since: 0002_rows/)
     }
     const { rowCount } = await here.client.query('select from pg_database where datname = $1', [
-      locationOf('refused', 'database-pg').locator,
+      locationOf('rejected', 'database-pg').locator,
     ])
     expect(rowCount).toBe(0)
     const withoutChecksums = described({ migrations: migrations.map(({ name }) => ({ name, checksum: '' })) })

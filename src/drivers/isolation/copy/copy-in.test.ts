@@ -1,4 +1,7 @@
-/** Tests that an import into separate storage creates the same objects as provisioning. copy-in.rejected.test.ts tests rejected imports. */
+/**
+ * Tests that an import into separate storage creates the same objects as provisioning. copy-in.rejected.test.ts tests
+ * rejected imports.
+ */
 import pg from 'pg'
 import { describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'

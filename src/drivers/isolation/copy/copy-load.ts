@@ -3,10 +3,10 @@
  *
  *   compatible? ─► tables prepared and emptied ─► COPY, table by table ─► indexes, keys, triggers restored ─► sequences, views, statistics
  *
- * - The tables are emptied because the copy also contains the rows that migrations inserted. A table that the copy does not have keeps
- *   its rows: tables that all tenants share in one driver are filled by the migrations in the others.
- * - Rows are written frozen if PostgreSQL allows it: no other transaction sees the tables before the commit, so no later scan needs to
- *   check the visibility of the rows.
+ * - The tables are emptied because the copy also contains the rows that migrations inserted. A table that the copy does
+ *   not have keeps its rows: tables that all tenants share in one driver are filled by the migrations in the others.
+ * - Rows are written frozen if PostgreSQL allows it: no other transaction sees the tables before the commit, so no
+ *   later scan needs to check the visibility of the rows.
  * - A row that a constraint rejects is reported as `E_BACKUP_INCOMPATIBLE` with the constraint's name.
  */
 import type pg from 'pg'
@@ -72,7 +72,10 @@ async function finish(client: pg.ClientBase, schema: string, copy: TenantCopy, l
   await analyze(client, schema, copy, log)
 }
 
-/** ANALYZE calls functions of indexes with a fixed search path, for which they may not be written: a failure is not an error here. */
+/**
+ * ANALYZE calls functions of indexes with a fixed search path, for which they may not be written: a failure is not an
+ * error here.
+ */
 async function analyze(
   client: pg.ClientBase,
   schema: string,

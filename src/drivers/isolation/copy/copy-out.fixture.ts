@@ -74,7 +74,10 @@ export async function withFixture(
   }
 }
 
-/** One storage for all tests of a block, with the tenants `source` and `other` in storage of these kinds. Tests leave them unchanged. */
+/**
+ * One storage for all tests of a block, with the tenants `source` and `other` in storage of these kinds. Tests leave
+ * them unchanged.
+ */
 export function sharedSide(owner: Owner, kinds: readonly Kind[]): () => OwnedSide {
   let owned: OwnedSide
   beforeAll(async () => {

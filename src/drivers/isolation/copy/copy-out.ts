@@ -3,14 +3,15 @@
  *
  *   tables ─► BEGIN, locks ─► snapshot ─► catalog, sequences ─► COPY, table by table ─► COMMIT
  *
- * - The locks precede the snapshot and block only statements that alter or truncate a table: after such a change, an older snapshot
- *   sees an empty table. If tables were created or dropped between the first step and the snapshot, the copy starts again.
+ * - The locks precede the snapshot and block only statements that alter or truncate a table: after such a change, an
+ *   older snapshot sees an empty table. If tables were created or dropped between the first step and the snapshot, the
+ *   copy starts again.
  * - Sequences have no snapshot. They are read after it, so they are beyond every value in it.
  * - In shared tables, row level security selects the rows: the policies bind the owner (row-security/row-reader.ts).
  * - Only the chunks in flight are in memory (tables-out.ts).
  *
- * A copy does not contain large objects, foreign tables, objects outside of the schema and tables of extensions. An import refreshes
- * materialised views from the tables.
+ * A copy does not contain large objects, foreign tables, objects outside of the schema and tables of extensions. An
+ * import refreshes materialised views from the tables.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -52,7 +53,9 @@ const ATTEMPTS = 5
 const UNDEFINED_TABLE = '42P01'
 const FAILED = 'The transaction of a copy could not be ended'
 
-/** Runs on a connection of the owner, outside of any transaction. The connection may be lost, with or without an error. */
+/**
+ * Runs on a connection of the owner, outside of any transaction. The connection may be lost, with or without an error.
+ */
 export async function copyOut<T>(
   client: pg.ClientBase,
   source: Source,

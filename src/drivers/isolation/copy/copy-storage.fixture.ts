@@ -1,4 +1,7 @@
-/** Creates two installations on one server, each with all three PostgreSQL drivers over the same migrations, as ends of copies. */
+/**
+ * Creates two installations on one server, each with all three PostgreSQL drivers over the same migrations, as ends of
+ * copies.
+ */
 import pg from 'pg'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'

@@ -1,4 +1,7 @@
-/** Tests of several locations of one tenant in the same tables: the rows of one have the tenant's id, the others a label. */
+/**
+ * Tests of several locations of one tenant in the same tables: the rows of one have the tenant's id, the others a
+ * label.
+ */
 import { describe, expect, test } from 'vitest'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import { type BufferedCopy, exported, never, replayed } from './copy.fixture.ts'

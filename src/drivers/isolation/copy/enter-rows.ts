@@ -1,7 +1,7 @@
 /**
- * Enters a location: gives its rows the tenant's id, and those of the formerly entered location a label, in one transaction behind the
- * fence of the tenant. An owner that may disable triggers updates the rows. Any other owner deletes them and inserts them through a
- * staging schema, as an import does (staging-schema.ts).
+ * Enters a location: gives its rows the tenant's id, and those of the formerly entered location a label, in one
+ * transaction behind the fence of the tenant. An owner that may disable triggers updates the rows. Any other owner
+ * deletes them and inserts them through a staging schema, as an import does (staging-schema.ts).
  */
 import pg from 'pg'
 import { existingIn, isTenants, qualified } from '../catalog/tables.ts'
@@ -53,7 +53,10 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
   return server.administer(stagingSchemaOf(tenant), (client) => hold(client, () => enter(client)))
 }
 
-/** A delayed process may arrive after the tenant was opened: the rows that it writes later would get the label of the former location. */
+/**
+ * A delayed process may arrive after the tenant was opened: the rows that it writes later would get the label of the
+ * former location.
+ */
 async function assertFenced(client: pg.ClientBase, tenant: string): Promise<void> {
   const { rowCount } = await client.query('select from tenantry.fenced where tenant = $1 for update', [tenant])
   if (rowCount === 0) throw new Error(`The storage of the tenant "${tenant}" is open: its rows keep their labels`)

@@ -1,4 +1,7 @@
-/** Generates schemas and rows with fast-check: all kinds of columns, keys and names that every PostgreSQL driver accepts. */
+/**
+ * Generates schemas and rows with fast-check: all kinds of columns, keys and names that every PostgreSQL driver
+ * accepts.
+ */
 import fc from 'fast-check'
 import pg from 'pg'
 

@@ -1,4 +1,6 @@
-/** Defines a schema with every kind of object that an import must leave as the migrations created it, and rows in it. */
+/**
+ * Defines a schema with every kind of object that an import must leave as the migrations created it, and rows in it.
+ */
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 
 /** A name of 63 bytes. */

@@ -1,4 +1,6 @@
-/** Creates shared tables of all kinds of owners with tenants, and lists objects that an import must not leave behind. */
+/**
+ * Creates shared tables of all kinds of owners with tenants, and lists objects that an import must not leave behind.
+ */
 import { expect, inject } from 'vitest'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import type { Imported, IsolationDriver } from '../../../tenants/isolation/driver.ts'

@@ -5,9 +5,9 @@
  *   sequences of a placement     advanceSequences   only forward, under a lock that blocks other sessions from taking values: between
  *                                                   reading and setting, a value of another tenant would be returned twice
  *
- * The lock waits for all transactions that have taken a value, and later callers wait behind it: so it is requested with a short
- * timeout, repeatedly. It is the lock of ALTER SEQUENCE, which only gives the sequence a new file. Thereby sessions forget cached
- * values, which the copy's rows may already have.
+ * The lock waits for all transactions that have taken a value, and later callers wait behind it: so it is requested
+ * with a short timeout, repeatedly. It is the lock of ALTER SEQUENCE, which only gives the sequence a new file. Thereby
+ * sessions forget cached values, which the copy's rows may already have.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
@@ -24,7 +24,10 @@ const LOCK_TIMEOUT_MS = 100
 const PAUSE_MS = 100
 /** At least one minute in total. */
 const ATTEMPTS = 300
-/** Maximum distance from zero to which an import moves a shared sequence. Beyond 2^53 JavaScript would round the ids of all tenants. */
+/**
+ * Maximum distance from zero to which an import moves a shared sequence. Beyond 2^53 JavaScript would round the ids of
+ * all tenants.
+ */
 const SHARED_LIMIT = 2 ** 52
 
 /** Query for the values of all sequences. */
@@ -65,7 +68,10 @@ interface Facts extends StoredSequence {
   readonly high: string
 }
 
-/** Advances sequences that are in use, for a tenant's import. Throws `E_INVALID_REQUEST` for a value outside of the allowed range. */
+/**
+ * Advances sequences that are in use, for a tenant's import. Throws `E_INVALID_REQUEST` for a value outside of the
+ * allowed range.
+ */
 export async function advanceForImport(
   client: pg.ClientBase,
   schema: string,
@@ -86,8 +92,8 @@ export async function advanceForImport(
 }
 
 /**
- * Throws `E_BACKUP_INCOMPATIBLE` for a copy that would move a shared sequence near its end, where no tenant could insert rows. In
- * separate storage, tenants may set their sequences to any value.
+ * Throws `E_BACKUP_INCOMPATIBLE` for a copy that would move a shared sequence near its end, where no tenant could
+ * insert rows. In separate storage, tenants may set their sequences to any value.
  */
 export async function assertSequencesInRange(
   client: pg.ClientBase,

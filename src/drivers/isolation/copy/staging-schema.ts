@@ -1,7 +1,8 @@
 /**
- * Loads a copy into a staging schema with the tables of the copy, runs the later migrations of the shared tables on it, and inserts the
- * rows into the shared tables by one statement: foreign keys are checked at its end, in any order and with cycles. An owner that row
- * level security does not bind takes the role of tenants' queries, unless triggers are disabled.
+ * Loads a copy into a staging schema with the tables of the copy, runs the later migrations of the shared tables on it,
+ * and inserts the rows into the shared tables by one statement: foreign keys are checked at its end, in any order and
+ * with cycles. An owner that row level security does not bind takes the role of tenants' queries, unless triggers are
+ * disabled.
  */
 import pg from 'pg'
 import { BackupIncompatible, type CopyDescription, type TenantCopy } from '../../../tenants/isolation/copy.ts'
@@ -61,8 +62,8 @@ export async function loadViaStaging(
 }
 
 /**
- * Tables that the copy does not have because all tenants share them, and whether they are unchanged since the copy. No foreign key
- * refers to a changed one before the rows are in the shared tables.
+ * Tables that the copy does not have because all tenants share them, and whether they are unchanged since the copy. No
+ * foreign key refers to a changed one before the rows are in the shared tables.
  */
 async function othersOf(client: pg.ClientBase, shared: Shared, { description }: TenantCopy): Promise<StoredTable[]> {
   const { stagingSchema, searchPathOf, stored } = shared
@@ -148,7 +149,10 @@ function insertOf(table: StoredTable, { schema, stagingSchema, tenant }: Shared)
 export const writable = ({ columns }: StoredTable): StoredColumn[] =>
   columns.filter(({ isGenerated, isFilled }) => !isGenerated && !isFilled)
 
-/** A type of the staging schema differs from the type of the same name in another schema: its values are converted through text. */
+/**
+ * A type of the staging schema differs from the type of the same name in another schema: its values are converted
+ * through text.
+ */
 function valueFor({ name, ownType }: StoredColumn, schema: string): string {
   const value = pg.escapeIdentifier(name)
   return ownType ? `${value}::text::${pg.escapeIdentifier(schema)}.${ownType}` : value

@@ -1,6 +1,6 @@
 /**
- * Writes one table of a copy to a server by COPY. Throws errors of the source unchanged, and errors of the server as converted by
- * `toRowRejection`.
+ * Writes one table of a copy to a server by COPY. Throws errors of the source unchanged, and errors of the server as
+ * converted by `toRowRejection`.
  */
 import { pipeline } from 'node:stream/promises'
 import pg from 'pg'

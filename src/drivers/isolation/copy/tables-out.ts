@@ -1,8 +1,8 @@
 /**
  * Reads the tables of a copy from a server, one after the other, by COPY on one connection.
  *
- * If the caller stops within a table, the server waits to send the rest: the connection is then destroyed, because it cannot be used
- * otherwise. After a table was read to its end, the connection can be reused.
+ * If the caller stops within a table, the server waits to send the rest: the connection is then destroyed, because it
+ * cannot be used otherwise. After a table was read to its end, the connection can be reused.
  */
 import type pg from 'pg'
 import { type CopyToStreamQuery, to } from 'pg-copy-streams'

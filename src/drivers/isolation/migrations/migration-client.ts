@@ -1,4 +1,4 @@
-/** Kysely over one client inside a transaction that somebody else ends: for migrations written in TypeScript. */
+/** Provides Kysely over one client inside a transaction that the caller ends, for migrations written in TypeScript. */
 import {
   type DatabaseConnection,
   type Driver,

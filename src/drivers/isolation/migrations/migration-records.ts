@@ -1,8 +1,8 @@
 /**
- * What has been run in a storage, as its database keeps it in `tenantry.migrations`: the SQL that reads and writes it.
+ * Defines the SQL that reads and writes `tenantry.migrations`, the records of the migrations that ran in a storage.
  *
- * A setting names the storage for as long as the transaction lasts that reads first. Whoever writes looks for it: a migration
- * that has ended that transaction is not recorded, whether it has begun another one or not.
+ * A setting of the transaction that first reads names the storage. A write checks it: a migration that has ended this
+ * transaction is not recorded, whether it has begun another one or not.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -10,14 +10,14 @@ import { lockOn } from '../transactions/owner-transaction.ts'
 import type { Ran } from './migration-set.ts'
 
 export interface StorageRead {
-  /** Whether there is such a schema. */
+  /** Whether the schema exists. */
   readonly exists: boolean
   readonly ran: readonly Ran[]
-  /** A digest of what has been run. */
+  /** A digest of the applied migrations. */
   readonly state: string
 }
 
-/** A storage that is not as it was expected to be. */
+/** SQLSTATE for storage in an unexpected state. */
 const UNEXPECTED = 'TN002'
 const INVALID_TEXT = '22P02'
 const SETTING = `current_setting('tenantry.migrating', true)`
@@ -27,7 +27,10 @@ const stateOf = (locator: string): string => `(
   select encode(sha256(convert_to(coalesce(string_agg(quote_literal(name) || quote_literal(checksum), ',' order by name), ''), 'UTF8')), 'hex')
   from tenantry.migrations where locator = ${locator})`
 
-/** The table, and a function that begins with a storage as it is expected to be: planning each part anew costs more than doing it. */
+/**
+ * The table, and a function that begins with storage in an expected state: planning each part again costs more than
+ * running it.
+ */
 export const RECORDS = `
   create table if not exists tenantry.migrations (
     locator text not null, name text not null, checksum text not null,
@@ -48,7 +51,7 @@ export const RECORDS = `
     end $function$;
   revoke all on function tenantry.begin_migrations(text, text, text) from public`
 
-/** Answers a `StorageRead`. Needs a transaction that has the storage's lock. */
+/** Query for a `StorageRead`. Needs a transaction that has the storage's lock. */
 export function reading(locator: string): string {
   const storage = pg.escapeLiteral(locator)
   return `select exists (select from pg_namespace where nspname = ${storage}) as exists, ${stateOf(storage)} as state,
@@ -56,7 +59,10 @@ export function reading(locator: string): string {
       where locator = ${storage}), '[]') as ran, set_config('tenantry.migrating', ${storage}, true)`
 }
 
-/** The lock, its time-out, and instead of reading: fails, as `isUnexpected` tells, unless the storage is there and in this state. */
+/**
+ * Takes the lock, sets its timeout, and instead of reading fails (`isUnexpected`) unless the storage exists in this
+ * state.
+ */
 export const beginAssertingVersion = (locator: string, state: string, lockTimeoutMs: number): string =>
   `begin; select tenantry.begin_migrations(${pg.escapeLiteral(locator)}, ${pg.escapeLiteral(state)}, '${Number(lockTimeoutMs)}')`
 
@@ -70,11 +76,11 @@ export const forgetting = (locator: string, name: string): string =>
   `delete from tenantry.migrations
    where locator = (select ${storageAfter(locator, name)}) and name = ${pg.escapeLiteral(name)}`
 
-/** Whether the migration `name` has ended the transaction that it was to be recorded in. */
+/** Whether the migration `name` has ended the transaction in which it was to be recorded. */
 export const hasEnded = (error: unknown, name: string): boolean =>
   sqlState(error) === INVALID_TEXT && error instanceof Error && error.message.includes(`"${endedBy(name)}"`)
 
-/** The storage's name, which is no number where the transaction is another one than at the beginning. */
+/** The storage's name, or a value that is not a number if the transaction differs from the one at the start. */
 function storageAfter(locator: string, name: string): string {
   const storage = pg.escapeLiteral(locator)
   const ended = `(${pg.escapeLiteral(endedBy(name))} || coalesce(left(${SETTING}, 0), ''))::integer::text`

@@ -1,4 +1,4 @@
-/** Migrations of many storages: the first is read, and those after it get one text each, which must not be told from it. */
+/** Tests migrations of many storages: the first is read, later ones get one text each with the same effect. */
 import { type Kysely, sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { IsolationDriver } from '../../../tenants/isolation/driver.ts'
@@ -12,7 +12,7 @@ const migration = (name: string, up: TenantMigration['up'], down?: TenantMigrati
   ...(down === undefined ? {} : { down }),
 })
 const NOTES = migration('0001_notes', 'create table notes (id int)')
-/** Keeps the text that it came in. */
+/** Records the text that contained it. */
 const SEEN = migration(
   '0002_seen',
   'create table seen as select current_query() as text -- the whole of it',
@@ -34,14 +34,14 @@ const query = async (text: string) => (await installation.database.sql(text)).ro
 const locationFor = (id: string) => locationOf(base, id)
 
 let storages = 0
-/** With the first migration. */
+/** Creates storage with the first migration. */
 async function storage(): Promise<string> {
   const id = `storage-${storages++}`
   await base.provision(locationFor(id))
   return id
 }
 
-/** A driver that has migrated a storage of which only the first migration had been run. */
+/** A driver that has migrated a storage with only the first migration. */
 async function taught(...migrations: readonly TenantMigration[]): Promise<IsolationDriver> {
   const driver = await open([NOTES, ...migrations])
   await driver.migrate(locationFor(await storage()))
@@ -60,7 +60,7 @@ async function expectNothingOpen(): Promise<void> {
   expect(open).toEqual([])
 }
 
-test('storage that is as the one before is migrated by one text', async () => {
+test('storage in the same state as the previous one is migrated by one text', async () => {
   const driver = await open([NOTES, SEEN, MORE])
   const [first, second] = [await storage(), await storage()]
   for (const id of [first, second]) {
@@ -76,7 +76,7 @@ test('storage that is as the one before is migrated by one text', async () => {
   )
 })
 
-test('migrations in TypeScript run in every storage, beside those in SQL and alone', async () => {
+test('migrations in TypeScript run in every storage, with and without migrations in SQL', async () => {
   const inCode = migration('0002_code', async (db: Kysely<any>) => {
     await db.schema.createTable('code').addColumn('id', 'integer').execute()
   })
@@ -88,8 +88,8 @@ test('migrations in TypeScript run in every storage, beside those in SQL and alo
   }
 })
 
-describe('storage that is not as the one before', () => {
-  test('gets what is pending in itself: more, less, or nothing', async () => {
+describe('storage in another state than the previous one', () => {
+  test('storage in another state gets its own pending migrations: more, fewer, or none', async () => {
     const behind = await storage()
     const ahead = await storage()
     const done = await storage()
@@ -105,30 +105,30 @@ describe('storage that is not as the one before', () => {
     for (const id of [behind, ahead, done, alsoAhead]) expect(await tablesOf(id)).toEqual(['more', 'notes', 'seen'])
   })
 
-  test('is refused when a migration was changed after it had been run there', async () => {
+  test('rejects storage in which a migration was changed after it was run', async () => {
     const driver = await taught(SEEN)
     const id = await storage()
     await query(`update tenantry.migrations set checksum = 'another' where locator = 't1_${id}'`)
-    await expect(driver.migrate(locationFor(id))).rejects.toThrow('0001_notes was changed after it had been run')
+    await expect(driver.migrate(locationFor(id))).rejects.toThrow('0001_notes was changed after it was run')
     expect(await tablesOf(id)).toEqual(['notes'])
   })
 
-  test.each(['with its records', 'without its records'])('is refused when it is gone %s', async (how) => {
+  test.each(['with its records', 'without its records'])('rejects missing storage %s', async (how) => {
     const driver = await taught(SEEN)
     const id = await storage()
     await query(`drop schema "t1_${id}" cascade`)
     if (how === 'without its records') await query(`delete from tenantry.migrations where locator = 't1_${id}'`)
     await expect(driver.migrate(locationFor(id))).rejects.toMatchObject({
       code: 'E_MIGRATION_FAILED',
-      message: expect.stringContaining('is not there'),
+      message: expect.stringContaining('not found'),
     })
     expect(await query(`select from pg_tables where tablename = 'seen' and schemaname not like 't1%'`)).toEqual([])
     await expectNothingOpen()
   })
 })
 
-describe('a migration that fails', () => {
-  test('is named, of several too, and nothing is left of any', async () => {
+describe('failed migration', () => {
+  test('a failed migration is named, also one of several, and none of them is applied', async () => {
     const driver = await taught(SEEN, MORE)
     const id = await storage()
     await query(`create table "t1_${id}".more ()`)
@@ -143,7 +143,7 @@ describe('a migration that fails', () => {
     expect(await isAtOnce(id)).toBe(true)
   })
 
-  test('and is the only one is tried once', async () => {
+  test('a single failed migration is tried once', async () => {
     await query('create sequence public.tries')
     const driver = await taught(migration('0002_tried', `select nextval('public.tries'); ${MORE.up}`))
     const id = await storage()
@@ -156,7 +156,7 @@ describe('a migration that fails', () => {
     await expectNothingOpen()
   })
 
-  test('of text that is no SQL is named', async () => {
+  test('a failed migration with invalid SQL is named', async () => {
     const driver = await open([NOTES, migration('0002_typo', 'selekt'), MORE])
     for (let round = 0; round < 2; round++) {
       await expect(driver.migrate(locationFor(await storage()))).rejects.toThrow(
@@ -166,7 +166,7 @@ describe('a migration that fails', () => {
     await expectNothingOpen()
   })
 
-  test('of texts that are one statement only together is named, in one storage as in the next', async () => {
+  test('migrations that are complete statements only together are named, in every storage', async () => {
     const halves = [migration('0002_half', 'comment on table notes is $$'), migration('0003_half', '$$')]
     const driver = await open([NOTES, ...halves])
     for (let round = 0; round < 2; round++) {
@@ -176,29 +176,32 @@ describe('a migration that fails', () => {
     }
   })
 
-  test.each(['alone', 'of several'])('for a lock says so, is tried once, and may be tried again: %s', async (how) => {
-    await query('create sequence public.waits')
-    const column = migration('0003_column', `select nextval('public.waits'); alter table notes add column text text`)
-    const pending = how === 'alone' ? [column] : [SEEN, column]
-    const driver = await taught(...pending)
-    const id = await storage()
-    await installation.database.session(async (blocker) => {
-      await blocker.query(`begin; lock table "t1_${id}".notes`)
-      await expect(driver.migrate(locationFor(id), { lockTimeoutMs: 50 })).rejects.toMatchObject({ code: '55P03' })
-      await expectNothingOpen()
-      await blocker.query('commit')
-    })
-    expect(await query('select last_value from public.waits')).toEqual([{ last_value: 2 }])
-    expect(await driver.migrate(locationFor(id), { lockTimeoutMs: 50 })).toEqual(pending.map(({ name }) => name))
-    await query('drop sequence public.waits')
-  })
+  test.each(['alone', 'of several'])(
+    'a migration that fails to get a lock reports it, is tried once and can be repeated: %s',
+    async (how) => {
+      await query('create sequence public.waits')
+      const column = migration('0003_column', `select nextval('public.waits'); alter table notes add column text text`)
+      const pending = how === 'alone' ? [column] : [SEEN, column]
+      const driver = await taught(...pending)
+      const id = await storage()
+      await installation.database.session(async (blocker) => {
+        await blocker.query(`begin; lock table "t1_${id}".notes`)
+        await expect(driver.migrate(locationFor(id), { lockTimeoutMs: 50 })).rejects.toMatchObject({ code: '55P03' })
+        await expectNothingOpen()
+        await blocker.query('commit')
+      })
+      expect(await query('select last_value from public.waits')).toEqual([{ last_value: 2 }])
+      expect(await driver.migrate(locationFor(id), { lockTimeoutMs: 50 })).toEqual(pending.map(({ name }) => name))
+      await query('drop sequence public.waits')
+    },
+  )
 })
 
-describe('a migration that ends the transaction it runs in', () => {
-  const ends = (name: string) => `The migration ${name} ends the transaction it runs in.`
+describe('migration that ends its transaction', () => {
+  const ends = (name: string) => `The migration ${name} ends its own transaction.`
 
   test.each(['commit', 'rollback', 'commit; begin', 'rollback; begin', 'commit and chain'])(
-    'by %s is found, and not recorded, in one storage as in the next',
+    'a migration that ends its transaction by %s is detected and not recorded, in every storage',
     async (ending) => {
       const ender = migration('0003_ender', `create table "begun" (); ${ending}`)
       const driver = await open([NOTES, SEEN, ender, migration('0004_last', 'select 1')])
@@ -212,27 +215,33 @@ describe('a migration that ends the transaction it runs in', () => {
     },
   )
 
-  test.each(['commit', 'commit; begin'])('by %s in TypeScript is found', async (ending) => {
-    const ender = migration('0002_ender', async (db: Kysely<any>) => {
-      for (const text of ending.split('; ')) await sql.raw(text).execute(db)
-    })
-    const id = await storage()
-    await expect((await open([NOTES, ender])).migrate(locationFor(id))).rejects.toThrow(ends('0002_ender (up)'))
-    expect(await base.applied(locationFor(id))).toEqual([NOTES.name])
-    await expectNothingOpen()
-  })
+  test.each(['commit', 'commit; begin'])(
+    'a migration in TypeScript that ends its transaction by %s is detected',
+    async (ending) => {
+      const ender = migration('0002_ender', async (db: Kysely<any>) => {
+        for (const text of ending.split('; ')) await sql.raw(text).execute(db)
+      })
+      const id = await storage()
+      await expect((await open([NOTES, ender])).migrate(locationFor(id))).rejects.toThrow(ends('0002_ender (up)'))
+      expect(await base.applied(locationFor(id))).toEqual([NOTES.name])
+      await expectNothingOpen()
+    },
+  )
 
-  test.each(['commit', 'commit; begin'])('by %s when it is taken back is found, and stays recorded', async (ending) => {
-    const id = await storage()
-    const driver = await open([NOTES, migration('0002_back', 'select 1', ending)])
-    await driver.migrate(locationFor(id))
-    await expect(driver.rollback(locationFor(id), 1)).rejects.toThrow(ends('0002_back (down)'))
-    expect(await driver.applied(locationFor(id))).toEqual([NOTES.name, '0002_back'])
-    await expectNothingOpen()
-  })
+  test.each(['commit', 'commit; begin'])(
+    'a rollback that ends its transaction by %s is detected, and the migration stays recorded',
+    async (ending) => {
+      const id = await storage()
+      const driver = await open([NOTES, migration('0002_back', 'select 1', ending)])
+      await driver.migrate(locationFor(id))
+      await expect(driver.rollback(locationFor(id), 1)).rejects.toThrow(ends('0002_back (down)'))
+      expect(await driver.applied(locationFor(id))).toEqual([NOTES.name, '0002_back'])
+      await expectNothingOpen()
+    },
+  )
 })
 
-test('of several processes that migrate a storage at the same moment one does, and the others find it done', async () => {
+test('of several processes that migrate a storage concurrently one does it, and the others find it done', async () => {
   const drivers = await Promise.all(Array.from({ length: 4 }, () => taught(SEEN)))
   for (let round = 0; round < 5; round++) {
     const id = await storage()

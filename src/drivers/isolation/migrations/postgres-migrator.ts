@@ -1,13 +1,13 @@
 /**
- * Runs the host's migrations in one tenant's schema. What has been run is kept per storage in `tenantry.migrations` of the same
- * database, so that a migration and its record commit together.
+ * Runs the host's migrations in one tenant's schema. The applied migrations of a storage are recorded in
+ * `tenantry.migrations` of the same database, so that a migration and its record commit together.
  *
- *   up          what the storage has is read, in the caller's transaction; each migration goes with its record
- *   upAtOnce    lock, comparison, migrations, records and commit as one text, for a storage that is as the one before it was:
- *               a process migrates thousands that are alike, and a round trip costs as much as a small migration
+ *   up          reads the state of the storage, in the caller's transaction; each migration is sent with its record
+ *   upAtOnce    lock, comparison, migrations, records and commit as one text, for storage in the same state as the previous one:
+ *               a process migrates thousands of equal storages, and a round trip costs as much as a small migration
  *
- * The second fails before it has run anything when the storage is not like that, and the first is taken. It is also taken when one
- * of several migrations of such a text has failed, and all of them are undone: it tells which one.
+ * `upAtOnce` fails before it runs a migration if the state differs. Then `up` is used. `up` is also used if one of
+ * several migrations of such a text has failed and all were rolled back: it finds the failed one.
  */
 import pg from 'pg'
 import { isDatabaseUnavailable, sqlState } from '../../../kernel/database/database.ts'
@@ -29,7 +29,10 @@ import { appliedOf, assertKnownMigrations, inOrder, lastOf, pendingOf, type Ran 
 
 export const LOCK_BASE_OBJECTS = 'select pg_advisory_xact_lock(7367228002)'
 
-/** What a database with tenants' rows needs once; in a transaction, ten processes may do it at the same moment. */
+/**
+ * Objects that a database with tenants' rows needs once. Idempotent, also in ten concurrent processes, in a
+ * transaction.
+ */
 export const baseObjects = (scopeRole: string): string => `
   ${LOCK_BASE_OBJECTS};
   create schema if not exists tenantry;
@@ -49,49 +52,50 @@ type Direction = 'up' | 'down'
 /** A migration that can be part of a text. */
 type TextMigration = TenantMigration & { readonly up: string }
 
-/** Serialization failure, deadlock, lock not available: the migration may well succeed the next time. */
+/** Serialization failure, deadlock, lock not available: a repeated migration may succeed. */
 const PASSING = new Set(['40001', '40P01', '55P03'])
 
 export class PostgresMigrator {
   readonly #migrations: readonly TenantMigration[]
-  /** What the last storage that was read had, and what was pending in it. */
+  /** State and pending migrations of the storage that was read last. */
   #expected: { readonly state: string; readonly pending: readonly TextMigration[] } | undefined
 
   constructor(migrations: readonly TenantMigration[]) {
     this.#migrations = migrations
   }
 
-  /** Brings storage that has just been made up to date. Returns everything it has now, in order. */
+  /** Runs all migrations in new storage. Returns the names of all applied migrations, in order. */
   async install(client: pg.ClientBase, locator: string, searchPath: string, { ran }: StorageRead): Promise<string[]> {
     const applied = appliedOf(this.#migrations, ran)
     return [...applied, ...(await this.#run(client, locator, searchPath, pendingOf(this.#migrations, applied)))]
   }
 
-  /** Runs these alone, in the order of the folder, in storage that has none of them. */
+  /** Runs only these migrations, in the order of the folder, in storage that has none of them. */
   async installOnly(client: pg.ClientBase, locator: string, searchPath: string, names: readonly string[]) {
     const wanted = this.#migrations.filter(({ name }) => names.includes(name))
     const unknown = names.find((name) => !wanted.some((one) => one.name === name))
-    if (unknown !== undefined) throw MigrationFailed(`The migration ${unknown} is not known here; run what knows it.`)
+    if (unknown !== undefined)
+      throw MigrationFailed(`The migration ${unknown} is unknown here. Use a version of the host that has it.`)
     await this.#run(client, locator, searchPath, wanted)
   }
 
-  /** Throws `E_BACKUP_INCOMPATIBLE`, naming migrations that cannot be run here as they were. */
+  /** Throws `E_BACKUP_INCOMPATIBLE` with the migrations that are unknown or different here. */
   assertKnownMigrations(copied: readonly AppliedMigration[]): void {
     assertKnownMigrations(this.#migrations, copied)
   }
 
-  /** Runs what is pending, in order. Throws `E_MIGRATION_FAILED`, naming the migration. */
+  /** Runs pending migrations in order. Throws `E_MIGRATION_FAILED` with the name of the migration. */
   async up(client: pg.ClientBase, locator: string, searchPath: string, read: StorageRead): Promise<string[]> {
     if (this.#migrations.length === 0) return []
     const pending = pendingOf(this.#migrations, appliedOf(this.#migrations, read.ran))
     assertStorageExists(read)
     const ran = await this.#run(client, locator, searchPath, pending)
-    // Each has been run by itself: it ends where its text does, and leaves the transaction to us. Only then do they go into one.
+    // Each has been run separately: its text is complete and does not end the transaction. Only then are they combined.
     if (pending.length > 0) this.#expected = pending.every(isText) ? { state: read.state, pending } : undefined
     return ran
   }
 
-  /** The same with a transaction of its own. Returns undefined when it has done nothing, and `up` is to be asked. */
+  /** The same in its own transaction. Returns undefined if it did nothing and `up` must be used. */
   async upAtOnce(
     client: pg.ClientBase,
     locator: string,
@@ -129,7 +133,7 @@ export class PostgresMigrator {
     return pending.map(({ name }) => name)
   }
 
-  /** Takes back the last `steps`, newest first. */
+  /** Rolls back the last `steps`, newest first. */
   async down(
     client: pg.ClientBase,
     locator: string,
@@ -146,17 +150,17 @@ export class PostgresMigrator {
     return last.map(({ name }) => name)
   }
 
-  /** @param applied as `applied` answered it. */
+  /** @param applied result of `applied` */
   isUpToDate(applied: readonly string[]): boolean {
     return pendingOf(this.#migrations, applied).length === 0
   }
 
-  /** What has been run and not taken back, in order; what is known here no more comes last. */
+  /** Applied migrations in order; unknown ones are last. */
   async applied(client: pg.ClientBase, locator: string): Promise<string[]> {
     return appliedOf(this.#migrations, await this.records(client, locator))
   }
 
-  /** The same as it is kept, whether it is the same here or not. */
+  /** The same as recorded, without comparison with the configured migrations. */
   async records(client: pg.ClientBase, locator: string): Promise<Ran[]> {
     const { rows } = await client.query('select name, checksum from tenantry.migrations where locator = $1', [locator])
     return inOrder(this.#migrations, rows)
@@ -169,14 +173,17 @@ export class PostgresMigrator {
 
 const isText = (migration: TenantMigration): migration is TextMigration => typeof migration.up === 'string'
 
-/** A schema that is not there is skipped in a search path: what is run then would end up in the next one. */
+/** A search path skips a missing schema: migrations would run in the next one. */
 function assertStorageExists({ exists }: StorageRead): void {
   if (!exists) throw MigrationFailed('Storage of the tenant not found; no migration was run.')
 }
 
 const pathText = (searchPath: string): string => `set local search_path = ${searchPath}`
 
-/** Each has the path set: the migration before may have set another. A line of its own ends the comment that one may end with. */
+/**
+ * Each step sets the path, as the previous migration may have changed it. The newline ends a trailing comment of a
+ * migration.
+ */
 const stepText = (searchPath: string, step: string, record: string): string =>
   [pathText(searchPath), `${step}\n`, record].join(';\n')
 
@@ -203,11 +210,11 @@ async function run(
 
 const isPassing = (error: unknown): boolean => isDatabaseUnavailable(error) || PASSING.has(sqlState(error) ?? '')
 
-/** What is told of a migration that failed, and what passes as it is. */
+/** Converts the error of a failed migration; returns other errors unchanged. */
 function failure(error: unknown, name: string, direction: Direction): unknown {
   if (isPassing(error)) return error
   if (hasEnded(error, name)) {
-    return MigrationFailed(`The migration ${name} (${direction}) ends the transaction it runs in.`, { cause: error })
+    return MigrationFailed(`The migration ${name} (${direction}) ends its own transaction.`, { cause: error })
   }
   const state = sqlState(error)
   const detail = state ? ` (SQLSTATE ${state})` : ''

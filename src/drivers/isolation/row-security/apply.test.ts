@@ -281,7 +281,7 @@ describe('access past the policies', () => {
 
 describe('rejects objects that cannot be protected, with name and remedy', () => {
   const t = `create table t (${TENANT_ID}, id int, primary key (tenant_id, id)`
-  const refused: readonly [string, string, RegExp][] = [
+  const rejected: readonly [string, string, RegExp][] = [
     ['no tenant_id', 'create table t (id int)', /table "tenantry_rows"\."t": has no column tenant_id \(create it with/],
     [
       'another type',
@@ -398,7 +398,7 @@ describe('rejects objects that cannot be protected, with name and remedy', () =>
     ['a schema with CREATE for PUBLIC', `${t}); grant create on schema ${ROWS} to public`, /may create objects in it/],
   ]
 
-  test.each(refused)('%s', async (_, statements, message) => {
+  test.each(rejected)('%s', async (_, statements, message) => {
     await admin.query(`grant create on schema public to ${owner}`)
     const making = migrate(
       `create table shared (id int primary key); comment on table shared is 'tenantry: shared'`,

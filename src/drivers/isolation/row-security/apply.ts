@@ -10,15 +10,16 @@
  *   fence()             from its commit, every statement of that tenant on a protected table raises TN001
  *
  * Guaranteed for statements of the scope role:
- * - Without a tenant they raise 42501, regardless of the tables' content. With a tenant they see, write and conflict with only that
- *   tenant's rows. The scope role does not have TRUNCATE, REFERENCES and TRIGGER.
+ * - Without a tenant they raise 42501, regardless of the tables' content. With a tenant they see, write and conflict
+ *   with only that tenant's rows. The scope role does not have TRUNCATE, REFERENCES and TRIGGER.
  * - A policy's name contains the hash of its definition, so a changed policy is found and replaced.
- * Not guaranteed: protection from a superuser or a role with BYPASSRLS. A statement that reads no protected table (a shared one,
- * `select 1`, `where false`) raises nothing.
+ * Not guaranteed: protection from a superuser or a role with BYPASSRLS. A statement that reads no protected table (a
+ * shared one, `select 1`, `where false`) raises nothing.
  *
  * A table with the comment 'tenantry: shared' is lookup data: all tenants read it, the owner's migrations write it.
  *
- * LIKE and other operators that are not leakproof are evaluated after the policy, never as an index condition: slower, not unsafe.
+ * LIKE and other operators that are not leakproof are evaluated after the policy, never as an index condition: slower,
+ * not unsafe.
  */
 import type pg from 'pg'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
@@ -38,8 +39,9 @@ export type { Finding } from './rules.ts'
 export { rowObjects } from './sql.ts'
 
 /**
- * Protects every table of the schema, in the transaction of the migrations that created them. Throws `E_MIGRATION_FAILED` with each
- * table that cannot be protected and the remedy. Changes nothing and takes no lock if there is no drift.
+ * Protects every table of the schema, in the transaction of the migrations that created them. Throws
+ * `E_MIGRATION_FAILED` with each table that cannot be protected and the remedy. Changes nothing and takes no lock if
+ * there is no drift.
  */
 export async function protectRows(client: pg.ClientBase, schema: string, scopeRole: string): Promise<void> {
   const looked = async () => {
@@ -76,11 +78,13 @@ export async function auditRows(client: pg.ClientBase, schema: string, scopeRole
 }
 
 /**
- * Allows the owner to see and write the rows of all tenants while `work` runs, for data migrations: with FORCE the owner sees no rows,
- * an UPDATE would silently change nothing, and a new foreign key would be checked against no rows. Inserts name their tenant_id.
+ * Allows the owner to see and write the rows of all tenants while `work` runs, for data migrations: with FORCE the
+ * owner sees no rows, an UPDATE would silently change nothing, and a new foreign key would be checked against no rows.
+ * Inserts name their tenant_id.
  *
- * Alters no table, so tenants' queries continue and nothing is left open if the process dies: a policy admits a session that logged
- * in as the owner (or a member of it) while a setting of the transaction requests it. Needs an open transaction.
+ * Alters no table, so tenants' queries continue and nothing is left open if the process dies: a policy admits a session
+ * that logged in as the owner (or a member of it) while a setting of the transaction requests it. Needs an open
+ * transaction.
  */
 export const withoutForce = <T>(client: pg.ClientBase, schema: string, work: () => Promise<T>): Promise<T> =>
   withSetting(client, schema, [ALL_TENANTS, 'on'], work)
@@ -120,8 +124,8 @@ async function withSetting<T>(
 }
 
 /**
- * Denies a tenant the access to its rows on this server. Must be called as the owner. A running statement, and a REPEATABLE READ
- * transaction that began before, can still finish.
+ * Denies a tenant the access to its rows on this server. Must be called as the owner. A running statement, and a
+ * REPEATABLE READ transaction that began before, can still finish.
  */
 export async function fence(client: pg.ClientBase, tenantId: string): Promise<void> {
   await client.query('insert into tenantry.fenced (tenant) values ($1) on conflict do nothing', [tenantId])

@@ -1,11 +1,11 @@
 /**
  * Deletes all rows of one tenant from shared tables.
  *
- * - Triggers of the host run as they do when the tenant itself deletes, and rely on row security. So the deletion runs as a role that
- *   sees only the tenant's rows. Rows that triggers write (a journal of deletions) are deleted, too.
- * - One statement deletes from every table, and foreign keys are checked at its end: their order, cycles and deferrability do not
- *   matter. PostgreSQL rejects it if a trigger changes a row that the same statement deletes from another table. Then the tables are
- *   deleted one after the other, and those with remaining references again.
+ * - Triggers of the host run as they do when the tenant itself deletes, and rely on row security. So the deletion runs
+ *   as a role that sees only the tenant's rows. Rows that triggers write (a journal of deletions) are deleted, too.
+ * - One statement deletes from every table, and foreign keys are checked at its end: their order, cycles and
+ *   deferrability do not matter. PostgreSQL rejects it if a trigger changes a row that the same statement deletes from
+ *   another table. Then the tables are deleted one after the other, and those with remaining references again.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -22,7 +22,9 @@ export interface TenantRows {
   readonly scopeRole: string
 }
 
-/** Runs as the owner in a transaction. Throws if rows are left. Tables without `tenant_id` are shared and not changed. */
+/**
+ * Runs as the owner in a transaction. Throws if rows are left. Tables without `tenant_id` are shared and not changed.
+ */
 export async function deleteTenantRows(client: pg.ClientBase, schema: string, rows: TenantRows): Promise<void> {
   const tables = await tablesOf(client, schema)
   if (tables.length === 0) return

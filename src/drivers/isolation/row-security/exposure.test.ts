@@ -1,4 +1,6 @@
-/** Tests migrations of rowscope-pg with objects that expose the rows of all tenants, and the doctor on the same objects. */
+/**
+ * Tests migrations of rowscope-pg with objects that expose the rows of all tenants, and the doctor on the same objects.
+ */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TenantHandle } from '../../../tenants/handles/handle.ts'

@@ -1,14 +1,16 @@
 /**
- * Finds objects outside of the shared tables' schema that show or change rows of tenants past row level security. It checks the whole
- * database after a migration and for the doctor.
+ * Finds objects outside of the shared tables' schema that show or change rows of tenants past row level security. It
+ * checks the whole database after a migration and for the doctor.
  *
- * - An object counts if the scope role or PUBLIC has a right on it. USAGE on its schema is needed only for its name: a view, a column
- *   default, a CHECK or an operator refers to it by OID. The functions of an aggregate need a right of the aggregate's owner. A
- *   trigger of a shared table needs no right, and a publication needs no statement.
- * - A function whose own settings change the scope (`SET app.tenant_id`, `SET ROLE`) also counts in the shared tables' schema. The
- *   function of a trigger needs no right.
- * - Schemas of single tenants (schema-pg) and objects of extensions are ignored, except where a rule reads shared tables.
- * - The comment 'tenantry: shared' on an object declares that all tenants may see its content. No tenant may write to it.
+ * - An object counts if the scope role or PUBLIC has a right on it. USAGE on its schema is needed only for its name: a
+ *   view, a column default, a CHECK or an operator refers to it by OID. The functions of an aggregate need a right of
+ *   the aggregate's owner. A trigger of a shared table needs no right, and a publication needs no statement.
+ * - A function whose own settings change the scope (`SET app.tenant_id`, `SET ROLE`) also counts in the shared tables'
+ *   schema. The function of a trigger needs no right.
+ * - Schemas of single tenants (schema-pg) and objects of extensions are ignored, except where a rule reads shared
+ *   tables.
+ * - The comment 'tenantry: shared' on an object declares that all tenants may see its content. No tenant may write to
+ *   it.
  */
 import pg from 'pg'
 import type { Finding } from './rules.ts'
@@ -18,7 +20,10 @@ import { queryPinned, SHARED } from './sql.ts'
 const FIRST_OWN_OID = 16384
 const RIGHTS = ['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']
 
-/** Settings of a function that change the visible rows of its statements. The server compares their names case-insensitively. */
+/**
+ * Settings of a function that change the visible rows of its statements. The server compares their names
+ * case-insensitively.
+ */
 const SCOPE_SETTINGS = '^(app[.]tenant_id|role|session_authorization)='
 
 type Kind =

@@ -1,7 +1,8 @@
 /**
- * Records which of a tenant's storage locations has the rows with the tenant's id. During a restore, and while a former location is
- * kept, the same tables have rows of several locations of one tenant. Queries of the tenant reach those of the *entered* one, whose
- * `tenant_id` is the tenant's id. The rows of each other location have a label that is no tenant's id.
+ * Records which of a tenant's storage locations has the rows with the tenant's id. During a restore, and while a former
+ * location is kept, the same tables have rows of several locations of one tenant. Queries of the tenant reach those of
+ * the *entered* one, whose `tenant_id` is the tenant's id. The rows of each other location have a label that is no
+ * tenant's id.
  *
  *   provision, import ─► claim     no location is entered here: this one becomes entered
  *   switch, unfence   ─► enter     another one is entered: the labels are swapped (copy/enter-rows.ts)

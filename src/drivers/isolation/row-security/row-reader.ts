@@ -1,6 +1,6 @@
 /**
- * Gives the owner access to one tenant's rows in shared tables under row level security. An owner that policies do not bind takes the
- * role of tenants' queries. The login of the session opens the fence.
+ * Gives the owner access to one tenant's rows in shared tables under row level security. An owner that policies do not
+ * bind takes the role of tenants' queries. The login of the session opens the fence.
  */
 import pg from 'pg'
 import { BackupIncompatible } from '../../../tenants/isolation/copy.ts'
@@ -53,7 +53,9 @@ export async function readingRows(client: pg.ClientBase, schema: string, rows: R
   return reader
 }
 
-/** Throws if a policy of the host may hide rows of the tenant from the reader: the copy would silently be incomplete. */
+/**
+ * Throws if a policy of the host may hide rows of the tenant from the reader: the copy would silently be incomplete.
+ */
 async function assertRowsVisible(client: pg.ClientBase, schema: string, role: string | undefined): Promise<void> {
   const reader = role === undefined ? 'current_user' : `${pg.escapeLiteral(role)}::name`
   const { rows } = await client.query(`

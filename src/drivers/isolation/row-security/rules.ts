@@ -1,9 +1,9 @@
 /**
- * Checks tables that all tenants share, without a database: which cannot be protected, and which repairs the others need.
- * Written here: the rules compare the catalog with the policies that Tenantry creates.
+ * Checks tables that all tenants share, without a database: which cannot be protected, and which repairs the others
+ * need. Written here: the rules compare the catalog with the policies that Tenantry creates.
  *
- * Sequences are shared by all tenants. This is allowed: gaps reveal the number of other tenants' inserts, not their values. A host
- * can use random keys to avoid it. The row of a sequence would reveal more, so it is not readable.
+ * Sequences are shared by all tenants. This is allowed: gaps reveal the number of other tenants' inserts, not their
+ * values. A host can use random keys to avoid it. The row of a sequence would reveal more, so it is not readable.
  */
 import pg from 'pg'
 import { type Audience, type Policy, policyDefinition, type Relation, type SchemaFacts, SHARED } from './sql.ts'

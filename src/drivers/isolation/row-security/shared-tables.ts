@@ -1,9 +1,10 @@
 /**
- * Checks whether rows can be written to shared tables without the host's triggers, and makes the checks that the triggers skip.
+ * Checks whether rows can be written to shared tables without the host's triggers, and makes the checks that the
+ * triggers skip.
  *
- * With `session_replication_role` set to replica, neither the host's triggers run nor those that check foreign keys and deferrable
- * keys. So foreign keys are checked afterwards. This mode is not used if other checks would be skipped, or if there are triggers that
- * run only in it.
+ * With `session_replication_role` set to replica, neither the host's triggers run nor those that check foreign keys and
+ * deferrable keys. So foreign keys are checked afterwards. This mode is not used if other checks would be skipped, or
+ * if there are triggers that run only in it.
  */
 import pg from 'pg'
 import { BackupIncompatible, type CopiedSequence, type CopiedTable } from '../../../tenants/isolation/copy.ts'
@@ -107,8 +108,8 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
 }
 
 /**
- * Replaces the triggers of foreign keys for the rows of one tenant: checks that every referenced row exists, and locks it where
- * another transaction could delete it. Throws `E_BACKUP_INCOMPATIBLE` with table and constraint.
+ * Replaces the triggers of foreign keys for the rows of one tenant: checks that every referenced row exists, and locks
+ * it where another transaction could delete it. Throws `E_BACKUP_INCOMPATIBLE` with table and constraint.
  */
 export async function checkForeignKeys(
   client: pg.ClientBase,
@@ -133,7 +134,10 @@ export async function checkForeignKeys(
   }
 }
 
-/** In tables that all tenants read, a copy may only have existing rows. Throws `E_BACKUP_INCOMPATIBLE` with the name of the table. */
+/**
+ * In tables that all tenants read, a copy may only have existing rows. Throws `E_BACKUP_INCOMPATIBLE` with the name of
+ * the table.
+ */
 export async function assertNoOtherRows(
   client: pg.ClientBase,
   { schema, stagingSchema, stored }: Shared,

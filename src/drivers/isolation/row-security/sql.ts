@@ -5,10 +5,11 @@
  *
  *   tenant_id = current_setting(..) and tenant_id = (select tenantry.admitted_tenant())
  *
- * The function raises 42501 without a tenant and TN001 for a fenced one. In a sub-select it is called once for a statement and becomes
- * the index condition. The planner concludes that both must be equal, and checks this before it reads rows ("One-Time Filter"). With
- * only the function, a scan of an empty table, or one whose other conditions fail first, would return no rows instead of raising.
- * It is PL/pgSQL and not SQL: a function that is not inlined costs less where a statement is planned each time.
+ * The function raises 42501 without a tenant and TN001 for a fenced one. In a sub-select it is called once for a
+ * statement and becomes the index condition. The planner concludes that both must be equal, and checks this before it
+ * reads rows ("One-Time Filter"). With only the function, a scan of an empty table, or one whose other conditions fail
+ * first, would return no rows instead of raising. It is PL/pgSQL and not SQL: a function that is not inlined costs less
+ * where a statement is planned each time.
  *
  * The other policy lets the owner see all rows, in a transaction that requests it: see `withoutForce` in apply.ts.
  */
@@ -27,12 +28,12 @@ export const ALL_TENANTS = 'tenantry.all_tenants'
 export const ONE_TENANT = 'tenantry.one_tenant'
 
 /**
- * Objects that a database needs once, after `baseObjects`. Idempotent, also in ten concurrent processes. A tenant can read only its own
- * row of `tenantry.fenced`, so it cannot list other tenants.
+ * Objects that a database needs once, after `baseObjects`. Idempotent, also in ten concurrent processes. A tenant can
+ * read only its own row of `tenantry.fenced`, so it cannot list other tenants.
  *
- * A fence admits a session that logged in as the owner and has named the tenant in a setting of the transaction. So a suspended or
- * moving tenant is copied through its policies. No other session passes by that setting, nor by a function that runs with the owner's
- * rights: only the login counts.
+ * A fence admits a session that logged in as the owner and has named the tenant in a setting of the transaction. So a
+ * suspended or moving tenant is copied through its policies. No other session passes by that setting, nor by a function
+ * that runs with the owner's rights: only the login counts.
  */
 export const rowObjects = (scopeRole: string): string => {
   const role = pg.escapeIdentifier(scopeRole)
@@ -180,8 +181,8 @@ export async function readSchema(
 }
 
 /**
- * Runs statements with only `pg_catalog` in the search path, and restores the path: the catalog's text of a definition depends on it.
- * Several statements in one text are one transaction, also if none is open.
+ * Runs statements with only `pg_catalog` in the search path, and restores the path: the catalog's text of a definition
+ * depends on it. Several statements in one text are one transaction, also if none is open.
  */
 export async function queryPinned(client: pg.ClientBase, ...statements: readonly string[]): Promise<pg.QueryResult[]> {
   const results = await client.query(

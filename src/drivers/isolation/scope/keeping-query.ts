@@ -1,14 +1,14 @@
 /**
- * Runs a statement in a tenant's transaction and checks the scope after it, in the same batch. The batch fails if the statement
- * has changed role, search path or tenant.
+ * Runs a statement in a tenant's transaction and checks the scope after it, in the same batch. The batch fails if the
+ * statement has changed role, search path or tenant.
  *
  *   [Parse] Bind, Describe, Execute of the statement ─► [Close, Parse] Bind, Execute of the comparison ─► Sync
  */
 import { type Connection, HostQuery, type Scope, type ScopedConfig, type ScopeForm, valuesOf } from './scoped-query.ts'
 
 /**
- * Checks that the scope and the parsing of strings are unchanged. Names are qualified because the search path may have changed. A
- * change fails the division, as in the statement of the scope.
+ * Checks that the scope and the parsing of strings are unchanged. Names are qualified because the search path may have
+ * changed. A change fails the division, as in the statement of the scope.
  */
 const KEPT_TEXT = `select 1 operator(pg_catalog./) (
   pg_catalog.current_setting('app.tenant_id') operator(pg_catalog.=) $1 and

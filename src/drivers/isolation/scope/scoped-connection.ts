@@ -6,8 +6,8 @@
  *   transaction        BEGIN and the scope, awaited; the host's statements; COMMIT and cleaning
  *
  * - No statement of the host is sent before its scope is set.
- * - The choice between the two depends on the transaction status that the server last reported, not on the statements sent: after a
- *   statement that ended its transaction, the next one gets a new scope.
+ * - The choice between the two depends on the transaction status that the server last reported, not on the statements
+ *   sent: after a statement that ended its transaction, the next one gets a new scope.
  * - A client that is not idle and clean when it is released is destroyed, never reused.
  */
 import type pg from 'pg'
@@ -39,7 +39,10 @@ import { CLEAN, CLEAN_FOR_OTHERS, endsTransaction, LONGEST_KEPT_TEXT, leavesNoth
 
 /** How statements are sent. */
 export interface ScopeMode {
-  /** `batch`: the scope precedes each statement in one batch; `transaction`: each statement has BEGIN and COMMIT around it. */
+  /**
+   * `batch`: the scope precedes each statement in one batch; `transaction`: each statement has BEGIN and COMMIT around
+   * it.
+   */
   readonly mode: 'batch' | 'transaction'
   /** Increases with every change of tenants' tables. Undefined while unknown; then no statement gets a name. */
   readonly generation: () => number | undefined
@@ -221,12 +224,17 @@ export class ScopedConnection implements TenantConnection {
     return this.#form === 'named' ? CLEAN : CLEAN_FOR_OTHERS
   }
 
-  /** Whether the end of a transaction removes the cause of the scope's error. Through a pooler another connection could meet it again. */
+  /**
+   * Whether the end of a transaction removes the cause of the scope's error. Through a pooler another connection could
+   * meet it again.
+   */
   #isTidiedUp(error: unknown): boolean {
     return this.#form === 'in full' && scopeFault(error) === 'temporary tables'
   }
 
-  /** Handles a scope that could not be set: replaces the connection, or throws if another connection would fail, too. */
+  /**
+   * Handles a scope that could not be set: replaces the connection, or throws if another connection would fail, too.
+   */
   async #renewUnlessFenced(error: unknown, renewed: number): Promise<void> {
     const fault = scopeFault(error)
     if (fault === 'fenced') throw StorageFenced('The storage of the tenant is closed at its server.', { cause: error })

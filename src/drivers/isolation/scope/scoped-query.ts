@@ -3,10 +3,11 @@
  *
  *   Bind, Execute of the scope ─► [Parse] Bind, Describe, Execute of the statement ─► Sync
  *
- * - PostgreSQL runs all messages before one Sync as one implicit transaction: if the scope fails, the statement is skipped.
+ * - PostgreSQL runs all messages before one Sync as one implicit transaction: if the scope fails, the statement is
+ *   skipped.
  * - The scope ends with the transaction because it is set only by `set_config(.., true)`. It needs no extra round trip.
- * - The scope is prepared on the connection before (`tryScope`). Its response, one row without columns and one CommandComplete, is
- *   removed from the statement's result here.
+ * - The scope is prepared on the connection before (`tryScope`). Its response, one row without columns and one
+ *   CommandComplete, is removed from the statement's result here.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -23,7 +24,10 @@ export interface Scope {
   readonly openSchema: string | null
   /** SQL at the beginning of a transaction that fails if the storage is fenced. */
   readonly probe?: string
-  /** Whether its transactions are marked with their tenant: for a database where the drain waits for those of one tenant (drain.ts). */
+  /**
+   * Whether its transactions are marked with their tenant: for a database where the drain waits for those of one tenant
+   * (drain.ts).
+   */
   readonly isMarked?: boolean
   /** Settings behind a pooler, where a session cannot start with them. */
   readonly settings?: PooledSettings
@@ -33,9 +37,9 @@ const SCOPE_NAME = 'tenantry_scope'
 const WHERE = 'current_database() as database, pg_backend_pid() as pid'
 
 /**
- * The scope has conditions only and no columns, so no values are sent. No condition is false. Two fail on purpose, and the batch with
- * them: the division if an earlier caller has left temporary tables on the connection, which the next tenant would find; the
- * logarithm of zero if the storage is fenced.
+ * The scope has conditions only and no columns, so no values are sent. No condition is false. Two fail on purpose, and
+ * the batch with them: the division if an earlier caller has left temporary tables on the connection, which the next
+ * tenant would find; the logarithm of zero if the storage is fenced.
  */
 const scopeText = (hasNoTables: string) => `select where
   set_config('app.tenant_id', $1, true) is not null and set_config('search_path', $2, true) is not null and
@@ -43,9 +47,9 @@ const scopeText = (hasNoTables: string) => `select where
   case when $4::pg_catalog.text is null then 0 else ln(has_schema_privilege($3, $4, 'usage')::int) end = 0`
 
 /**
- * A session that has ever had temporary tables always reports it, and is closed. A session behind a pooler cannot be closed by
- * Tenantry: its tables are dropped (session-state.ts), and the scope checks for remaining ones. Names are qualified because such a
- * table may have the same name.
+ * A session that has ever had temporary tables always reports it, and is closed. A session behind a pooler cannot be
+ * closed by Tenantry: its tables are dropped (session-state.ts), and the scope checks for remaining ones. Names are
+ * qualified because such a table may have the same name.
  */
 const SCOPE_TEXTS: Readonly<Record<ScopeForm, string>> = {
   named: scopeText('pg_my_temp_schema() = 0'),
@@ -59,7 +63,10 @@ export const MARKS = 1952804449
 /** The tenant of a transaction as a number; two tenants may have the same. @param tenantId as SQL */
 export const markOf = (tenantId: string): string => `hashtext(${tenantId})`
 
-/** Only tries: an exclusive lock that another session holds by mistake must not block transactions. Released at the transaction's end. */
+/**
+ * Only tries: an exclusive lock that another session holds by mistake must not block transactions. Released at the
+ * transaction's end.
+ */
 const MARK = `select pg_try_advisory_xact_lock_shared(${MARKS}, ${markOf(`current_setting('app.tenant_id')`)})`
 
 /** Why a scope could not be set. */
@@ -138,7 +145,10 @@ export interface ScopedConfig {
   readonly types?: unknown
 }
 
-/** How the scope is sent: by its prepared name, or as full text through a pooler that gives each transaction another session. */
+/**
+ * How the scope is sent: by its prepared name, or as full text through a pooler that gives each transaction another
+ * session.
+ */
 export type ScopeForm = 'named' | 'in full'
 
 const modesOf = ({ settings }: Scope): readonly string[] => settings?.modes ?? []
@@ -172,7 +182,9 @@ export class HostQuery extends QueryBase {
     this.queryMode = 'extended'
   }
 
-  /** The server has skipped the Sync that was sent with the statement: without another one it would not respond again. */
+  /**
+   * The server has skipped the Sync that was sent with the statement: without another one it would not respond again.
+   */
   override handleCopyInResponse(connection: Connection): void {
     connection.sendCopyFail('COPY is not available on a tenant handle')
     connection.sync()
@@ -267,7 +279,10 @@ export class BeginQuery extends QueryBase {
   }
 }
 
-/** Sends a batch and returns its result. Rejects only when the server is ready again: then the state after the batch is known. */
+/**
+ * Sends a batch and returns its result. Rejects only when the server is ready again: then the state after the batch is
+ * known.
+ */
 export async function send(client: pg.ClientBase, query: QueryBase): Promise<pg.QueryArrayResult> {
   try {
     return await new Promise((resolve, reject) => {

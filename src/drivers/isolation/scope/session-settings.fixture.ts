@@ -50,7 +50,7 @@ export function sessionSettings(kinds: readonly string[]): void {
     })
     afterAll(() => subject?.close())
 
-    test('a session has the settings of the server, whatever values a tenant stored for the login', async () => {
+    test('a session has the server’s settings, regardless of values that a tenant stored for the login', async () => {
       const query = vi.spyOn(pg.Client.prototype, 'query')
       const other = await subject.open(proofMigrations('postgres'))
       // With own logins, only the sessions of the same tenant could start with the settings.

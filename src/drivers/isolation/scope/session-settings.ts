@@ -1,7 +1,7 @@
 /**
  * Determines the settings of tenant sessions. PostgreSQL lets every role change its own defaults
- * (`alter role current_user set ..`), and all tenants of a shared login would start with them. Values in the startup packet
- * take precedence over the defaults of roles and databases, and `reset` returns to them.
+ * (`alter role current_user set ..`), and all tenants of a shared login would start with them. Values in the startup
+ * packet take precedence over the defaults of roles and databases, and `reset` returns to them.
  *
  * Every setting that an ordinary role may change (`context = 'user'` in pg_settings) is in one class:
  *
@@ -10,8 +10,9 @@
  *   COST      affects the speed of a statement: the value of a session of `url`
  *   LEFT      is not sent, for the given reason
  *
- * A setting of a later version of PostgreSQL is sent like RESULTS and COST, and a test fails until it is classified.
- * A pooler in transaction mode accepts no settings at the start: there each scope sets FIXED, RESULTS and the configured settings.
+ * A setting of a later version of PostgreSQL is sent like RESULTS and COST, and a test fails until it is classified. A
+ * pooler in transaction mode accepts no settings at the start: there each scope sets FIXED, RESULTS and the configured
+ * settings.
  */
 import pg from 'pg'
 
@@ -117,7 +118,10 @@ interface GivenSettings {
   readonly pooler?: boolean | undefined
 }
 
-/** Errors in the configured settings of a placement: an invalid name, a fixed value, or a setting without effect behind a pooler. */
+/**
+ * Errors in the configured settings of a placement: an invalid name, a fixed value, or a setting without effect behind
+ * a pooler.
+ */
 export function settingFaults({ settings = {}, pooler = false }: GivenSettings): string[] {
   return Object.keys(settings).flatMap((name) => {
     if (!SETTING_NAME.test(name)) return [`settings: "${name}" is not the name of a setting`]
@@ -133,8 +137,8 @@ export function settingFaults({ settings = {}, pooler = false }: GivenSettings):
 export type SessionSettings = ReadonlyMap<string, string>
 
 /**
- * @param client of the owner, after its start: its values come from the server, the placement's database and the role of `url`,
- * never from the login of tenants
+ * @param client of the owner, after its start: its values come from the server, the placement's database and the role
+ * of `url`, never from the login of tenants
  * @param given configured values, which take precedence
  */
 export async function readSessionSettings(

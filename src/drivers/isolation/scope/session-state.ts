@@ -1,18 +1,21 @@
 /**
- * Recognises statements that may leave state on a connection after the transaction: settings, locks, cursors, prepared statements,
- * temporary tables. All others can be sent in one batch; these run in a transaction, after which the session is cleaned. An
- * unrecognised statement counts as one that leaves state.
+ * Recognises statements that may leave state on a connection after the transaction: settings, locks, cursors, prepared
+ * statements, temporary tables. All others can be sent in one batch; these run in a transaction, after which the
+ * session is cleaned. An unrecognised statement counts as one that leaves state.
  *
- * Only the text is examined. State that a host's function sets for the session, called by a plain SELECT, is not seen: it stays until
- * the connection runs a transaction. Role, search path and tenant cannot stay this way, as every scope sets them. PostgreSQL's
- * functions that run a given text are known by name.
+ * Only the text is examined. State that a host's function sets for the session, called by a plain SELECT, is not seen:
+ * it stays until the connection runs a transaction. Role, search path and tenant cannot stay this way, as every scope
+ * sets them. PostgreSQL's functions that run a given text are known by name.
  */
 import { LRUCache } from 'lru-cache'
 import { leadingTokens } from '../../../tenants/handles/leading-tokens.ts'
 
 const ROWS_ONLY = /^\s*(select|insert|update|delete|merge|with|values|table)\b/i
 
-/** Functions for session-wide settings and locks, sequence values, SELECT .. INTO, and constructs that hide such a name or run a text. */
+/**
+ * Functions for session-wide settings and locks, sequence values, SELECT .. INTO, and constructs that hide such a name
+ * or run a text.
+ */
 const KEEPS =
   /\b(set_config|pg_settings|setseed|pg_(try_)?advisory_lock(_shared)?|lastval|currval|dblink\w*|\w+_to_xml\w*|ts_stat|ts_rewrite)\b|\bu&"|(?<!\b(insert|merge)\s+)\binto\b/i
 
@@ -47,7 +50,10 @@ const seeds = (text: string): boolean =>
 export const spoils = (command: string, text: string): boolean =>
   SPOILS.has(command) || (!leavesNothing(text) && seeds(text))
 
-/** Whether the statement ends its transaction. Rejected through a pooler: another client would get the session before it is cleaned. */
+/**
+ * Whether the statement ends its transaction. Rejected through a pooler: another client would get the session before it
+ * is cleaned.
+ */
 export function endsTransaction(text: string): boolean {
   const [first = '', ...others] = leadingTokens(text, 3)
   if (first === 'rollback') return !others.includes('to') // a savepoint

@@ -144,7 +144,7 @@ describe('a drop concurrent with blocked work', () => {
       Array(4).fill({
         reason: {
           code: 'E_DEPENDENCY_UNAVAILABLE',
-          message: expect.stringMatching(/at work on the storage .*, since \d{4}/),
+          message: expect.stringMatching(/in use by another process since \d{4}/),
           cause: { message: expect.stringContaining('(tenantry ddl, ') },
         },
       }),

@@ -1,12 +1,14 @@
 /**
- * A connection to the storage of one tenant, with transactions as PostgreSQL has them. Calls run in the order in which they were made.
+ * A connection to the storage of one tenant, with transactions as PostgreSQL has them. Calls run in the order in which
+ * they were made.
  *
  *   closed ─begin─► begun ─first statement─► open ─commit, rollback─► closed
  *                                            │  ▲ rollback to a savepoint
  *                         a statement fails  ▼  │
  *                                           failed ─rollback─► closed      accepts no statement and no commit
  *
- * A transaction has the storage exclusively from its first statement to its end. A transaction that a drain ends is `failed`.
+ * A transaction has the storage exclusively from its first statement to its end. A transaction that a drain ends is
+ * `failed`.
  */
 import { transactionInProgress } from '../../../tenants/handles/transaction-errors.ts'
 import type {
@@ -52,7 +54,7 @@ export class SqliteConnection implements TenantConnection {
     return this.#inOrder(() => (this.inTransaction ? this.#inside(statement) : execute(this.#storage, statement)))
   }
 
-  /** Every transaction is serializable, whatever isolation level the host names. */
+  /** Every transaction is serializable, regardless of the requested isolation level. */
   begin({ accessMode = '' }: TransactionModes = {}): Promise<void> {
     return this.#inOrder(() => {
       if (this.inTransaction) throw transactionInProgress()
@@ -81,7 +83,7 @@ export class SqliteConnection implements TenantConnection {
   end(how: 'commit' | 'rollback', committed?: () => void): Promise<void> {
     return this.#inOrder(() => {
       if (how === 'rollback') return this.#leave()
-      if (!this.inTransaction) throw new Error('the transaction was ended before; there is nothing to commit')
+      if (!this.inTransaction) throw new Error('The transaction has ended before; there is nothing to commit')
       if (this.hasFailed) {
         this.#leave()
         throw new Error('The transaction was rolled back because a statement in it had failed')
@@ -149,7 +151,7 @@ export class SqliteConnection implements TenantConnection {
   }
 
   #assertNotReleased(): void {
-    if (this.#isReleased) throw new Error('the connection was given back before')
+    if (this.#isReleased) throw new Error('The connection was released before')
   }
 }
 

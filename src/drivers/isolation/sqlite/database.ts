@@ -1,4 +1,7 @@
-/** The in-memory database of one tenant. Statements of the host cannot reach files, other databases or the transaction itself. */
+/**
+ * The in-memory database of one tenant. Statements of the host cannot reach files, other databases or the transaction
+ * itself.
+ */
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite'
 import type { Statement, StatementResult } from '../../../tenants/isolation/driver.ts'
 import { SqliteError, toSqliteError } from './errors.ts'
@@ -9,7 +12,9 @@ export type Sqlite = typeof import('node:sqlite')
 
 const COUNTED = new Set(['INSERT', 'UPDATE', 'DELETE'])
 const NOTHING: StatementResult = { rows: [], rowCount: null, command: '', fields: [] }
-/** With an argument these read the schema, and the last one ends with the transaction; others would change a setting. */
+/**
+ * With an argument these read the schema, and the last one ends with the transaction; others would change a setting.
+ */
 const ALLOWED_PRAGMAS = /^((table|index)_x?(info|list)|foreign_key_(list|check)|defer_foreign_keys)$/i
 
 export class SqliteDatabase {
@@ -87,12 +92,12 @@ export class SqliteDatabase {
   #refusalOf(action: number, first: string | null, second: string | null): string | undefined {
     const codes = this.#codes
     if (action === codes.SQLITE_ATTACH || action === codes.SQLITE_DETACH) return 'ATTACH and DETACH are not available'
-    if (action === codes.SQLITE_TRANSACTION) return 'a statement must not begin or end the transaction that it runs in'
+    if (action === codes.SQLITE_TRANSACTION) return 'A statement must not begin or end its transaction'
     if (action === codes.SQLITE_PRAGMA && second !== null && !ALLOWED_PRAGMAS.test(first ?? '')) {
       return `PRAGMA ${first} is not available with a value`
     }
     const isWrite = [codes.SQLITE_INSERT, codes.SQLITE_UPDATE, codes.SQLITE_DELETE].includes(action)
-    return isWrite && this.#isReadOnly ? 'the transaction is read only' : undefined
+    return isWrite && this.#isReadOnly ? 'The transaction is read only' : undefined
   }
 }
 

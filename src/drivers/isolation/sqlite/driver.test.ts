@@ -71,7 +71,7 @@ async function one(): Promise<TenantHandle> {
   return provisioned(await open(), 'a')
 }
 
-/** Resolves when the statements that were sent before are waiting. */
+/** Resolves when the previously sent statements are waiting. */
 const arrived = () => new Promise(setImmediate)
 const raw = async (db: Kysely<any>, text: string) => (await sql.raw<any>(text).execute(db)).rows
 const owners = async (db: Kysely<any>) =>
@@ -79,7 +79,7 @@ const owners = async (db: Kysely<any>) =>
 const insert = (db: Kysely<any>, id: number, owner = 'a') => db.insertInto('notes').values({ id, owner }).execute()
 
 describe('a tenant', () => {
-  test('has a database of its own, which nothing of another is in', async () => {
+  test('a tenant has its own database without objects of other tenants', async () => {
     const { handles } = await opened('a', 'b')
     const [a, b] = handles as [TenantHandle, TenantHandle]
     await insert(a.db, 1, 'a')
@@ -94,7 +94,7 @@ describe('a tenant', () => {
     expect(await raw(b.db, `select name from sqlite_master where type = 'table'`)).toEqual([{ name: 'notes' }])
   })
 
-  test('keeps to its database: SQL that reaches a file or another one is refused, and says so', async () => {
+  test('rejects SQL of a tenant that reaches a file or another database, with a message', async () => {
     const { db, pool, transaction } = await one()
     await insert(db, 1)
     const folder = mkdtempSync(join(tmpdir(), 'tenantry-sqlite-'))
@@ -110,8 +110,8 @@ describe('a tenant', () => {
       `pragma temp_store_directory = '${folder}'`,
       `pragma Temp_Store = file`,
     ]) {
-      for (const refused of [raw(db, text), pool.query(text), transaction((tx) => raw(tx, text))]) {
-        await expect(refused, text).rejects.toMatchObject({ name: 'SqliteError' })
+      for (const rejected of [raw(db, text), pool.query(text), transaction((tx) => raw(tx, text))]) {
+        await expect(rejected, text).rejects.toMatchObject({ name: 'SqliteError' })
       }
     }
     const attached = { code: '42501', message: 'ATTACH and DETACH are not available' }
@@ -122,7 +122,7 @@ describe('a tenant', () => {
     expect(await owners(db)).toEqual(['a'])
   })
 
-  test('leaves no setting behind, and may read what its schema is', async () => {
+  test('a tenant cannot change settings and can read its schema', async () => {
     const { db, transaction } = await one()
     const settings = ['foreign_keys = off', 'query_only = on', 'writable_schema = on', 'recursive_triggers = on']
     for (const setting of [...settings, 'journal_mode = off', 'case_sensitive_like = on']) {
@@ -145,7 +145,7 @@ describe('a tenant', () => {
     expect(await raw(db, 'pragma defer_foreign_keys')).toEqual([{ defer_foreign_keys: 0 }])
   })
 
-  test('may have full-text and spatial tables', async () => {
+  test('a tenant can have full-text and spatial tables', async () => {
     const { db } = await one()
     for (const [name, module] of Object.entries({ a: 'fts3(body)', b: 'fts5(body)', c: 'rtree(id, x1, x2)' })) {
       await raw(db, `create virtual table ${name} using ${module}`)
@@ -159,7 +159,7 @@ describe('a tenant', () => {
 })
 
 describe('a statement', () => {
-  test('takes $1 by position, any number of times and in any order, and as many values as it has', async () => {
+  test('a statement uses $1 any number of times, in any order, and needs one value for each parameter', async () => {
     const { pool } = await one()
     const { rows } = await pool.query(`select $2 as b, $1 as a, $2 || '$1' as c -- '$7`, ['one', 'two'])
     expect(rows).toEqual([{ b: 'two', a: 'one', c: 'two$1' }])
@@ -176,7 +176,7 @@ describe('a statement', () => {
     }
   })
 
-  test('takes and answers values without a loss, and refuses others', async () => {
+  test('values are written and returned without loss, and unsupported values are rejected', async () => {
     const { pool } = await one()
     const at = new Date('2026-01-02T03:04:05.678Z')
     const given = [
@@ -208,7 +208,7 @@ describe('a statement', () => {
     }
   })
 
-  test('answers rows, count, command and fields as node-postgres does', async () => {
+  test('a result has rows, count, command and fields as in node-postgres', async () => {
     const { db, pool } = await one()
     const inserted = await pool.query(
       `insert into notes (id, owner) values (1, 'a'), (2, 'b') returning id, owner as by`,
@@ -255,7 +255,7 @@ describe('a statement', () => {
     expect((await db.deleteFrom('notes').executeTakeFirst()).numDeletedRows).toBe(3n)
   })
 
-  test('is one statement: what SQLite would ignore after it is refused, and nothing of it is run', async () => {
+  test('rejects a text with several statements and runs none of them', async () => {
     const { db, pool, transaction } = await one()
     for (const text of [
       'delete from notes; select 1',
@@ -280,7 +280,7 @@ describe('a statement', () => {
     expect(await owners(db)).toEqual(['t'])
   })
 
-  test('that violates a constraint has the SQLSTATE of PostgreSQL, and changes nothing', async () => {
+  test('a violated constraint has the SQLSTATE of PostgreSQL and changes nothing', async () => {
     const { db } = await one()
     await insert(db, 1)
     await raw(db, 'create table checked (x integer check (x > 0), y unique)')
@@ -302,7 +302,7 @@ describe('a statement', () => {
 })
 
 describe('a transaction', () => {
-  test('has the database for itself: of a hundred increments at once none is lost', async () => {
+  test('a transaction has exclusive use of the database: 100 concurrent increments lose none', async () => {
     const { db, transaction, pool } = await one()
     await raw(db, 'create table counters (n integer)')
     await raw(db, 'insert into counters values (0)')
@@ -319,7 +319,7 @@ describe('a transaction', () => {
     expect((await pool.query('select n from counters')).rows).toEqual([{ n: 100 }])
   })
 
-  test('shows nothing to others before it ends, and they take turns in the order in which they came', async () => {
+  test('a transaction is invisible before its end, and transactions run in the order of their requests', async () => {
     const { handles } = await opened('a', 'b')
     const [a, b] = handles as [TenantHandle, TenantHandle]
     const tx = await a.db.startTransaction().execute()
@@ -344,7 +344,7 @@ describe('a transaction', () => {
     expect(order).toEqual(['read ', 'second', 'read second'])
   })
 
-  test('is waited for by so many and for so long, not for ever', async () => {
+  test('the number of waiting statements and their waiting time are limited', async () => {
     const driver = await open([NOTES], { queuePerTenant: 1, waitMs: 1 })
     const { db, pool } = await provisioned(driver, 'a')
     const tx = await db.startTransaction().execute()
@@ -358,7 +358,7 @@ describe('a transaction', () => {
     expect(await owners(db)).toEqual(['a'])
   })
 
-  test('in which a statement failed takes no other, and is not taken for committed', async () => {
+  test('a transaction with a failed statement rejects other statements and its commit', async () => {
     const { db, transaction } = await one()
     const careless = transaction(async (tx) => {
       await insert(tx, 1)
@@ -372,7 +372,7 @@ describe('a transaction', () => {
   test.each([
     'insert or rollback into notes (id, owner) values (1, null)',
     `insert into notes (id, owner) values (7, 'roll')`,
-  ])('that a statement has taken back as a whole is over: %s', async (text) => {
+  ])('a transaction has ended after a statement that rolled it back: %s', async (text) => {
     const { db, transaction } = await one()
     await raw(
       db,
@@ -389,7 +389,7 @@ describe('a transaction', () => {
     expect(await owners(db)).toEqual([])
   })
 
-  test('goes back to a savepoint after a failure, and goes on', async () => {
+  test('a transaction continues after a rollback to a savepoint', async () => {
     const { db } = await one()
     const outer = await db.startTransaction().execute()
     await insert(outer, 1)
@@ -404,33 +404,33 @@ describe('a transaction', () => {
   })
 
   test.each(['commit', 'rollback', 'end', 'begin', 'begin immediate'])(
-    'is ended by its handle, not by a %s',
+    'a transaction is ended by its handle and not by a %s statement',
     async (word) => {
       const { db, transaction } = await one()
       const careless = transaction(async (tx) => {
         await insert(tx, 1)
         await raw(tx, word)
       })
-      await expect(careless).rejects.toThrow('must not begin or end the transaction')
-      await expect(raw(db, word)).rejects.toThrow('must not begin or end the transaction')
+      await expect(careless).rejects.toThrow('must not begin or end its transaction')
+      await expect(raw(db, word)).rejects.toThrow('must not begin or end its transaction')
       await raw(db, 'savepoint left_open')
       expect(await owners(db)).toEqual([])
     },
   )
 
-  test('that may only read does not write, and the next one may', async () => {
+  test('a read-only transaction rejects writes, and the next transaction can write', async () => {
     const { db } = await one()
     const reading = db.transaction().setIsolationLevel('serializable').setAccessMode('read only')
     expect(await reading.execute(owners)).toEqual([])
-    await expect(reading.execute((tx) => insert(tx, 1))).rejects.toThrow('the transaction is read only')
+    await expect(reading.execute((tx) => insert(tx, 1))).rejects.toThrow('The transaction is read only')
     await expect(reading.execute((tx) => raw(tx, 'create temporary table t (x)'))).rejects.toThrow(
-      'the transaction is read only',
+      'The transaction is read only',
     )
     await insert(db, 1)
     expect(await owners(db)).toEqual(['a'])
   })
 
-  test('whose commit fails is rolled back, and leaves the database free', async () => {
+  test('a transaction whose commit fails is rolled back and releases the database', async () => {
     const { db, transaction } = await one()
     const orphan = sql`insert into notes (id, owner, parent) values (1, 'a', 99)`
     const deferred = async (tx: Kysely<any>) => {
@@ -443,8 +443,8 @@ describe('a transaction', () => {
   })
 })
 
-describe('a client of the pool', () => {
-  test('begins, commits and rolls back by statements; between them it keeps nobody waiting', async () => {
+describe('client of the pool', () => {
+  test('a client begins, commits and rolls back by statements and blocks no other client in between', async () => {
     const { pool } = await one()
     const [one_, other] = [await pool.connect(), await pool.connect()]
     await one_.query(`insert into notes (id, owner) values (1, 'alone')`)
@@ -465,7 +465,7 @@ describe('a client of the pool', () => {
     other.release()
   })
 
-  test('runs what is sent to it in that order, and has the storage only once it asks something of it', async () => {
+  test('a client runs statements in the order of the calls and takes the storage with its first query', async () => {
     const { pool } = await one()
     const [client, idle] = [await pool.connect(), await pool.connect()]
     await idle.query('begin')
@@ -484,7 +484,7 @@ describe('a client of the pool', () => {
     for (const one of [client, idle]) one.release()
   })
 
-  test('that is given back inside a transaction loses it, and is not to be used again', async () => {
+  test('the transaction of a client that is released is rolled back, and the client rejects further use', async () => {
     const { db, pool } = await one()
     for (const destroy of [false, true]) {
       const client = await pool.connect()
@@ -503,16 +503,16 @@ describe('a client of the pool', () => {
     const sent = [impatient.query('select 1'), impatient.query('select 2'), impatient.query('commit')]
     await arrived()
     impatient.release()
-    const refused = sent.map((one) => expect(one).rejects.toThrow('given back'))
+    const rejected = sent.map((one) => expect(one).rejects.toThrow(/given back|released/))
     await holder.query('commit')
-    await Promise.all(refused)
+    await Promise.all(rejected)
     holder.release()
     expect(await owners(db)).toEqual([])
   })
 })
 
 describe('a migration', () => {
-  test('and its record are there together, in order, and can be taken back', async () => {
+  test('migrations and their records are committed together, in order, and can be rolled back', async () => {
     const driver = await open([NOTES, TAGS])
     const location = locationOf(driver, 'a')
     expect(await driver.provision(location)).toEqual(['0001_notes', '0002_tags'])
@@ -526,7 +526,7 @@ describe('a migration', () => {
     expect(await driver.applied(location)).toEqual([])
   })
 
-  test('that fails takes back all that were run with it, and names itself', async () => {
+  test('a failed migration rolls back all of its call and is named in the error', async () => {
     const failing: TenantMigration = {
       name: '0003_failing',
       checksum: '3',
@@ -551,15 +551,15 @@ describe('a migration', () => {
   test.each<[string, TenantMigration['up']]>([
     ['ends its transaction', async (db) => void (await raw(db, 'commit'))],
     ['begins another', async (db) => void (await db.transaction().execute(async () => undefined))],
-    ['goes on after a failure', async (db) => void (await raw(db, 'selekt').catch(() => undefined))],
+    ['continues after a failure', async (db) => void (await raw(db, 'selekt').catch(() => undefined))],
     [
-      'leaves what no foreign key allows',
+      'leaves a violated foreign key',
       async (db) => {
         await raw(db, 'pragma defer_foreign_keys = on')
         await raw(db, `insert into notes (id, owner, parent) values (1, 'a', 99)`)
       },
     ],
-  ])('that %s is refused', async (_, up) => {
+  ])('rejects a migration that %s', async (_, up) => {
     const driver = await open([NOTES, { name: '0002_wrong', checksum: '2', up }])
     await expect(driver.provision(locationOf(driver, 'a'))).rejects.toMatchObject({
       code: expect.stringMatching(/E_MIGRATION_FAILED|23503/),
@@ -567,7 +567,7 @@ describe('a migration', () => {
     await expect(driver.applied(locationOf(driver, 'a'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
   })
 
-  test('whose handle is kept reaches nothing afterwards', async () => {
+  test('a handle kept from a migration cannot be used after it', async () => {
     let kept: Kysely<any> | undefined
     const keeping: TenantMigration = {
       name: '0002_keeping',
@@ -577,16 +577,16 @@ describe('a migration', () => {
       },
     }
     await provisioned(await open([NOTES, keeping]), 'a')
-    await expect(kept && owners(kept)).rejects.toThrow('given back')
+    await expect(kept && owners(kept)).rejects.toThrow('was released')
   })
 
-  test('in SQL is refused, naming it and what to do, and nothing is made', async () => {
+  test('rejects a migration in SQL with its name and the remedy, and creates nothing', async () => {
     const driver = await open([NOTES, { name: '0002_sql', checksum: '', up: 'create table t (x int)' }])
-    const refused = {
+    const rejected = {
       code: 'E_MIGRATION_FAILED',
       message: expect.stringContaining('write it as 0002_sql.ts with up(db)'),
     }
-    await expect(driver.provision(locationOf(driver, 'a'))).rejects.toMatchObject(refused)
+    await expect(driver.provision(locationOf(driver, 'a'))).rejects.toMatchObject(rejected)
     await expect(driver.applied(locationOf(driver, 'a'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
     const back = await open([{ ...NOTES, down: 'drop table notes' }])
     await back.provision(locationOf(back, 'a'))
@@ -594,21 +594,21 @@ describe('a migration', () => {
     expect(await back.applied(locationOf(back, 'a'))).toEqual(['0001_notes'])
   })
 
-  test('that was changed after it had been run, is not known, or cannot be taken back, is refused', async () => {
+  test('rejects a migration that is changed, unknown or has no "down"', async () => {
     const migrations = [NOTES, { ...TAGS, down: undefined }]
     const driver = await open(migrations)
     const location = locationOf(driver, 'a')
     await driver.provision(location)
-    await expect(driver.rollback(location, 2)).rejects.toThrow('0002_tags cannot be taken back')
+    await expect(driver.rollback(location, 2)).rejects.toThrow('0002_tags cannot be rolled back')
     migrations.splice(0, 2, { ...NOTES, checksum: 'edited' })
-    await expect(driver.migrate(location)).rejects.toThrow('0001_notes was changed after it had been run')
+    await expect(driver.migrate(location)).rejects.toThrow('0001_notes was changed after it was run')
     await expect(driver.provision(location)).rejects.toThrow('0001_notes was changed')
     migrations.splice(0, 1, NOTES)
     expect(await driver.applied(location)).toEqual(['0001_notes', '0002_tags'])
-    await expect(driver.rollback(location, 1)).rejects.toThrow('0002_tags is not known here')
+    await expect(driver.rollback(location, 1)).rejects.toThrow('0002_tags is unknown here')
   })
 
-  test('waits for a transaction for as long as it is told, and then changes nothing', async () => {
+  test('a migration waits for a transaction up to its timeout and then changes nothing', async () => {
     const driver = await open([NOTES], { waitMs: 20_000 })
     const { db } = await provisioned(driver, 'a')
     const tx = await db.startTransaction().execute()
@@ -626,7 +626,7 @@ describe('a migration', () => {
     expect(await driver.applied(locationOf(driver, 'a'))).toEqual(['0001_notes'])
   })
 
-  test('runs once, however many ask for it at the same time', async () => {
+  test('a migration runs once with many concurrent calls', async () => {
     let runs = 0
     const counting: TenantMigration = {
       name: '0002_counting',
@@ -648,7 +648,7 @@ describe('a migration', () => {
 })
 
 describe('storage', () => {
-  test('made by many at once is one, and nobody sees it half-made', async () => {
+  test('concurrent calls create storage once, and it is visible only when it is complete', async () => {
     const slow: TenantMigration = {
       ...TAGS,
       up: async (db) => {
@@ -667,7 +667,7 @@ describe('storage', () => {
     expect(await owners(db)).toEqual(['a'])
   })
 
-  test('that is not in this process is answered as such, and never made in silence', async () => {
+  test('storage that is missing in this process is reported as an error and never created silently', async () => {
     const { driver } = await opened('a')
     const location = locationOf(driver, 'elsewhere')
     const { db, pool, transaction } = directHandle(driver, location)
@@ -696,7 +696,7 @@ describe('storage', () => {
     })
   })
 
-  test('that is fenced refuses every statement, also in what was begun before, until it is opened', async () => {
+  test('fenced storage rejects every statement, also of open transactions, until it is opened', async () => {
     const { driver, handles } = await opened('a', 'b')
     const [{ db, pool, transaction }, b] = handles as [TenantHandle, TenantHandle]
     const location = locationOf(driver, 'a')
@@ -719,12 +719,12 @@ describe('storage', () => {
       () => inTransaction(client),
       () => transaction(owners),
     ]) {
-      const refused = await asking().then(
+      const rejected = await asking().then(
         () => undefined,
         (error: unknown) => error,
       )
-      expect(refused).toMatchObject(fenced)
-      expect(driver.mayBeFence(refused)).toBe(true)
+      expect(rejected).toMatchObject(fenced)
+      expect(driver.mayBeFence(rejected)).toBe(true)
     }
     expect(await owners(b.db)).toEqual([])
     expect(await driver.applied(location)).toEqual(['0001_notes'])
@@ -740,7 +740,7 @@ describe('storage', () => {
     for (const one of [client, inside, ending]) one.release()
   })
 
-  test('that is dropped ends open transactions and rejects waiting statements', async () => {
+  test('a drop ends open transactions and rejects waiting statements', async () => {
     const { driver, handles } = await opened('a')
     const [{ db }] = handles as [TenantHandle]
     const location = locationOf(driver, 'a')
@@ -759,7 +759,7 @@ describe('storage', () => {
     await expect(kept.query({ text: 'select 1' })).rejects.toMatchObject({ code: 'E_TENANT_NOT_READY' })
   })
 
-  test('of another epoch is another one', async () => {
+  test('each epoch of a tenant has different storage', async () => {
     const { driver, handles } = await opened('a')
     const [{ db }] = handles as [TenantHandle]
     await insert(db, 1)
@@ -771,8 +771,8 @@ describe('storage', () => {
   })
 })
 
-describe('the driver', () => {
-  test('says what it is, and has nothing to say of a catalog', async () => {
+describe('driver sqlite-memory', () => {
+  test('the driver reports its capabilities and an empty audit', async () => {
     const { driver } = await opened('a')
     expect(driver.capabilities).toMatchObject({
       engine: 'sqlite',
@@ -787,7 +787,7 @@ describe('the driver', () => {
     for await (const finding of driver.audit(locations)) expect(finding).toBeUndefined()
   })
 
-  test('does not start in production, and not twice', async () => {
+  test('the driver does not start in production and does not start twice', async () => {
     vi.stubEnv('NODE_ENV', 'production')
     await expect(open()).rejects.toThrow('does not start with NODE_ENV=production')
     vi.unstubAllEnvs()
@@ -799,18 +799,18 @@ describe('the driver', () => {
         generation: () => 0,
         log: createLogger({ level: 'silent' }),
       }),
-    ).rejects.toThrow('a driver serves one tenancy')
+    ).rejects.toThrow('A driver serves one tenancy')
   })
 
-  test('rejects copies, naming the drivers that have them', async () => {
+  test('the driver rejects copies and names the drivers that support them', async () => {
     const { driver } = await opened('a')
-    const refused = { code: 'E_NOT_SUPPORTED', status: 409, message: expect.stringContaining('use schema-pg') }
+    const rejected = { code: 'E_NOT_SUPPORTED', status: 409, message: expect.stringContaining('use schema-pg') }
     const options = { signal: new AbortController().signal }
-    await expect(driver.export(locationOf(driver, 'a'), async () => undefined, options)).rejects.toMatchObject(refused)
-    await expect(driver.import(locationOf(driver, 'b'), {} as TenantCopy, options)).rejects.toMatchObject(refused)
+    await expect(driver.export(locationOf(driver, 'a'), async () => undefined, options)).rejects.toMatchObject(rejected)
+    await expect(driver.import(locationOf(driver, 'b'), {} as TenantCopy, options)).rejects.toMatchObject(rejected)
   })
 
-  test('loses everything when it stops, and rejects waiting statements', async () => {
+  test('the driver loses all rows when it stops, and rejects waiting statements', async () => {
     const { driver, handles } = await opened('a')
     const [{ db }] = handles as [TenantHandle]
     const tx = await db.startTransaction().execute()
@@ -827,7 +827,7 @@ describe('the driver', () => {
     })
   })
 
-  test('stopped while it makes a storage, keeps none', async () => {
+  test('a driver that is stopped while it creates storage keeps none', async () => {
     const driver = await open()
     const making = driver.provision(locationOf(driver, 'a'))
     await driver.stop()

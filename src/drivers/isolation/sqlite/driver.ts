@@ -1,5 +1,6 @@
 /**
- * The isolation driver sqlite-memory: a database for each tenant in the memory of this process, for tests and development.
+ * The isolation driver sqlite-memory: a database for each tenant in the memory of this process, for tests and
+ * development.
  *
  * - SQL is SQLite's. Statements of a tenant run one after the other and block the event loop. Nothing is durable.
  * - Copies are not supported: backups, restores, clones and moves are rejected with `E_NOT_SUPPORTED`.
@@ -29,7 +30,7 @@ interface Running {
 export function sqliteMemory(): IsolationDriver {
   let running: Running | undefined
   const started = (): Running => {
-    if (!running) throw new Error('the driver sqlite-memory is not started')
+    if (!running) throw new Error('The driver sqlite-memory is not started')
     return running
   }
   const storageOf = (location: StorageLocation): SqliteStorage => {
@@ -69,7 +70,7 @@ export function sqliteMemory(): IsolationDriver {
     },
 
     async start(environment) {
-      if (running) throw new Error('a driver serves one tenancy: make another with sqliteMemory()')
+      if (running) throw new Error('A driver serves one tenancy. Create another driver with sqliteMemory()')
       if (process.env.NODE_ENV === 'production') {
         throw new Error(
           'sqlite-memory loses all tenants when the process ends, so it does not start with NODE_ENV=production; ' +
@@ -79,7 +80,7 @@ export function sqliteMemory(): IsolationDriver {
       const sqlite = await import('node:sqlite')
       if (!('setAuthorizer' in sqlite.DatabaseSync.prototype)) {
         throw new Error(
-          `sqlite-memory needs Node 24.10 or later, this is ${process.version}: without it SQL can attach files`,
+          `sqlite-memory needs Node 24.10 or later and this is ${process.version}: in older versions SQL can attach files`,
         )
       }
       running = { sqlite, environment, migrator: new SqliteMigrator(environment.migrations), storages: new Map() }
@@ -157,7 +158,7 @@ export function sqliteMemory(): IsolationDriver {
   }
 }
 
-const stopped = () => new Error('the driver sqlite-memory was stopped')
+const stopped = () => new Error('The driver sqlite-memory was stopped')
 
 /** A locator is unique on its placement. */
 const keyOf = ({ placement, locator }: StorageLocation): string => JSON.stringify([placement, locator])

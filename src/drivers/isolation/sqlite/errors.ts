@@ -1,4 +1,7 @@
-/** Errors of SQLite under the SQLSTATEs that hosts distinguish: violations of constraints. All others have the class `42000`. */
+/**
+ * Errors of SQLite under the SQLSTATEs that hosts distinguish: violations of constraints. All others have the class
+ * `42000`.
+ */
 
 export class SqliteError extends Error {
   override readonly name = 'SqliteError'

@@ -1,6 +1,6 @@
 /**
- * Runs the host's migrations in the storage of one tenant, those of one call in one transaction. Accepts migrations in TypeScript only:
- * the SQL of the folder is PostgreSQL's.
+ * Runs the host's migrations in the storage of one tenant, those of one call in one transaction. Accepts migrations in
+ * TypeScript only: the SQL of the folder is PostgreSQL's.
  */
 import { Kysely } from 'kysely'
 import { tenantDialect } from '../../../tenants/handles/kysely.ts'
@@ -22,7 +22,7 @@ export class SqliteMigrator {
     this.#migrations = migrations
   }
 
-  /** Names of the migrations that the storage has, in order; those that are not known here come last. */
+  /** Names of the applied migrations, in order; unknown ones are last. */
   applied({ migrations }: SqliteStorage): string[] {
     return appliedOf(this.#migrations, migrations)
   }

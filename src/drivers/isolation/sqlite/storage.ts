@@ -1,4 +1,7 @@
-/** The storage of one tenant: its database, the migrations that it has, its fence, and the queue for its only connection. */
+/**
+ * The storage of one tenant: its database, the migrations that it has, its fence, and the queue for its only
+ * connection.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import {

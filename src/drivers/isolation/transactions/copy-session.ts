@@ -1,6 +1,6 @@
 /**
- * The session of a transaction that reads a copy or takes one in: settings with which the same value is always the same text, and
- * that let it last as long as it has to; and the end of it when nobody wants it any more.
+ * Prepares the session of a transaction that reads or imports a copy: settings for a unique text of each value and
+ * without timeouts; and ends the session of a cancelled copy.
  */
 import type pg from 'pg'
 import { destroyClient } from '../connections/close-client.ts'
@@ -8,7 +8,7 @@ import type { Semaphore } from '../connections/semaphore.ts'
 
 export type Settings = Readonly<Record<string, string>>
 
-/** How values are written, and how they are read: both have to say the same. */
+/** Formats of values: reading and writing must use the same. */
 const VALUES: Settings = {
   DateStyle: 'ISO',
   IntervalStyle: 'postgres',
@@ -24,8 +24,8 @@ const LOCK_TIMEOUT_MS = 10_000
 const MAINTENANCE_MEMORY_KB = 256 * 1024
 
 /**
- * Whoever takes in what is read may be slow, and an index takes as long as it takes. A server that works for a client that is gone
- * finds out within the second, where its system can tell it.
+ * No timeouts: the reader of a copy may be slow, and indexes take long. The server detects a lost client within one
+ * second, if its system supports it.
  */
 const TIMEOUTS: Settings = {
   statement_timeout: '0',
@@ -37,23 +37,23 @@ const TIMEOUTS: Settings = {
 
 export const READING: Settings = { ...VALUES, ...TIMEOUTS, synchronize_seqscans: 'off' }
 
-/** What is built again says itself where. */
+/** The restored objects name their own tablespaces. */
 export const LOADING: Settings = { ...VALUES, ...TIMEOUTS, default_tablespace: '' }
 
-/** No trigger runs. Only for who may set it, also to set it back. */
+/** Disables all triggers. Needs the right to set it, also to reset it. */
 export const TRIGGERS_DISABLED: Settings = { session_replication_role: 'replica' }
 
-/** Not every version knows every setting, and not every system can watch a client. */
+/** Skips settings that are unknown to the server's version, or that its system does not support. */
 export const setting = (settings: Settings): string => `
   select set_config(name, value, true) from (values ${rowsOf(settings)}) as wanted (name, value)
   where (current_setting(name, true) is not null or name like '%.%')
     and (name <> 'client_connection_check_interval' or version() ~* 'linux|darwin|bsd')`
 
-/** More memory for indexes, unless there is more of it already. */
+/** More memory for indexes, unless the setting is already higher. */
 export const MORE_MEMORY = `select set_config('maintenance_work_mem', '${MAINTENANCE_MEMORY_KB}kB', true)
   where pg_size_bytes(current_setting('maintenance_work_mem')) < ${MAINTENANCE_MEMORY_KB * 1024}`
 
-/** In a transaction. Afterwards everything is as it was before, for what the transaction still has to do. */
+/** Runs in a transaction, and restores the settings afterwards for the rest of the transaction. */
 export async function withSettings<T>(client: pg.ClientBase, settings: Settings, work: () => Promise<T>): Promise<T> {
   const names = Object.keys({ ...settings, maintenance_work_mem: '' })
   const { rows } = await client.query(
@@ -71,22 +71,24 @@ const rowsOf = (settings: Settings): string =>
     .map(([name, value]) => `('${name}', '${value.replaceAll("'", "''")}')`)
     .join(', ')
 
-/** What `abortable` may end: work on one connection, which is lost then. */
+/** Work on one connection that `abortable` may end; the connection is then lost. */
 export type Holding = <T>(client: pg.ClientBase, work: () => Promise<T>) => Promise<T>
 
-/** `abortable`, once there is room for another copy of this kind. */
+/** Runs `abortable` when the limit of concurrent copies of this kind allows it. */
 export const copying = <T>(
   semaphore: Semaphore,
   signal: AbortSignal,
   work: (hold: Holding) => Promise<T>,
 ): Promise<T> => semaphore.run(signal, () => abortable(signal, work))
 
-/** Runs `work` until `signal` aborts. What it holds then is cut, as no answer of a server is waited for; what is thrown is the reason. */
+/**
+ * Runs `work` until `signal` aborts. Then destroys its connection without waiting for the server, and throws the
+ * reason.
+ */
 export async function abortable<T>(signal: AbortSignal, work: (hold: Holding) => Promise<T>): Promise<T> {
   const held = new Set<pg.ClientBase>()
   const end = () => {
-    for (const client of held)
-      destroyClient(client, new Error('nobody waits for it any more', { cause: signal.reason }))
+    for (const client of held) destroyClient(client, new Error('The copy was cancelled', { cause: signal.reason }))
   }
   const hold: Holding = async (client, work) => {
     signal.throwIfAborted()
@@ -102,7 +104,7 @@ export async function abortable<T>(signal: AbortSignal, work: (hold: Holding) =>
   try {
     return await work(hold)
   } catch (error) {
-    signal.throwIfAborted() // a connection that was cut tells the same in other words
+    signal.throwIfAborted() // A destroyed connection causes the same error with another message.
     throw error
   } finally {
     signal.removeEventListener('abort', end)

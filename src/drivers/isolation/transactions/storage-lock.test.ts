@@ -5,7 +5,7 @@ import { lockOf } from './owner-transaction.ts'
 import { aloneWithTimeout, locked, lockedWithTimeout } from './storage-lock.ts'
 
 const SOON = { lockTimeoutMs: 50 }
-/** Their keys are negative and positive, and have the highest bit of either half set or not. */
+/** Their keys are negative and positive, with the highest bit of each half set or not. */
 const NAMES = ['t1_acme', 't1_globex', 'a', 'b', 'c', 'd', 'e', 'f']
 
 let created: TestDatabase
@@ -25,13 +25,13 @@ afterAll(async () => {
 })
 
 const pidOf = async (one: pg.Client) => (await one.query('select pg_backend_pid() as pid')).rows[0].pid
-const never = async () => expect.fail('it has what another one holds')
+const never = async () => expect.fail('the lock was taken although another session has it')
 const waits = {
   'in a transaction': (name: string) => aloneWithTimeout(client, name, never, SOON),
   'as a part of another': (name: string) => aloneWithTimeout(client, 'part', never, { ...SOON, partOf: name }),
   'for a session': (name: string) => lockedWithTimeout(client, lockOf(name), never, SOON),
 }
-/** Nothing is left of what was waited for: no lock, no transaction, no setting. */
+/** Checks that no lock, transaction or setting is left. */
 async function expectClean(): Promise<void> {
   const { rows } = await client.query(
     `select current_setting('lock_timeout') as "lockTimeout", pg_current_xact_id_if_assigned() as transaction,
@@ -42,7 +42,7 @@ async function expectClean(): Promise<void> {
 }
 
 test.each(Object.entries(waits))(
-  'who waits %s gives up in time, says what holds it, and leaves nothing on the connection',
+  'a caller that waits %s fails after the timeout with the lock’s holder and leaves nothing on the connection',
   async (_, wait) => {
     const pid = await pidOf(holder)
     for (const name of NAMES) {
@@ -52,7 +52,7 @@ test.each(Object.entries(waits))(
       expect(failure).toMatchObject({
         code: 'E_DEPENDENCY_UNAVAILABLE',
         status: 503,
-        message: expect.stringMatching(/at work on the storage of the tenant, since \d{4}-.* tried again/),
+        message: expect.stringMatching(/in use by another process since \d{4}-.* The call is repeated/),
         cause: { message: expect.stringContaining(`${pid} (hanging, `) },
       })
       expect(failure.message).not.toContain(String(pid))
@@ -61,7 +61,7 @@ test.each(Object.entries(waits))(
   },
 )
 
-test('a lock that the work itself needs is not waited for without end either', async () => {
+test('the wait for a lock inside of the work is limited, too', async () => {
   await holder.query('create table kept (); commit; begin; lock table kept')
   const dropping = aloneWithTimeout(client, 'own', () => client.query('drop table kept'), SOON)
   await expect(dropping).rejects.toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE' })
@@ -71,20 +71,17 @@ test('a lock that the work itself needs is not waited for without end either', a
 
 test.each([
   ['in a transaction', () => aloneWithTimeout(client, 'own', async () => 'done', SOON)],
-  [
-    'as a part of what others are parts of',
-    () => aloneWithTimeout(client, 'own', async () => 'done', { partOf: 'whole' }),
-  ],
+  ['as a part with other parts', () => aloneWithTimeout(client, 'own', async () => 'done', { partOf: 'whole' })],
   ['for a session', () => lockedWithTimeout(client, lockOf('own'), async () => 'done', SOON)],
-  ['for a session, however long that takes', () => locked(client, lockOf('own'), async () => 'done')],
-])('what nobody holds is had at once, %s, and given back', async (_, work) => {
+  ['for a session, without a timeout', () => locked(client, lockOf('own'), async () => 'done')],
+])('a free lock is taken immediately, %s, and released', async (_, work) => {
   await holder.query(`begin; select pg_advisory_xact_lock_shared(${lockOf('whole')})`)
   expect(await work()).toBe('done')
   await holder.query('commit')
   await expectClean()
 })
 
-test('what fails passes on its failure, and gives back what it had', async () => {
+test('a failed work passes on its error and releases the lock', async () => {
   const failure = new Error('no')
   const fail = () => Promise.reject(failure)
   await expect(aloneWithTimeout(client, 'own', fail)).rejects.toBe(failure)

@@ -1,7 +1,7 @@
 /**
- * The lock of one storage, for whoever must not wait for it without end. A process that hangs in the middle of its work keeps what it
- * has for as long as its connection lives: so it is waited for a while, and then what holds the storage is said, for whoever tries the
- * same again later. What bounds the wait is a setting of a transaction, so that nothing of it stays on the connection.
+ * Takes the lock of one storage with a timeout. A hanging process keeps its locks for as long as its connection lives.
+ * After the timeout, the error names the holder of the lock, and the caller can repeat the call later. The timeout is a
+ * setting of a transaction, so it does not stay on the connection.
  */
 import type pg from 'pg'
 import { DependencyUnavailable, type TenancyError } from '../../../kernel/base/errors.ts'
@@ -14,15 +14,15 @@ const RETRY_AFTER_SECONDS = 30
 const LOCK_NOT_AVAILABLE = '55P03'
 
 export interface AloneOptions {
-  /** How long it may wait, for this and for any lock of a statement; default 10,000. */
+  /** Maximum wait in ms for this lock and for any lock of a statement; default 10,000. */
   readonly lockTimeoutMs?: number | undefined
-  /** The storage that this is a part of: not left to it alone, but kept from migrations meanwhile. */
+  /** The larger storage that contains this one: locked against migrations, not exclusively. */
   readonly partOf?: string | undefined
 }
 
 /**
- * Runs `work` in a transaction that has the storage alone among all processes. Throws `E_DEPENDENCY_UNAVAILABLE` when somebody else
- * has it, or what the work needs of it, for longer than it may wait.
+ * Runs `work` in a transaction with exclusive use of the storage among all processes. Throws `E_DEPENDENCY_UNAVAILABLE`
+ * if another session holds the lock, or a lock that the work needs, for longer than the timeout.
  */
 export function aloneWithTimeout<T>(
   client: pg.ClientBase,
@@ -38,7 +38,7 @@ export function aloneWithTimeout<T>(
 }
 
 /**
- * Runs `work` under a lock of the session: what is no part of a transaction cannot be done under one that ends with it.
+ * Runs `work` under a lock of the session, for statements that cannot run in a transaction.
  * @param lock as SQL
  */
 export async function locked<T>(client: pg.ClientBase, lock: string, work: () => Promise<T>): Promise<T> {
@@ -46,7 +46,7 @@ export async function locked<T>(client: pg.ClientBase, lock: string, work: () =>
   return untilUnlocked(client, lock, work)
 }
 
-/** The same with an end to the wait, as `aloneWithTimeout` has it. */
+/** The same with the timeout of `aloneWithTimeout`. */
 export async function lockedWithTimeout<T>(
   client: pg.ClientBase,
   lock: string,
@@ -66,7 +66,7 @@ async function untilUnlocked<T>(client: pg.ClientBase, lock: string, work: () =>
   try {
     result = await work()
   } catch (error) {
-    await unlock().catch((failure) => destroyClient(client, failure)) // with its connection the lock is gone in any case
+    await unlock().catch((failure) => destroyClient(client, failure)) // The lock ends with its connection.
     throw error
   }
   await unlock()
@@ -87,11 +87,11 @@ interface Holder {
   readonly name: string
   readonly address: string | null
   readonly state: string | null
-  /** Null when the owner may not know. */
+  /** Null if the owner has no right to read it. */
   readonly since: Date | null
 }
 
-/** A lock has the halves of its number in two columns. */
+/** pg_locks has the two halves of the key in two columns. */
 const holding = (locks: readonly string[]): string => `
   select pid, application_name as name, client_addr as address, state, coalesce(xact_start, state_change) as since
   from pg_locks join pg_stat_activity using (pid)
@@ -103,12 +103,12 @@ function heldBy(holders: readonly Holder[], cause: unknown): TenancyError {
   const since = holders.find((one) => one.since)?.since
   const details = holders.map(({ pid, name, address, state }) => `${pid} (${name}, ${address ?? 'local'}, ${state})`)
   return DependencyUnavailable(
-    `Somebody else is at work on the storage of the tenant${since ? `, since ${since.toISOString()}` : ''}: wait until that is over, ` +
-      'or end it at the database server. It is tried again.',
+    `The storage of the tenant is in use by another process${since ? ` since ${since.toISOString()}` : ''}. Wait until its work has ended, ` +
+      'or end it at the database server. The call is repeated.',
     {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
       cause: new Error(
-        `held in the server by ${details.join(', ') || 'what has ended since, or has no lock of ours'}`,
+        `held in the server by ${details.join(', ') || 'a session that has ended, or one without a lock of Tenantry'}`,
         {
           cause,
         },
