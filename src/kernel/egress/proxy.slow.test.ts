@@ -364,7 +364,7 @@ describe('the URL of a proxy', () => {
     ...['http://us:secret@proxy.example/path', 'http://us:secret@proxy.example?a', 'http://us:secret@proxy.example/#'],
     ...['http://us:secret@proxy.example:0', 'http://us:secret@proxy.example:65536', 'http://us:sec ret@proxy.example'],
     ...['http://us:secret@proxy.example\\a', 'http://us:secret@proxy.example\r\nx: y', 'http://us:secret@[::1'],
-  ])('%j is none, which is said without it', (proxy) => {
-    expect(() => new Egress({ proxy })).toThrow(/^egress\.proxy: not a URL like http:\/\/user:password@host:3128$/)
+  ])('rejects the proxy URL %j without quoting it', (proxy) => {
+    expect(() => new Egress({ proxy })).toThrow(/^egress\.proxy: must be a URL such as http:\/\/user:password@host:3128$/)
   })
 })

@@ -59,7 +59,11 @@ export class FeatureFlags {
     changes.subscribe((tenantId, keys) =>
       tenantId === undefined ? this.#cache.doubtAll() : this.#cache.doubt(tenantId, keys),
     )
-    changes.listen()
+  }
+
+  /** Starts to listen to changes. */
+  start(): void {
+    this.#changes.listen()
   }
 
   /**

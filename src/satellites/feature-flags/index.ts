@@ -30,6 +30,7 @@ export const featureFlags = (options: FeatureFlagsOptions = {}) => {
     tenantTables: ['feature_flags'],
     events: [FeatureFlagChanged],
     service: (kernel) => new FeatureFlags(kernel, cacheTtl),
+    start: (flags) => flags.start(),
     operations: [...operations, ...ofrepOperations],
     commands,
     listeners: [
