@@ -1,4 +1,4 @@
-/** `tenantry/testing`: what a host's own tests stand on, and the suite that a driver of its own must pass. */
+/** `tenantry/testing`: fixtures for tests of hosts, and the suites that custom drivers must pass. */
 
 export type { ArchivesAbilities } from './archives/proof.ts'
 export type { ArchivesSubject } from './archives/subject.ts'

@@ -1,23 +1,20 @@
-/** What the proof of a driver for archives stands on, and archives to give it: as large as one likes, and told apart by their hash. */
+/** Storage for the archives suite, and archive contents of any size that are compared by hash. */
 import { createHash, randomBytes } from 'node:crypto'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Archives, StoredArchive, WriteOptions } from '../../tenants/transfers/archive/port.ts'
 
 export interface ArchivesSubject {
-  /** A started driver on the storage of this subject, empty at first; a second one is what another process would have. */
+  /** Starts a driver on the storage, which is empty at first. A second driver represents another process. */
   open(): Promise<Archives>
-  /**
-   * Leaves behind what a process does that is killed while it writes `key`, with 20 MB of it given. Needed where the driver knows
-   * what is partial.
-   */
+  /** Leaves the remains of a process that was killed after 20 MB of `key`. Required for drivers that list partial archives. */
   crash?(key: string): Promise<void>
   /** Stops the drivers and removes the storage. */
   close(): Promise<void>
 }
 
 export const MB = 1_000_000
-/** Bytes that a driver sends at a time, unless its file says otherwise. */
+/** Default of `ArchivesAbilities.partBytes`. */
 export const PART_BYTES = 8 * 1024 * 1024
 const CHUNK_BYTES = 65_536
 const noise = randomBytes(CHUNK_BYTES)
@@ -27,7 +24,7 @@ export interface Content {
   readonly sha256: string
 }
 
-/** Chunks as a file gives them; no two at other places, or of another `seed`, are the same. */
+/** Yields chunks of the sizes that a file stream has; the bytes differ by position and by `seed`. */
 export async function* content(bytes: number, seed = 0): AsyncGenerator<Buffer, void, undefined> {
   for (let at = 0; at < bytes; at += CHUNK_BYTES) {
     const chunk = Buffer.from(noise)
@@ -47,7 +44,7 @@ export async function contentOf(chunks: AsyncIterable<Uint8Array>): Promise<Cont
   return { bytes, sha256: hash.digest('hex') }
 }
 
-/** `bytes` of content, and then its end is waited for. */
+/** Yields `bytes` of content, then waits for the promise before it ends. */
 export async function* blockedUntil(
   bytes: number,
   released: Promise<void>,
@@ -74,7 +71,7 @@ export async function listed(archives: Archives): Promise<StoredArchive[]> {
   return found.toSorted((a, b) => (a.key < b.key ? -1 : 1))
 }
 
-/** What is held in buffers at this moment, and needed. */
+/** Bytes of buffers in use, after a garbage collection. */
 export function bufferedBytes(): number {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()

@@ -1,4 +1,4 @@
-/** Archives that never became whole: nothing of them is read, and nothing stays that is not told as partial. */
+/** Group of `archivesSuite`: incomplete archives are never readable, and are listed as partial or removed. */
 
 import { eventually } from '../base/tenancy.ts'
 import type { Vitest } from '../base/vitest.ts'
@@ -13,11 +13,11 @@ export function abandonedWrites(
   { knowsPartial = true, partBytes: part = PART_BYTES }: ArchivesAbilities,
 ): void {
   const [more, several] = [(5 * part) / 4, (5 * part) / 2]
-  describe('leave nothing behind', () => {
-    test.each([0, 10, more, (7 * part) / 2])('of a write that was aborted after %i bytes', async (bytes) => {
+  describe('incomplete writes of archives', () => {
+    test.each([0, 10, more, (7 * part) / 2])('an aborted write leaves nothing after %i bytes', async (bytes) => {
       const { archives } = proof()
       const abort = new AbortController()
-      const reason = new Error('not needed any more')
+      const reason = new Error('no longer needed')
       const reached = Promise.withResolvers<void>()
       let hasReturned = false
       const chunks = async function* () {
@@ -35,13 +35,13 @@ export function abandonedWrites(
       await expect(written).rejects.toBe(reason)
       expect(await listed(archives)).toEqual([])
       await expect(contentOf(archives.read('acme/x'))).rejects.toMatchObject({ code: 'E_ARCHIVE_MISSING' })
-      expect(hasReturned).toBe(false) // it waits for what never comes, and nobody waits for it
+      expect(hasReturned).toBe(false) // the source waits forever; the write does not wait for the source
     })
 
-    test('of a write that was aborted while its source went on: that is told to return', async () => {
+    test('an aborted write returns its running source and leaves nothing', async () => {
       const { archives } = proof()
       const abort = new AbortController()
-      const reason = new Error('not needed any more')
+      const reason = new Error('no longer needed')
       let hasReturned = false
       const chunks = async function* () {
         try {
@@ -58,35 +58,35 @@ export function abandonedWrites(
       expect(await listed(archives)).toEqual([])
     })
 
-    test('of a write that was aborted before it began: its source is not asked', async () => {
+    test('a write that is aborted before its start leaves nothing and does not read its source', async () => {
       const { archives } = proof()
-      let isAsked = false
+      let isRead = false
       const chunks = async function* () {
-        isAsked = true
+        isRead = true
         yield Buffer.from('x')
       }
       const signal = AbortSignal.abort(new Error('too late'))
       await expect(writing(archives, 'acme/x', chunks(), { signal })).rejects.toBe(signal.reason)
-      expect(isAsked).toBe(false)
+      expect(isRead).toBe(false)
       expect(await listed(archives)).toEqual([])
     })
 
     test.each([0, 10, more, (7 * part) / 2])(
-      'of a source that fails after %i bytes, and pass on its failure',
+      'a write whose source fails after %i bytes leaves nothing and rejects with that error',
       async (bytes) => {
         const { archives } = proof()
-        const failure = new Error('the connection to the database is gone')
+        const failure = new Error('the database connection was lost')
         const written = writing(archives, 'acme/x', failing(bytes, failure))
         await expect(written).rejects.toBe(failure)
         expect(await listed(archives)).toEqual([])
       },
     )
 
-    test('and what was there before is there still', async () => {
+    test('a failed write keeps the previous archive of the key', async () => {
       const { archives } = proof()
       await writing(archives, 'acme/x', content(more, 1))
-      const failure = new Error('given up')
-      await expect(writing(archives, 'acme/x', failing(several, failure, 2))).rejects.toThrow('given up')
+      const failure = new Error('source failed')
+      await expect(writing(archives, 'acme/x', failing(several, failure, 2))).rejects.toThrow('source failed')
       expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(content(more, 1)))
       expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false }])
     })
@@ -94,8 +94,8 @@ export function abandonedWrites(
 
   if (!knowsPartial) return
 
-  describe('what is partial', () => {
-    /** Large enough to have been begun where archives go in parts. */
+  describe('partial archives', () => {
+    /** Large enough that a driver that writes in parts has sent the first part. */
     async function startWriting(key: string, seed = 0) {
       const { subject } = proof()
       const gate = Promise.withResolvers<void>()
@@ -110,7 +110,7 @@ export function abandonedWrites(
       return { own, end: gate.resolve, written }
     }
 
-    test('is listed as such, under a key of its own, until it is whole', async () => {
+    test('a partial archive is listed under a separate key until it is complete', async () => {
       const { archives } = proof()
       const { own, end, written } = await startWriting('acme/x')
       expect(own).toMatch(/^acme\/x\.[A-Za-z0-9_-]+\.partial$/)
@@ -125,7 +125,7 @@ export function abandonedWrites(
       expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false, sizeBytes: several }])
     })
 
-    test('is removed by its own key, and that of no other writer', async () => {
+    test('deleting the key of a partial archive does not affect another writer', async () => {
       const { archives } = proof()
       await writing(archives, 'acme/x', content(10, 1))
       const first = await startWriting('acme/x', 2)
@@ -142,13 +142,13 @@ export function abandonedWrites(
       expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false }])
     })
 
-    test('may be gone already when it is removed', async () => {
+    test('deleting a missing partial archive succeeds', async () => {
       const { archives } = proof()
       for (const which of ['0123456789abcdef', 'bm9uZQ']) await archives.delete(`acme/x.${which}.partial`)
       expect(await listed(archives)).toEqual([])
     })
 
-    test('is removed with the key that it was for, and its writer fails', async () => {
+    test('deleting a key removes its partial archive and fails the writer', async () => {
       const { archives } = proof()
       await writing(archives, 'acme/x', content(10))
       const writers = [await startWriting('acme/x'), await startWriting('acme/x')]
@@ -167,9 +167,9 @@ export function abandonedWrites(
 }
 
 export function crashedWriters({ expect, test }: Vitest, proof: () => ArchivesProof): void {
-  test('list what a killed process has written as partial, and never read it', async () => {
+  test('the archive of a killed process is listed as partial and is not readable', async () => {
     const { archives, subject } = proof()
-    if (!subject.crash) throw new Error('this subject cannot tell what a killed process leaves')
+    if (!subject.crash) throw new Error('this subject cannot simulate a killed process')
     await writing(archives, 'acme/x', content(10))
     await subject.crash('acme/x')
     await subject.crash('acme/y')

@@ -1,4 +1,4 @@
-/** The memory that large archives take while they are written and read; a part of `archivesSuite`. */
+/** Group of `archivesSuite`: memory in use while large archives are written and read. */
 
 import type { Vitest } from '../base/vitest.ts'
 import type { ArchivesProof } from './proof.ts'
@@ -9,7 +9,7 @@ const HELD_AT_MOST = 96 * MB
 const GAUGED_EVERY = 16 * MB
 
 export function memoryOfArchives({ expect, test }: Vitest, proof: () => ArchivesProof): void {
-  test('keep no more of a large archive in memory than what is on its way', async () => {
+  test('writing and reading a large archive buffers only the parts in flight', async () => {
     const { archives } = proof()
     const before = bufferedBytes()
     let [most, next] = [0, 0]

@@ -1,11 +1,11 @@
-/** Several who write one key at once, in as many processes as there are: it is always one of them, whole. */
+/** Group of `archivesSuite`: concurrent writers of one key, in several processes. Exactly one of the archives is kept, complete. */
 
 import type { Vitest } from '../base/vitest.ts'
 import type { ArchivesAbilities, ArchivesProof } from './proof.ts'
 import { blockedUntil, content, contentOf, listed, MB, writing } from './subject.ts'
 
 const WRITERS = [1, 2, 3, 4]
-/** Some fit into one part, some do not. */
+/** Some sizes fit into one part, some do not. */
 const sizeOf = (seed: number): number => seed * 6 * MB
 
 export function severalWriters(
@@ -14,7 +14,7 @@ export function severalWriters(
   { replacesAtOnce = true }: ArchivesAbilities,
 ): void {
   describe('with several writers of one key', () => {
-    test('keep what ended last, not what began last', async () => {
+    test('the write that ends last wins, regardless of the start', async () => {
       const { archives, subject } = proof()
       const gate = Promise.withResolvers<void>()
       const slow = writing(await subject.open(), 'acme/x', blockedUntil(20 * MB, gate.promise, 1))
@@ -28,7 +28,7 @@ export function severalWriters(
 
     if (!replacesAtOnce) return
 
-    test('are read as one of them, never as a mixture, also meanwhile', async () => {
+    test('readers get one complete archive of concurrent writers, never a mixture', async () => {
       const { archives, subject } = proof()
       const possible = await Promise.all(WRITERS.map((seed) => contentOf(content(sizeOf(seed), seed))))
       await writing(archives, 'acme/x', content(sizeOf(1), 1))
@@ -49,7 +49,7 @@ export function severalWriters(
       expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false }])
     }, 90_000)
 
-    test('keep those of different keys apart', async () => {
+    test('concurrent writers of different keys do not affect each other', async () => {
       const { archives } = proof()
       const keys = ['a/x', 'a/y', 'b/x', 'b/y']
       await Promise.all(keys.map((key, seed) => writing(archives, key, content(10 * MB, seed))))

@@ -1,8 +1,7 @@
 /**
- * What every driver for archives does, wherever it keeps them. `await archivesSuite('directory', open)` at the top level of a Vitest
- * file registers it.
+ * Test suite of all archive drivers.
  *
- * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
+ * Vitest is loaded by the call, not by the import: `tenantry/testing` also serves projects with another test runner.
  */
 import { ArchiveMissing } from '../../tenants/transfers/archive/port.ts'
 import type { ArchivesAbilities, ArchivesProof } from './proof.ts'
@@ -11,7 +10,7 @@ import { abandonedWrites, crashedWriters } from './suite-abandoned.ts'
 import { memoryOfArchives } from './suite-memory.ts'
 import { severalWriters } from './suite-writers.ts'
 
-/** More than any pool of connections, or open files that would not be noticed. */
+/** More than any connection pool has, and enough to detect leaked file descriptors. */
 const READERS = 120
 const NO_KEYS = [
   ...[
@@ -33,7 +32,17 @@ const NO_KEYS = [
   ...[`acme/${'x'.repeat(300)}`, 'acme/.partial', 'acme/x.a.partial.b.partial', 'C:/x', 'acme/x:y', 'acme/x/'],
 ]
 
-/** @param open a subject for this suite alone; the suite closes it. */
+/**
+ * Registers the tests of archive drivers in a Vitest file. Call it at the top level.
+ *
+ * @param open creates a subject for this suite; the suite closes it.
+ * @param abilities limits of the storage; tests that need a missing ability are not registered.
+ * @example
+ * await archivesSuite('directory', async () => {
+ *   const path = await mkdtemp(join(tmpdir(), 'archives-'))
+ *   return { open: async () => directoryArchives({ path }), close: () => rm(path, { recursive: true }) }
+ * })
+ */
 export async function archivesSuite(
   name: string,
   open: () => Promise<ArchivesSubject>,
@@ -44,7 +53,7 @@ export async function archivesSuite(
   const { parts = ['crash', 'memory', 'writers', 'rest'], partBytes: part = PART_BYTES } = abilities
   const sizes = [0, 1, 100, 65_536, (5 * part) / 8, part - 1, part, part + 1, 2 * part, 5 * part]
 
-  describe(`the archives of ${name}`, () => {
+  describe(`archive driver ${name}`, () => {
     let proof: ArchivesProof
     beforeAll(async () => {
       const subject = await open()
@@ -62,8 +71,8 @@ export async function archivesSuite(
     if (parts.includes('writers')) severalWriters(vitest, () => proof, abilities)
     if (!parts.includes('rest')) return
 
-    describe('keep', () => {
-      test.each(sizes)('%i bytes, as they were', async (bytes) => {
+    describe('stored archives', () => {
+      test.each(sizes)('an archive of %i bytes is read as it was written', async (bytes) => {
         const { archives, subject } = proof
         await writing(archives, 'acme/x.tar.gz', content(bytes), { estimatedBytes: bytes })
         const other = await subject.open()
@@ -73,7 +82,7 @@ export async function archivesSuite(
         ])
       })
 
-      test('what comes in pieces of any size, also of none', async () => {
+      test('chunks of any size, including empty ones, are stored in order', async () => {
         const { archives } = proof
         const pieces = [0, 1, 0, (3 * part) / 8, (5 * part) / 2, 7, 0].map((length, index) =>
           Buffer.alloc(length, index),
@@ -85,16 +94,16 @@ export async function archivesSuite(
         expect(await contentOf(archives.read('acme/x'))).toEqual(await contentOf(chunks()))
       })
 
-      test('when it was put there', async () => {
+      test('the list has the time of the write', async () => {
         const { archives } = proof
         const before = Date.now()
         await writing(archives, 'acme/x', content(10))
         const [{ modifiedAt } = { modifiedAt: new Date(0) }] = await listed(archives)
-        // Storage may count in whole seconds, on a clock that is not quite ours.
+        // The storage may count in whole seconds, with another clock.
         expect(Math.abs(modifiedAt.getTime() - before)).toBeLessThan(60_000)
       })
 
-      test('the last that was written under a key', async () => {
+      test('a second write replaces the archive of a key', async () => {
         const { archives } = proof
         for (const [seed, bytes] of [(5 * part) / 2, 10, part + 65_536, 0, (5 * part) / 4].entries()) {
           await writing(archives, 'acme/x', content(bytes, seed))
@@ -103,7 +112,7 @@ export async function archivesSuite(
         }
       })
 
-      test('those of each tenant apart, under the same name and under names that begin alike', async () => {
+      test('archives of tenants with equal names or common prefixes stay separate', async () => {
         const { archives } = proof
         const keys = ['a/x.tar.gz', 'a/x.tar.gz.sealed', 'a/x.tar', 'a-b/x.tar.gz', 'ab/x.tar.gz', '0/x.tar.gz']
         for (const [seed, key] of keys.entries()) await writing(archives, key, content(1_000, seed))
@@ -118,10 +127,10 @@ export async function archivesSuite(
       })
     })
 
-    describe('when there is nothing under a key', () => {
+    describe('missing archives', () => {
       const missing = expect.objectContaining({ code: ArchiveMissing.code, status: 409 })
 
-      test('say so at the first chunk', async () => {
+      test('reading a missing archive fails at the first chunk', async () => {
         const { archives } = proof
         await writing(archives, 'acme/y', content(1))
         for (const key of ['acme/x', 'nobody/x']) {
@@ -130,7 +139,7 @@ export async function archivesSuite(
         }
       })
 
-      test('as after a deletion, which may be repeated', async () => {
+      test('reading a deleted archive fails, and deleting it again succeeds', async () => {
         const { archives, subject } = proof
         await archives.delete('acme/x')
         await writing(archives, 'acme/x', content((5 * part) / 4))
@@ -144,7 +153,7 @@ export async function archivesSuite(
       })
     })
 
-    test('let go of an archive whose reader stops early', async () => {
+    test('a reader that stops early releases the archive', async () => {
       const { archives } = proof
       await writing(archives, 'acme/x', content((5 * part) / 2))
       for (let reader = 0; reader < READERS; reader++) {
@@ -156,23 +165,23 @@ export async function archivesSuite(
       expect(await contentOf(archives.read('acme/x'))).toMatchObject({ bytes: (5 * part) / 2 })
     }, 60_000)
 
-    test('refuse what is no key, before anything is asked', async () => {
+    test('an invalid key is rejected before any access to the storage', async () => {
       const { archives } = proof
-      let isAsked = false
+      let isRead = false
       const chunks = async function* () {
-        isAsked = true
+        isRead = true
         yield Buffer.from('x')
       }
       for (const key of NO_KEYS) {
-        await expect(writing(archives, key, chunks()), key).rejects.toThrow('not a key')
-        await expect(contentOf(archives.read(key)), key).rejects.toThrow('not a key')
-        await expect(archives.delete(key), key).rejects.toThrow('not a key')
+        await expect(writing(archives, key, chunks()), key).rejects.toThrow('invalid key')
+        await expect(contentOf(archives.read(key)), key).rejects.toThrow('invalid key')
+        await expect(archives.delete(key), key).rejects.toThrow('invalid key')
       }
-      expect(isAsked).toBe(false)
+      expect(isRead).toBe(false)
       expect(await listed(archives)).toEqual([])
     })
 
-    test('are neither written nor read under the key of what is partial', async () => {
+    test('the key of a partial archive is rejected for writing and reading', async () => {
       const { archives } = proof
       const key = 'acme/x.0123456789abcdef.partial'
       await expect(writing(archives, key, content(1))).rejects.toThrow('key')

@@ -1,22 +1,27 @@
-/** A fresh, empty database on a PostgreSQL server, so that no test meets what another one left. */
+/** Creates empty databases on a PostgreSQL server, one for each test file. */
 import { randomBytes } from 'node:crypto'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
 
 export interface TestDatabase {
   readonly url: string
-  /** Also when somebody is still connected: their connections are ended. */
+  /** Drops the database and ends its remaining connections. */
   drop(): Promise<void>
 }
 
 /**
- * @param serverUrl of any database there, by a role that may create others.
- * @param template the database to copy; it has no connections meanwhile.
+ * Creates a database with a random name.
+ *
+ * @param serverUrl URL of any database of the server, with a role that may create databases.
+ * @param template database to copy; it must have no connections during the call.
+ * @example
+ * const database = await createTestDatabase('postgres://postgres@localhost/postgres')
+ * afterAll(() => database.drop())
  */
 export async function createTestDatabase(serverUrl: string, template = 'template1'): Promise<TestDatabase> {
   const name = `test_${randomBytes(8).toString('hex')}`
   await onServer(serverUrl, async (server) => {
-    // Copying files is three times as fast as the log, but it makes a checkpoint: only for a server that waits for no disk.
+    // FILE_COPY is three times as fast as WAL_LOG, but it forces a checkpoint: only for a server without fsync.
     const { rows } = await server.sql(
       `select case current_setting('fsync') when 'off' then 'file_copy' else 'wal_log' end as strategy`,
     )
@@ -30,26 +35,26 @@ export async function createTestDatabase(serverUrl: string, template = 'template
   }
 }
 
-/** @param name of another database of the same server. */
+/** @param name name of another database of the same server. */
 export function databaseUrl(serverUrl: string, name: string): string {
   const url = new URL(serverUrl)
   url.pathname = name
   return url.href
 }
 
-/** The URL of the same database where no server listens. */
+/** Same database, with a port on which no server listens. */
 export const unreachableUrl = (url: string): string => Object.assign(new URL(url), { port: '1' }).href
 
 /**
- * The locks that sessions of the current database wait for. Copies of one template have the same OIDs: the OID of a table names it
- * only together with its database.
+ * Locks that sessions of the current database wait for. Copies of one template have the same OIDs, so the OID of a table is unique
+ * only within its database.
  *
  * @example `select pid from ${WAITING_LOCKS} where locktype = 'advisory'`
  */
 export const WAITING_LOCKS = `(select pg_locks.* from pg_locks join pg_stat_activity using (pid)
   where datname = current_database() and not granted) waiting_locks`
 
-/** Closes its connection afterwards, so that none stays open in the database that it names. */
+/** Runs `work` with one connection, and closes it: an open connection would prevent the database from being dropped. */
 export async function onServer<T>(serverUrl: string, work: (server: Database) => Promise<T>): Promise<T> {
   const server = new Database({ url: serverUrl, max: 1 }, createLogger({ level: 'silent' }))
   try {

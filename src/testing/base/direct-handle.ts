@@ -1,4 +1,4 @@
-/** A handle straight to a driver, with no registry before it: for tests of drivers. */
+/** Creates a handle that uses a driver directly, without the registry. */
 
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
 import { handleOver } from '../../tenants/handles/handles.ts'

@@ -1,13 +1,13 @@
-/** The roles of an installation and its tenants' databases belong to the server: a test that drops one drops all. */
+/** Drops a test database and the roles of its tenants, which belong to the whole server. */
 
 import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
 import type { TestDatabase } from './database.ts'
 
-/** The plain name of another placement may be that of another server, and here belong to another test. */
+/** The plain login of another placement may exist on another server, and belong to another test on this one. */
 const IS_HERE = `(placement = 'main' or login <> 'tenantry_tenant')`
 
-/** @param serverUrl of any other database there. */
+/** @param serverUrl URL of any other database of the server. */
 export async function dropWithRoles(serverUrl: string, { url, drop }: TestDatabase): Promise<void> {
   const log = createLogger({ level: 'silent' })
   const database = new Database({ url, max: 1 }, log)
@@ -15,7 +15,7 @@ export async function dropWithRoles(serverUrl: string, { url, drop }: TestDataba
     .sql(`select quote_ident(login) as role from multitenancy.placement_logins where password is not null and ${IS_HERE}
       union select quote_ident(scope_role) from multitenancy.placement_logins where ${IS_HERE}
       union select quote_ident(locator) from multitenancy.tenant_logins`)
-    .catch(() => ({ rows: [] })) // it did not come so far
+    .catch(() => ({ rows: [] })) // the migrations have not run
   await database.close()
   await drop()
   const server = new Database({ url: serverUrl, max: 1 }, log)

@@ -1,14 +1,14 @@
-/** Numbers that look random and are the same for the same seed: what failed can be run again. */
+/** Pseudo-random numbers that a seed determines, so that a failed run can be repeated. */
 
 export interface Random {
-  /** From 0 to below `limit`, whole. */
+  /** Integer from 0 to `limit` - 1. */
   below(limit: number): number
   pick<T>(from: readonly T[]): T
-  /** One, in proportion to its `weight`. */
+  /** One element, in proportion to its `weight`. */
   weighted<T extends { readonly weight: number }>(from: readonly T[]): T
 }
 
-/** @param seed a whole number of 32 bits (mulberry32). */
+/** @param seed 32-bit integer (mulberry32). */
 export function seededRandom(seed: number): Random {
   let state = seed | 0
   const next = (): number => {

@@ -1,7 +1,4 @@
-/**
- * What the proof of isolation stands on: a driver at work on storage of its own, a way to look past it at what its server holds,
- * and tables in which every row says whose it is.
- */
+/** Fixtures of the isolation suite and the leak fuzzer: a driver with its storage, and tables whose rows name their tenant. */
 import { sql } from 'kysely'
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
@@ -10,32 +7,34 @@ import { directHandle } from './direct-handle.ts'
 
 export interface Subject {
   /**
-   * A started driver on the storage of this subject, with these migrations; a second one is what another process would have.
-   * All of them are stopped by `close`. Let statements wait long for a connection: the proof has more workers than connections.
+   * Starts a driver with these migrations on the storage of this subject. A second driver represents another process. `close` stops
+   * all of them. Use a long timeout for connections: the suite has more workers than connections.
    */
   open(migrations: readonly TenantMigration[]): Promise<IsolationDriver>
   readonly placement: string
-  /** Connections at most, for tenants' queries. */
+  /** Maximum number of connections for tenant queries. */
   readonly maxConnections: number
-  /** Where a server keeps a tenant's rows; absent for a driver without one. */
+  /** Returns the server's view of a tenant's storage; absent for a driver without a server. */
   readonly viewOf?: ((location: StorageLocation) => StorageView) | undefined
   close(): Promise<void>
 }
 
-/** A tenant's storage as its server knows it. */
+/** A tenant's storage, seen from its server. */
 export interface StorageView {
-  /** Of a superuser, to the database that holds the tenant's tables. */
+  /** URL of the database with the tenant's tables, with a superuser. */
   readonly url: string
-  /** Of the login of tenants' queries, to the same database. */
+  /** URL of the same database, with the login of tenant queries. */
   readonly tenantUrl: string
   readonly schema: string
-  /** In tables that tenants share: what `tenant_id` is in the rows of this one. */
+  /** Value of `tenant_id` in the tenant's rows, for tables that tenants share. */
   readonly tenantColumn?: string | undefined
 }
 
 /**
- * `items` has every kind of constraint that can fail now or at the end of a transaction. One definition for all PostgreSQL
- * drivers; the same columns for sqlite, which takes migrations in TypeScript only.
+ * Returns the migrations that `isolationSuite` and `leakFuzz` need. `items` has every kind of constraint, immediate and deferred.
+ * All PostgreSQL drivers share one definition; sqlite has the same columns, as a migration in TypeScript.
+ *
+ * @example const driver = await subject.open(proofMigrations('postgres'))
  */
 export function proofMigrations(engine: IsolationDriver['capabilities']['engine']): TenantMigration[] {
   return engine === 'postgres' ? POSTGRES : SQLITE
@@ -94,7 +93,7 @@ const SQLITE: TenantMigration[] = [
   },
 ]
 
-/** What every row of a tenant says. */
+/** Marker in every row of a tenant. */
 export const markOf = (tenantId: string): string => `of ${tenantId}`
 
 export const locationIn = (
@@ -110,7 +109,7 @@ export const locationIn = (
   epoch,
 })
 
-/** Makes a tenant's storage and answers the handle to it. */
+/** Provisions storage for a tenant and returns its handle. */
 export async function provisionedIn(
   subject: Subject,
   driver: IsolationDriver,

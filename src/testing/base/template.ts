@@ -1,9 +1,9 @@
 /**
- * Databases for tests that start as a copy of a migrated one: a copy takes milliseconds, the migration of all parts a second.
+ * Creates test databases as copies of a migrated template: a copy takes milliseconds, the migration of all parts a second.
  *
- * - The template has the tables of the given parts and of the job queue. It has no roles, no installation and no rows of a tenancy.
- * - Each role, UTC day and set of migrations has a template of its own, which stays on the server until a later day: migrations make
- *   partitions from the present day on. A finished one is named `tenantry_template_…`, an unfinished one is not.
+ * - The template has the tables of the given parts and of the job queue, but no roles, no installation and no rows.
+ * - A template is kept for one role, UTC day and set of migrations, because migrations create partitions from the present day on.
+ *   A finished template is named `tenantry_template_…`; an unfinished one has another name.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { PgBossJobs } from '../../drivers/jobs/pg-boss.ts'
@@ -12,14 +12,14 @@ import { Database, sqlState } from '../../kernel/database/database.ts'
 import { type MigratedPart, migrate } from '../../kernel/database/migrations.ts'
 import { createTestDatabase, databaseUrl, onServer, type TestDatabase } from './database.ts'
 
-/** `duplicate_database`, and `unique_violation` when both rename at the same moment. */
+/** `duplicate_database`, or `unique_violation` for two concurrent renames. */
 const DUPLICATE = ['42P04', '23505']
 const NO_SUCH_DATABASE = '3D000'
 const IN_USE = '55006'
 
 const templates = new Map<string, Promise<string>>()
 
-/** @param serverUrl of any database there, by a role that may create databases. */
+/** @param serverUrl URL of any database of the server, with a role that may create databases. */
 export async function createMigratedDatabase(serverUrl: string, parts: readonly MigratedPart[]): Promise<TestDatabase> {
   const hash = createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)
   const key = `${serverUrl} ${hash}`
@@ -58,7 +58,7 @@ async function ensureTemplate(serverUrl: string, hash: string, parts: readonly M
 
 const dayOf = (name: string): string => name.split('_')[2] ?? ''
 
-/** Another process may copy it, or have dropped it. */
+/** Ignores a template that another process copies or has dropped. */
 async function drop(server: Database, name: string): Promise<void> {
   try {
     await server.sql(`alter database ${name} is_template false`)

@@ -1,10 +1,4 @@
-/**
- * A whole tenancy for a test, on a database of its own: real PostgreSQL, schema-pg, nothing replaced.
- *
- *   const { tenancy, end } = await testTenancy(inject('postgresUrl'))
- *   const acme = await installed(tenancy, { id: 'acme', name: 'Acme' })
- *   afterAll(end)
- */
+/** Starts complete tenancies for tests, each on its own PostgreSQL database with the schema-pg driver. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
@@ -18,30 +12,35 @@ import type { Tenants } from '../../tenants/tenants.ts'
 import { dropWithRoles } from './roles.ts'
 import { createMigratedDatabase } from './template.ts'
 
-/** The real clock, also for a test that has replaced `performance`. */
+/** The real clock, even if a test replaces `performance`. */
 const now = performance.now.bind(performance)
 
 export const TEST_APP_KEY = Buffer.alloc(32, 7).toString('base64')
 const POLL_MS = 10
 const SETTLED_WITHIN_MS = 20_000
-/** A machine under load is slow, and not away. */
+/** Long enough that a slow store on a busy machine does not count as unavailable. */
 const STORE_TIMEOUT_MS = 10_000
 
 export interface TestTenancy<Satellites extends readonly Satellite[]> {
   readonly tenancy: Tenancy<Satellites>
   readonly url: string
-  /** Another tenancy on the same database, as another process would have it; with its own options beside the first one's. */
+  /** Starts another tenancy on the same database, as another process would. The options are merged into those of the first. */
   open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites>>
-  /** All that were opened and not ended yet. */
+  /** Tenancies that are running. */
   opened(): readonly Tenancy<Satellites>[]
-  /** Stops them all and drops the database with its roles. */
+  /** Stops all tenancies and drops the database with its roles. */
   end(): Promise<void>
 }
 
 /**
- * The database is a copy of a migrated one, which stays on the server (`tenantry_template_…`) for the next tests.
+ * Creates a database and starts a tenancy on it. The database is a copy of a migrated template, which stays on the server
+ * (`tenantry_template_…`) for later tests.
  *
- * @param serverUrl of any database there, by a role that may create databases and roles.
+ * @param serverUrl URL of any database of the server, with a role that may create databases and roles.
+ * @example
+ * const { tenancy, end } = await testTenancy('postgres://postgres@localhost/postgres')
+ * const acme = await installed(tenancy, { id: 'acme', name: 'Acme' })
+ * afterAll(end)
  */
 export async function testTenancy<const Satellites extends readonly Satellite[] = []>(
   serverUrl: string,
@@ -78,7 +77,11 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
   }
 }
 
-/** Creates a tenant and waits for the end of its installation, good or bad. */
+/**
+ * Creates a tenant and waits until its installation has succeeded or failed.
+ *
+ * @example const acme = await installed(tenancy, { id: 'acme', name: 'Acme' })
+ */
 export async function installed(
   { tenants }: Pick<Tenancy, 'tenants'>,
   request: Parameters<Tenants['create']>[0],
@@ -87,7 +90,7 @@ export async function installed(
   return tenants.waitUntilInstalled(id, AbortSignal.timeout(SETTLED_WITHIN_MS))
 }
 
-/** Resolves when the tenancy has received every notification of earlier commits: PostgreSQL delivers them in order. */
+/** Waits until the tenancy has received the notifications of all earlier commits: PostgreSQL delivers them in order. */
 export async function notificationsReceived({ kernel: { database } }: Pick<Tenancy, 'kernel'>): Promise<void> {
   const received = Promise.withResolvers<void>()
   const listener = await database.listen('end_of_earlier', () => received.resolve(), received.resolve)
@@ -96,7 +99,11 @@ export async function notificationsReceived({ kernel: { database } }: Pick<Tenan
   await listener.close()
 }
 
-/** What `attempt` answers once it no longer throws; its last failure when `timeoutMs` have passed. */
+/**
+ * Calls `attempt` until it succeeds, and returns its result. Throws its last error after `timeoutMs`.
+ *
+ * @example await eventually(() => expect(received).toHaveLength(1))
+ */
 export async function eventually<T>(attempt: () => T | Promise<T>, timeoutMs = 10_000): Promise<T> {
   const deadline = now() + timeoutMs
   for (;;) {

@@ -1,2 +1,2 @@
-/** Vitest, which a suite loads when it is called. */
+/** Module type of Vitest, which a suite loads when it is called. */
 export type Vitest = typeof import('vitest')

@@ -1,4 +1,4 @@
-/** The part of the isolation suite about copies; a driver without the capability `copies` must reject them. */
+/** Group of `isolationSuite`: copies of storage. A driver without the capability `copies` must reject them. */
 import { directHandle } from '../base/direct-handle.ts'
 import { locationIn, provisionedIn } from '../base/subject.ts'
 import type { Vitest } from '../base/vitest.ts'
@@ -8,7 +8,7 @@ const OWNERS = 'select owner from items'
 
 export function copiesOfTenants({ describe, expect, test }: Vitest, proof: () => Proof): void {
   describe('a copy', () => {
-    test('brings every row to other storage, or is rejected without the capability', async () => {
+    test('a copy contains every row, or is rejected by a driver without the capability', async () => {
       const { subject, driver } = proof()
       const options = { signal: new AbortController().signal }
       const [source, target] = [locationIn(subject, driver, 'copied'), locationIn(subject, driver, 'copy')]

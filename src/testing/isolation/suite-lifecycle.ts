@@ -1,4 +1,4 @@
-/** The part of the isolation suite about storage itself: made, migrated, closed, opened, and dropped, any of it more than once. */
+/** Group of `isolationSuite`: storage is provisioned, migrated, fenced, drained and dropped, each step repeatedly. */
 import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
 import { directHandle } from '../base/direct-handle.ts'
 import { locationIn, proofMigrations, provisionedIn } from '../base/subject.ts'
@@ -9,7 +9,7 @@ import type { Proof } from './proof.ts'
 
 const OWNERS = 'select owner from items'
 
-/** As a switch does it. */
+/** Changes the schema version the way a transfer does. */
 async function change(driver: IsolationDriver, from: StorageLocation, to: StorageLocation): Promise<void> {
   await driver.fence(from)
   await driver.enter?.(to, { signal: new AbortController().signal })
@@ -38,7 +38,7 @@ export function storageLifecycle(
   }
 
   describe('provisioning', () => {
-    test('runs all migrations, says so, and may be repeated: the rows stay', async () => {
+    test('provisioning runs and reports all migrations, and a repeated call keeps the rows', async () => {
       const { driver } = proof()
       expect(await driver.provision(locationOf('made'))).toEqual(names)
       const { pool } = await fresh('made')
@@ -48,7 +48,7 @@ export function storageLifecycle(
       await driver.drop(locationOf('made'))
     })
 
-    test('by many at once makes it once', async () => {
+    test('concurrent provisioning creates the storage once', async () => {
       const { driver } = proof()
       const made = await Promise.all(Array.from({ length: 5 }, () => driver.provision(locationOf('at-once'))))
       expect(made).toEqual(Array(5).fill(names))
@@ -56,7 +56,7 @@ export function storageLifecycle(
       await driver.drop(locationOf('at-once'))
     })
 
-    test('of the next epoch makes other storage, and keeps what is left until it is dropped', async () => {
+    test('provisioning the next epoch creates other storage and keeps the old one until it is dropped', async () => {
       const { driver } = proof()
       await fresh('moved')
       const next = locationOf('moved', 2)
@@ -77,7 +77,7 @@ export function storageLifecycle(
   })
 
   describe('a migration', () => {
-    test('is taken back and run again, each as often as it is asked for and done once', async () => {
+    test('a migration is rolled back and run again, and repeated requests have no effect', async () => {
       const { driver, a } = proof()
       await fresh('migrated')
       expect(await driver.rollback(locationOf('migrated'), 1)).toEqual(['0002_tags'])
@@ -95,9 +95,9 @@ export function storageLifecycle(
       await driver.drop(locationOf('migrated'))
     })
 
-    test('that fails leaves everything as it was, and says which it is', async () => {
+    test('a failed migration changes nothing, and its error names the migration', async () => {
       const { subject, driver, a } = proof()
-      if (!driver.capabilities.durable) return // its storage is not another driver's
+      if (!driver.capabilities.durable) return // another driver does not share its storage
       const broken = {
         name: '0003_broken',
         checksum: '3',
@@ -115,7 +115,7 @@ export function storageLifecycle(
   })
 
   describe('a fence', () => {
-    test('refuses every statement of its tenant and of no other, and is lifted again', async () => {
+    test('a fence rejects every statement of its tenant only, and can be lifted', async () => {
       const { driver } = proof()
       const { db, pool, transaction } = await fresh('closed')
       expect(await driver.isFenced(locationOf('closed'))).toBe(false)
@@ -150,9 +150,9 @@ export function storageLifecycle(
       await driver.drop(locationOf('closed'))
     })
 
-    test('holds for other processes, and what was open before it is soon refused', async () => {
+    test('a fence also applies to other processes, and soon to their open connections', async () => {
       const { subject, driver } = proof()
-      if (!driver.capabilities.durable) return // its storage is not another driver's
+      if (!driver.capabilities.durable) return // another driver does not share its storage
       await fresh('closed-for-all')
       const other = await subject.open(proofMigrations(engine))
       const there = directHandle(other, locationOf('closed-for-all'))
@@ -163,7 +163,7 @@ export function storageLifecycle(
       await driver.drop(locationOf('closed-for-all'))
     })
 
-    test('of one epoch does not close the next', async () => {
+    test('a fence of one epoch does not apply to the next epoch', async () => {
       const { driver } = proof()
       await fresh('turned')
       const next = locationOf('turned', 2)
@@ -177,7 +177,7 @@ export function storageLifecycle(
       await driver.drop(next)
     })
 
-    test('is not what an ordinary failure looks like', async () => {
+    test('an ordinary failure is not reported as a fence', async () => {
       const { driver, a } = proof()
       for (const text of ['selekt', 'select * from missing', `insert into items (id, owner) values (1, null)`]) {
         await expect(raw(a.db, text)).rejects.toSatisfy((error) => !driver.mayBeFence(error))
@@ -194,7 +194,7 @@ export function storageLifecycle(
     const ids = async (at: StorageLocation) =>
       (await proof().driver.execute(at, { text: 'select id from items order by id' })).rows.map(({ id }) => id)
 
-    test('ends what was begun before the fence: nothing of it comes later, and others go on', async () => {
+    test('a drain ends statements that started before the fence, and other tenants continue', async () => {
       const { driver } = proof()
       const [drained, beside] = [locationOf('drained'), locationOf('a')]
       await fresh('drained')
@@ -223,7 +223,7 @@ export function storageLifecycle(
       await driver.drop(drained)
     })
 
-    test('lets what is under way come to its end: what was acknowledged is there, all of it and no more', async () => {
+    test('a drain waits for statements in flight: exactly the acknowledged rows are present', async () => {
       const { driver } = proof()
       const hammered = locationOf('hammered')
       await driver.provision(hammered)
@@ -256,13 +256,13 @@ export function storageLifecycle(
       await driver.drop(hammered)
     })
 
-    test('of what was never there is no failure', async () => {
+    test('a drain of missing storage succeeds', async () => {
       await proof().driver.drain(locationOf('never'))
     })
   })
 
   describe('a drop', () => {
-    test('takes everything of its tenant and nothing of others, and may be repeated', async () => {
+    test('a drop removes everything of its tenant only, and a repeated drop succeeds', async () => {
       const { driver } = proof()
       const { pool } = await fresh('dropped')
       await driver.drop(locationOf('dropped'))
@@ -274,7 +274,7 @@ export function storageLifecycle(
       await driver.drop(locationOf('dropped'))
     })
 
-    test('of what was never there, or is fenced, is no failure', async () => {
+    test('a drop of missing or fenced storage succeeds', async () => {
       const { driver } = proof()
       await driver.drop(locationOf('never'))
       const { pool } = await fresh('fenced')

@@ -1,4 +1,4 @@
-/** The part of the isolation suite that looks past the driver, at the server: what is there, who may read it, what is left. */
+/** Group of `isolationSuite` that connects to the server without the driver, and checks rows, privileges and connections. */
 
 import { inTransaction } from '../base/in-transaction.ts'
 import { locationIn } from '../base/subject.ts'
@@ -7,19 +7,19 @@ import { raw } from '../leak/operations.ts'
 import { itemsOf, Outside } from '../leak/operations-server.ts'
 import type { Proof } from './proof.ts'
 
-export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, proof: () => Proof): void {
+export function serverView({ afterAll, describe, expect, test }: Vitest, proof: () => Proof): void {
   const outside = new Outside()
   const viewOf = (id: string) => {
     const { subject, driver } = proof()
     const view = subject.viewOf?.(locationIn(subject, driver, id))
-    if (!view) throw new Error('a driver with a server says where a tenant’s rows are: viewOf')
+    if (!view) throw new Error('the subject of a driver with a server must have viewOf')
     return view
   }
 
-  describe('at the server', () => {
+  describe('view of the server', () => {
     afterAll(() => outside.close())
 
-    test('each row is where it belongs', async () => {
+    test('each row is in the storage of its tenant', async () => {
       for (const id of ['a', 'b']) {
         const view = viewOf(id)
         const rows = await outside.all(
@@ -31,7 +31,7 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       }
     })
 
-    test('the login of tenants’ queries reads and writes no row outside of a scope', async () => {
+    test('the login of tenant queries reads and writes no row outside a scope', async () => {
       const view = viewOf('a')
       const items = itemsOf(view)
       for (const text of [
@@ -51,13 +51,13 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       await expect(outside.unscoped(view, 'select owner from items')).rejects.toMatchObject({ code: '42P01' })
     })
 
-    test('outside of a scope there is no tenant, whoever asks: what defaults to one is refused', async () => {
+    test('outside a scope, the default of the tenant column is rejected for every role', async () => {
       const view = viewOf('a')
-      const asked = outside.all(view, 'select tenantry.current_tenant()')
-      await expect(asked).rejects.toMatchObject({ code: '42501' })
+      const query = outside.all(view, 'select tenantry.current_tenant()')
+      await expect(query).rejects.toMatchObject({ code: '42501' })
     })
 
-    test('that login may become neither superuser nor owner, and inherits nothing', async () => {
+    test('the login of tenant queries cannot become superuser or owner, and inherits no role', async () => {
       const view = viewOf('a')
       const [login] = await outside.unscoped(
         view,
@@ -73,7 +73,7 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       expect(privileged).toEqual([])
     })
 
-    test('a tenant may not change tables, truncate them or point at them from its own', async () => {
+    test('a tenant cannot alter or truncate tables, nor reference them from its own tables', async () => {
       const { db } = proof().a
       for (const text of [
         'truncate items',
@@ -88,7 +88,7 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       }
     })
 
-    test('rows are the tenant’s whatever temporary tables are named like', async () => {
+    test('temporary tables of the same name do not replace the tables of the tenant', async () => {
       const { a, b } = proof()
       const seen = await a.transaction(async (db) => {
         await raw(db, `create temporary table items as select 'temporary' as owner`)
@@ -103,28 +103,31 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       }
     })
 
-    test.each(['a', 'b'] as const)('a client of a that is released twice frees no connection of %s', async (holder) => {
-      const { a, subject, [holder]: other } = proof()
-      const client = await a.pool.connect()
-      await client.query('select 1')
-      client.release()
-      const held = await Promise.all(Array.from({ length: subject.maxConnections }, () => other.pool.connect()))
-      for (const one of held) await inTransaction(one)
-      client.release()
-      let isServed = false
-      const next = a.pool.query('select 1').then(() => {
-        isServed = true
-      })
-      for (const one of held) await one.query('select 1')
-      expect(isServed).toBe(false)
-      for (const one of held) {
-        await one.query('commit')
-        one.release()
-      }
-      await next
-    })
+    test.each(['a', 'b'] as const)(
+      'a second release of a client of tenant a does not release the connection of tenant %s',
+      async (holder) => {
+        const { a, subject, [holder]: other } = proof()
+        const client = await a.pool.connect()
+        await client.query('select 1')
+        client.release()
+        const held = await Promise.all(Array.from({ length: subject.maxConnections }, () => other.pool.connect()))
+        for (const one of held) await inTransaction(one)
+        client.release()
+        let isServed = false
+        const next = a.pool.query('select 1').then(() => {
+          isServed = true
+        })
+        for (const one of held) await one.query('select 1')
+        expect(isServed).toBe(false)
+        for (const one of held) {
+          await one.query('commit')
+          one.release()
+        }
+        await next
+      },
+    )
 
-    test('the catalog says nothing against it', async () => {
+    test('the audit of the catalog reports no problem', async () => {
       const { subject, driver } = proof()
       const locations = async function* () {
         for (const id of ['a', 'b']) yield locationIn(subject, driver, id)
@@ -134,7 +137,7 @@ export function whatTheServerSees({ afterAll, describe, expect, test }: Vitest, 
       expect(findings.filter(({ severity }) => severity === 'error')).toEqual([])
     })
 
-    test('no more connections are open at any time than there may be', async () => {
+    test('the number of open connections never exceeds the limit', async () => {
       const { a, b, subject } = proof()
       const view = viewOf('a')
       let isFinished = false

@@ -1,4 +1,4 @@
-/** The part of the isolation suite about statements: alone, in transactions, through Kysely and through the pool's shape. */
+/** Group of `isolationSuite`: single statements, transactions, Kysely and the pool interface. */
 
 import type { Kysely } from 'kysely'
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
@@ -13,7 +13,7 @@ const ITEMS = 'select owner, id, value from items order by id'
 const ENDED = /ended the transaction|rolled back|given back/
 
 const items = (db: Kysely<any>) => db.selectFrom('items').select(['owner', 'id', 'value']).orderBy('id').execute()
-/** As they are before each test. */
+/** Rows of a tenant before each test. */
 const untouched = ({ id }: TenantHandle) => [1, 2].map((key) => ({ owner: `of ${id}`, id: key, value: key }))
 const add = (db: Kysely<any>, { id: tenantId }: TenantHandle, id: number, more: object = {}) =>
   db.insertInto('items').values({ id, owner: `of ${tenantId}`, ...more })
@@ -27,7 +27,7 @@ export function statementsOfTenants(
   const expectOthersUntouched = async () => expect(await items(proof().b.db)).toEqual(untouched(proof().b))
 
   describe('a statement', () => {
-    test('reads the rows of its tenant, by whichever way it comes', async () => {
+    test('a statement reads the rows of its tenant through every interface', async () => {
       for (const handle of [proof().a, proof().b, proof().a]) {
         expect(await items(handle.db)).toEqual(untouched(handle))
         expect((await handle.pool.query(ITEMS)).rows).toEqual(untouched(handle))
@@ -38,7 +38,7 @@ export function statementsOfTenants(
       }
     })
 
-    test('changes the rows of its tenant and no others, also without a condition', async () => {
+    test('a statement without a condition changes only the rows of its tenant', async () => {
       const { a } = proof()
       expect(await a.db.updateTable('items').set({ value: 9 }).returning('owner').execute()).toEqual([
         { owner: 'of a' },
@@ -50,7 +50,7 @@ export function statementsOfTenants(
       expect(await items(a.db)).toEqual([])
     })
 
-    test('writes under keys that another tenant has: no conflict, and on conflict its own row', async () => {
+    test('a key of another tenant causes no conflict, and ON CONFLICT updates only own rows', async () => {
       const { a, b } = proof()
       await expect(add(a.db, a, 1).execute()).rejects.toThrow()
       await add(b.db, b, 3, { slot: 5 }).execute()
@@ -65,7 +65,7 @@ export function statementsOfTenants(
       expect(await b.db.selectFrom('items').select('value').where('id', '=', 3).execute()).toEqual([{ value: 0 }])
     })
 
-    test('that fails leaves nothing, and the next ones work', async () => {
+    test('a failed statement changes nothing, and later statements succeed', async () => {
       const { a } = proof()
       for (const text of [
         'selekt',
@@ -78,7 +78,7 @@ export function statementsOfTenants(
       await expectOthersUntouched()
     })
 
-    test('is one: of several in one text none is run', async () => {
+    test('a text with several statements is rejected, and none of them runs', async () => {
       const { a } = proof()
       for (const text of [
         `update items set value = 9; ${ITEMS}`,
@@ -92,19 +92,19 @@ export function statementsOfTenants(
       expect(await items(a.db)).toEqual(untouched(a))
     })
 
-    test('finds its tenant also when many ask at once, over fewer connections', async () => {
+    test('concurrent statements over fewer connections run in their own tenant', async () => {
       const { a, b } = proof()
-      const asked = Array.from({ length: 60 }, (_, n) => {
+      const queries = Array.from({ length: 60 }, (_, n) => {
         const handle = n % 2 === 0 ? a : b
         const result = n % 3 === 0 ? handle.transaction(items) : items(handle.db)
         return result.then((rows) => expect(rows).toEqual(untouched(handle)))
       })
-      await Promise.all(asked)
+      await Promise.all(queries)
     })
   })
 
   describe('a transaction', () => {
-    test('is kept whole when it commits, and not at all when its work throws', async () => {
+    test('a transaction is kept completely on commit, and not at all if its work throws', async () => {
       const { a } = proof()
       await a.transaction(async (db) => {
         await add(db, a, 3).execute()
@@ -121,7 +121,7 @@ export function statementsOfTenants(
       await expectOthersUntouched()
     })
 
-    test('goes back to a savepoint, and on from there', async () => {
+    test('a transaction rolls back to a savepoint and continues', async () => {
       const { a } = proof()
       const outer = await a.db.startTransaction().execute()
       await add(outer, a, 3).execute()
@@ -135,7 +135,7 @@ export function statementsOfTenants(
       expect((await items(a.db)).map(({ id }) => id)).toEqual([1, 2, 3, 5])
     })
 
-    test('is over when it is over: a handle that was kept reads nothing, whoever has the connection now', async () => {
+    test('a retained handle of an ended transaction reads nothing, regardless of the connection’s current user', async () => {
       const { a, b } = proof()
       let kept: Kysely<any> | undefined
       await a.transaction(async (db) => {
@@ -149,7 +149,7 @@ export function statementsOfTenants(
     })
 
     if (isPostgres) {
-      test('in which a statement failed is not taken for committed', async () => {
+      test('a transaction with a failed statement is not reported as committed', async () => {
         const { a } = proof()
         const careless = a.transaction(async (db) => {
           await add(db, a, 3).execute()
@@ -159,7 +159,7 @@ export function statementsOfTenants(
         expect(await items(a.db)).toEqual(untouched(a))
       })
 
-      test('that fails at its end is not taken for committed', async () => {
+      test('a transaction that fails on commit is not reported as committed', async () => {
         const { a } = proof()
         const twice = `insert into items (id, owner, slot) values (8, 'of a', 1), (9, 'of a', 1)`
         await expect(raw(a.db, twice)).rejects.toMatchObject({ code: '23505' })
@@ -167,17 +167,20 @@ export function statementsOfTenants(
         expect(await items(a.db)).toEqual(untouched(a))
       })
 
-      test.each(['commit', 'rollback'])('that the host ends itself with %s runs nothing more', async (word) => {
-        const { a } = proof()
-        const careless = a.transaction(async (db) => {
-          await add(db, a, 3).execute()
-          await raw(db, word)
-          await add(db, a, 4).execute()
-        })
-        await expect(careless).rejects.toThrow(ENDED)
-        expect((await items(a.db)).map(({ id }) => id)).toEqual(word === 'commit' ? [1, 2, 3] : [1, 2])
-        await expectOthersUntouched()
-      })
+      test.each(['commit', 'rollback'])(
+        'a transaction that the host ends with %s runs no further statement',
+        async (word) => {
+          const { a } = proof()
+          const careless = a.transaction(async (db) => {
+            await add(db, a, 3).execute()
+            await raw(db, word)
+            await add(db, a, 4).execute()
+          })
+          await expect(careless).rejects.toThrow(ENDED)
+          expect((await items(a.db)).map(({ id }) => id)).toEqual(word === 'commit' ? [1, 2, 3] : [1, 2])
+          await expectOthersUntouched()
+        },
+      )
     }
   })
 
@@ -187,7 +190,7 @@ export function statementsOfTenants(
       return driver.connect(locationIn(subject, driver, id))
     }
 
-    test('runs calls that do not wait for each other in their order', async () => {
+    test('concurrent calls on one connection run in order', async () => {
       const { a } = proof()
       const connection = await connect(a)
       const insert = (id: number) => connection.query({ text: `insert into items (id, owner) values (${id}, 'of a')` })
@@ -199,7 +202,7 @@ export function statementsOfTenants(
     })
 
     test.each(['another tenant', 'another call of its tenant'])(
-      'takes nothing when it was given back and %s has it, and is given back once',
+      'a released connection in use by %s runs nothing, and is released once',
       async (who) => {
         const { a, b, subject } = proof()
         const next = who === 'another tenant' ? b : a
@@ -221,8 +224,8 @@ export function statementsOfTenants(
     )
   })
 
-  describe('the shape of a pool', () => {
-    test('takes a text, an object and a callback, and answers rows as objects or arrays', async () => {
+  describe('pool interface', () => {
+    test('the pool accepts a text, an object and a callback, and returns rows as objects or arrays', async () => {
       const { pool } = proof().a
       const text = 'select owner, id from items order by id'
       expect((await pool.query({ text, rowMode: 'array' })).rows).toEqual([
@@ -238,7 +241,7 @@ export function statementsOfTenants(
       expect((await pool.query(`update items set value = 5 where id = 1`)).rowCount).toBe(1)
     })
 
-    test('lends clients, with transactions of their own', async () => {
+    test('the pool provides clients with separate transactions', async () => {
       const { a } = proof()
       const client = await a.pool.connect()
       await client.query('begin')
@@ -251,7 +254,7 @@ export function statementsOfTenants(
       expect((await items(a.db)).map(({ id }) => id)).toEqual([1, 2, 4])
     })
 
-    test('loses what a client had not committed when it was given back', async () => {
+    test('the release of a client rolls back its open transaction', async () => {
       const { a, b } = proof()
       for (let n = 0; n < 2 * proof().subject.maxConnections; n++) {
         const client = await a.pool.connect()
@@ -263,7 +266,7 @@ export function statementsOfTenants(
       expect(await items(a.db)).toEqual(untouched(a))
     })
 
-    test('takes nothing from a client that was given back, also when another tenant has its connection', async () => {
+    test('a released client is rejected, even if another tenant has its connection', async () => {
       const { a, b } = proof()
       const client = await a.pool.connect()
       await client.query(ITEMS)
@@ -282,7 +285,7 @@ export function statementsOfTenants(
       expect(await items(b.db)).toEqual(untouched(b))
     })
 
-    test('runs statements that do not wait for each other in their order', async () => {
+    test('concurrent statements on one client run in order', async () => {
       const { a } = proof()
       const client = await a.pool.connect()
       await Promise.all([

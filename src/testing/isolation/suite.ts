@@ -1,18 +1,17 @@
 /**
- * What every isolation driver does, whatever it keeps rows in. `await isolationSuite('schema-pg', open)` at the top level of a
- * Vitest file registers it; what the driver's capabilities leave out is not registered.
+ * Test suite of all isolation drivers. Tests of capabilities that a driver does not have are not registered.
  *
- * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
+ * Vitest is loaded by the call, not by the import: `tenantry/testing` also serves projects with another test runner.
  */
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { locationIn, proofMigrations, provisionedIn, type Subject } from '../base/subject.ts'
 import type { Proof } from './proof.ts'
 import { copiesOfTenants } from './suite-copies.ts'
 import { storageLifecycle } from './suite-lifecycle.ts'
-import { whatTheServerSees } from './suite-server.ts'
+import { serverView } from './suite-server.ts'
 import { statementsOfTenants } from './suite-statements.ts'
 
-/** Ids that a careless driver would fold into one, quote wrongly, or cut off. */
+/** Ids that an incorrect driver could merge, quote incorrectly or truncate. */
 export const TRICKY_IDS = [
   'select',
   'a-b',
@@ -28,9 +27,12 @@ export const TRICKY_IDS = [
 ]
 
 /**
- * @param engine what the driver says of itself: it decides which tests there are, before the driver is open.
- * @param open a subject for this suite alone; the suite closes it.
- * @param trickyIds of tenants that get storage; names of storage are made of all.
+ * Registers the tests of isolation drivers in a Vitest file. Call it at the top level.
+ *
+ * @param open creates a subject for this suite; the suite closes it.
+ * @param engine engine of the driver, which decides the tests before the driver is open.
+ * @param trickyIds ids of tenants that get storage; all ids are tested as names of storage.
+ * @example await isolationSuite('schema-pg', () => openSubject('postgres://postgres@localhost/postgres'))
  */
 export async function isolationSuite(
   name: string,
@@ -41,7 +43,7 @@ export async function isolationSuite(
   const vitest = await import('vitest')
   const { afterAll, beforeAll, beforeEach, describe, expect, test } = vitest
 
-  describe(`the isolation driver ${name}`, () => {
+  describe(`isolation driver ${name}`, () => {
     let proof: Proof
 
     beforeAll(async () => {
@@ -61,13 +63,13 @@ export async function isolationSuite(
       await proof?.subject.close()
     })
 
-    test('says truthfully what it is', () => {
+    test('the driver reports its capabilities', () => {
       expect(proof.driver.capabilities.engine).toBe(engine)
       if (proof.subject.viewOf) expect(proof.driver.capabilities.durable).toBe(true)
     })
 
     describe('names of storage', () => {
-      test('are never shared by two ids or two epochs, and have at most 63 bytes', () => {
+      test('names of storage differ by id and by epoch, and have at most 63 bytes', () => {
         const { driver } = proof
         const names = new Map<string, string>()
         for (const id of [...TRICKY_IDS, 'a', 'b', '1_a', 'a_1', 'a-1', '1', '11', 't1_a']) {
@@ -82,7 +84,7 @@ export async function isolationSuite(
         }
       })
 
-      test('may be those of tricky ids, whose rows stay apart', async () => {
+      test('rows of tenants with unusual ids stay separate', async () => {
         const { subject, driver } = proof
         const handles = await Promise.all(trickyIds.map((id) => provisionedIn(subject, driver, id)))
         await Promise.all(
@@ -104,14 +106,14 @@ export async function isolationSuite(
     statementsOfTenants(vitest, () => proof, engine)
     storageLifecycle(vitest, () => proof, engine)
     copiesOfTenants(vitest, () => proof)
-    if (engine === 'postgres') whatTheServerSees(vitest, () => proof)
+    if (engine === 'postgres') serverView(vitest, () => proof)
 
-    test('holds no connection when nobody works', () => {
+    test('an idle driver holds no connection', () => {
       for (const { busy, waiting } of proof.driver.connections())
         expect({ busy, waiting }).toEqual({ busy: 0, waiting: 0 })
     })
 
-    test('takes no more statements once it has stopped', async () => {
+    test('a stopped driver rejects statements', async () => {
       const stopped = await proof.subject.open(proofMigrations(engine))
       const location = locationIn(proof.subject, stopped, 'stopped')
       await stopped.provision(location)

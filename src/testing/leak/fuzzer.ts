@@ -1,15 +1,14 @@
 /**
- * The leak fuzzer: tenants with the same keys, workers that outnumber the connections, and everything that a host's code may do
- * or get wrong, in an order that a seed decides.
+ * Leak fuzzer: tenants with equal keys, more workers than connections, and correct and incorrect host code in a seeded order.
  *
- *   foreign marker    every row says whose it is; no answer may have another tenant's
- *   foreign change    between rounds the server's own view of each tenant equals what the workers know they have written
- *   canary            a statement of the tenants' login without a scope is refused, never answered
- *   liveness          what is legal succeeds
+ *   foreign marker    every row names its tenant; no result may contain a row of another tenant
+ *   foreign change    between rounds, the server's view of each tenant equals the rows that the workers have written
+ *   canary            a statement of the tenants' login without a scope is rejected
+ *   liveness          legal operations succeed
  *   clean connection  settings, locks, cursors, statements, temporary tables, role and path are as for the first tenant
  *
  * Written here because property-test libraries do not run concurrent workers on a real server by one seed.
- * Each worker takes its operations from a sequence that its seed fixes; how the workers interleave is the machine's.
+ * The seed fixes the operations of each worker, but not how the workers interleave.
  */
 import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
 import { directHandle, directSource } from '../base/direct-handle.ts'
@@ -22,36 +21,43 @@ import { inspectedInside, itemsOf, Outside, serverOperations } from './operation
 import { describeError, type FuzzedTenant, FuzzStep, type Violation } from './step.ts'
 
 const OPERATIONS_PER_ROUND = 1_000
-/** More would only say the same. */
+/** Limit of reported violations; the run stops there. */
 const MAX_VIOLATIONS = 50
 
 export interface LeakFuzzOptions {
   /** Started with `proofMigrations`. */
   readonly driver: IsolationDriver
-  /** Provisioned, empty, and at least two. */
+  /** Storage of at least two tenants: provisioned and empty. */
   readonly locations: readonly StorageLocation[]
   readonly operations: number
-  /** More than the driver has connections. */
+  /** Must be more than the connections of the driver. */
   readonly workers: number
-  /** One that was reported, to run it again; a new one if absent. */
+  /** Seed of a reported run to repeat it; default: a new one. */
   readonly seed?: number | undefined
   readonly maxConnections: number
-  /** Absent for a driver without a server: rows are compared through the handles then. */
+  /** Absent for a driver without a server: rows are then compared through the handles. */
   readonly viewOf?: ((location: StorageLocation) => StorageView) | undefined
-  /** Names of operations that are left out, where what they tell of connections cannot hold. */
+  /** Names of operations to leave out, where their checks of connections cannot hold. */
   readonly without?: readonly string[] | undefined
-  /** Called after each round. */
+  /** Called after each round with the number of operations so far. */
   readonly onRound?: ((done: number) => void) | undefined
 }
 
 export interface LeakReport {
   readonly seed: number
-  /** How many times each was run. */
+  /** Number of runs by operation. */
   readonly operations: Readonly<Record<string, number>>
   readonly violations: readonly Violation[]
   readonly elapsedMs: number
 }
 
+/**
+ * Runs the fuzzer and returns its counts and violations. Needs no test runner.
+ *
+ * @example
+ * const { seed, violations } = await leakFuzz({ ...subject, driver, locations, operations: 10_000, workers: 9 })
+ * expect(violations, `seed ${seed}`).toEqual([])
+ */
 export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
   const { driver, locations, operations, workers, viewOf, onRound } = options
   const seed = options.seed ?? Math.floor(Math.random() * 2 ** 31)
@@ -80,7 +86,7 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
 
   const stepOf = (operation: string, worker: number, tenant: FuzzedTenant): FuzzStep => {
     const random = randoms[worker]
-    if (!random) throw new Error(`there is no worker ${worker}`)
+    if (!random) throw new Error(`worker ${worker} does not exist`)
     const others = tenants.filter((one) => one !== tenant)
     return new FuzzStep({ operation, worker, random, tenant, others, note })
   }
@@ -91,7 +97,7 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
       const operation = random.weighted(all)
       counts[operation.name] = (counts[operation.name] ?? 0) + 1
       const step = stepOf(operation.name, worker, random.pick(tenants))
-      await operation.run(step).catch((error) => step.violate(`what is legal failed: ${describeError(error)}`))
+      await operation.run(step).catch((error) => step.violate(`a legal operation failed: ${describeError(error)}`))
     }
   }
 
@@ -109,7 +115,7 @@ export async function leakFuzz(options: LeakFuzzOptions): Promise<LeakReport> {
   return { seed, operations: counts, violations, elapsedMs: performance.now() - startedAt }
 }
 
-/** While nobody works: the rows that are there, and those that should be. */
+/** Compares the present rows with the expected ones, while no worker runs. */
 async function compare(step: FuzzStep, outside: Outside): Promise<void> {
   const { view, rows, handle, location } = step.tenant
   const known = rows.flatMap((own) =>
@@ -118,14 +124,14 @@ async function compare(step: FuzzStep, outside: Outside): Promise<void> {
   const held = view ? await heldRows(view, outside) : await raw(handle.db, ALL_ITEMS)
   const found = held.map(line)
   const [extra, missing] = [found.filter((one) => !known.includes(one)), known.filter((one) => !found.includes(one))]
-  if (extra.length > 0) step.violate(`the storage holds, and should not: ${extra.slice(0, 5).join(', ')}`)
-  if (missing.length > 0) step.violate(`the storage should hold, and does not: ${missing.slice(0, 5).join(', ')}`)
+  if (extra.length > 0) step.violate(`the storage has unexpected rows: ${extra.slice(0, 5).join(', ')}`)
+  if (missing.length > 0) step.violate(`the storage lacks rows: ${missing.slice(0, 5).join(', ')}`)
   if (!view?.tenantColumn) return
   const [{ count }] = (await outside.all(
     view,
     `select count(*)::int as count from ${itemsOf(view)} where owner <> 'of ' || split_part(tenant_id, '~', 1)`,
   )) as [{ count: number }]
-  if (count > 0) step.violate(`${count} rows belong to another tenant than they say`)
+  if (count > 0) step.violate(`${count} rows belong to another tenant than their marker names`)
 }
 
 const line = ({ owner, id, value }: any): string => `${owner} ${id}=${value}`
@@ -137,7 +143,7 @@ function heldRows(view: StorageView, outside: Outside): Promise<any[]> {
     : outside.all(view, `${text} where tenant_id = $1`, [view.tenantColumn])
 }
 
-/** Holds as many connections as there may be, and looks at each; then none may be left in use. */
+/** Acquires all connections and inspects each of them; afterwards no connection may be in use. */
 async function inspectAll(
   { driver, maxConnections, viewOf, locations }: LeakFuzzOptions,
   tenants: readonly FuzzedTenant[],
@@ -160,7 +166,7 @@ async function inspectAll(
       }
       await inspectedInside(step, inside).catch((error) => {
         open()
-        step.violate(`what is legal failed: ${describeError(error)}`)
+        step.violate(`a legal operation failed: ${describeError(error)}`)
       })
     })
     await Promise.all(looks)
@@ -169,6 +175,8 @@ async function inspectAll(
     if (busy === 0 && waiting === 0) continue
     const [tenant] = tenants
     if (tenant)
-      stepOf('connections', 0, tenant).violate(`${busy} connections are in use, ${waiting} wait; nobody works`)
+      stepOf('connections', 0, tenant).violate(
+        `${busy} connections are in use and ${waiting} requests wait while no worker runs`,
+      )
   }
 }

@@ -1,4 +1,4 @@
-/** What the leak fuzzer imports: rows of this tenant, which must arrive there, and files that try to reach another one. */
+/** Imports of the leak fuzzer: rows of the tenant, which must be stored, and files that try to reach another tenant. */
 import type { Capabilities } from '../../tenants/isolation/driver.ts'
 import { importSql } from '../../tenants/sql-import/import.ts'
 import type { LeakOperation } from './operations.ts'

@@ -1,7 +1,4 @@
-/**
- * What the leak fuzzer does on PostgreSQL besides: everything by which a tenant could leave something in a session, or end its
- * own scope, or find what another one has left.
- */
+/** Operations of the leak fuzzer on PostgreSQL: attempts to leave state in a session, to end a scope, and to find remaining state. */
 import type { StatementResult } from '../../tenants/isolation/driver.ts'
 import { ENDED, type LeakOperation, raw, writing } from './operations.ts'
 import type { FuzzStep } from './step.ts'
@@ -13,12 +10,12 @@ interface Client {
   query(text: string): Promise<StatementResult>
 }
 
-/** Kept, where a plan is prepared, over tenants. */
+/** A prepared plan is kept across tenants. */
 async function readsByParameter(step: FuzzStep): Promise<void> {
   const id = step.id()
   const { rows } = await step.handle.pool.query(`${ALL_ITEMS} where id = $1`, [id])
   const [row] = step.see(rows)
-  if (row?.value !== step.rows.get(id)) step.violate(`row ${id} is ${row?.value}, should be ${step.rows.get(id)}`)
+  if (row?.value !== step.rows.get(id)) step.violate(`row ${id} is ${row?.value}, expected ${step.rows.get(id)}`)
 }
 
 async function copies(step: FuzzStep): Promise<void> {
@@ -38,7 +35,7 @@ async function divides(step: FuzzStep): Promise<void> {
   await step.rejected(raw(step.handle.db, 'select 1 / (select 0)'), '22012')
 }
 
-/** Two rows with one slot: refused by the COMMIT, or at the end of the batch. */
+/** Two rows with one slot: rejected by COMMIT, or at the end of the batch. */
 async function failsToCommit(step: FuzzStep): Promise<void> {
   const { db, transaction } = step.handle
   const twice = `insert into items (id, owner, slot) values (1000001, '${step.mark}', 1000000), (1000002, '${step.mark}', 1000000)`
@@ -46,7 +43,7 @@ async function failsToCommit(step: FuzzStep): Promise<void> {
   await step.rejected(isAlone ? raw(db, twice) : transaction((db) => raw(db, twice)), '23505')
 }
 
-/** A failure that the host's own code swallows must not look like a commit. */
+/** An error that the host's code swallows must not look like a commit. */
 async function commitsWhatFailed(step: FuzzStep): Promise<void> {
   const work = step.handle.transaction(async (db) => {
     step.see(await raw(db, writing(step, step.id(), 9_999)))
@@ -72,7 +69,7 @@ async function severalStatements(step: FuzzStep): Promise<void> {
   await step.rejected(pool.query(text), SYNTAX_ERROR, ENDED)
 }
 
-/** The host ends the handle's transaction itself: what follows has no scope, and so must not run. */
+/** The host ends the handle's transaction: later statements have no scope, so they must not run. */
 async function endsItself(step: FuzzStep): Promise<void> {
   const [id, value] = [step.id(), step.value()]
   const word = step.random.pick([
@@ -89,7 +86,7 @@ async function endsItself(step: FuzzStep): Promise<void> {
   await step.rejected(raw(step.handle.db, word), ENDED)
 }
 
-/** As the login, or as whoever the session was: neither may read a row. */
+/** Neither the login nor the session's original role may read a row. */
 async function leavesItsRole(step: FuzzStep): Promise<void> {
   const leave = step.random.pick([
     'reset role',
@@ -123,11 +120,11 @@ async function sets(step: FuzzStep): Promise<void> {
     'set session characteristics as transaction read only',
   ]
   const text = random.pick(settings)
-  await alone(step, text, random.below(3))
+  await runSomehow(step, text, random.below(3))
 }
 
-/** The same statement alone, in a transaction, or on a client. */
-async function alone({ handle }: FuzzStep, text: string, how: number): Promise<void> {
+/** Runs the same statement without a transaction, in a transaction, or on a client. */
+async function runSomehow({ handle }: FuzzStep, text: string, how: number): Promise<void> {
   if (how === 0) await raw(handle.db, text)
   else if (how === 1) await handle.transaction((db) => raw(db, text))
   else {
@@ -142,16 +139,16 @@ async function alone({ handle }: FuzzStep, text: string, how: number): Promise<v
 
 async function locks(step: FuzzStep): Promise<void> {
   const call = step.random.pick(['pg_advisory_lock', 'pg_try_advisory_lock', 'pg_advisory_lock_shared'])
-  await alone(step, `select ${call}(${step.number})`, step.random.below(3))
+  await runSomehow(step, `select ${call}(${step.number})`, step.random.below(3))
 }
 
 async function prepares(step: FuzzStep): Promise<void> {
-  await alone(step, `prepare fuzz_${step.number} as ${ALL_ITEMS}`, step.random.below(3))
+  await runSomehow(step, `prepare fuzz_${step.number} as ${ALL_ITEMS}`, step.random.below(3))
   await step.rejected(raw(step.handle.db, `execute fuzz_${step.number - step.random.below(3)}`), '26000')
 }
 
 async function listens(step: FuzzStep): Promise<void> {
-  await alone(step, `listen fuzz_${step.number % 5}`, step.random.below(2)) // a client refuses it
+  await runSomehow(step, `listen fuzz_${step.number % 5}`, step.random.below(2)) // a client rejects the statement
 }
 
 async function holdsCursors(step: FuzzStep): Promise<void> {
@@ -164,7 +161,7 @@ async function holdsCursors(step: FuzzStep): Promise<void> {
   await step.rejected(raw(step.handle.db, `fetch all from ${name}`), '34000')
 }
 
-/** A table of the session, and one that has the name of everybody's. */
+/** A new temporary table, and one with the name of a tenant's table. */
 async function makesTemporary(step: FuzzStep): Promise<void> {
   await step.handle.transaction(async (db) => {
     await raw(db, `create temporary table scratch as select '${step.mark}' as owner`)
@@ -192,7 +189,7 @@ async function hasModes(step: FuzzStep): Promise<void> {
   )
 }
 
-/** Several statements on one client that do not wait for each other: some may be refused, none may see another tenant. */
+/** Concurrent statements on one client: some may be rejected, none may see another tenant. */
 async function crowdsOneClient(step: FuzzStep): Promise<void> {
   const client = await step.handle.pool.connect()
   const texts = [
@@ -207,15 +204,15 @@ async function crowdsOneClient(step: FuzzStep): Promise<void> {
     `select set_config('app.fuzz', 'left', false)`,
     ALL_ITEMS,
   ]
-  const asked: Promise<void>[] = []
+  const queries: Promise<void>[] = []
   for (let n = 0; n < 6; n++) {
     const text = step.random.pick(texts)
-    asked.push(see(step, client, text))
+    queries.push(see(step, client, text))
     for (let wait = step.random.below(4); wait > 0; wait--) await client.query('select 1').catch(() => undefined)
   }
-  if (step.random.below(2) === 0) await Promise.all(asked)
+  if (step.random.below(2) === 0) await Promise.all(queries)
   client.release()
-  await Promise.all(asked)
+  await Promise.all(queries)
 }
 
 const see = (step: FuzzStep, client: Client, text: string): Promise<void> =>
@@ -226,16 +223,16 @@ const see = (step: FuzzStep, client: Client, text: string): Promise<void> =>
     () => undefined, // which of them succeed depends on their order
   )
 
-/** Given back inside a transaction, while a statement of it is still on its way: nothing of it is kept once its backend is gone. */
+/** Releases a client in a transaction during a statement: nothing is kept once the backend has ended. */
 async function releasesWhileBusy(step: FuzzStep): Promise<void> {
   const client = await step.handle.pool.connect()
   await client.query('begin')
   const pid = (await client.query('select pg_backend_pid() as pid')).rows[0].pid
   const id = step.id()
-  const asked = see(step, client, step.random.below(2) === 0 ? writing(step, id, step.value()) : ALL_ITEMS)
-  for (let wait = step.random.below(5); wait > 0; wait--) await undefined // it is sent now, or it is not
+  const query = see(step, client, step.random.below(2) === 0 ? writing(step, id, step.value()) : ALL_ITEMS)
+  for (let wait = step.random.below(5); wait > 0; wait--) await undefined // the statement is sent now or never
   client.release()
-  await asked
+  await query
   const { db } = step.handle
   while ((await raw(db, `select from pg_stat_activity where pid = ${pid}`)).length > 0)
     await raw(db, 'select pg_sleep(0.001)')
@@ -243,7 +240,7 @@ async function releasesWhileBusy(step: FuzzStep): Promise<void> {
   if (now !== step.rows.get(id)) step.violate(`row ${id} is ${now} after a lost write`)
 }
 
-/** What PostgreSQL lets every role do beside its rows, and a placement takes from PUBLIC. */
+/** Functions that PostgreSQL permits to every role, and that a placement revokes from PUBLIC. */
 const BEYOND = [
   (mark: string) => `select lo_from_bytea(0, '${mark}')`,
   () => 'select lo_create(0)',
@@ -256,10 +253,10 @@ const BEYOND = [
 const reachesBeyond = (step: FuzzStep): Promise<void> =>
   step.rejected(raw(step.handle.db, step.random.pick(BEYOND)(step.mark)), '42501')
 
-/** Gives nobody a right, and must not stop the connections of all. */
+/** Grants no privilege, and must not block the connections of other tenants. */
 async function changesDefaults({ handle }: FuzzStep): Promise<void> {
   const changed = raw(handle.db, 'alter default privileges grant select on tables to public')
-  await changed.catch(() => undefined) // two at the same moment: the server refuses one
+  await changed.catch(() => undefined) // the server rejects one of two concurrent changes
 }
 
 export const POSTGRES_OPERATIONS: readonly LeakOperation[] = [

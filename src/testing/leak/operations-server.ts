@@ -1,6 +1,6 @@
 /**
- * What the leak fuzzer does with a look past the driver: backends that are ended or cancelled under a tenant, statements of the
- * tenants' login that have no scope, and what is left on a connection.
+ * Operations of the leak fuzzer that use the server directly: terminated and cancelled backends, statements of the tenants' login
+ * without a scope, and inspections of connections.
  */
 import { MARKS } from '../../drivers/isolation/scope/scoped-query.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
@@ -11,20 +11,20 @@ import { ALL_ITEMS } from './operations-postgres.ts'
 import type { FuzzedTenant, FuzzStep } from './step.ts'
 
 const CANCELLED = '57014'
-/** The server's answer to two changes of one role at the same time. */
+/** SQLSTATE for two concurrent changes of one role. */
 const CONCURRENTLY_UPDATED = 'XX000'
 const log = createLogger({ level: 'silent' })
 
-/** Connections that are nobody's tenant: of the superuser, and of the tenants' login without a scope. */
+/** Connections without a tenant: of the superuser, and of the tenants' login without a scope. */
 export class Outside {
   readonly #databases = new Map<string, Database>()
 
-  /** As the superuser, in the database of a tenant. */
+  /** Runs a statement as the superuser, in the database of a tenant. */
   async all({ url }: StorageView, text: string, values: readonly unknown[] = []): Promise<any[]> {
     return (await this.#database(url).sql(text, values)).rows
   }
 
-  /** As the tenants' login, as it is before any scope. */
+  /** Runs a statement as the tenants' login, without a scope. */
   async unscoped({ tenantUrl }: StorageView, text: string): Promise<any[]> {
     return (await this.#database(tenantUrl).sql(text)).rows
   }
@@ -70,7 +70,7 @@ async function canary(step: FuzzStep, outside: Outside): Promise<void> {
   await step.rejected(outside.unscoped(view, text), '42501')
 }
 
-/** Where tenants have logins of their own: with all that a tenant knows of its login, it connects to no database but its own. */
+/** If each tenant has its own login, that login must not reach the database of another tenant. */
 async function reachesAnother(step: FuzzStep, outside: Outside): Promise<void> {
   const [view, theirs] = [step.tenant.view, step.other.view]
   if (!view || !theirs) return
@@ -80,7 +80,7 @@ async function reachesAnother(step: FuzzStep, outside: Outside): Promise<void> {
   await step.rejected(outside.unscoped({ ...theirs, tenantUrl: own.href }, 'select 1'), '42501')
 }
 
-/** Every role may change its own defaults, and all tenants of a shared login have one: no session may begin with them. */
+/** Every role may change its own defaults, and tenants may share a login: no session may start with changed defaults. */
 async function altersItsLogin(step: FuzzStep): Promise<void> {
   const setting = step.random.pick([
     'standard_conforming_strings = off',
@@ -97,7 +97,7 @@ async function altersItsLogin(step: FuzzStep): Promise<void> {
   })
 }
 
-/** The connection is lost in a transaction: what was written in it is too. */
+/** A connection that is lost in a transaction loses the writes of the transaction. */
 async function terminated(step: FuzzStep, outside: Outside): Promise<void> {
   const { view } = step.tenant
   if (!view) return
@@ -125,7 +125,7 @@ async function cancelled(step: FuzzStep, outside: Outside): Promise<void> {
       while (!isFinished) await outside.all(view, 'select pg_cancel_backend($1)', [rows[0].pid])
     }
     await Promise.all([step.rejected(slow, CANCELLED), cancel()])
-    // A cancel that was sent as the statement ended may still be on its way: to this client, not to the next one.
+    // A cancel request may arrive after its statement has ended: it may hit this client, but not the next one.
     for (let calm = 0; calm < 3; calm++) await client.query('select 1').catch(() => undefined)
     await client.query('rollback')
   } finally {
@@ -134,7 +134,7 @@ async function cancelled(step: FuzzStep, outside: Outside): Promise<void> {
   step.compare(await raw(step.handle.db, ALL_ITEMS))
 }
 
-/** What the next tenant would find on whichever connection it gets: asked without anything that has it cleaned first. */
+/** State that the next tenant would find on a connection; the query itself must not reset any of it. */
 const INSPECTION = `select current_user as role, session_user as login, current_setting('search_path') as path,
   current_setting('app.tenant_id') as tenant,
   (select count(*)::int from pg_class where relnamespace = pg_my_temp_schema()) as "temporary tables",
@@ -162,7 +162,7 @@ const CLEAN = {
   channels: 0,
 }
 
-/** Who and where every statement of a tenant is. */
+/** Role, database and scope of each tenant's first inspection. */
 const identities = new WeakMap<FuzzedTenant, string>()
 
 export async function inspected(step: FuzzStep): Promise<void> {
@@ -178,7 +178,7 @@ export async function inspectedInside(step: FuzzStep, inside: () => Promise<void
 
 function judge(step: FuzzStep, found: Record<string, unknown> | undefined): void {
   if (!found) {
-    step.violate('an inspection answered nothing')
+    step.violate('an inspection returned no row')
     return
   }
   const { role, login, path, tenant, ...session } = found
@@ -188,5 +188,5 @@ function judge(step: FuzzStep, found: Record<string, unknown> | undefined): void
   const identity = JSON.stringify({ role, login, path, tenant })
   const known = identities.get(step.tenant) ?? identity
   identities.set(step.tenant, known)
-  if (identity !== known) step.violate(`the scope is ${identity}, was ${known}`)
+  if (identity !== known) step.violate(`the scope is ${identity}, expected ${known}`)
 }

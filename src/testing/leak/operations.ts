@@ -1,6 +1,6 @@
 /**
- * What the leak fuzzer does on any engine: reads and writes of every kind, alone and in transactions, and all the ways in which
- * they fail. Each is legal and must succeed, or illegal and must be refused; the worker's rows are told what has been kept.
+ * Operations of the leak fuzzer for all engines: reads, writes and transactions, with all ways to fail. A legal operation must succeed,
+ * an illegal one must be rejected, and the worker's rows record the kept changes.
  */
 import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
@@ -8,7 +8,7 @@ import type { FuzzStep } from './step.ts'
 
 export interface LeakOperation {
   readonly name: string
-  /** How often, beside the others. */
+  /** Relative frequency. */
   readonly weight: number
   readonly run: (step: FuzzStep) => Promise<void>
 }
@@ -16,7 +16,7 @@ export interface LeakOperation {
 export const raw = async (db: Kysely<any>, text: string, values: readonly unknown[] = []): Promise<any[]> =>
   (await db.executeQuery<any>(CompiledQuery.raw(text, [...values]))).rows
 
-/** What a driver says when a statement has ended its transaction, or Kysely when a failed one is committed. */
+/** Message of a driver after a statement has ended its transaction, or of Kysely for the commit of a failed one. */
 export const ENDED = /ended the transaction|rolled back/
 
 const upsert = (db: Kysely<any>, { mark }: FuzzStep, id: number, value: number) =>
@@ -29,7 +29,7 @@ const upsert = (db: Kysely<any>, { mark }: FuzzStep, id: number, value: number) 
 
 const readAll = (db: Kysely<any>) => db.selectFrom('items').select(['owner', 'id', 'value']).execute()
 
-/** Thrown by the host's own code, to end a transaction. */
+/** Thrown by host code to roll back. */
 const CHANGED_MIND = 'the host changed its mind'
 
 async function reads(step: FuzzStep): Promise<void> {
@@ -41,7 +41,7 @@ async function readsByKey(step: FuzzStep): Promise<void> {
   const { db } = step.handle
   const rows = await db.selectFrom('items').select(['owner', 'id', 'value']).where('id', '=', id).execute()
   const [row] = step.see(rows)
-  if (row?.value !== step.rows.get(id)) step.violate(`row ${id} is ${row?.value}, should be ${step.rows.get(id)}`)
+  if (row?.value !== step.rows.get(id)) step.violate(`row ${id} is ${row?.value}, expected ${step.rows.get(id)}`)
 }
 
 async function readsView(step: FuzzStep): Promise<void> {
@@ -74,14 +74,16 @@ async function updates(step: FuzzStep): Promise<void> {
     .where('id', '=', id)
     .returning(['owner', 'id'])
     .execute()
-  if (step.see(rows).length !== Number(step.rows.has(id))) step.violate(`an update of row ${id} found ${rows.length}`)
+  if (step.see(rows).length !== Number(step.rows.has(id)))
+    step.violate(`an update of row ${id} found ${rows.length} rows`)
   if (step.rows.has(id)) step.rows.set(id, value)
 }
 
 async function deletes(step: FuzzStep): Promise<void> {
   const id = step.id()
   const rows = await step.handle.db.deleteFrom('items').where('id', '=', id).returning(['owner', 'id']).execute()
-  if (step.see(rows).length !== Number(step.rows.has(id))) step.violate(`a delete of row ${id} found ${rows.length}`)
+  if (step.see(rows).length !== Number(step.rows.has(id)))
+    step.violate(`a delete of row ${id} found ${rows.length} rows`)
   step.rows.delete(id)
 }
 
@@ -106,7 +108,7 @@ async function rollsBack(step: FuzzStep): Promise<void> {
   await step.rejected(work, new RegExp(CHANGED_MIND))
 }
 
-/** A statement fails, the host goes on all the same: what it wrote before must not be kept in silence. */
+/** A statement fails and the host continues: its earlier writes must not be committed silently. */
 async function aborts(step: FuzzStep): Promise<void> {
   const work = step.handle.transaction(async (db) => {
     step.see(await upsert(db, step, step.id(), step.value()))
@@ -149,7 +151,7 @@ async function savepoints(step: FuzzStep): Promise<void> {
   step.rows.set(kept, value)
 }
 
-/** One handle, asked by many at once. */
+/** Concurrent reads on one handle. */
 async function readsAtOnce(step: FuzzStep): Promise<void> {
   const { db, pool } = step.handle
   const results = await Promise.all([
@@ -179,7 +181,7 @@ export const writing = ({ mark }: FuzzStep, id: number, value: number): string =
   `insert into items (id, owner, value, slot) values (${id}, '${mark}', ${value}, ${id})
    on conflict (tenant_id, id) do update set value = excluded.value returning owner, id, value`
 
-/** A client that is given back in the middle: what it wrote is lost, and the next one finds nothing of it. */
+/** Releases a client in a transaction: its writes are lost, and the next client finds none of them. */
 async function releasesInside(step: FuzzStep): Promise<void> {
   const client = await step.handle.pool.connect()
   try {
@@ -191,7 +193,7 @@ async function releasesInside(step: FuzzStep): Promise<void> {
   }
 }
 
-/** A client that was given back belongs to somebody else. */
+/** A released client belongs to another caller. */
 async function usesReleased(step: FuzzStep): Promise<void> {
   const client = await step.handle.pool.connect()
   client.release()
@@ -199,7 +201,7 @@ async function usesReleased(step: FuzzStep): Promise<void> {
   await step.rejected(client.query(step.random.pick(['begin', 'rollback', 'commit'])))
 }
 
-/** A client of another one's transaction, in work that is for nobody here: it reads and writes nothing, and loses what it had. */
+/** A client of another tenant's transaction, used outside its context: no statement runs, and its transaction is lost. */
 async function usesElsewhere(step: FuzzStep): Promise<void> {
   const { Client } = step.handle.pg
   const client = new Client()
@@ -216,7 +218,7 @@ async function usesElsewhere(step: FuzzStep): Promise<void> {
   }
 }
 
-/** A transaction that is over: the host kept its handle. */
+/** The host uses the handle of an ended transaction. */
 async function usesEnded(step: FuzzStep): Promise<void> {
   let kept: Kysely<any> | undefined
   await step.handle.transaction(async (db) => {
@@ -232,7 +234,8 @@ async function counts(step: FuzzStep): Promise<void> {
     step.handle.db,
   )
   const [found] = rows
-  if (Number(found?.own) !== Number(found?.all)) step.violate(`rows of others were counted: ${JSON.stringify(found)}`)
+  if (Number(found?.own) !== Number(found?.all))
+    step.violate(`rows of other tenants were counted: ${JSON.stringify(found)}`)
 }
 
 export const COMMON_OPERATIONS: readonly LeakOperation[] = [

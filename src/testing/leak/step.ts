@@ -1,6 +1,6 @@
 /**
- * One operation of the leak fuzzer: a worker, for a moment in one tenant's storage. It knows what this worker has written there,
- * as no other worker writes the same rows, and notes whatever should not have been seen.
+ * One operation of the leak fuzzer, by one worker in one tenant's storage. Only this worker writes its rows, so it knows their values;
+ * it records every violation.
  */
 
 import { TenancyError } from '../../kernel/base/errors.ts'
@@ -11,7 +11,7 @@ import type { StorageLocation } from '../../tenants/isolation/driver.ts'
 import type { Random } from '../base/seeded-random.ts'
 import { markOf, type StorageView } from '../base/subject.ts'
 
-/** Rows of one worker in one tenant's `items`: their value by id. */
+/** Rows of one worker in one tenant's `items`: values by id. */
 export type OwnRows = Map<number, number>
 
 export const ROWS_PER_WORKER = 8
@@ -22,7 +22,7 @@ export interface Violation {
   readonly what: string
 }
 
-/** A tenant as all workers use it: one handle, shared. */
+/** A tenant with the handle that all workers share. */
 export interface FuzzedTenant {
   readonly handle: TenantHandle
   readonly source: ImportSource
@@ -49,7 +49,7 @@ export class FuzzStep {
   readonly rows: OwnRows
   readonly #options: FuzzStepOptions
   static #made = 0
-  /** Of this step only: for names of cursors, locks and whatever else. */
+  /** Unique in the run: for names of cursors, locks and other objects. */
   readonly number: number
 
   constructor(options: FuzzStepOptions) {
@@ -59,7 +59,7 @@ export class FuzzStep {
     this.handle = options.tenant.handle
     this.mark = markOf(options.tenant.location.tenantId)
     const rows = options.tenant.rows[options.worker]
-    if (!rows) throw new Error(`there is no worker ${options.worker}`)
+    if (!rows) throw new Error(`worker ${options.worker} does not exist`)
     this.rows = rows
     this.number = ++FuzzStep.#made
   }
@@ -68,7 +68,7 @@ export class FuzzStep {
     return this.random.pick(this.#options.others)
   }
 
-  /** An id that only this worker writes; every tenant has the same ones. */
+  /** Id that only this worker writes; all tenants have the same ids. */
   id(): number {
     return this.#options.worker * ROWS_PER_WORKER + this.random.below(ROWS_PER_WORKER)
   }
@@ -85,15 +85,15 @@ export class FuzzStep {
     this.#options.note({ operation: this.#options.operation, tenantId: this.handle.id, what })
   }
 
-  /** Rows of an answer: every one must be this tenant's. */
+  /** Checks that every row belongs to this tenant, and returns the rows. */
   see(rows: readonly any[]): readonly any[] {
     for (const row of rows) {
-      if (row.owner !== this.mark) this.violate(`a foreign row was answered: ${JSON.stringify(row)}`)
+      if (row.owner !== this.mark) this.violate(`a row of another tenant was returned: ${JSON.stringify(row)}`)
     }
     return rows
   }
 
-  /** Rows of an answer that has all of this worker's rows: they must be what it wrote. */
+  /** Compares a result that contains all rows of this worker with the values that it has written. */
   compare(rows: readonly any[]): void {
     const found = new Map(
       this.see(rows)
@@ -101,20 +101,20 @@ export class FuzzStep {
         .map(({ id, value }) => [id, value]),
     )
     const isSame = found.size === this.rows.size && [...this.rows].every(([id, value]) => found.get(id) === value)
-    if (!isSame) this.violate(`rows are ${JSON.stringify([...found])}, should be ${JSON.stringify([...this.rows])}`)
+    if (!isSame) this.violate(`rows are ${JSON.stringify([...found])}, expected ${JSON.stringify([...this.rows])}`)
   }
 
-  /** Work that must fail, with one of these SQLSTATEs, error codes or texts. */
+  /** Asserts that the work fails with one of these SQLSTATEs, error codes or texts. */
   async rejected(work: Promise<unknown>, ...reasons: readonly (string | RegExp)[]): Promise<void> {
     let result: unknown
     try {
       result = await work
     } catch (error) {
       if (reasons.length === 0 || reasons.some((reason) => isFor(error, reason))) return
-      this.violate(`refused for another reason than ${reasons.join(', ')}: ${describeError(error)}`)
+      this.violate(`rejected for another reason than ${reasons.join(', ')}: ${describeError(error)}`)
       return
     }
-    this.violate(`not refused, answered ${JSON.stringify(result)?.slice(0, 200)}`)
+    this.violate(`not rejected; the result is ${JSON.stringify(result)?.slice(0, 200)}`)
   }
 }
 

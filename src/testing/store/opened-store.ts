@@ -1,4 +1,4 @@
-/** A store under test. */
+/** Store under test, with control of its clock. */
 import { DAY_MS } from '../../kernel/store/counters.ts'
 import type { Store } from '../../kernel/store/store.ts'
 
@@ -7,11 +7,11 @@ export interface OpenedStore {
   readonly store: Store
   /** Moves the store's own clock forward. */
   advance(ms: number): void | Promise<void>
-  /** Removes what `open` made beside the store. */
+  /** Removes resources that `open` created in addition to the store. */
   cleanUp?(): Promise<void>
 }
 
-/** Moves the store's clock to noon of the next day, so that no midnight passes where a test does not expect it. Returns the difference. */
+/** Moves the store's clock to noon of the next day, so that no test crosses midnight by accident. Returns the difference. */
 export async function moveToNoon({ store, advance }: OpenedStore): Promise<number> {
   const { nowMs } = await store.counters.read('any', 'any')
   const ms = DAY_MS + DAY_MS / 2 - (nowMs % DAY_MS)

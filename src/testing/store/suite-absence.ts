@@ -1,4 +1,4 @@
-/** What may be set only where nothing is; a part of `storeSuite`. */
+/** Group of `storeSuite`: values that are set only if the key is absent. */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { OpenedStore } from './opened-store.ts'
@@ -7,14 +7,14 @@ export function absenceSuite(
   { beforeEach, describe, expect, test }: typeof import('vitest'),
   opened: () => OpenedStore,
 ): void {
-  describe('sets what is not there', () => {
+  describe('setIfAbsent', () => {
     let tenant: string
     const store = () => opened().store
     beforeEach(() => {
       tenant = `tenant-${randomUUID()}`
     })
 
-    test('once: of fifty at the same time one is told so, and it is its value that is kept', async () => {
+    test('of fifty concurrent calls for one key, one succeeds and its value is kept', async () => {
       const results = await Promise.all(
         Array.from({ length: 50 }, (_, n) => store().setIfAbsent(tenant, 'leader', `caller ${n}`, 60)),
       )
@@ -22,7 +22,7 @@ export function absenceSuite(
       expect(await store().get(tenant, 'leader')).toBe(`caller ${results.indexOf(true)}`)
     })
 
-    test('again when it has expired, or was taken or deleted', async () => {
+    test('an absent key is set again after expiry, take or deletion', async () => {
       expect(await store().setIfAbsent(tenant, 'lease', 'first', 60)).toBe(true)
       await opened().advance(59_000)
       expect(await store().setIfAbsent(tenant, 'lease', 'too early', 60)).toBe(false)
@@ -36,19 +36,19 @@ export function absenceSuite(
       expect(await store().setIfAbsent(tenant, 'lease', 'fourth')).toBe(true)
     })
 
-    test('not over what was set, and without touching its expiry', async () => {
+    test('a present key keeps its value and its expiry', async () => {
       await store().set(tenant, 'lease', 'set', 60)
       expect(await store().setIfAbsent(tenant, 'lease', 'other', 600)).toBe(false)
       await opened().advance(60_000)
       expect(await store().get(tenant, 'lease')).toBeNull()
     })
 
-    test('for each owner apart', async () => {
+    test('keys of different owners are independent', async () => {
       expect(await store().setIfAbsent(tenant, `lease of ${tenant}`, 'mine')).toBe(true)
       expect(await store().setIfAbsent(null, `lease of ${tenant}`, "the service's")).toBe(true)
     })
 
-    test('and refuses what could not be kept', async () => {
+    test('an invalid key, value or expiry is rejected', async () => {
       const rejection = expect.objectContaining({ code: InvalidRequest.code })
       await expect(store().setIfAbsent(tenant, '', 'x')).rejects.toEqual(rejection)
       await expect(store().setIfAbsent(tenant, 'lease', 'a\0b')).rejects.toEqual(rejection)

@@ -1,4 +1,4 @@
-/** All that was ever counted of a day, whatever was cleared of it, in every store; a part of `storeSuite`. */
+/** Group of `storeSuite`: totals of a day, which do not fall when counters are cleared. */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import { dayOf, MAX_COUNTED } from '../../kernel/store/counters.ts'
@@ -12,7 +12,7 @@ export function countedSuite(
   { beforeEach, describe, expect, test }: typeof import('vitest'),
   opened: () => OpenedStore,
 ): void {
-  describe('knows all that was counted', () => {
+  describe('totals of a day', () => {
     let tenant: string
     const counters = () => opened().store.counters
     const take = (name: string, amount: number, limit: number | null = null) =>
@@ -27,7 +27,7 @@ export function countedSuite(
       tenant = `tenant-${randomUUID()}`
     })
 
-    test('as the counters have it, and leaves out of what there is none', async () => {
+    test('totals equal the counters, and a name without a counter is left out', async () => {
       expect(await counted('calls', 'bytes')).toEqual([{}, {}])
       await take('calls', 3)
       await take('calls', 4)
@@ -38,7 +38,7 @@ export function countedSuite(
       expect(await counted()).toEqual([{}, {}])
     })
 
-    test('without what was refused', async () => {
+    test('a rejected amount is not in the total', async () => {
       await take('calls', 9, 10)
       await take('calls', 2, 10)
       await counters().take(tenant, [
@@ -48,7 +48,7 @@ export function countedSuite(
       expect(await counted('calls', 'bytes')).toEqual([{ calls: 9 }, {}])
     })
 
-    test('whatever of it was cleared: one name, all, and more than once', async () => {
+    test('totals survive the clearing of one name, of all names, and repeated clearing', async () => {
       await take('calls', 3)
       await take('bytes', 5)
       await counters().clear(tenant, 'calls')
@@ -63,7 +63,7 @@ export function countedSuite(
       expect(await counted('calls', 'bytes')).toEqual([{ calls: 5, bytes: 10 }, {}])
     })
 
-    test('for each tenant apart, whatever its name, and nothing of one that is purged', async () => {
+    test('totals are separate by tenant, and a purge removes those of its tenant only', async () => {
       const owners = [`a}b{c:${tenant}`, `schlüssel:🔑${tenant}`, tenant]
       const ofOwner = async (owner: string) => [...(await counters().counted(owner, ['calls'])).today.values()]
       for (const [index, owner] of owners.entries()) {
@@ -82,7 +82,7 @@ export function countedSuite(
       expect((await counters().counted(owners[0] as string, ['calls'])).yesterday).toEqual(new Map([['calls', 2]]))
     })
 
-    test('of the day before too, until today is over', async () => {
+    test('totals of the previous day are kept until the present day ends', async () => {
       await take('calls', 3)
       await counters().clear(tenant)
       await take('calls', 4)
@@ -104,7 +104,7 @@ export function countedSuite(
       expect(await counted('calls', 'bytes')).toEqual([{}, {}])
     })
 
-    test('to the last number that can be told from the next, where it stands still', async () => {
+    test('a total stops at the largest exact number', async () => {
       await take('calls', MAX_COUNTED - 1)
       await counters().clear(tenant)
       await take('calls', 1)
@@ -118,7 +118,7 @@ export function countedSuite(
       expect(await take('calls', 2)).toMatchObject({ usages: [2] })
     })
 
-    test('exactly, while many take and others clear; it never falls', async () => {
+    test('totals are exact and never fall under concurrent takes and clears', async () => {
       const names = ['calls', 'bytes', 'seats']
       const sums = new Map(names.map((name) => [name, 0]))
       let isFinished = false
@@ -151,7 +151,7 @@ export function countedSuite(
       }
     })
 
-    test('and refuses names and tenants that could not be counted', async () => {
+    test('totals of invalid names and tenants are rejected', async () => {
       const rejection = expect.objectContaining({ code: InvalidRequest.code })
       for (const name of ['', '__proto__', 'a:b', 'a b', '{a}', 'n'.repeat(65), '-']) {
         await expect(counters().counted(tenant, ['calls', name])).rejects.toEqual(rejection)

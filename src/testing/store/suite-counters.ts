@@ -1,4 +1,4 @@
-/** What the counters of every store do; a part of `storeSuite`. */
+/** Group of `storeSuite`: counters with a daily limit. */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import { dateOf, dayOf, type Take } from '../../kernel/store/counters.ts'
@@ -11,7 +11,7 @@ export function countersSuite(
   { beforeEach, describe, expect, test }: typeof import('vitest'),
   opened: () => OpenedStore,
 ): void {
-  describe('counts what a day may', () => {
+  describe('counters of a day', () => {
     let tenant: string
     const rejection = expect.objectContaining({ code: InvalidRequest.code })
     const counters = () => opened().store.counters
@@ -28,14 +28,14 @@ export function countersSuite(
       tenant = `tenant-${randomUUID()}`
     })
 
-    test('from nothing, and says what it comes to', async () => {
+    test('a counter starts at 0, and a take returns its new value', async () => {
       expect(await todayOf('calls')).toBeNull()
       expect(await take('calls', 3)).toMatchObject({ isAllowed: true, usages: [3] })
       expect(await take('calls', 4)).toMatchObject({ isAllowed: true, usages: [7] })
       expect(await todayOf('calls')).toBe(7)
     })
 
-    test('up to the limit, and what is refused changes nothing', async () => {
+    test('a take above the limit is denied and changes nothing', async () => {
       expect(await take('calls', 9, 10)).toMatchObject({ isAllowed: true, usages: [9] })
       expect(await take('calls', 2, 10)).toMatchObject({ isAllowed: false, usages: [9] })
       expect(await take('calls', 1, 10)).toMatchObject({ isAllowed: true, usages: [10] })
@@ -43,26 +43,26 @@ export function countersSuite(
       expect(await todayOf('calls')).toBe(10)
     })
 
-    test('nothing at all under a limit of 0, and then there is no counter', async () => {
+    test('a limit of 0 allows nothing and creates no counter', async () => {
       expect(await take('calls', 1, 0)).toMatchObject({ isAllowed: false, usages: [0] })
       expect(await todayOf('calls')).toBeNull()
       expect((await counters().readAll(tenant)).today).toEqual(new Map())
     })
 
-    test('by a limit that is not whole', async () => {
+    test('a limit may be a fraction', async () => {
       expect(await take('calls', 2, 2.5)).toMatchObject({ isAllowed: true, usages: [2] })
       expect(await take('calls', 1, 2.5)).toMatchObject({ isAllowed: false, usages: [2] })
       expect(await take('calls', 1, 0.5)).toMatchObject({ isAllowed: false, usages: [2] })
     })
 
-    test('under whatever limit each call brings', async () => {
+    test('each take applies its own limit', async () => {
       const results = await Promise.all([take('calls', 5, 5), take('calls', 5, 100), take('calls', 5, null)])
       expect(results.map(({ isAllowed }) => isAllowed)).toEqual([true, true, true])
       expect(await take('calls', 1, 14)).toMatchObject({ isAllowed: false, usages: [15] })
       expect(await take('calls', 1, 1e300)).toMatchObject({ isAllowed: true, usages: [16] })
     })
 
-    test('an amount of 0 is a look: allowed above every limit, and writes nothing', async () => {
+    test('an amount of 0 is allowed above every limit and writes nothing', async () => {
       expect(await take('calls', 0, 0)).toMatchObject({ isAllowed: true, usages: [0] })
       expect(await todayOf('calls')).toBeNull()
       await take('calls', 8)
@@ -71,7 +71,7 @@ export function countersSuite(
       expect(looks.map(({ usages }) => usages)).toEqual([[8], [10], [10], [0]])
     })
 
-    test('for each tenant and name apart', async () => {
+    test('counters are separate by tenant and name', async () => {
       await take('calls', 1)
       await counters().take(`${tenant}-2`, [{ name: 'calls', amount: 5, limit: null }])
       await take('calls2', 7)
@@ -90,7 +90,7 @@ export function countersSuite(
       'names',
       'snap',
       'n'.repeat(64),
-    ])('under the name %s', async (name) => {
+    ])('a counter can have the name %s', async (name) => {
       await take(name, 2)
       await counters().put(tenant, name, 3)
       expect(await counters().read(tenant, name)).toMatchObject({ today: 2, gauge: 3 })
@@ -98,7 +98,7 @@ export function countersSuite(
       expect([today, gauges]).toEqual([new Map([[name, 2]]), new Map([[name, 3]])])
     })
 
-    test('for tenants of any name', async () => {
+    test('a tenant id of any form has counters', async () => {
       for (const name of ['schlüssel:日本語:🔑', 'a:b', '{tag}', 'a}b{c', '100%', '__proto__', ' ', 'a/b']) {
         const owner = `${name}${tenant}`
         await counters().take(owner, [{ name: 'calls', amount: 3, limit: 3 }])
@@ -113,7 +113,7 @@ export function countersSuite(
       }
     })
 
-    test('several together: all of them or none', async () => {
+    test('a take of several counters changes all of them or none', async () => {
       const both = (calls: number, bytes: number): Promise<unknown> =>
         counters().take(tenant, [
           { name: 'calls', amount: calls, limit: 10 },
@@ -132,7 +132,7 @@ export function countersSuite(
       )
     })
 
-    test('several together and alone at the same time, no more than either limit', async () => {
+    test('concurrent takes of one and of several counters do not exceed any limit', async () => {
       const results = await Promise.all(
         Array.from({ length: 300 }, (_, n) => {
           const takes: Take[] = [
@@ -151,7 +151,7 @@ export function countersSuite(
       expect(today.get('bytes')).toBeLessThanOrEqual(150)
     })
 
-    test(`${MANY.calls} at once under a limit of ${MANY.limit}: exactly so many are admitted and stored`, async () => {
+    test(`${MANY.calls} concurrent takes under a limit of ${MANY.limit} admit and store exactly the limit`, async () => {
       const results = await Promise.all(Array.from({ length: MANY.calls }, () => take('calls', 1, MANY.limit)))
       const admitted = results.filter(({ isAllowed }) => isAllowed)
       expect(admitted.length).toBe(MANY.limit)
@@ -161,7 +161,7 @@ export function countersSuite(
       expect(await todayOf('calls')).toBe(MANY.limit)
     })
 
-    test('to the last number that can be told from the next, and not beyond; who asked beside it is served', async () => {
+    test('a counter stops at the largest exact number, and concurrent takes of other counters succeed', async () => {
       const [, ...others] = await Promise.all([
         take('calls', Number.MAX_SAFE_INTEGER - 1),
         take('bytes', 2 ** 52),
@@ -190,12 +190,12 @@ export function countersSuite(
       expect(summed.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
     })
 
-    test('anew at midnight by its own clock, which every answer tells', async () => {
+    test('counters restart at midnight of the store’s clock, which each result returns', async () => {
       await advanceSeconds((await untilMidnight()) - 30)
       const before = await take('calls', 5, 5)
       expect(await take('calls', 1, 5)).toMatchObject({ isAllowed: false })
       await counters().put(tenant, 'seats', 4)
-      await advanceSeconds(31) // a fraction of a second may be lost in a sum
+      await advanceSeconds(31) // a sum may lose a fraction of a second
       expect(await counters().read(tenant, 'calls')).toMatchObject({ today: null })
       expect((await counters().readAll(tenant)).today).toEqual(new Map())
       const after = await take('calls', 1, 5)
@@ -213,24 +213,27 @@ export function countersSuite(
       ])
     })
 
-    test.each([-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53])('refuses an amount of %d', async (amount) => {
-      await expect(take('calls', amount)).rejects.toEqual(rejection)
-      expect(await todayOf('calls')).toBeNull()
-    })
+    test.each([-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53])(
+      'an amount of %d is rejected',
+      async (amount) => {
+        await expect(take('calls', amount)).rejects.toEqual(rejection)
+        expect(await todayOf('calls')).toBeNull()
+      },
+    )
 
-    test.each([-1, Number.NaN, Number.POSITIVE_INFINITY])('refuses a limit, or a gauge, of %d', async (number) => {
+    test.each([-1, Number.NaN, Number.POSITIVE_INFINITY])('a limit or a gauge of %d is rejected', async (number) => {
       await expect(take('calls', 1, number)).rejects.toEqual(rejection)
       await expect(counters().put(tenant, 'calls', number)).rejects.toEqual(rejection)
     })
 
-    test.each(['', '__proto__', 'a:b', 'a b', '{a}', 'n'.repeat(65), '-'])('refuses the name %j', async (name) => {
+    test.each(['', '__proto__', 'a:b', 'a b', '{a}', 'n'.repeat(65), '-'])('the name %j is rejected', async (name) => {
       await expect(take(name, 1)).rejects.toEqual(rejection)
       await expect(counters().read(tenant, name)).rejects.toEqual(rejection)
       await expect(counters().put(tenant, name, 1)).rejects.toEqual(rejection)
       await expect(counters().clear(tenant, name)).rejects.toEqual(rejection)
     })
 
-    test('refuses nothing, one name twice, and a tenant that could not be kept', async () => {
+    test('an empty take, a repeated name and an invalid tenant are rejected', async () => {
       const one = { name: 'calls', amount: 1, limit: null }
       await expect(counters().take(tenant, [])).rejects.toEqual(rejection)
       await expect(counters().take(tenant, [one, one])).rejects.toEqual(rejection)

@@ -1,4 +1,4 @@
-/** What stands beside the counters of a day, and what takes both away, in every store; a part of `storeSuite`. */
+/** Group of `storeSuite`: gauges, and the clearing of counters and gauges. */
 import { randomUUID } from 'node:crypto'
 import { dateOf, dayOf } from '../../kernel/store/counters.ts'
 import type { OpenedStore } from './opened-store.ts'
@@ -9,7 +9,7 @@ export function gaugesSuite(
   { beforeEach, describe, expect, test }: typeof import('vitest'),
   opened: () => OpenedStore,
 ): void {
-  describe('has values that stand beside what it counts', () => {
+  describe('gauges', () => {
     let tenant: string
     const counters = () => opened().store.counters
     const take = (name: string, amount: number, limit: number | null = null) =>
@@ -20,7 +20,7 @@ export function gaugesSuite(
       tenant = `tenant-${randomUUID()}`
     })
 
-    test('keeps what stands as it was put', async () => {
+    test('a gauge keeps its value until it is set again', async () => {
       for (const value of [0, 0.1, 1e-7, 1e21, 1.7976931348623157e308, Number.MAX_SAFE_INTEGER, 12.5]) {
         await counters().put(tenant, 'seats', value)
         expect(await counters().read(tenant, 'seats')).toMatchObject({ today: null, gauge: value })
@@ -36,7 +36,7 @@ export function gaugesSuite(
       })
     })
 
-    test('clears one name, or all', async () => {
+    test('a clear removes one name, or all names', async () => {
       for (const name of ['calls', 'bytes', 'seats']) await take(name, 1)
       for (const name of ['bytes', 'seats', 'rooms']) await counters().put(tenant, name, 2)
       await counters().take(`${tenant}-2`, [{ name: 'calls', amount: 1, limit: null }])
@@ -53,7 +53,7 @@ export function gaugesSuite(
       expect(await take('calls', 1, 1)).toMatchObject({ isAllowed: true, usages: [1] })
     })
 
-    test('purge takes counters of every day and what stands, of exactly one tenant', async () => {
+    test('a purge removes counters of every day and gauges, of exactly one tenant', async () => {
       await take('calls', 1)
       await advanceSeconds(DAY_SECONDS)
       for (const owner of [tenant, `${tenant}-2`]) {
@@ -66,7 +66,7 @@ export function gaugesSuite(
       expect(await counters().read(`${tenant}-2`, 'seats')).toMatchObject({ gauge: 1 })
     })
 
-    test('apart from whatever is kept under keys that look like theirs', async () => {
+    test('counters and gauges do not affect keys of similar names', async () => {
       const { nowMs } = await take('calls', 1)
       const keys = ['quota', 'quota:names', 'quota:snap:seats', `quota:${dateOf(dayOf(nowMs))}:calls`, 'calls', 'names']
       for (const key of keys) await opened().store.set(tenant, key, `of ${key}`)

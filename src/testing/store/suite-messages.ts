@@ -1,4 +1,4 @@
-/** How every store tells what is published; a part of `storeSuite`. */
+/** Group of `storeSuite`: publish and subscribe. */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import { MAX_MESSAGE_BYTES } from '../../kernel/store/store.ts'
@@ -8,7 +8,7 @@ export function messagesSuite(
   { describe, expect, test, vi }: typeof import('vitest'),
   opened: () => OpenedStore,
 ): void {
-  describe('tells what is published', () => {
+  describe('messages', () => {
     const rejection = expect.objectContaining({ code: InvalidRequest.code })
     const aChannel = () => `test.${randomUUID().slice(0, 8)}`
     const hearing = async (channel: string) => {
@@ -21,7 +21,7 @@ export function messagesSuite(
       return { received, close }
     }
 
-    test('to everybody who listens to the channel, in order, as it is', async () => {
+    test('all subscribers of a channel receive its messages unchanged and in order', async () => {
       const channel = aChannel()
       const first = await hearing(channel)
       const second = await hearing(channel)
@@ -35,22 +35,22 @@ export function messagesSuite(
         'm'.repeat(MAX_MESSAGE_BYTES),
       ]
       for (const message of messages) await opened().store.publish(channel, message)
-      await opened().store.publish(`${channel}.other`, 'for the other')
+      await opened().store.publish(`${channel}.other`, 'for the other channel')
       await vi.waitFor(() => expect([first.received, second.received]).toEqual([messages, messages]), 10_000)
-      await vi.waitFor(() => expect(other.received).toEqual(['for the other']), 10_000)
+      await vi.waitFor(() => expect(other.received).toEqual(['for the other channel']), 10_000)
     })
 
-    test('no more to somebody who has closed', async () => {
+    test('a closed subscriber receives no further message', async () => {
       const channel = aChannel()
       const leaving = await hearing(channel)
       const staying = await hearing(channel)
       await leaving.close()
-      await opened().store.publish(channel, 'for who is left')
-      await vi.waitFor(() => expect(staying.received).toEqual(['for who is left']), 10_000)
+      await opened().store.publish(channel, 'for the remaining subscriber')
+      await vi.waitFor(() => expect(staying.received).toEqual(['for the remaining subscriber']), 10_000)
       expect(leaving.received).toEqual([])
     })
 
-    test('to others, when one of them throws', async () => {
+    test('a subscriber that throws does not block other subscribers', async () => {
       const channel = aChannel()
       await opened().store.subscribe(
         channel,
@@ -65,7 +65,7 @@ export function messagesSuite(
       await vi.waitFor(() => expect(received).toEqual(['one', 'two']), 10_000)
     })
 
-    test('not what is too long, or not text, or on no channel', async () => {
+    test('a message that is too long or invalid text, or without a channel, is rejected', async () => {
       const { store } = opened()
       await expect(store.publish('test', 'ä'.repeat(MAX_MESSAGE_BYTES / 2 + 1))).rejects.toEqual(rejection)
       await expect(store.publish('test', 'a\0b')).rejects.toEqual(rejection)

@@ -1,4 +1,4 @@
-/** What no store takes, so that none takes what another could not keep; a part of `storeSuite`. */
+/** Group of `storeSuite`: inputs that some store could not keep, and that every store rejects. */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import { MAX_KEY_LENGTH, type Store } from '../../kernel/store/store.ts'
@@ -10,7 +10,7 @@ export function rejectionsSuite(
   { beforeEach, describe, expect, test }: typeof import('vitest'),
   opened: () => OpenedStore,
 ): void {
-  describe('refuses what not every driver could keep', () => {
+  describe('invalid input', () => {
     let tenant: string
     let store: Store
     const rejection = expect.objectContaining({ code: InvalidRequest.code })
@@ -20,11 +20,11 @@ export function rejectionsSuite(
     })
 
     test.each([
-      ['that is empty', ''],
-      ['that is too long', 'k'.repeat(MAX_KEY_LENGTH + 1)],
-      ['with a NUL', 'a\0b'],
-      ['with half a character', HALF_A_CHARACTER],
-    ])('a key %s', async (_, key) => {
+      ['empty', ''],
+      ['too long', 'k'.repeat(MAX_KEY_LENGTH + 1)],
+      ['containing NUL', 'a\0b'],
+      ['containing an unpaired surrogate', HALF_A_CHARACTER],
+    ])('a key is rejected: %s', async (_, key) => {
       await expect(store.get(tenant, key)).rejects.toEqual(rejection)
       await expect(store.set(tenant, key, 'x')).rejects.toEqual(rejection)
       await expect(store.take(tenant, key)).rejects.toEqual(rejection)
@@ -34,23 +34,26 @@ export function rejectionsSuite(
     })
 
     test.each([
-      ['with a NUL', 'a\0b'],
-      ['with half a character', HALF_A_CHARACTER],
-    ])('a value %s', async (_, value) => {
+      ['containing NUL', 'a\0b'],
+      ['containing an unpaired surrogate', HALF_A_CHARACTER],
+    ])('a value is rejected: %s', async (_, value) => {
       await expect(store.set(tenant, 'key', value)).rejects.toEqual(rejection)
       expect(await store.get(tenant, 'key')).toBeNull()
     })
 
-    test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e300])('an expiry in %d seconds', async (ttlSeconds) => {
-      await expect(store.set(tenant, 'key', 'x', ttlSeconds)).rejects.toEqual(rejection)
-      await expect(store.increment(tenant, 'key', 1, ttlSeconds)).rejects.toEqual(rejection)
-    })
+    test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e300])(
+      'an expiry of %d seconds is rejected',
+      async (ttlSeconds) => {
+        await expect(store.set(tenant, 'key', 'x', ttlSeconds)).rejects.toEqual(rejection)
+        await expect(store.increment(tenant, 'key', 1, ttlSeconds)).rejects.toEqual(rejection)
+      },
+    )
 
-    test.each([0.5, Number.NaN, 2 ** 53])('counting by %d', async (amount) => {
+    test.each([0.5, Number.NaN, 2 ** 53])('an increment by %d is rejected', async (amount) => {
       await expect(store.increment(tenant, 'key', amount)).rejects.toEqual(rejection)
     })
 
-    test('an owner without a name, which would be the service', async () => {
+    test('an owner with an empty name, which would be the service, is rejected', async () => {
       await store.set(null, `key of ${tenant}`, 'x')
       await expect(store.purge('')).rejects.toEqual(rejection)
       await expect(store.get('', `key of ${tenant}`)).rejects.toEqual(rejection)

@@ -1,4 +1,4 @@
-/** The sums of every store; a part of `storeSuite`. */
+/** Group of `storeSuite`: sums by day. */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import { MAX_SUM, type Sum, type SumBatch } from '../../kernel/store/sums.ts'
@@ -10,9 +10,9 @@ export function sumsSuite(
   { beforeEach, describe, expect, test }: typeof import('vitest'),
   opened: () => OpenedStore,
 ): void {
-  describe('sums up', () => {
+  describe('sums of a day', () => {
     let tenant: string
-    /** Of this test alone: whatever else there is on a day is of others. */
+    /** Unique for each test, so that sums of other tests are not included. */
     let day: string
     let source: string
     let number: number
@@ -46,7 +46,7 @@ export function sumsSuite(
       number = 1
     })
 
-    test('from nothing, by tenant, name and day', async () => {
+    test('sums start at 0 and are separate by tenant, name and day', async () => {
       const other = `${tenant}-2`
       expect(await read()).toEqual({})
       await add([addition('requests', 3), addition('bytes', 0), addition('requests', 5, other)])
@@ -64,12 +64,12 @@ export function sumsSuite(
       expect((await sums().read(other, [day])).map(({ tenantId, sum }) => [tenantId, sum])).toEqual([[other, 5]])
     })
 
-    test('what is named twice in a batch', async () => {
+    test('a name that occurs twice in a batch is added twice', async () => {
       await add([addition('requests', 1), addition('requests', 2)])
       expect(await read()).toEqual({ requests: 3 })
     })
 
-    test('a batch once, however often it is sent', async () => {
+    test('a batch that is sent repeatedly is added once', async () => {
       const batch = { day, source: randomUUID(), number: 7, additions: [addition('requests', 5)] }
       for (let time = 0; time < 3; time++) await sums().add(batch)
       await Promise.all([sums().add(batch), sums().add(batch), sums().add(batch)])
@@ -81,7 +81,7 @@ export function sumsSuite(
       expect(await read()).toEqual({ requests: 15 })
     })
 
-    test('exactly, from many sources at once that each send everything twice', async () => {
+    test('concurrent batches of many sources, each sent twice, add up exactly', async () => {
       const tenants = [tenant, `${tenant}-2`, `${tenant}-3`]
       const from = async () => {
         const source = randomUUID()
@@ -96,7 +96,7 @@ export function sumsSuite(
       expect((await all()).get(`${tenant}-3 bytes`)).toMatchObject({ sum: 100_000 })
     })
 
-    test('everybody, in pages that have each once', async () => {
+    test('pages contain every tenant exactly once', async () => {
       const additions = Array.from({ length: MANY }, (_, n) => [
         addition('requests', n, `${tenant}-${n}`),
         addition('bytes', 1, `${tenant}-${n}`),
@@ -108,7 +108,7 @@ export function sumsSuite(
       expect(await all('2001-01-01')).toEqual(new Map())
     })
 
-    test('up to where a number is exact, and stands still there', async () => {
+    test('a sum stops at the largest exact number', async () => {
       await add([addition('bytes', MAX_SUM - 1), addition('more', MAX_SUM)])
       await add([addition('bytes', 1)])
       expect(await read()).toEqual({ bytes: MAX_SUM, more: MAX_SUM })
@@ -116,7 +116,7 @@ export function sumsSuite(
       expect(await read()).toEqual({ bytes: MAX_SUM, more: MAX_SUM })
     })
 
-    test('with another incarnation once it was lost, and the same until then', async () => {
+    test('the incarnation changes only when the sums are lost', async () => {
       await add([addition('requests', 1)])
       const first = await incarnation('requests')
       expect(first).toMatch(/^[0-9a-f-]{36}$/)
@@ -130,19 +130,19 @@ export function sumsSuite(
       expect(await incarnation('requests')).not.toBe(first)
     })
 
-    test('for exactly one tenant until it is purged', async () => {
+    test('a purge removes the sums of exactly one tenant', async () => {
       const neighbours = [`${tenant}-2`, tenant.slice(0, -1), tenant.toUpperCase()]
       await add([tenant, ...neighbours].map((id) => addition('requests', 1, id)))
       await opened().store.purge(tenant)
       expect([...(await all()).values()].map(({ tenantId }) => tenantId).toSorted()).toEqual(neighbours.toSorted())
     })
 
-    test('nothing of a batch that is empty', async () => {
+    test('an empty batch adds nothing', async () => {
       await add([])
       expect(await all()).toEqual(new Map())
     })
 
-    test('beside counters and keys of the same names', async () => {
+    test('sums do not affect counters and keys of the same names', async () => {
       await opened().store.counters.take(tenant, [{ name: 'requests', amount: 2, limit: null }])
       await opened().store.set(tenant, `metrics:${day}`, 'x')
       await add([addition('requests', 5)])
@@ -152,20 +152,20 @@ export function sumsSuite(
     })
 
     test.each<[string, Partial<SumBatch>]>([
-      ['a day that is none', { day: 'today' }],
-      ['a source that is none', { source: 'me' }],
-      ['a number that is none', { number: 0.5 }],
+      ['an invalid day', { day: 'today' }],
+      ['an invalid source', { source: 'me' }],
+      ['a fractional batch number', { number: 0.5 }],
       ['a negative amount', { additions: [{ tenantId: 'acme', name: 'x', amount: -1 }] }],
-      ['a fraction', { additions: [{ tenantId: 'acme', name: 'x', amount: 0.5 }] }],
-      ['more than is exact', { additions: [{ tenantId: 'acme', name: 'x', amount: 2 ** 53 }] }],
-      ['a name that is none', { additions: [{ tenantId: 'acme', name: '@', amount: 1 }] }],
-      ['a tenant that is none', { additions: [{ tenantId: '', name: 'x', amount: 1 }] }],
-    ])('not %s', async (_, more) => {
+      ['a fractional amount', { additions: [{ tenantId: 'acme', name: 'x', amount: 0.5 }] }],
+      ['an inexact amount', { additions: [{ tenantId: 'acme', name: 'x', amount: 2 ** 53 }] }],
+      ['an invalid name', { additions: [{ tenantId: 'acme', name: '@', amount: 1 }] }],
+      ['an invalid tenant', { additions: [{ tenantId: '', name: 'x', amount: 1 }] }],
+    ])('a batch is rejected: %s', async (_, more) => {
       await expect(add([addition('requests', 1)], more)).rejects.toEqual(rejection)
       expect(await read()).toEqual({})
     })
 
-    test('and reads nothing of what could not be', async () => {
+    test('reads of invalid days and tenants are rejected', async () => {
       await expect(sums().read('', [day])).rejects.toEqual(rejection)
       await expect(sums().read(tenant, ['yesterday'])).rejects.toEqual(rejection)
       await expect(all('yesterday')).rejects.toEqual(rejection)

@@ -1,7 +1,7 @@
 /**
- * What every driver of the store does. `await storeSuite('redis', open)` at the top level of a Vitest file registers it.
+ * Test suite of all store drivers.
  *
- * Vitest is loaded by the call and not by the import: `tenantry/testing` is also for those who test with something else.
+ * Vitest is loaded by the call, not by the import: `tenantry/testing` also serves projects with another test runner.
  */
 import { randomUUID } from 'node:crypto'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
@@ -34,11 +34,17 @@ const WEIRD_KEYS = [
 ]
 const WEIRD_VALUES = ['', ' ', '0', 'null', '{"a":[1]}', 'ä\n\r\t🎈', `'; drop table store; --`]
 
+/**
+ * Registers the tests of store drivers in a Vitest file. Call it at the top level.
+ *
+ * @param open creates a store for this suite, with control of its clock; the suite closes it.
+ * @example await storeSuite('redis', openRedis)
+ */
 export async function storeSuite(name: string, open: () => Promise<OpenedStore>): Promise<void> {
   const vitest = await import('vitest')
   const { afterAll, beforeAll, beforeEach, describe, expect, test } = vitest
 
-  describe(`the store ${name}`, () => {
+  describe(`store ${name}`, () => {
     let opened: OpenedStore
     let store: Store
     let tenant: string
@@ -58,38 +64,38 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
       await opened.cleanUp?.()
     })
 
-    describe('keeps values', () => {
-      test('a key that was never set has none', async () => {
+    describe('values', () => {
+      test('a key that was never set has no value', async () => {
         expect(await store.get(tenant, 'absent')).toBeNull()
         expect(await store.take(tenant, 'absent')).toBeNull()
       })
 
-      test('the last one that was set', async () => {
+      test('a second write replaces the value', async () => {
         await store.set(tenant, 'colour', 'red')
         await store.set(tenant, 'colour', 'blue')
         expect(await store.get(tenant, 'colour')).toBe('blue')
       })
 
-      test('until it is deleted, also twice', async () => {
+      test('a deleted key has no value, and deleting it again succeeds', async () => {
         await store.set(tenant, 'colour', 'red')
         await store.delete(tenant, 'colour')
         await store.delete(tenant, 'colour')
         expect(await store.get(tenant, 'colour')).toBeNull()
       })
 
-      test.each(WEIRD_VALUES)('as they are: %j', async (value) => {
+      test.each(WEIRD_VALUES)('the value %j is read unchanged', async (value) => {
         await store.set(tenant, 'value', value)
         expect(await store.get(tenant, 'value')).toBe(value)
         expect(await store.take(tenant, 'value')).toBe(value)
       })
 
-      test('of a mebibyte', async () => {
+      test('a value of one mebibyte is read unchanged', async () => {
         const value = '\u{1F388}'.repeat(1_048_576 / 4)
         await store.set(tenant, 'value', value)
         expect((await store.get(tenant, 'value')) === value).toBe(true)
       })
 
-      test('under any key, all apart', async () => {
+      test('unusual keys are separate from each other', async () => {
         await Promise.all(WEIRD_KEYS.map((key, index) => store.set(tenant, key, `value ${index}`)))
         for (const [index, key] of WEIRD_KEYS.entries()) expect(await store.get(tenant, key)).toBe(`value ${index}`)
         await store.delete(tenant, '__proto__')
@@ -98,8 +104,8 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
       })
     })
 
-    describe('lets values expire by its own clock', () => {
-      test('a moment before the expiry a value is there, at the expiry it is gone', async () => {
+    describe('expiry by the store’s clock', () => {
+      test('a value is present just before its expiry, and absent at its expiry', async () => {
         await store.set(tenant, 'session', 'abc', 60)
         await advanceSeconds(59)
         expect(await store.get(tenant, 'session')).toBe('abc')
@@ -113,7 +119,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         expect(await store.take(tenant, 'code')).toBeNull()
       })
 
-      test('each write sets the expiry anew', async () => {
+      test('each write sets a new expiry', async () => {
         await store.set(tenant, 'session', 'abc', 60)
         await advanceSeconds(40)
         await store.set(tenant, 'session', 'abc', 60)
@@ -121,21 +127,21 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         expect(await store.get(tenant, 'session')).toBe('abc')
       })
 
-      test('a write without an expiry takes it away', async () => {
+      test('a write without an expiry removes the expiry', async () => {
         await store.set(tenant, 'session', 'abc', 60)
         await store.set(tenant, 'session', 'def')
         await advanceSeconds(86_400)
         expect(await store.get(tenant, 'session')).toBe('def')
       })
 
-      test('a key lives again when it is set after its expiry', async () => {
+      test('a key can be set again after its expiry', async () => {
         await store.set(tenant, 'session', 'abc', 1)
         await advanceSeconds(2)
         await store.set(tenant, 'session', 'def', 60)
         expect(await store.get(tenant, 'session')).toBe('def')
       })
 
-      test('expired keys do not disturb what is written by hundreds', async () => {
+      test('hundreds of concurrent writes succeed next to expired keys', async () => {
         await store.set(tenant, 'kept', 'for long')
         for (let n = 0; n < 150; n++) await store.set(tenant, `short ${n}`, 'x', 1)
         await advanceSeconds(2)
@@ -148,8 +154,8 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
       })
     })
 
-    describe('lets a value be taken once', () => {
-      test('of fifty callers at once, one receives it', async () => {
+    describe('take', () => {
+      test('of fifty concurrent takes of one key, one receives the value', async () => {
         await store.set(tenant, 'code', 'abc', 60)
         const taken = await Promise.all(Array.from({ length: 50 }, () => store.take(tenant, 'code')))
         expect(taken.filter((value) => value !== null)).toEqual(['abc'])
@@ -159,26 +165,26 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
 
     absenceSuite(vitest, () => opened)
 
-    describe('counts', () => {
-      test('from nothing, up and down', async () => {
+    describe('increment', () => {
+      test('an increment starts at 0, and may be negative', async () => {
         expect(await store.increment(tenant, 'calls', 5)).toBe(5)
         expect(await store.increment(tenant, 'calls', -7)).toBe(-2)
         expect(await store.increment(tenant, 'calls', 0)).toBe(-2)
         expect(await store.get(tenant, 'calls')).toBe('-2')
       })
 
-      test('two hundred at once, each exactly once', async () => {
+      test('two hundred concurrent increments are each counted once', async () => {
         const results = await Promise.all(Array.from({ length: 200 }, () => store.increment(tenant, 'calls', 1, 60)))
         expect(results.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 200 }, (_, index) => index + 1))
         expect(await store.get(tenant, 'calls')).toBe('200')
       })
 
-      test('beyond 32 bits', async () => {
+      test('an increment is exact beyond 32 bits', async () => {
         await store.increment(tenant, 'bytes', 2 ** 52)
         expect(await store.increment(tenant, 'bytes', 1)).toBe(2 ** 52 + 1)
       })
 
-      test('anew when the counter has expired, also when many come at once', async () => {
+      test('concurrent increments of an expired counter start at 0', async () => {
         await store.increment(tenant, 'calls', 41, 60)
         await advanceSeconds(60)
         expect(await store.get(tenant, 'calls')).toBeNull()
@@ -186,7 +192,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         expect(await store.get(tenant, 'calls')).toBe('20')
       })
 
-      test('with an expiry that each write sets anew', async () => {
+      test('each increment sets a new expiry', async () => {
         await store.increment(tenant, 'calls', 1, 60)
         await advanceSeconds(40)
         await store.increment(tenant, 'calls', 1, 60)
@@ -196,7 +202,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         expect(await store.get(tenant, 'calls')).toBe('3')
       })
 
-      test('on from a number that was set, and not from what is none', async () => {
+      test('an increment continues from a number that was set, and is rejected for other values', async () => {
         await store.set(tenant, 'number', '40')
         expect(await store.increment(tenant, 'number', 2)).toBe(42)
         await store.set(tenant, 'word', 'forty')
@@ -205,8 +211,8 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
       })
     })
 
-    describe('keeps owners apart', () => {
-      test('the same key of two tenants and of the service is three keys', async () => {
+    describe('owners', () => {
+      test('a key of two tenants and of the service is three separate keys', async () => {
         const other = `${tenant}-2`
         const key = `key of ${tenant}`
         await store.set(tenant, key, 'mine')
@@ -220,19 +226,19 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         expect(await store.get(null, key)).toBe('the service has it')
       })
 
-      test('the border between owner and key cannot be moved', async () => {
+      test('an owner and a key cannot be confused with another owner and key', async () => {
         await store.set(tenant, 'x:y', 'one')
         expect(await store.get(`${tenant}:x`, 'y')).toBeNull()
         expect(await store.get(null, `${tenant}:x:y`)).toBeNull()
       })
 
-      test('a list has what each tenant keeps under exactly that key, while it lives', async () => {
+      test('a list contains the unexpired values of exactly one key, by tenant', async () => {
         const other = `${tenant}-2`
         const key = `circuit of ${tenant}`
         await store.set(tenant, key, 'mine')
         await store.set(other, key, 'theirs', 60)
         await store.set(null, key, 'of the service')
-        for (const near of [`${key} `, key.toUpperCase()]) await store.set(tenant, near, 'not this')
+        for (const near of [`${key} `, key.toUpperCase()]) await store.set(tenant, near, 'not listed')
         const listed = (await store.list(key)).map(({ tenantId, value }) => `${value} by ${tenantId}`)
         expect(listed.toSorted()).toEqual([`mine by ${tenant}`, `theirs by ${other}`])
         await advanceSeconds(60)
@@ -241,7 +247,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         expect(await store.list(key)).toEqual([])
       })
 
-      test('purge removes everything of exactly one tenant', async () => {
+      test('a purge removes everything of exactly one tenant', async () => {
         const neighbours = [`${tenant}-2`, `${tenant}_`, tenant.slice(0, -1), tenant.toUpperCase(), null]
         for (const owner of [tenant, ...neighbours]) await store.set(owner, `key of ${tenant}`, 'x')
         for (const key of WEIRD_KEYS) await store.set(tenant, key, 'x', 60)
@@ -251,7 +257,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
         for (const owner of neighbours) expect(await store.get(owner, `key of ${tenant}`)).toBe('x')
       })
 
-      test('purge of a tenant that has nothing is no failure', async () => {
+      test('a purge of a tenant without values succeeds', async () => {
         await store.purge(tenant)
       })
     })
@@ -263,7 +269,7 @@ export async function storeSuite(name: string, open: () => Promise<OpenedStore>)
     sumsSuite(vitest, () => opened)
     messagesSuite(vitest, () => opened)
 
-    test('answers a ping', async () => {
+    test('the store replies to a ping', async () => {
       await store.ping()
     })
   })
