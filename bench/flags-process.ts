@@ -1,4 +1,4 @@
-/** Another process that evaluates a flag, for bench/cases/flags.ts: says when it first saw what it is told to wait for. */
+/** Process of bench/cases/flags.ts that evaluates a flag and reports when it first gets the expected value. */
 import { createTenancy, schemaPg } from 'tenantry'
 import { featureFlags } from 'tenantry/satellites/feature-flags'
 import { type RedisStoreOptions, redisStore } from '../src/drivers/store/redis.ts'

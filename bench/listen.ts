@@ -1,8 +1,8 @@
-/** How a server of ../bench/servers that is one route on node:http begins and ends: it prints its URL, and SIGTERM closes it. */
+/** Starts a node:http server for ../bench/servers: prints its URL, and closes on SIGTERM. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** @param end of what the route stands on, once nothing comes any more */
+/** @param end releases resources of the route after the last request */
 export function listen(
   route: (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void>,
   end: () => Promise<void>,

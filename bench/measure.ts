@@ -1,25 +1,25 @@
 /**
- * Two sides of one comparison, measured in one run: alternating, five times each, their medians as a ratio. Machines are
- * noisy; the ratio is the figure, what is absolute is only reported.
+ * Measures two sides in one run: alternating, five times each, with the ratio of the medians. The ratio is the result, because absolute
+ * values depend on the machine.
  */
 
 export interface Comparison {
   readonly name: string
-  /** What the other side is. */
+  /** Name of the reference. */
   readonly against: string
   readonly unit: string
   readonly ours: number
   readonly reference: number
-  /** ours / reference, or reference / ours where less is better: above 1 is better than the reference. */
+  /** ours / reference, or reference / ours if less is better: a value above 1 is better than the reference. */
   readonly ratio: number
-  /** Absent: reported for information. */
+  /** Absent for information only. */
   readonly goal?: number
 }
 
 export interface Report {
   readonly name: string
   readonly value: string
-  /** Whether it is what it should be, where something was promised. */
+  /** Whether the promised value was reached; absent without a promise. */
   readonly goal?: string
 }
 
@@ -30,11 +30,11 @@ export interface Case {
   readonly run: (bench: Bench) => Promise<readonly Result[]>
 }
 
-/** What every case is given. */
+/** Input of every case. */
 export interface Bench {
-  /** URL of a PostgreSQL server that is there for this run. */
+  /** URL of a PostgreSQL server that was started for this run. */
   readonly postgresUrl: string
-  /** A smaller, quicker run, to see that everything works. */
+  /** Whether to run shorter, to check that the case works. */
   readonly quick: boolean
   say(text: string): void
 }
@@ -49,7 +49,7 @@ export function compare(
   return alternate(runs, { reference, ours })
 }
 
-/** Medians of several sides that take turns. */
+/** Medians of alternating sides. */
 export async function alternate<Side extends string>(
   runs: number,
   sides: Readonly<Record<Side, () => Promise<number>>>,
@@ -60,7 +60,7 @@ export async function alternate<Side extends string>(
     measured: [] as number[],
   }))
   for (let run = 0; run < runs; run++) {
-    // Who goes first changes, so that a warm cache helps all of them.
+    // The order alternates, so that a warm cache helps all sides.
     for (const { measure, measured } of run % 2 === 0 ? contenders : contenders.toReversed())
       measured.push(await measure())
   }
@@ -74,14 +74,14 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2
 }
 
-/** Milliseconds that `work` took. */
+/** Duration of `work` in ms. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const started = performance.now()
   await work()
   return performance.now() - started
 }
 
-/** Of so many calls of `work` in flight at a time, how many end in a second. */
+/** Calls of `work` that end per second, with `inFlight` concurrent calls. */
 export async function perSecond(inFlight: number, ms: number, work: () => Promise<unknown>): Promise<number> {
   const started = performance.now()
   let done = 0

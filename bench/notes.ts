@@ -1,6 +1,6 @@
 /**
- * What is read in the benchmarks: 50 tenants with 200 notes each, in ten folders; one read is a folder, 20 rows by an index.
- * The same rows are in one table of the host's without any protection, where each statement names the tenant itself.
+ * Test data of the benchmarks: 50 tenants with 200 notes each in ten folders; a read returns one folder, 20 rows by an index. The same rows
+ * are in an unprotected table of the host, where each statement names the tenant.
  */
 import pg from 'pg'
 import {
@@ -17,17 +17,17 @@ export const TENANTS = 50
 const NOTES = 200
 const FOLDERS = 10
 
-/** A way to keep tenants apart, and how a host writes its statement for it. */
+/** An isolation driver, with the statement that a host writes for it. */
 export interface Way {
   readonly name: string
   readonly isolation: () => IsolationDriver
-  /** The same with BEGIN and COMMIT around each statement. */
+  /** The same driver with BEGIN and COMMIT around each statement. */
   readonly inTransactions?: () => IsolationDriver
   readonly migrations: readonly TenantMigration[]
   readonly statement: (locator: string) => string
-  /** Connections for tenants' queries: where each tenant has a database of its own, none has to be closed for another. */
+  /** Connections for tenant queries. With a database for each tenant, enough that none is closed for another tenant. */
   readonly connections: number
-  /** Of those, for one tenant. */
+  /** Connections of one tenant. */
   readonly perTenant: number
 }
 
@@ -97,7 +97,7 @@ export const DATABASE: Way = {
 
 export const WAYS: readonly Way[] = [ROWSCOPE, SCHEMA, SCHEMA_QUALIFIED, DATABASE]
 
-/** What a host writes that keeps tenants apart by itself. */
+/** Statement of a host that separates tenants without Tenantry. */
 export const UNPROTECTED = `select id, title, body, created_at from plain.notes
   where tenant_id = $1 and folder = $2 order by id limit 20`
 
@@ -109,7 +109,7 @@ export const folderOf = (url = '/'): number => Number(new URL(url, 'http://local
 
 const NOTE = `n % ${FOLDERS}, 'Note ' || n, repeat('A line of text. ', 4) from generate_series(1, ${NOTES}) n`
 
-/** Makes the tenants with their notes, and the unprotected table with the same ones. */
+/** Creates the tenants with their notes, and the unprotected table with the same notes. */
 export async function fillNotes(tenancy: Tenancy, url: string, count = TENANTS): Promise<void> {
   const ids = Array.from({ length: count }, (_, n) => tenantId(n))
   await installAll(tenancy, ids)

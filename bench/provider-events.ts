@@ -1,4 +1,4 @@
-/** Events as the payment provider posts them: signed, each with an id of its own, about a subscription whose price changed. */
+/** Creates and posts signed events of the payment provider: unique ids, each a price change of a subscription. */
 import { Pool } from 'undici'
 import { startProvider } from '../test/support/provider/provider.ts'
 import { inFlight } from './webhooks.ts'
@@ -11,7 +11,7 @@ export interface Posted {
   readonly headers: { readonly 'content-type': string; readonly 'stripe-signature': string }
 }
 
-/** Makes so many at a time; signed now, for a receiver that takes what was signed within five minutes. */
+/** Creates `count` events, signed now: receivers reject signatures that are older than five minutes. */
 export type Signer = (count: number) => Posted[]
 
 export async function withSigner<T>(work: (sign: Signer) => Promise<T>): Promise<T> {
@@ -34,7 +34,7 @@ export async function withSigner<T>(work: (sign: Signer) => Promise<T>): Promise
   )
 }
 
-/** Events a second, with as many connections as there are in flight; throws when one is not answered 200. */
+/** Events per second, with one connection for each request in flight. Throws if a response is not 200. */
 export async function eventsPerSecond(url: string, events: readonly Posted[]): Promise<number> {
   const pool = new Pool(url, { connections: null })
   const started = performance.now()

@@ -1,4 +1,4 @@
-/** A Redis for a benchmark: that of REDIS_URL, else a `redis-server` on the path. Without either, what needs it is not run. */
+/** Redis for benchmarks: REDIS_URL, or a `redis-server` on the path. Without either, cases that need Redis do not run. */
 import { startRedisServer } from '../test/support/redis-server.ts'
 
 export interface BenchRedis {

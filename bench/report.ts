@@ -1,4 +1,4 @@
-/** How results are shown: a line each on the terminal, two tables in docs/benchmarks.md. */
+/** Prints results: a line each on the terminal, two tables in docs/benchmarks.md. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem, type } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ export const printed = (result: Result): string =>
       `${figure(result.ours)} against ${figure(result.reference)} ${result.unit}`
     : `    ${result.name}: ${result.value}${result.goal ? ` (${result.goal})` : ''}`
 
-/** Figures of an earlier run that were not measured in this one stay. */
+/** Keeps the rows of earlier runs that were not measured in this one. */
 export function write(results: readonly Result[]): void {
   const text = readFileSync(FILE, 'utf8')
   const [before, after] = [text.slice(0, text.indexOf(START)), text.slice(text.indexOf(END) + END.length)]
@@ -47,7 +47,7 @@ export function write(results: readonly Result[]): void {
   writeFileSync(FILE, before + lines.join('\n') + after)
 }
 
-/** The rows of each. */
+/** Rows of each table. */
 const tables = (text: string): string[][] =>
   text
     .slice(text.indexOf(START), text.indexOf(END))

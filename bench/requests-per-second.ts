@@ -1,11 +1,11 @@
-/** The load on a route that reads notes: 25 connections, each asking for all tenants in an order of its own. */
+/** Generates load on a route that reads notes: 25 connections, each of which requests all tenants in its own order. */
 import autocannon from 'autocannon'
 import { anyFolder, TENANTS, tenantId } from './notes.ts'
 import type { Served } from './serve.ts'
 
 const CONNECTIONS = 25
 
-/** `cpuMicros` is the server's, for each request. */
+/** `cpuMicros` is the CPU time of the server for each request. */
 export async function requestsPerSecond(
   server: Served,
   seconds: number,

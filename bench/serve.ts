@@ -1,4 +1,4 @@
-/** Servers of ../bench/servers, each in a process of its own; one prints its URL once it listens. */
+/** Starts servers of ../bench/servers as processes; each prints its URL when it listens. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ const TICKS_PER_SECOND = 100
 
 export interface Served {
   readonly url: string
-  /** Of processor time so far. */
+  /** CPU time of the process. */
   cpuMs(): number
   close(): Promise<void>
 }
@@ -23,7 +23,7 @@ export async function serve(name: string, environment: Readonly<Record<string, s
     },
   )
   const ended = once(child, 'exit').then(() => {
-    throw new Error(`the server ${name} ended before it listened`)
+    throw new Error(`the server ${name} exited before it listened`)
   })
   ended.catch(() => undefined)
   const [line] = (await Promise.race([once(child.stdout, 'data'), ended])) as [Buffer]
@@ -37,7 +37,7 @@ export async function serve(name: string, environment: Readonly<Record<string, s
   }
 }
 
-/** What the system says a process has used: in its own code and on its behalf. */
+/** User and system CPU time of a process. */
 export function cpuMsOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')

@@ -1,13 +1,13 @@
-/** A network between a client and its server, in a process of its own so that what it costs is not the client's. */
+/** Starts a slow network between a client and its server, as a process, so that the client does not spend CPU time on it. */
 import { serve } from './serve.ts'
 
 export interface SlowNetwork {
-  /** The server's URL by way of it. */
+  /** URL of the server through the slow network. */
   readonly url: string
   close(): Promise<void>
 }
 
-/** @param delayMs of each direction. */
+/** @param delayMs delay of each direction. */
 export async function openSlowNetwork(serverUrl: string, delayMs: number): Promise<SlowNetwork> {
   const target = new URL(serverUrl)
   const { url: address, close } = await serve('slow-network', {

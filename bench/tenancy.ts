@@ -1,4 +1,4 @@
-/** A tenancy on a database of its own, and tenants in it. */
+/** Creates a tenancy on a new database, with tenants. */
 import { createTenancy, schemaPg, type Tenancy, type TenancyConfig, type TenantMigration } from '../src/index.ts'
 import { forEachConcurrent } from '../src/kernel/base/concurrency.ts'
 import { createLogger } from '../src/kernel/base/logger.ts'
@@ -7,7 +7,7 @@ import { createTestDatabase } from '../src/testing/base/database.ts'
 export const TOKEN = 'a-token-for-the-benchmark'
 export const APP_KEY = Buffer.alloc(32, 7).toString('base64')
 
-/** Five tables with a key, an index and a reference each: a small product's schema. */
+/** Schema of a small product: five tables, each with a key, an index and a reference. */
 export const FIVE_TABLES = ['accounts', 'projects', 'tasks', 'comments', 'files']
   .map(
     (table, index, all) => `create table ${table} (
@@ -22,7 +22,7 @@ export const migrations: readonly TenantMigration[] = [{ name: '0001_five_tables
 
 const INSTALLED_AT_ONCE = 8
 
-/** A tenancy as every case needs one: schema-pg with five tables, unless it says otherwise. */
+/** Opens a tenancy with schema-pg and five tables, unless the options differ. */
 export const openTenancy = (url: string, options: Partial<TenancyConfig> = {}): Promise<Tenancy> =>
   createTenancy({
     database: { url },
@@ -49,7 +49,7 @@ export async function withTenancy<T>(
   }
 }
 
-/** Those that belong to a tenant outlive the tenancy's own. */
+/** Drops the databases of tenants, which remain after the tenancy's database is dropped. */
 async function dropDatabases({ tenants }: Tenancy): Promise<void> {
   for (const driver of tenants.storage.drivers) {
     if (driver.capabilities.reach !== 'own database') continue
@@ -64,11 +64,11 @@ export async function installAll({ tenants }: Tenancy, ids: readonly string[]): 
   await forEachConcurrent(ids, INSTALLED_AT_ONCE, async (id) => {
     await tenants.create({ id, name: id })
     const { status, failure } = await tenants.waitUntilInstalled(id, AbortSignal.timeout(120_000))
-    if (status !== 'active') throw new Error(`${id} is ${status}: ${failure?.message ?? 'it takes too long'}`)
+    if (status !== 'active') throw new Error(`Tenant "${id}" is ${status}: ${failure?.message ?? 'timed out'}`)
   })
 }
 
-/** Rows in the registry without storage: what listing, reading and counting need. */
+/** Inserts tenants into the registry without storage, for lists, reads and counts. */
 export async function fillRegistry(tenancy: Tenancy, count: number): Promise<void> {
   await tenancy.kernel.database.sql(
     `insert into multitenancy.tenants (id, name, status, metadata, domains, isolation, placement, locator, created_at, updated_at)

@@ -1,6 +1,6 @@
 /**
- * A tenancy that sends webhooks from this process, and what it is compared with: one shared undici pool and an HMAC, by itself, and
- * with the least that could be called durable.
+ * Sends webhooks from a tenancy in this process, and from its references: one shared undici pool with an HMAC, without and with a
+ * minimal durable outbox.
  */
 import { createHmac, randomUUID } from 'node:crypto'
 import pg from 'pg'
@@ -17,7 +17,7 @@ export const IN_FLIGHT = 64
 
 const SECRET = 'a-secret-of-the-benchmark'
 
-/** @param tenants in the registry, `tenant-1` and so on */
+/** @param tenants number of tenants in the registry: `tenant-1` and so on */
 export const withWebhooks = <T>(
   postgresUrl: string,
   tenants: number,
@@ -36,14 +36,14 @@ export const withWebhooks = <T>(
     },
   )
 
-/** How many attempts of this process have been settled as delivered. */
+/** Number of attempts of this process that were settled as delivered. */
 export async function delivered({ webhooks: service }: Sending): Promise<number> {
   const [attempts] = service.series.series()
   for (const { labels, value } of (await attempts?.collect()) ?? []) if (labels?.outcome === 'delivered') return value
   throw new Error('attempts are not counted')
 }
 
-/** Calls `work` so many times, with `IN_FLIGHT` of them at once. */
+/** Calls `work` `count` times, with `IN_FLIGHT` concurrent calls. */
 export async function inFlight(count: number, work: (n: number) => Promise<unknown>): Promise<void> {
   let next = 0
   const worker = async () => {
@@ -55,11 +55,11 @@ export async function inFlight(count: number, work: (n: number) => Promise<unkno
 /** Sends one signed request. */
 type Post = (id: string, body: string) => Promise<void>
 
-/** Requests a second of a bare loop over one shared pool, each signed. */
+/** Requests per second of a loop over one shared pool, each signed. */
 export const baselineLoop = (url: string, count: number): Promise<number> =>
   loop(url, count, (post, n) => post(String(n), JSON.stringify(PAYLOAD)))
 
-/** The same, each with one row of one table: there before it is sent, marked when it is answered. What comes together goes together. */
+/** The same with an outbox table: a row is inserted before its request, and marked after the response. Concurrent rows are batched. */
 export async function outboxLoop(url: string, count: number, postgresUrl: string): Promise<number> {
   const client = new pg.Client({ connectionString: postgresUrl })
   const other = new pg.Client({ connectionString: postgresUrl })

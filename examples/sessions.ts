@@ -1,6 +1,6 @@
 /**
- * Sessions of the host's users, as a signed cookie. Your own sign-in takes its place: a guard asks only whether the caller belongs to
- * the tenant, and who the caller is.
+ * Sessions of the host's users, as a signed cookie. Replace it by your sign-in: a guard only needs the caller, and whether the caller
+ * belongs to the tenant.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Actor, GuardedRequest, Tenant } from 'tenantry'
@@ -14,7 +14,7 @@ export interface User {
 const DAY_MS = 86_400_000
 const COOKIE = /(?:^|; )session=([\w-]+)\.([\w-]+)(?:;|$)/
 
-/** `session=...` for a user who has just signed in. Set it with HttpOnly, Secure and SameSite=Lax. */
+/** Returns `session=...` for a user who has signed in. Set it with HttpOnly, Secure and SameSite=Lax. */
 export function sessionCookie(user: User): string {
   const text = Buffer.from(JSON.stringify({ ...user, expiresAt: Date.now() + DAY_MS })).toString('base64url')
   return `session=${text}.${signatureOf(text).toString('base64url')}`
@@ -42,6 +42,6 @@ function userOf(request: GuardedRequest): User | undefined {
 function signatureOf(text: string): Buffer {
   const { SESSION_SECRET = '' } = process.env
   if (SESSION_SECRET.length < 32)
-    throw new Error('SESSION_SECRET needs at least 32 characters: openssl rand -base64 32')
+    throw new Error('SESSION_SECRET must have at least 32 characters: openssl rand -base64 32')
   return createHmac('sha256', SESSION_SECRET).update(text).digest()
 }

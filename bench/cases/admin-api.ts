@@ -1,7 +1,4 @@
-/**
- * GET /tenants/{id} over HTTP against a bare Hono route that runs the same indexed SELECT: each in a process of its own, one
- * load generator, 25 connections.
- */
+/** Benchmark of GET /tenants/{id} against a plain Hono route with the same indexed SELECT: separate processes, 25 connections. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

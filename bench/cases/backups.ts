@@ -1,6 +1,6 @@
 /**
- * Backup, restore and clone of a million rows, against COPY alone: with what it is a backup for, from the row in the registry to the
- * verified archive or the switch. A small tenant beside thousands of others, and what memory a large one takes.
+ * Benchmark of backup, restore and clone of a million rows against COPY, from the row in the registry to the verified archive or the
+ * cutover; of a small tenant among thousands; and of the memory for a large tenant.
  */
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -19,7 +19,7 @@ const TYPES = `id bigint not null, title text not null, body text not null, is_d
 const rowsFrom = (count: number) => `select i, 'Title ' || i, md5(i::text) || ' lorem ipsum ' || i, i % 3 = 0,
   timestamptz '2026-01-01 00:00Z' - i * interval '1 second', i / 7.0 from generate_series(1, ${count}) i`
 
-/** The same table for tenants of both drivers. */
+/** The same table for the tenants of both drivers. */
 const migrations: readonly TenantMigration[] = [
   {
     name: '0001_entries',
@@ -34,7 +34,7 @@ const BARE_INDEXES = (table: string) =>
   `alter table ${table} add primary key (tenant_id, id); create index on ${table} (tenant_id, at); create index on ${table} (tenant_id, title)`
 
 const MIB = 1024 * 1024
-/** Of the rows above as CSV. */
+/** Size of one of the rows above as CSV. */
 const BYTES_PER_ROW = 118
 
 export const backups = {
@@ -60,7 +60,7 @@ export const backups = {
   },
 }
 
-/** Jobs are carried out here and by nobody else: how soon a worker has one is another question. */
+/** Jobs run only in this process: the delay until a worker gets a job is not measured. */
 const HERE = { role: 'api' } as const
 const only = { isLast: true, signal: new AbortController().signal }
 
@@ -72,7 +72,7 @@ async function install({ tenants }: Tenancy, id: string): Promise<void> {
 const work = async ({ tenants }: Tenancy, tenantId: string, id: string) => {
   await tenants.transfers.work(id, only)
   const { state, failure } = await tenants.transfers.get(tenantId, id)
-  if (state !== 'completed') throw new Error(`a transfer ended as ${state}: ${failure?.message}`)
+  if (state !== 'completed') throw new Error(`The transfer ended as ${state}: ${failure?.message}`)
 }
 
 async function backUp(tenancy: Tenancy, tenantId: string): Promise<string> {
@@ -107,7 +107,7 @@ async function copies(say: Bench['say'], tenancy: Tenancy, url: string, rows: nu
     await fill(copyIn('bare.copied'))
     await owner.query(BARE_INDEXES('bare.copied'))
   }
-  /** Shared tables have their indexes, and rows of others in them. */
+  /** Imports into a shared table, which has indexes and rows of other tenants. */
   const sharedImport = async (fill: (into: ReturnType<typeof copyIn>) => Promise<unknown>) => {
     await owner.query(`drop table if exists bare.copied; create table bare.copied (like bare.entries including defaults);
       insert into bare.copied select * from bare.entries; ${BARE_INDEXES('bare.copied')};
@@ -125,7 +125,7 @@ async function copies(say: Bench['say'], tenancy: Tenancy, url: string, rows: nu
     goal,
   })
   const isShared = isolation === 'rowscope-pg'
-  /** In shared tables a restore in place writes each row, and then its `tenant_id` and that of the row which is left. */
+  /** In shared tables, a restore in place writes each row, then updates the `tenant_id` of that row and of the replaced one. */
   const restoreGoal = isShared ? 0.3 : 0.7
   const intoTables = (fill: (into: ReturnType<typeof copyIn>) => Promise<unknown>, what: string) =>
     isShared
@@ -190,7 +190,7 @@ async function copies(say: Bench['say'], tenancy: Tenancy, url: string, rows: nu
   }
 }
 
-/** A tenant with five tables and a few rows, alone and in a database with many others. */
+/** Measures a tenant with five tables and a few rows, in a database without and with many other tenants. */
 async function besideOthers(postgresUrl: string, others: number, path: string, say: Bench['say']): Promise<Result> {
   const small = [{ name: '0001_five_tables', checksum: 'bench', up: FIVE_TABLES }]
   const options = { ...HERE, migrations: small, backups: { archives: directory({ path }) } }
@@ -240,7 +240,7 @@ async function besideOthers(postgresUrl: string, others: number, path: string, s
   )
 }
 
-/** The most that the process takes while tenants of two sizes are backed up and restored. */
+/** Peak memory of the process during backup and restore of tenants of two sizes. */
 async function memoryOf(tenancy: Tenancy, megabytes: readonly number[], say: Bench['say']): Promise<Result[]> {
   const { transfers } = tenancy.tenants
   const peaks: number[] = []

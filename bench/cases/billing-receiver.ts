@@ -1,7 +1,8 @@
 /**
- * Taking in events of the payment provider, 64 in flight on connections that are kept: our receiver, which writes each down once,
- * free of personal data, with the job that processes it, against a bare Hono route that verifies the signature and inserts one row.
- * Each in a process of its own, on one server of PostgreSQL, with ten connections to it.
+ * Benchmark of the receiver of payment events against a plain Hono route that verifies the signature and inserts one row.
+ *
+ * - The receiver stores each event once, without personal data, with the job that processes it.
+ * - 64 requests are in flight on persistent connections. Each side is a process with ten connections to the same PostgreSQL server.
  */
 import { type Bench, compare, type Result, RUNS } from '../measure.ts'
 import { eventsPerSecond, withSigner } from '../provider-events.ts'
@@ -42,7 +43,7 @@ export const billingReceiver = {
               `select (select count(*) from multitenancy.billing_inbox) as events, (select count(*)
                  from multitenancy_jobs.job where name = 'tenantry.ProcessProviderEvent') as jobs`,
             )
-            if (rows[0].events !== sent || rows[0].jobs !== sent) throw new Error('an event, or its job, is missing')
+            if (rows[0].events !== sent || rows[0].jobs !== sent) throw new Error('an event or its job is missing')
             return [
               {
                 name: 'receipt of payment provider events',

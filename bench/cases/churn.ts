@@ -1,6 +1,6 @@
 /**
- * More tenants than connections: 100 tenants, 50 connections, 50 statements in flight, each of any tenant. Where a tenant has a
- * database of its own, connections are closed for one another: then also 300 of them, of which a few are asked for most.
+ * Benchmark of more tenants than connections: 100 tenants, 50 connections, 50 statements in flight for random tenants. With a database
+ * for each tenant, connections are closed for other tenants; that driver also runs with 300 tenants in a Zipf distribution.
  */
 import type { Tenancy } from '../../src/index.ts'
 import { type Bench, median, perSecond, type Result, RUNS } from '../measure.ts'
@@ -58,7 +58,7 @@ const measured = (bench: Bench, way: Way): Promise<Result[]> => {
 
 interface Seen {
   readonly perSecond: number
-  /** Statements for which no connection had to be made. */
+  /** Share of statements that ran on an open connection. */
   readonly hits: number
 }
 
@@ -92,13 +92,13 @@ async function run(
   return { perSecond: median(rates), hits: Math.max(0, 1 - made / statements) }
 }
 
-/** That the server has begun so far; of tenants' databases and of all others, in which none begins now. */
+/** Sessions that the server has started for tenants' databases. No session of another database starts during the measurement. */
 async function sessions({ kernel }: Tenancy): Promise<number> {
   const { rows } = await kernel.database.sql('select sum(sessions)::int as sessions from pg_stat_database')
   return rows[0].sessions
 }
 
-/** The n-th is asked for half as often as the first when n is 2, a third when it is 3. */
+/** Picks the n-th of `count` items with a weight of 1/n. */
 function zipfOf(count: number): () => number {
   const sums: number[] = []
   let sum = 0

@@ -1,7 +1,8 @@
 /**
- * The first query of a tenant that this process has not seen: the registry is read, the handle made, and the server's session
- * meets tables that are new to it. Against a plain checkout of a pool and the same query, which is one statement where a cold
- * tenant needs two; where the tenant has a database of its own, against a bare connection to it and the query.
+ * Benchmark of the first query of a tenant in a process: reading the registry, creating the handle, and tables that are new to the session.
+ *
+ * - Reference: a checkout from a plain pool and the same query. That is one statement; a cold tenant needs two.
+ * - With a database for each tenant the reference is a new connection and the query.
  */
 import pg from 'pg'
 import type { Tenancy } from '../../src/index.ts'
@@ -63,7 +64,7 @@ const measured = ({ postgresUrl, quick }: Bench, way: Way): Promise<Result[]> =>
     optionsFor(way),
   )
 
-/** Each run is a tenancy that has seen the first tenant only. */
+/** Each run uses a tenancy that has only used the first tenant. */
 const firstQueries = (way: Way, url: string, ids: readonly string[]) => async (): Promise<number> => {
   const tenancy = await openTenancy(url, { ...optionsFor(way), role: 'api' })
   const read = async (id: string) => {
@@ -102,7 +103,7 @@ async function baselineConnections({ kernel }: Tenancy, url: string, ids: readon
   return newConnections(ids, urlOf, select('tenant.notes'))
 }
 
-/** @param statement with the folder as its last parameter, and the tenant before it if it names one. */
+/** @param statement with the folder as its last parameter, preceded by the tenant if it names one. */
 const newConnections =
   (ids: readonly string[], urlOf: (id: string) => string, statement: string) => async (): Promise<number> => {
     const clients: pg.Client[] = []
@@ -119,7 +120,7 @@ const newConnections =
     }
   }
 
-/** Of all but the first, which warms up what is not the tenant's. */
+/** Median of all runs except the first, which warms up state that tenants share. */
 async function medianMs([first = '', ...others]: readonly string[], read: (id: string) => Promise<void>) {
   await read(first)
   const times: number[] = []

@@ -1,6 +1,6 @@
 /**
- * A flag at 50 %, evaluated for a thousand users with everything known: against the clients of other makers, all of which hash in
- * this process too, and against the hash alone. Then how long a change takes to another process, without Redis and with it.
+ * Benchmark of a cached flag at 50 % for a thousand users, against other flag clients that hash in the process, and against the hash
+ * only; and of the time until a change reaches another process, with and without Redis.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -41,12 +41,12 @@ export const flags = {
   },
 }
 
-/** A tenancy with one tenant, which has a flag. */
+/** A tenancy with one tenant that has a flag. */
 interface Flagged {
   readonly service: FeatureFlags
   readonly tenantId: string
   readonly url: string
-  /** Absent: the store is in PostgreSQL. */
+  /** Absent if the store is in PostgreSQL. */
   readonly redis: { readonly url: string; readonly keyPrefix: string } | undefined
 }
 
@@ -65,7 +65,7 @@ function withFlags<T>(
       const tenantId = data[0]?.id ?? ''
       await service.set(tenantId, KEY, { enabled: true, rolloutPercent: PERCENT })
       await eventually(async () => {
-        if ((await service.explain(KEY, { tenantId })).reason !== 'SPLIT') throw new Error('not seen yet')
+        if ((await service.explain(KEY, { tenantId })).reason !== 'SPLIT') throw new Error('not received yet')
       })
       return work({ service, tenantId, url, redis })
     },
@@ -109,7 +109,7 @@ async function evaluations({ service, tenantId }: Flagged, calls: number): Promi
   ]
 }
 
-/** Microseconds of one call that is waited for. */
+/** Microseconds of one awaited call. */
 function awaited(calls: number, evaluate: (user: string) => Promise<boolean>): () => Promise<number> {
   return async () => {
     let on = 0
@@ -119,7 +119,7 @@ function awaited(calls: number, evaluate: (user: string) => Promise<boolean>): (
   }
 }
 
-/** The same of one that answers at once. */
+/** Microseconds of one synchronous call. */
 function plain(calls: number, evaluate: (user: string, n: number) => boolean): () => Promise<number> {
   return async () => {
     let on = 0
@@ -134,7 +134,7 @@ function plain(calls: number, evaluate: (user: string, n: number) => boolean): (
 
 function perCall(started: number, calls: number, on: number): number {
   const microseconds = ((performance.now() - started) / calls) * 1_000
-  if (on < calls / 3) throw new Error(`only ${on} of ${calls} were on`)
+  if (on < calls / 3) throw new Error(`only ${on} of ${calls} evaluations were on`)
   return microseconds
 }
 
@@ -167,15 +167,15 @@ async function startUnleash(): Promise<Unleash> {
       ] as never,
     },
   })
-  unleash.on('error', () => undefined) // nobody listens where it would look for changes
+  unleash.on('error', () => undefined) // the client warns because it cannot poll for changes
   unleash.on('warn', () => undefined)
   await eventually(() => {
-    if (!unleash.getFeatureToggleDefinition(KEY)) throw new Error('not read yet')
+    if (!unleash.getFeatureToggleDefinition(KEY)) throw new Error('not loaded yet')
   })
   return unleash
 }
 
-/** With an evaluation as cheap as one can be: it does not even hash. */
+/** Provider with a minimal evaluation that does not hash. */
 const inMemory = () =>
   new InMemoryProvider({
     [KEY]: {
@@ -186,7 +186,7 @@ const inMemory = () =>
     },
   })
 
-/** From the call of the write to the first evaluation there that has another answer. */
+/** Time from the write to the first evaluation in the other process with the new value. */
 async function propagation({ service, tenantId, url, redis }: Flagged, changes: number): Promise<Result> {
   const key = 'on-and-off'
   await service.set(tenantId, key, { enabled: false })
@@ -197,7 +197,7 @@ async function propagation({ service, tenantId, url, redis }: Flagged, changes: 
     for (let n = 0; n < changes; n++) {
       const isOn = n % 2 === 0
       const seen = child.request({ tenantId, key, isOn })
-      await sleep(5) // it is watching by now
+      await sleep(5) // the other process is polling
       const started = Number(process.hrtime.bigint())
       await service.set(tenantId, key, { enabled: isOn })
       times.push(((await seen) - started) / 1e6)

@@ -1,4 +1,4 @@
-/** What the guard costs by itself: who a request is for, whether it may, and the handle, with the registry's cache warm. */
+/** Benchmark of the guard: tenant resolution, authorization and the handle, with a warm registry cache. */
 
 import { runGuard } from '../../src/http/hosts/guarded.ts'
 import { currentContext } from '../../src/index.ts'
@@ -35,7 +35,7 @@ export const guardAlone = {
       const batches = quick ? 50 : 500
       const alone = microseconds(batches, requests, admit)
       const within = microseconds(batches, requests, passed)
-      if (admitted !== batches * BATCH * 2) throw new Error('not every request was let through at once')
+      if (admitted !== batches * BATCH * 2) throw new Error('a request was not admitted synchronously')
       return [
         { name: 'guard: resolve, check, handle', value: `${alone.toFixed(2)} µs`, goal: 'under 5 µs' },
         { name: 'the same with the request’s context', value: `${within.toFixed(2)} µs`, goal: 'under 5 µs' },
@@ -43,7 +43,7 @@ export const guardAlone = {
     }),
 }
 
-/** Of one call; the median of batches, as a clock is not fine enough for one. */
+/** Microseconds of one call: the median of batches, because the clock is too coarse for one call. */
 function microseconds(
   batches: number,
   requests: readonly GuardedRequest[],

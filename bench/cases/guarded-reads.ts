@@ -1,7 +1,8 @@
 /**
- * The headline: guarded tenant reads over HTTP (the tenant of a header, the guard, one indexed SELECT of 20 rows out of 50 tenants
- * x 200 rows) against the same route and query on the same kind of server without tenancy, with as many connections to
- * PostgreSQL. Each in a process of its own; one load generator, 25 connections, each asking for all tenants in an order of its own.
+ * Main benchmark: guarded tenant reads over HTTP against the same route and query without tenancy, with equal numbers of connections.
+ *
+ * A read is the tenant of a header, the guard, and one indexed SELECT of 20 rows (50 tenants with 200 rows each). Each side is a process;
+ * one load generator has 25 connections, each of which requests all tenants in its own order.
  */
 import { type Bench, compare, type Result, RUNS } from '../measure.ts'
 import { fillNotes, optionsFor, SCHEMA_QUALIFIED, WAYS, type Way } from '../notes.ts'
@@ -10,7 +11,7 @@ import { type Served, serve } from '../serve.ts'
 import { withTenancy } from '../tenancy.ts'
 
 const GOAL = 0.85
-/** Raw SQL cannot name a tenant's schema without knowing it, which is Kysely's part. */
+/** Raw SQL cannot name the schema of a tenant; Kysely adds it. */
 const librariesFor = (way: Way) => (way === SCHEMA_QUALIFIED ? ['kysely'] : ['pg', 'kysely'])
 
 export const guardedReads = {

@@ -1,4 +1,4 @@
-/** Page 2,000 of the tenant list against page 1, with 100,000 tenants. */
+/** Benchmark of the tenant list: page 2,000 against page 1, with 100,000 tenants. */
 import { type Bench, compare, RUNS, timed } from '../measure.ts'
 import { fillRegistry, withTenancy } from '../tenancy.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Create to active, through the registry, the job and the driver, and the driver alone, against the same DDL in a bare loop; for
- * tenants with a database of their own, against bare databases with that DDL.
+ * Benchmark of provisioning, with registry and job or by the driver only, against the same DDL in a loop. With a database for each tenant
+ * the reference creates databases with that DDL.
  */
 import pg from 'pg'
 import type { Tenancy } from '../../src/index.ts'
@@ -106,7 +106,7 @@ async function baselineDatabase(owner: pg.Client, url: string, name: string): Pr
   await client.end()
 }
 
-/** A tenant with nothing of its own to make: what registry and job cost. */
+/** A tenant without storage to create: the cost of registry and job. */
 async function inSharedTables(tenancy: Tenancy, count: number): Promise<Result> {
   const rates: number[] = []
   for (let round = 0; round < RUNS; round++) {

@@ -1,8 +1,9 @@
 /**
- * `tenancy.quotas.consume` with the whole service around it (tenant, plan, limit, thresholds, series) against the least that anybody
- * would write by hand: in PostgreSQL one upsert with a limit for each call, in Redis one EVALSHA that checks and counts, by the
- * client's own pipelining. Over 500 counters, and on a single hot one; 100 calls in flight on both sides, and by hand as many connections
- * as bring it furthest. What the stores alone do is in quota-stores.ts.
+ * Benchmark of `tenancy.quotas.consume`, with tenant, plan, limit, thresholds and metrics, against the shortest handwritten code.
+ *
+ * - Reference in PostgreSQL: one upsert with a limit for each call. In Redis: one EVALSHA, pipelined by the client.
+ * - Over 500 counters and over one hot counter, with 100 calls in flight. The reference uses its best number of connections.
+ * - quota-stores.ts measures only the stores.
  */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'

@@ -1,7 +1,6 @@
 /**
- * Counters that have a limit, in the stores: against what one would write by hand. On Redis a script for each call, pipelined by the
- * client; on PostgreSQL an upsert for each call, on as many connections as bring it furthest. Many callers at once, on 500 counters
- * and on one.
+ * Benchmark of the stores' counters with a limit against handwritten code, for concurrent callers on 500 counters and on one. Reference
+ * in Redis: a pipelined script for each call; in PostgreSQL: an upsert for each call, on the best number of connections.
  */
 import { Redis } from 'ioredis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
@@ -18,7 +17,7 @@ import { openRedis } from '../redis.ts'
 
 const IN_FLIGHT = 128
 const LIMIT = 1_000_000_000
-/** With more connections, those who upsert into one counter wait for one another. */
+/** With more connections, concurrent upserts of one counter wait for each other. */
 const PLACES = [
   { counters: 500, words: 'over 500 counters', connections: 10 },
   { counters: 1, words: 'on one counter', connections: 5 },

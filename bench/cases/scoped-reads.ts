@@ -1,7 +1,9 @@
 /**
- * One indexed SELECT of 20 rows in a tenant's scope, without HTTP, against the same SELECT unprotected with the tenant in an
- * explicit predicate: unnamed, as hosts write it, and named, for information. The same with 2 ms of network, where the scope
- * must not cost a round trip.
+ * Benchmark of one indexed SELECT of 20 rows in a tenant's scope, without HTTP, against the same unprotected SELECT with the tenant in its
+ * predicate.
+ *
+ * - The statement is unnamed, as hosts write it; a named one is reported for information.
+ * - With 2 ms of network delay, the scope must not cost a round trip.
  */
 import pg from 'pg'
 import type { Tenancy } from '../../src/index.ts'
@@ -92,7 +94,7 @@ async function compared(way: Way, throughput: Throughput, tenancy: Tenancy, pool
   return alternate(RUNS, sides)
 }
 
-/** Reads a folder of any tenant through its handle, which the host keeps. */
+/** Returns a function that reads a folder of a random tenant through a handle that the host keeps. */
 export async function reader(way: Way, tenancy: Tenancy): Promise<() => Promise<unknown>> {
   const located = new Map<string, { text: string; pool: pg.Pool }>()
   const { rows } = await tenancy.kernel.database.sql('select id, locator from multitenancy.tenants')
@@ -101,7 +103,7 @@ export async function reader(way: Way, tenancy: Tenancy): Promise<() => Promise<
   }
   return () => {
     const { text, pool } = located.get(anyTenant(located.size)) ?? { text: '', pool: undefined }
-    if (!pool) throw new Error('there is no such tenant')
+    if (!pool) throw new Error('the tenant does not exist')
     return pool.query(text, [anyFolder()])
   }
 }
@@ -119,7 +121,7 @@ async function inTransactions(way: Way, url: string, throughput: Throughput): Pr
   }
 }
 
-/** Both sides through a proxy that holds everything back, each way for half of the time. */
+/** Connects both sides through a proxy that delays each direction by half of the network time. */
 async function farAway(way: Way, url: string, throughput: Throughput) {
   const network = await openSlowNetwork(url, NETWORK_MS / 2)
   const pool = new pg.Pool({ connectionString: network.url, max: IN_FLIGHT })

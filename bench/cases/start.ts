@@ -1,4 +1,4 @@
-/** From starting the program, as it is deployed, to the first 200 of /readyz, and what it holds in memory when nothing happens. */
+/** Benchmark of the deployed service: time from its start to the first 200 of /readyz, and its idle memory. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -47,7 +47,7 @@ async function started(directory: string): Promise<{ child: ChildProcess; ms: nu
     stdio: 'ignore',
   })
   const ended = once(child, 'exit').then(() => {
-    throw new Error('the service ended before it was ready')
+    throw new Error('the service exited before it was ready')
   })
   const ready = async () => {
     for (;;) {

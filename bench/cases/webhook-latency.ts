@@ -1,6 +1,6 @@
 /**
- * How soon a webhook arrives when nothing else happens, from the call of `dispatch` to the receiver, against a bare LISTEN/NOTIFY
- * round trip and a bare POST after it, and against a bare INSERT of one row and a bare POST, which is the least that loses nothing; and how late a retry is.
+ * Benchmark of an idle system's webhook, from `dispatch` to the receiver, and of the delay of due retries. References: a LISTEN/NOTIFY round
+ * trip and a POST; and an INSERT of one row and a POST, which is the minimum for durable delivery.
  */
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
@@ -75,7 +75,7 @@ export const webhookLatency = {
     }),
 }
 
-/** Milliseconds from the moment a retry was due. */
+/** Milliseconds from the due time of each retry to its arrival. */
 async function lateRetries(tenancy: Sending, webhookId: string, receiver: Receiver): Promise<Result> {
   receiver.status = 503
   const ids: string[] = []
@@ -102,7 +102,7 @@ async function lateRetries(tenancy: Sending, webhookId: string, receiver: Receiv
 
 interface Receiver {
   readonly url: string
-  /** When each delivery came, as `Date.now()` tells time. */
+  /** Arrival of each delivery, as `Date.now()`. */
   readonly arrivals: Map<string, number>
   status: number
   /** Milliseconds from the call to the next request. */
@@ -141,7 +141,7 @@ async function startReceiver(): Promise<Receiver> {
   return receiver
 }
 
-/** Two connections: what one says, the other hears. */
+/** One connection notifies, the other listens. */
 async function listening(
   url: string,
 ): Promise<{ roundTrip(): Promise<void>; insert(): Promise<void>; close(): Promise<void> }> {

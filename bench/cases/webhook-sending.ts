@@ -1,6 +1,8 @@
 /**
- * Sending webhooks. From dispatch to settled, every row durable, with 64 dispatches in flight, against a bare loop over one shared
- * undici pool with an HMAC, and against the same with one row each, which is the least that loses nothing; many events to five subscriptions each; and what one endpoint that never answers costs twenty good ones.
+ * Benchmark of sending webhooks, from dispatch to settled, with durable rows and 64 dispatches in flight.
+ *
+ * - References: a loop over one shared undici pool with an HMAC; and the same with one row each, the minimum for durable delivery.
+ * - Also: many events to five subscriptions each, and the effect of one unresponsive endpoint on twenty responsive ones.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { alternate, type Bench, median, type Result, RUNS } from '../measure.ts'
@@ -31,7 +33,7 @@ export const webhookSending = {
 
 const idOf = (n: number): string => `tenant-${(n % TENANTS) + 1}`
 
-/** Milliseconds until so many more are delivered. */
+/** Milliseconds until `count` more deliveries have succeeded. */
 async function sent(tenancy: Sending, count: number, dispatch: () => Promise<void>): Promise<number> {
   const before = await delivered(tenancy)
   const started = performance.now()
@@ -78,7 +80,7 @@ const toFive = (postgresUrl: string, url: string, events: number, say: (text: st
     for (let round = 0; round < 6; round++) {
       const dispatch = () => inFlight(part, (n) => tenancy.webhooks.dispatch(idOf(n), 'invoice.paid', PAYLOAD))
       const took = await sent(tenancy, part * SUBSCRIPTIONS, dispatch)
-      if (round === 0) continue // warming up
+      if (round === 0) continue // warm-up
       rates.push((part * SUBSCRIPTIONS) / (took / 1_000))
       global.gc?.()
       heaps.push(process.memoryUsage().heapUsed)
@@ -119,7 +121,7 @@ const besideOneThatHangs = (postgresUrl: string, url: string, events: number, ru
       return events / ((await sent(tenancy, events, dispatch)) / 1_000)
     }
     await measure(false)()
-    // What hangs goes on hanging, so it comes last.
+    // The unresponsive requests stay open, so this side runs last.
     const alone: number[] = []
     const beside: number[] = []
     for (let run = 0; run < runs; run++) alone.push(await measure(false)())

@@ -1,4 +1,4 @@
-/** The admin API alone, in a process of its own; prints its URL. */
+/** Serves only the admin API; prints its URL. */
 
 import { serveNode } from '../../src/http/hosts/node.ts'
 import { createHttp, createTenancy, schemaPg } from '../../src/index.ts'

@@ -1,4 +1,4 @@
-/** What our receiver is measured against: one Hono route that verifies the signature and inserts the event, nothing else. */
+/** Reference of the billing receiver: one Hono route that verifies the signature and inserts the event. */
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import pg from 'pg'

@@ -1,4 +1,4 @@
-/** What the admin API is measured against: one Hono route, one SELECT by key, nothing else. */
+/** Reference of the admin API: one Hono route with one SELECT by key. */
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import pg from 'pg'

@@ -1,4 +1,4 @@
-/** Our receiver of the payment provider's events, on Hono. */
+/** Serves Tenantry's receiver of payment events on Hono. */
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import { honoHandler } from '../../src/http/hosts/hono.ts'

@@ -1,4 +1,4 @@
-/** One guarded route on node:http: the tenant of the header, one indexed SELECT of 20 rows in its storage. */
+/** Serves one guarded route on node:http: the tenant of the header, and one indexed SELECT of 20 rows in its storage. */
 import { guard } from '../../src/http/hosts/node.ts'
 import { fromHeader, type GuardedTenant } from '../../src/index.ts'
 import { listen } from '../listen.ts'
@@ -6,7 +6,7 @@ import { folderOf, optionsFor, select, WAYS } from '../notes.ts'
 import { openTenancy } from '../tenancy.ts'
 
 const way = WAYS.find(({ name }) => name === process.env.WAY)
-if (!way) throw new Error('WAY: the name of one')
+if (!way) throw new Error('WAY must be the name of a way')
 const tenancy = await openTenancy(process.env.DATABASE_URL ?? '', { ...optionsFor(way), role: 'api' })
 
 const SELECT = select('notes')

@@ -1,4 +1,4 @@
-/** What the guarded route is measured against: the same route, query and pool, where the host names the tenant itself. */
+/** Reference of the guarded route: the same route, query and pool, where the host names the tenant. */
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import { listen } from '../listen.ts'

@@ -1,4 +1,4 @@
-/** The guarded route of guarded-read.ts with a quota on it, which has a limit; its store is the Redis of STORE_URL, else PostgreSQL. */
+/** Serves the route of guarded-read.ts with a quota that has a limit. The store is Redis at STORE_URL, or PostgreSQL. */
 import { postgresStore } from '../../src/drivers/store/postgres.ts'
 import { redisStore } from '../../src/drivers/store/redis.ts'
 import { enforceQuota, guard } from '../../src/http/hosts/node.ts'

@@ -1,4 +1,4 @@
-/** Forwards what it receives, in order, after a delay. */
+/** Forwards received bytes in order, after a delay. */
 import { connect, createServer, type Socket } from 'node:net'
 
 const delayMs = Number(process.env.DELAY_MS)
@@ -7,7 +7,7 @@ const [hostname, port] = (process.env.TARGET ?? '').split(':')
 interface Held {
   readonly dueAt: number
   readonly to: Socket
-  /** Null: the sender has ended. */
+  /** Null if the sender has ended. */
   readonly bytes: Buffer | null
 }
 const held: Held[] = []

@@ -1,4 +1,4 @@
-/** Takes whatever comes, reads it, and answers 204; below `/never` it does not answer. */
+/** Reads every request and responds with 204; below `/never` it does not respond. */
 import { listen } from '../listen.ts'
 
 listen(

@@ -1,4 +1,4 @@
-/** A host on Express with Kysely: the admin API, the probes and the metrics, beside guarded routes of its own. */
+/** A host on Express with Kysely: the admin API, the probes, the metrics, and guarded routes. */
 import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'

@@ -1,4 +1,4 @@
-/** A host on Fastify with raw SQL: the admin API, the probes and the metrics, beside guarded routes of its own. */
+/** A host on Fastify with raw SQL: the admin API, the probes, the metrics, and guarded routes. */
 import fastify from 'fastify'
 import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
 import { fastifyHandler, guard, problemHandler } from 'tenantry/fastify'

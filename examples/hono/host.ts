@@ -1,4 +1,4 @@
-/** A host on Hono with Drizzle: the admin API, the probes and the metrics, beside guarded routes of its own. */
+/** A host on Hono with Drizzle: the admin API, the probes, the metrics, and guarded routes. */
 import { serve } from '@hono/node-server'
 import { drizzle } from 'drizzle-orm/node-postgres'
 import { integer, pgTable, text, timestamp } from 'drizzle-orm/pg-core'

@@ -1,10 +1,9 @@
 /**
- * A satellite of your own: announcements, which an admin makes to all users of one tenant.
+ * A custom satellite: announcements, which an administrator publishes to all users of one tenant.
  *
- * A satellite is one object: a name, what it owns (tables), what it says (events), what it can do (a service), and every way
- * to reach that service. All of it is plain data, or a function whose first argument is the service; leave out what you do not
- * need. Once it is given to `createTenancy`, its operations are in the admin API and in openapi.json, its changes are in the
- * audit log, and `tenancy.announcements` is the service, typed.
+ * A satellite is one object: its name, tables, events, a service, and the interfaces to that service. Members are plain data or functions
+ * whose first argument is the service; all are optional. With `createTenancy`, its operations are in the admin API and in openapi.json, its
+ * changes are in the audit log, and `tenancy.announcements` is the typed service.
  */
 import {
   assertTenantExists,
@@ -26,8 +25,8 @@ import {
 import { z } from 'zod'
 
 /**
- * Tables are made in the backoffice database's schema `multitenancy`, in this order, each once: never edit one that has run,
- * add another. A row that belongs to a tenant says so in `tenant_id`.
+ * Migrations of the schema `multitenancy` in the backoffice database. They run in this order, each once: never edit a released
+ * migration, add another one. Tables with rows of tenants have a column `tenant_id`.
  */
 const tables: readonly Migration[] = [
   {
@@ -45,14 +44,14 @@ const tables: readonly Migration[] = [
   },
 ]
 
-/** What code may rely on of those tables: SQL's snake_case is camelCase here. */
+/** Types of the tables. SQL's snake_case is camelCase here. */
 interface Tables {
   announcements: { id: string; tenantId: string; title: string; body: string; publishedAt: Date }
 }
 
 const NewAnnouncement = z.strictObject({ title: z.string().trim().min(1).max(200), body: z.string().max(10_000) })
 
-/** What leaves the house is what a schema names: a column that is not here is in no answer. */
+/** Responses contain only the members of their schema, so a column that is not named here is never returned. */
 const Announcement = NewAnnouncement.extend({
   id: z.uuid(),
   tenantId: z.string(),
@@ -60,14 +59,14 @@ const Announcement = NewAnnouncement.extend({
 }).meta({ id: 'Announcement' })
 type Announcement = z.output<typeof Announcement>
 
-/** An event is a value. `id`, `occurredAt` and `requestId` are added to what is declared here. */
+/** An event is a value. Tenantry adds `id`, `occurredAt` and `requestId` to the declared members. */
 export const AnnouncementPublished = event(
   'AnnouncementPublished',
-  'An announcement was made to the users of a tenant',
+  'An announcement was published to the users of a tenant',
   z.object({ tenantId: z.string(), announcementId: z.uuid(), title: z.string() }),
 )
 
-/** The service: what the satellite can do, whoever asks. It is made once, from the kernel, and knows nothing of HTTP. */
+/** The service, which all callers share. Created once, from the kernel; independent of HTTP. */
 export class Announcements {
   readonly #kernel: Kernel
 
@@ -75,11 +74,11 @@ export class Announcements {
     this.#kernel = kernel
   }
 
-  /** The row, its audit entry and its event stand or fall together: whatever is called in a transaction joins it. */
+  /** Commits the row, its audit entry and its event together: calls inside a transaction join it. */
   async publish(tenantId: string, { title, body }: z.output<typeof NewAnnouncement>): Promise<Announcement> {
     const { database, events, clock } = this.#kernel
     return database.transaction(async () => {
-      await lockTenant(database, tenantId) // it cannot be deleted before this ends, so its purge leaves no row behind
+      await lockTenant(database, tenantId) // blocks the deletion of the tenant until the transaction ends, so its purge leaves no row behind
       const row = { id: uuidv7(), tenantId, title, body, publishedAt: clock.now() }
       await database.query<Tables>().insertInto('announcements').values(row).execute()
       const target = `announcement:${row.id}`
@@ -89,7 +88,7 @@ export class Announcements {
     })
   }
 
-  /** The newest first. A page ends with the sort key of its last row, so that no page costs more than the first. */
+  /** Newest first. The cursor is the sort key of the last row, so that all pages cost the same. */
   async list(tenantId: string, page: z.output<typeof Page>): Promise<PageOf<Announcement>> {
     const { database, cursors } = this.#kernel
     await assertTenantExists(database, tenantId)
@@ -107,15 +106,15 @@ const toAnnouncement = ({ publishedAt, ...row }: Tables['announcements']): Annou
 const { operation } = part<Announcements>()
 
 /**
- * An operation is one request of the admin API: checked on its way in and out, described in openapi.json, by one name. With `command`
- * it is a command, too: `announcements:publish acme --title "We are moving"`.
+ * An operation is one endpoint of the admin API: validated in both directions, and described in openapi.json. With `command` it also has a
+ * command: `announcements:publish acme --title "We are moving"`.
  */
 const operations = [
   operation({
     name: 'announcements.publish',
     method: 'POST',
     path: '/tenants/{id}/announcements',
-    summary: "Make an announcement to a tenant's users",
+    summary: 'Publish an announcement to the users of a tenant',
     params: z.object({ id: TenantId }),
     body: NewAnnouncement,
     reply: Announcement,
@@ -135,7 +134,7 @@ const operations = [
     name: 'announcements.list',
     method: 'GET',
     path: '/tenants/{id}/announcements',
-    summary: "List a tenant's announcements, the newest first",
+    summary: 'List the announcements of a tenant, newest first',
     params: z.object({ id: TenantId }),
     query: z.strictObject(Page.shape),
     reply: pageOf(Announcement),
@@ -147,7 +146,7 @@ const operations = [
 export const announcements = () =>
   defineSatellite({
     name: 'announcements',
-    summary: 'What the users of a tenant are told',
+    summary: 'Announcements to the users of a tenant',
     tables,
     tenantTables: ['announcements'], // a purge deletes the tenant's rows
     events: [AnnouncementPublished],

@@ -1,4 +1,4 @@
-/** A host that adds a satellite of its own to one of Tenantry's, and serves the admin API of both. */
+/** A host with a custom satellite and one of Tenantry's, and the admin API of both. */
 import { createHttp, createTenancy, schemaPg } from 'tenantry'
 import { serveNode } from 'tenantry/node'
 import { AnnouncementPublished, announcements } from './announcements.ts'
@@ -15,7 +15,7 @@ const tenancy = await createTenancy({
 
 tenancy.on(AnnouncementPublished, async ({ tenantId }) => {
   const { data } = await tenancy.announcements.list(tenantId, { limit: 1 })
-  console.log(`${tenantId} is told: ${data[0]?.title}`)
+  console.log(`${tenantId} received: ${data[0]?.title}`)
 })
 
 const http = createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })

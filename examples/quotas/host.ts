@@ -1,4 +1,4 @@
-/** A host that sells reports by plan: three a day on the free one, and it says so before they are used up. */
+/** A host that sells reports by plan: three per day on the free plan, with a notice before the quota is used up. */
 import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'

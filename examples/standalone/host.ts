@@ -1,4 +1,4 @@
-/** A host on node:http alone: the admin API, the probes and the metrics, beside a guarded route of its own. */
+/** A host on node:http without a framework: the admin API, the probes, the metrics, and a guarded route. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'

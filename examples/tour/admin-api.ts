@@ -1,4 +1,4 @@
-/** Calls the admin API, prints each call with its answer, and stops the tour when that is not what was expected. */
+/** Calls the admin API, prints each call with its response, and stops the tour at an unexpected response. */
 import { act } from './print.ts'
 
 export const PREFIX = '/admin/multitenancy'
@@ -6,9 +6,9 @@ export const PREFIX = '/admin/multitenancy'
 export interface Call {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
-  /** Status, then the `code` of a problem or the `status` of a tenant: `201 active`, `404 E_TENANT_NOT_FOUND`. Or several. */
+  /** Status, then the `code` of a problem or the `status` of a tenant: `201 active`, `404 E_TENANT_NOT_FOUND`. Or alternatives. */
   readonly expect: string | readonly string[]
-  /** What else of the answer is worth a word. */
+  /** Returns a part of the response to print. */
   readonly also?: (result: HttpResponse) => string
 }
 
@@ -28,7 +28,7 @@ export class AdminApi {
     this.#signal = signal
   }
 
-  /** @param path below the prefix, or from the root when it begins with `//`. */
+  /** @param path below the prefix, or from the root if it begins with `//`. */
   async call(method: string, path: string, { body, headers, expect, also }: Call): Promise<HttpResponse> {
     const [address, shown] = path.startsWith('//') ? [path.slice(1), path.slice(1)] : [PREFIX + path, path]
     const call = `${method} ${shown}${body === undefined ? '' : ` ${JSON.stringify(body)}`}`
@@ -43,7 +43,7 @@ export class AdminApi {
       signal: this.#signal,
     }
     const response = await fetch(this.#url + address, request).catch((error) => {
-      throw new Error(`${call} was not answered: ${error.cause?.message ?? error.message}`)
+      throw new Error(`${call} failed: ${error.cause?.message ?? error.message}`)
     })
     const isJson = /json/.test(response.headers.get('content-type') ?? '')
     const result: HttpResponse = {
@@ -52,7 +52,7 @@ export class AdminApi {
     }
     const outcome = [response.status, result.body.code ?? result.body.status].filter(Boolean).join(' ')
     if (![expect].flat().includes(outcome)) {
-      throw new Error(`${call} was answered "${outcome}", not "${expect}": ${text(result.body)}`)
+      throw new Error(`${call} returned "${outcome}", expected "${expect}": ${text(result.body)}`)
     }
     act(call, [outcome, also?.(result)].filter(Boolean).join(' · '))
     return result

@@ -1,10 +1,10 @@
-/** The customers of the tour, as a host has them before they are tenants. */
+/** Customers of the tour before they become tenants. */
 import customers from './tenants.json' with { type: 'json' }
 
 export interface Customer {
-  /** The body of `POST /tenants`. */
+  /** Body of `POST /tenants`. */
   readonly tenant: { readonly id?: string; readonly name: string }
-  /** Titles of rows of its own. */
+  /** Titles of the customer's notes. */
   readonly notes: readonly string[]
 }
 

@@ -1,4 +1,4 @@
-/** What the tour says: a heading for each chapter, then lines of what was done and what came of it. Colour on a terminal only. */
+/** Prints the tour: a heading for each chapter, then lines of actions and results. Colour only on a terminal. */
 import { styleText } from 'node:util'
 
 const INDENT = '   '
@@ -35,7 +35,7 @@ function cut(text: string, columns: number): string {
 const WIDE =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u
 
-/** In columns of a terminal: Chinese, Japanese and Korean characters take two, combining ones none. */
+/** Columns of a terminal: Chinese, Japanese and Korean characters have two, combining characters none. */
 function width(text: string): number {
   let columns = 0
   for (const character of text.normalize('NFC')) columns += /\p{M}/u.test(character) ? 0 : WIDE.test(character) ? 2 : 1

@@ -1,4 +1,4 @@
-/** The program `tenantry` as a child process. It is in a process group of its own: Ctrl-C comes to the tour, which ends it. */
+/** Runs `tenantry` as a child process, in a separate process group: only the tour receives Ctrl-C, and stops the child. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 const PROGRAM = join(import.meta.dirname, '../../src/cli/main.ts')
 const STOP_TIMEOUT_MS = 20_000
 
-/** An exit code, or the signal that ended it. */
+/** Exit code, or the signal that ended the program. */
 export type ProgramExit = number | string
 
 export interface Program {
@@ -15,7 +15,7 @@ export interface Program {
   readonly complaints: Promise<string>
   readonly ended: Promise<ProgramExit>
   isRunning(): boolean
-  /** Asks it to end, and kills it when it takes too long. */
+  /** Sends SIGTERM, and SIGKILL after a timeout. */
   end(): Promise<ProgramExit>
 }
 
@@ -39,7 +39,7 @@ export function run(words: readonly string[], environment: Readonly<Record<strin
   }
 }
 
-/** The tour's own environment without what would lead to another installation. */
+/** Environment of the tour without variables that select another installation. */
 function inherited(): NodeJS.ProcessEnv {
   const foreign = /^(TENANTRY_|STRIPE_|(DATABASE_URL|REDIS_URL|HOST|PORT|NODE_ENV)$)/
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)))

@@ -1,9 +1,9 @@
 /**
- * The real service: `tenantry serve` with a configuration, a data directory and a PostgreSQL of its own, all in one temporary
- * directory; and the same program's commands beside it.
+ * Starts the real service in a temporary directory: `tenantry serve` with its configuration, data directory and PostgreSQL server; and
+ * runs commands of the same program.
  *
- * Whoever may read the data directory may run the installation: it keeps the admin token, the application key, and, while the
- * service runs, where it and its PostgreSQL are. That is how the tour comes to them.
+ * Read access to the data directory gives full control of the installation: it has the admin token, the application key and, while the
+ * service runs, the addresses of the service and its PostgreSQL server. The tour reads them there.
  */
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -28,11 +28,11 @@ export interface Service {
   readonly databaseUrl: string
   readonly adminToken: string
   readonly appKey: string
-  /** The folder of the host's migrations. */
+  /** Folder of the host's migrations. */
   readonly migrations: string
-  /** Runs `tenantry <words> --json` and answers what it printed. */
+  /** Runs `tenantry <words> --json` and returns the parsed output. */
   command(...words: string[]): Promise<unknown>
-  /** Ends it, and answers how it ended: 0 is as it should be. */
+  /** Stops the service and returns its exit code: 0 is success. */
   stop(): Promise<ProgramExit>
 }
 
@@ -67,11 +67,11 @@ export async function startService(directory: string, signal: AbortSignal): Prom
   } catch (error) {
     await stop()
     signal.throwIfAborted()
-    throw new Error(`the service did not start: ${(await service.complaints).trim() || error}`)
+    throw new Error(`The service did not start: ${(await service.complaints).trim() || error}`)
   }
 }
 
-/** Written once it serves. */
+/** The service writes this file when it is ready. */
 async function announcement(path: string, service: Program, signal: AbortSignal) {
   const deadline = Date.now() + START_TIMEOUT_MS
   while (service.isRunning() && Date.now() < deadline) {
@@ -79,7 +79,7 @@ async function announcement(path: string, service: Program, signal: AbortSignal)
     if (running.url && running.databaseUrl) return running as { url: string; databaseUrl: string }
     await sleep(POLL_INTERVAL_MS, undefined, { signal })
   }
-  throw new Error(service.isRunning() ? `nothing after ${START_TIMEOUT_MS} ms` : `it ended with ${await service.ended}`)
+  throw new Error(service.isRunning() ? `timeout after ${START_TIMEOUT_MS} ms` : `exited with ${await service.ended}`)
 }
 
 async function resultOf(program: Program, call: string, signal: AbortSignal): Promise<unknown> {
@@ -88,11 +88,11 @@ async function resultOf(program: Program, call: string, signal: AbortSignal): Pr
   const how = await program.ended
   signal.removeEventListener('abort', stop)
   signal.throwIfAborted()
-  if (how !== 0) throw new Error(`${call} ended with ${how}: ${(await program.complaints).trim()}`)
+  if (how !== 0) throw new Error(`${call} exited with ${how}: ${(await program.complaints).trim()}`)
   return JSON.parse(await program.output)
 }
 
-/** A service that was killed could not end its PostgreSQL. SIGINT is PostgreSQL's fast shutdown; more than one does no harm. */
+/** A killed service cannot stop its PostgreSQL server. SIGINT is PostgreSQL's fast shutdown; sending it twice is safe. */
 async function endOrphan(pidFile: string): Promise<void> {
   const pid = Number.parseInt(await readFile(pidFile, 'utf8').catch(() => ''), 10)
   const deadline = Date.now() + ORPHAN_TIMEOUT_MS
@@ -100,7 +100,7 @@ async function endOrphan(pidFile: string): Promise<void> {
     try {
       process.kill(pid, 'SIGINT')
     } catch {
-      return // it is gone
+      return // the process has ended
     }
     await sleep(POLL_INTERVAL_MS)
   }

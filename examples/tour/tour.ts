@@ -1,9 +1,9 @@
 /**
- * `npm run tour`: the main job in a minute. A service is started in a temporary directory, a dozen customers become tenants
- * over its HTTP API, and this program uses them as a host does, through the library, on the same database. Every call is
- * printed with its answer; the first that is not as expected ends the tour with exit code 1.
+ * `npm run tour`: the main features in a minute.
  *
- * However it ends, by itself, by a fault or by Ctrl-C, the service is stopped and the directory removed.
+ * - Starts a service in a temporary directory, creates a dozen tenants over its HTTP API, and uses them as a host does, through the library
+ *   on the same database. Prints every call with its response; the first unexpected response ends the tour with exit code 1.
+ * - On success, failure and Ctrl-C it stops the service and removes the directory.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ const CHAPTERS = [createTenants, rows, isolation, migration, lifecycle, audit, o
 
 const interruption = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => interruption.abort())
-// Whoever read this has gone (`| head`).
+// The reader has closed the pipe (`| head`).
 process.stdout.on('error', () => interruption.abort())
 const { signal } = interruption
 
@@ -38,29 +38,29 @@ try {
 } catch (error) {
   process.exitCode = signal.aborted ? INTERRUPTED : 1
   console.error(
-    signal.aborted ? '\ninterrupted' : `\nThe tour ends here: ${error instanceof Error ? error.message : error}`,
+    signal.aborted ? '\ninterrupted' : `\nThe tour failed: ${error instanceof Error ? error.message : error}`,
   )
 } finally {
   await rm(directory, { recursive: true, force: true })
 }
 
 async function walk(): Promise<void> {
-  heading('Start the service, with a PostgreSQL of its own in a temporary directory')
+  heading('Start the service with its own PostgreSQL server in a temporary directory')
   const start = performance.now()
   const service = await startService(directory, signal)
   try {
     act('tenantry serve', `${service.url}, after ${seconds(start)} s`)
-    say(`Paths below are relative to ${PREFIX}; each call carries the header x-admin-token.`)
+    say(`Paths below are relative to ${PREFIX}; each call has the header x-admin-token.`)
     await useAsHost(service)
   } finally {
     await service.stop()
   }
   heading('Stop')
-  act('SIGTERM', `the service ended with ${await service.stop()}`)
-  expectThat((await service.stop()) === 0, 'the service ends with 0 when it is asked to')
+  act('SIGTERM', `exit code ${await service.stop()}`)
+  expectThat((await service.stop()) === 0, 'the service exits with 0 after SIGTERM')
 }
 
-/** A host that is not the service, on the same database: it makes no tenants and works on no jobs. */
+/** A host on the service's database that runs no jobs and provisions no tenants. */
 async function useAsHost(service: Service): Promise<void> {
   const tenancy = await createTenancy({
     database: { url: service.databaseUrl },

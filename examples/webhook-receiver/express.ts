@@ -4,13 +4,13 @@ import express from 'express'
 import { SignatureInvalid, verifyWebhook } from 'tenantry/webhooks'
 
 const { WEBHOOK_SECRETS = '', PORT = '3000' } = process.env
-const seen = new Set<string>() // yours: a table with the id as its key, which other processes see and which survives
+const seen = new Set<string>() // in production: a durable table that all processes share, with the id as its key
 
 const app = express()
 app.post('/webhooks', express.raw({ type: () => true, limit: '1mb' }), (request, response) => {
   try {
     const { id, event, payload } = verifyWebhook(request.body ?? '', request.headers, WEBHOOK_SECRETS.split(' '))
-    if (!seen.has(id)) console.log(`${event} ${JSON.stringify(payload)}`) // yours: into the table
+    if (!seen.has(id)) console.log(`${event} ${JSON.stringify(payload)}`) // in production: insert into the table
     seen.add(id)
     response.status(204).end()
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Receives webhooks with nothing but Node: verified, kept once, answered, and worked on afterwards. */
+/** Receives webhooks with node:http: verifies each, stores it once, responds, then processes it. */
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { DatabaseSync } from 'node:sqlite'
@@ -28,11 +28,11 @@ async function statusFor(request: IncomingMessage): Promise<number> {
   }
 }
 
-/** All that is kept and not done; what fails is tried again with the next one, and after a start. */
+/** Processes all stored webhooks; a failed one is retried with the next webhook and after a start. */
 function work(): void {
   for (const { id = '', event, payload } of waiting.all()) {
     try {
-      console.log(`${event} ${payload}`) // your work
+      console.log(`${event} ${payload}`) // your code
       finish.run(id)
     } catch (error) {
       console.error(error)

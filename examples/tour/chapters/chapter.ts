@@ -1,4 +1,4 @@
-/** What each chapter of the tour is given. */
+/** Input of each chapter of the tour. */
 import type { Tenancy } from 'tenantry'
 import type { AdminApi } from '../admin-api.ts'
 import type { Service } from '../service.ts'

@@ -10,25 +10,27 @@ export async function createTenants({ api }: Tour): Promise<void> {
   const [first, ...others] = customers.map(({ tenant }) => tenant)
   const created = await api.call('POST', '/tenants', { body: first, headers: key(0), expect: '201 provisioning' })
 
-  say('The answer got lost? The same Idempotency-Key brings it back, and makes nothing twice.')
+  say(
+    'If a response is lost, repeat the request with the same Idempotency-Key: it returns the first response and creates nothing.',
+  )
   const replayed = await api.call('POST', '/tenants', {
     body: first,
     headers: key(0),
     expect: '201 provisioning',
     also: ({ headers }) => `Idempotency-Replayed: ${headers.get('idempotency-replayed')}`,
   })
-  expectThat(replayed.headers.get('idempotency-replayed') === 'true', 'the repeat is a replay')
-  expectThat(replayed.body.createdAt === created.body.createdAt, 'the replay is the first answer')
+  expectThat(replayed.headers.get('idempotency-replayed') === 'true', 'the repeated request is a replay')
+  expectThat(replayed.body.createdAt === created.body.createdAt, 'the replay is the first response')
   await api.call('POST', '/tenants', { body: others[0], headers: key(0), expect: '409 E_IDEMPOTENCY_MISMATCH' })
 
-  say('Storage is made by a job; Prefer: wait waits for it.')
+  say('A job creates the storage; Prefer: wait waits for it.')
   const wait = { prefer: 'wait=20' }
   for (const [index, body] of others.entries()) {
     await api.call('POST', '/tenants', { body, headers: { ...key(index + 1), ...wait }, expect: '201 active' })
   }
   await api.call('GET', `/tenants/${first?.id}`, { expect: '200 active' })
 
-  say('What cannot be is said in words, with a code to program against.')
+  say('Errors have a message for people and a code for programs.')
   await api.call('POST', '/tenants', {
     body: { name: 'Copycat Ltd', domains: ['nordlicht-optik.example.com'] },
     expect: '409 E_DOMAIN_TAKEN',

@@ -6,12 +6,12 @@ import type { Tour } from './chapter.ts'
 const INSUFFICIENT_PRIVILEGE = '42501'
 
 export async function isolation({ tenancy }: Tour): Promise<void> {
-  heading('What one tenant can see of another')
+  heading('Isolation: what one tenant sees of another')
   const { db } = await tenancy.tenant('casa-verde')
   const other = await tenancy.tenant('hexagon-robotics')
 
   const own = await db.selectFrom('notes').select('title').execute()
-  act('casa-verde: select title from notes', `${own.length} rows, its own; nobody wrote a where clause`)
+  act('casa-verde: select title from notes', `${own.length} rows, all its own, without a where clause`)
   expectThat(own.length === 2, 'casa-verde sees its two notes')
 
   const { numUpdatedRows } = await db
@@ -24,7 +24,7 @@ export async function isolation({ tenancy }: Tour): Promise<void> {
     "casa-verde: update notes set title = 'Mine!' where id = 5",
     `${numUpdatedRows} rows; hexagon-robotics keeps "${fifth?.title}"`,
   )
-  expectThat(numUpdatedRows === 0n && fifth?.title === 'Patent draft', 'note 5 of another tenant stays as it is')
+  expectThat(numUpdatedRows === 0n && fifth?.title === 'Patent draft', 'note 5 of another tenant is unchanged')
 
   const { rows } = await sql<{ schema: string }>`select current_schema() as schema`.execute(other.db)
   const schema = rows[0]?.schema ?? ''
@@ -35,14 +35,14 @@ export async function isolation({ tenancy }: Tour): Promise<void> {
   )
   act(`casa-verde: ${qualified}`, outcome)
   if (outcome === '5 rows') {
-    say('A schema for each tenant guards against what was forgotten, not against SQL that names another schema:')
-    say('SQL that a tenant wrote must never run in this kind of isolation.')
+    say('Schemas protect against forgotten conditions, but not against SQL that names another schema:')
+    say('never run SQL written by a tenant with this kind of isolation.')
   }
 
   await outsideOfAnyScope(tenancy, qualified)
 }
 
-/** As the login that tenants' queries use, and with nothing else: what a query has that slipped past Tenantry. */
+/** Runs a query with only the login of tenant queries, as a query would that bypasses Tenantry. */
 async function outsideOfAnyScope({ kernel, transaction }: Tour['tenancy'], query: string): Promise<void> {
   const login = 'tenantry_tenant'
   const refused = await failureOf(() =>
@@ -51,6 +51,6 @@ async function outsideOfAnyScope({ kernel, transaction }: Tour['tenancy'], query
       await kernel.database.sql(query)
     }),
   )
-  act(`outside of any tenant, as ${login}: the same`, refused?.message ?? 'allowed')
-  expectThat(refused?.code === INSUFFICIENT_PRIVILEGE, 'a query outside of any scope has no rights')
+  act(`outside any tenant, as ${login}: the same`, refused?.message ?? 'allowed')
+  expectThat(refused?.code === INSUFFICIENT_PRIVILEGE, 'a query outside any scope has no rights')
 }

@@ -9,7 +9,7 @@ const HANDLE = `tenancy.tenant('${ID}')`
 
 export async function lifecycle(tour: Tour): Promise<void> {
   const { api, tenancy } = tour
-  heading('Live with one: suspend, maintain, delete, restore, change its plan')
+  heading('Manage a tenant: suspend, maintain, delete, restore, change its plan')
 
   await api.call('PUT', `${PATH}/suspend`, { expect: '200 suspended' })
   await expectRejection(HANDLE, TenantIsSuspended, () => tenancy.tenant(ID))
@@ -33,18 +33,18 @@ export async function lifecycle(tour: Tour): Promise<void> {
   await api.call('PUT', `${PATH}/plans/enterprise`, { expect: '200 active', also: plan })
   await api.call('PUT', `${PATH}/plans/platinum`, { expect: '404 E_PLAN_NOT_FOUND' })
 
-  say('Metadata is a JSON merge patch: what is not named stays, null removes.')
+  say('Metadata is a JSON merge patch: absent members stay, null removes.')
   const { body } = await api.call('PATCH', PATH, {
     body: { metadata: { seats: 60, features: { customs: true, tracking: null } } },
     expect: '200 active',
     also: ({ body }) => JSON.stringify(body.metadata.features),
   })
-  expectThat(body.metadata.plan === 'enterprise' && body.metadata.country === 'EE', 'the rest of the metadata stays')
+  expectThat(body.metadata.plan === 'enterprise' && body.metadata.country === 'EE', 'the other metadata is unchanged')
 }
 
 async function expectItsNotes({ tenancy }: Tour): Promise<void> {
   const { db } = await eventually(() => tenancy.tenant(ID))
   const notes = await db.selectFrom('notes').select('id').execute()
-  act(HANDLE, `its ${notes.length} notes, as before`)
-  expectThat(notes.length === 2, 'nothing of the tenant is lost')
+  act(HANDLE, `its ${notes.length} notes are unchanged`)
+  expectThat(notes.length === 2, 'the restored tenant has all its rows')
 }

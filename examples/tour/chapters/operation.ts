@@ -6,7 +6,7 @@ import type { Tour } from './chapter.ts'
 const SHOWN = /^multitenancy_(tenants_total|tenants_by_status|uptime_seconds)/
 
 export async function operation({ api }: Tour): Promise<void> {
-  heading('Operate it: probes, the API description, metrics')
+  heading('Operate the service: probes, the API description, metrics')
   const { body: report } = await api.call('GET', '//readyz', {
     expect: '200 ok',
     also: ({ body }) =>
@@ -14,7 +14,7 @@ export async function operation({ api }: Tour): Promise<void> {
         .map(([name, check]: any) => `${name} ${check.status}`)
         .join(', '),
   })
-  expectThat(Object.keys(report.checks).length > 0, 'readiness says what was checked')
+  expectThat(Object.keys(report.checks).length > 0, 'readiness lists its checks')
   await api.call('GET', '/openapi.json', {
     expect: '200',
     also: ({ body }) => `OpenAPI ${body.openapi}, ${Object.keys(body.paths).length} paths`,

@@ -4,8 +4,8 @@ import { act, heading, say } from '../print.ts'
 import type { Tour } from './chapter.ts'
 
 export async function rows({ tenancy }: Tour): Promise<void> {
-  heading('Use them as a host does: rows of each tenant, through the library')
-  say("Each has the tables of the host's migrations: 0001_notes was run when the tenant was created.")
+  heading('Use the tenants as a host does: rows of each tenant, through the library')
+  say("Each tenant has the tables of the host's migrations: 0001_notes ran when the tenant was created.")
   const { data: tenants } = await tenancy.tenants.list({ limit: 200 })
   for (const { tenant, notes } of customers) {
     const id = tenants.find(({ name }) => name === tenant.name)?.id ?? ''
