@@ -1,7 +1,4 @@
-/**
- * A newcomer in a browser: the link that the service prints signs in once, the page of the real API is there without anything
- * from outside this machine, and a call can be tried on it.
- */
+/** Tests the admin API page in a real browser: sign-in by the printed link, no external resources, and a call from the page. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -48,7 +45,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-test('the printed link signs in once, the page works offline, and a call can be tried', async () => {
+test('the printed link signs in once, and the API page works offline and can send a call', async () => {
   const context = await browser.newContext()
   const requested = watched(context)
   const page = await context.newPage()
@@ -88,11 +85,11 @@ function watched(context: BrowserContext): string[] {
   return requested
 }
 
-/** The one JSON value that the service prints when it is ready. */
+/** JSON value that the service prints when it is ready. */
 async function printedBy(child: ChildProcess): Promise<string> {
   let text = ''
   const ended = once(child, 'exit').then(() => {
-    throw new Error(`the service ended: ${text}`)
+    throw new Error(`the service exited: ${text}`)
   })
   ended.catch(() => undefined)
   const printed = (async () => {
@@ -102,7 +99,7 @@ async function printedBy(child: ChildProcess): Promise<string> {
         JSON.parse(text)
         return text
       } catch {
-        // not all of it yet
+        // incomplete
       }
     }
     return text

@@ -1,7 +1,4 @@
-/**
- * The direction of imports, in one table, and what keeps a file readable. A row says which parts a part may import; what is
- * not in its row fails. Data flows down the table: nothing imports a row below its own.
- */
+/** Checks the direction of imports by one table, and limits of files and folders. A part may import only the parts in its row. */
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -36,7 +33,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   cli: ['kernel', 'tenants', 'tenancy/satellite.ts', 'tenancy', 'http', 'service', 'tenancy/version.ts'],
 }
 
-/** A package that talks to the outside has one place; everything else speaks to our port. */
+/** Packages with access to external systems are imported in one place; all other code uses our port. */
 const ONLY_IN: Readonly<Record<string, RegExp>> = {
   pg: /^(kernel\/database\/.*|tenants\/(isolation\/(driver|placement)|handles\/(handle|pg-.*))|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
   'pg-copy-streams': /^drivers\/isolation\/.*\.ts$/,
@@ -63,9 +60,9 @@ const ONLY_IN: Readonly<Record<string, RegExp>> = {
 }
 
 /**
- * Support of tests that starts a process, a browser, a proxy, or a server of databases or archives, and real waits: for the tiers
- * `*.slow.test.ts` and `*.nightly.test.ts` only. Fast tests share the run's PostgreSQL and Redis, receive HTTP in their own process,
- * move a fake clock, and poll with `eventually`. `setup/fast-tier.ts` refuses processes and threads of the code under test.
+ * Imports that only `*.slow.test.ts` and `*.nightly.test.ts` may use: support that starts processes, browsers, proxies or servers, and real
+ * waits. Fast tests share the run's PostgreSQL and Redis, receive HTTP in their own process, move a fake clock, and poll with
+ * `eventually`. `setup/fast-tier.ts` rejects processes and threads of the code under test.
  */
 const NOT_IN_FAST_TESTS: readonly RegExp[] = [
   /^node:(child_process|cluster|worker_threads)$/,
@@ -80,7 +77,7 @@ const MAY_WAIT = ['src/testing/base/tenancy.ts']
 
 interface Import {
   readonly from: string
-  /** A path within src, or a package's name. */
+  /** Path within src, or name of a package. */
   readonly to: string
   readonly isPackage: boolean
   readonly isTypeOnly: boolean
@@ -93,18 +90,18 @@ const imports = files.flatMap((file) => importsOf(file, SOURCE))
 const ours = imports.filter(({ isPackage }) => !isPackage)
 
 describe('architecture', () => {
-  test('every part is in the table', () => {
+  test('every part is in the import table', () => {
     expect([...new Set(files.map(partOf))].filter((part) => !(part in MAY_IMPORT))).toEqual([])
   })
 
-  test('imports go in the direction of the table', () => {
+  test('imports follow the import table', () => {
     const wrong = ours.filter(
       ({ from, to }) => partOf(from) !== partOf(to) && !MAY_IMPORT[partOf(from)]?.includes(partOf(to)),
     )
     expect(wrong.map(({ from, to }) => `${from} -> ${to}`)).toEqual([])
   })
 
-  test("a satellite imports another's events and nothing else of it", () => {
+  test('a satellite imports only the events of another satellite', () => {
     const satellite = (file: string) => /^satellites\/([^/]+)\//.exec(file)?.[1]
     const wrong = imports
       .filter(({ from, to }) => satellite(from) && satellite(to) && satellite(from) !== satellite(to))
@@ -112,37 +109,37 @@ describe('architecture', () => {
     expect(wrong.map(({ from, to }) => `${from} -> ${to}`)).toEqual([])
   })
 
-  test('only service/main.ts knows satellites by name', () => {
+  test('only service/main.ts imports satellites by name', () => {
     const knowing = imports.filter(({ from, to }) => to.startsWith('satellites/') && !from.startsWith('satellites/'))
     expect([...new Set(knowing.map(({ from }) => from))].filter((file) => file !== 'service/main.ts')).toEqual([])
   })
 
-  test('no imports of files make a cycle, those of types included', () => {
+  test('imports between files have no cycle, type imports included', () => {
     expect(cycles(ours)).toEqual([])
   })
 
-  test('no imports of folders make a cycle', () => {
+  test('imports between folders have no cycle', () => {
     const between = ours.map(({ from, to }) => ({ from: dirname(from), to: dirname(to) }))
     expect(cycles(between.filter(({ from, to }) => from !== to))).toEqual([])
   })
 
-  test(`no folder has more than ${MAX_FILES} files of its own`, () => {
+  test(`no folder has more than ${MAX_FILES} files without tests`, () => {
     const folders = Map.groupBy([...files, ...supportFiles.map((file) => `test/support/${file}`)], dirname)
     expect([...folders].filter(([, own]) => own.length > MAX_FILES).map(([folder]) => folder)).toEqual([])
   })
 
-  test('a package that talks to the outside has one place', () => {
+  test('packages with access to external systems are imported in one place', () => {
     const wrong = imports.filter(({ from, to, isPackage }) => isPackage && ONLY_IN[to] && !ONLY_IN[to].test(from))
     expect(wrong.map(({ from, to }) => `${from} -> ${to}`)).toEqual([])
   })
 
-  test(`no file is longer than ${MAX_LINES} lines`, () => {
+  test(`no file has more than ${MAX_LINES} lines`, () => {
     const long = files.filter((file) => readFileSync(join(SOURCE, file), 'utf8').split('\n').length - 1 > MAX_LINES)
     expect(long).toEqual([])
   })
 })
 
-describe('the fast tier', () => {
+describe('fast test tier', () => {
   const tests = [...globSync('{src,test}/**/*.test.ts', { cwd: ROOT, exclude: ['**/node_modules'] })].filter(
     (file) => tierOf(file) === 'fast',
   )
@@ -152,7 +149,7 @@ describe('the fast tier', () => {
   })
 })
 
-/** Each forbidden import or wait of a test, with the way to it through its fixtures. */
+/** Forbidden imports and waits of a test, each with the path of imports through its fixtures. */
 function costsOf(test: string): string[] {
   const found: string[] = []
   const seen = new Set<string>()
@@ -178,14 +175,14 @@ const isTestSupport = (file: string): boolean => /^(test|src\/testing)\/.*\.ts$|
 
 const partOf = (file: string): string => (file in MAY_IMPORT ? file : (file.split('/')[0] ?? file))
 
-/** Without tests and their fixtures. */
+/** Without tests and fixtures. */
 function sourcesIn(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((file) => file.replaceAll('\\', '/'))
     .filter((file) => file.endsWith('.ts') && !/\.(test|fixture)\.ts$/.test(file))
 }
 
-/** @param root that `file` and what it imports are named from. */
+/** @param root folder to which the paths of `file` and of its imports are relative. */
 function importsOf(file: string, root: string): Import[] {
   const text = readFileSync(join(root, file), 'utf8')
   const statements = text.matchAll(
@@ -199,7 +196,7 @@ function importsOf(file: string, root: string): Import[] {
   })
 }
 
-/** `import type …`, or an import of types alone. */
+/** Whether the statement is `import type …` or imports only types. */
 function isTypeOnly(statement: string): boolean {
   if (/^(import|export)\s+type\s/.test(statement)) return true
   const names = /\{([^}]*)\}/.exec(statement)?.[1]
@@ -211,7 +208,7 @@ function packageName(target: string): string {
   return target.startsWith('@') ? parts.slice(0, 2).join('/') : (parts[0] ?? target)
 }
 
-/** Each cycle once, as the way from one of its members back to itself. */
+/** Returns each cycle once, as a path from one of its members back to itself. */
 function cycles(edges: readonly Pick<Import, 'from' | 'to'>[]): string[] {
   const next = Map.groupBy(edges, ({ from }) => from)
   const done = new Set<string>()

@@ -1,4 +1,4 @@
-/** What an archive promises to whoever has nothing of ours: `tar` opens it, and `psql` loads every table of it. */
+/** Checks that standard programs read archives: `tar` extracts them, and `psql` loads each table. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { ISOLATIONS, openTestEnvironment, type TestEnvironment } from './support
 
 const run = promisify(execFile)
 
-/** Of the tables of a tenant, without what rowscope-pg needs. */
+/** Tables of a tenant without the columns that rowscope-pg needs. */
 const tables = (tenantId: string, key: (columns: string) => string) => `
   create table notes (${tenantId} id bigint generated always as identity, text text, primary key (${key('id')}));
   create table "Ärger, & ""Ruhm""/.." (${tenantId} "select" int, bytes bytea, tags text[], amount numeric, at timestamptz, doc jsonb,
@@ -45,8 +45,8 @@ afterAll(async () => {
   await environment?.end()
 })
 
-describe.each(ISOLATIONS)('an archive of a tenant on %s', (isolation) => {
-  test('opens with tar, and each of its tables loads with psql', async () => {
+describe.each(ISOLATIONS)('archive of a tenant on %s', (isolation) => {
+  test('tar extracts the archive, and psql loads each of its tables', async () => {
     const id = isolation.replace('-', '_')
     await environment.tenant(id, { isolation }, [])
     const { pool } = await environment.tenancy.tenant(id)

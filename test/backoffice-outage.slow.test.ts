@@ -1,4 +1,4 @@
-/** PostgreSQL is away, Redis is there: what docs/resilience.md says of the backoffice where the store is apart from it. */
+/** PostgreSQL is unavailable and Redis is available: behaviour that docs/resilience.md promises for the backoffice. */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { redisStore } from '../src/drivers/store/redis.ts'
 import { createHttp, type Http } from '../src/http/app.ts'
@@ -37,7 +37,7 @@ afterAll(async () => {
 
 afterEach(() => line.bringBack())
 
-/** A tenant that this process knows, and has heard everything of. */
+/** Creates a tenant that this process has cached, with all notifications received. */
 async function known(): Promise<string> {
   const { id } = await installed(made.tenancy, { id: `tenant-${++ids}`, name: 'Acme' })
   const last = Promise.withResolvers<void>()
@@ -59,7 +59,7 @@ const admitted = (id: string) =>
 
 const api = (at: string, body?: unknown, headers?: Record<string, string>) => callAdmin(http, at, { body, headers })
 
-test('who is known is let through, and whoever is not is 503', async () => {
+test('the guard admits cached tenants and returns 503 for others during a backoffice outage', async () => {
   const id = await known()
   const { id: unknown } = await installed(made.tenancy, { id: 'never-asked-for', name: 'Unknown' })
   await line.disconnect()
@@ -69,7 +69,7 @@ test('who is known is let through, and whoever is not is 503', async () => {
   await eventually(async () => expect(await admitted(unknown)).toMatchObject({ scope: 'tenant' }))
 })
 
-test('quotas of who is known are counted, refused, read and set; what is recorded is 503', async () => {
+test('quotas of cached tenants are counted, enforced, read and set during a backoffice outage; recorded changes return 503', async () => {
   const id = await known()
   const { quotas: service } = tenancy
   await line.disconnect()
@@ -85,7 +85,7 @@ test('quotas of who is known are counted, refused, read and set; what is recorde
   expect((await made.tenancy.quotas.snapshot(id)).usage).toEqual({ exports: 4, seats: 2 })
 })
 
-test('a threshold that is reached meanwhile is told by a later call', async () => {
+test('a threshold that is reached during a backoffice outage is published by a later call', async () => {
   const id = await known()
   const published: string[] = []
   const end = tenancy.on(
@@ -105,7 +105,7 @@ test('a threshold that is reached meanwhile is told by a later call', async () =
   end()
 })
 
-test('the admin API is 503, whoever asks; a session is known all the same', async () => {
+test('the admin API returns 503 for every caller during a backoffice outage, and sessions are still recognised', async () => {
   const id = await known()
   const opened = await api('POST /session', { token: TOKEN }, { origin: 'http://tenantry.test' })
   const cookie = { cookie: String(opened.headers.get('set-cookie')).split(';')[0] ?? '' }

@@ -1,4 +1,4 @@
-/** The examples of a deployment, and the environment of each process of the systemd unit. */
+/** Reads the deployment examples, and the environment of each process of the systemd unit. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
@@ -7,7 +7,7 @@ export const EXAMPLES = join(import.meta.dirname, '../examples/deployment')
 
 export const read = (file: string) => readFile(join(EXAMPLES, file), 'utf8')
 
-/** What systemd would set for one process of the unit, one after the other as the unit names them. */
+/** Environment of one process of the unit: its files in the order of the unit. */
 export async function environmentOf(instance: string): Promise<NodeJS.Dict<string>> {
   const unit = await read('tenantry@.service')
   const own = [...unit.matchAll(/^Environment=(.*)$/gm)].map(([, pairs = '']) => pairs.replaceAll(' ', '\n')).join('\n')

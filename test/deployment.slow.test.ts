@@ -1,4 +1,4 @@
-/** The examples of a deployment as processes. */
+/** Starts the deployment examples as processes. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,11 +11,11 @@ import { freePort } from './support/free-port.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-test('one that serves and one that works run side by side on one machine, from the files of the unit', async () => {
+test('an API process and a worker process of the systemd unit run on one machine', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'tenantry-unit-'))
   const database = await createTestDatabase(inject('postgresUrl'))
   const tenantry = programWith({})
-  // Whoever is meant to have one port has one here, too; which it is must be free.
+  // Processes that share a port in the unit share a port here; the port itself must be free.
   const ports = new Map<string | undefined, string>()
   const start = async (instance: string): Promise<[string, Child]> => {
     const environment = await environmentOf(instance)

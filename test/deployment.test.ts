@@ -1,4 +1,4 @@
-/** The examples of a deployment, as far as they can be checked without containers. */
+/** Checks the deployment examples without containers. */
 import { existsSync, readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,14 +13,14 @@ const ROOT = join(import.meta.dirname, '..')
 const PROCESSES = ['api-1', 'api-2', 'worker-1', 'worker-2']
 const files = ['Dockerfile', 'compose.yaml', 'tenantry@.service', 'environment/environment']
 
-test.each(files)('%s sets only what the service reads', async (file) => {
+test.each(files)('%s sets only variables that the service reads', async (file) => {
   const text = await read(file)
   const named = text.match(/\b(?:TENANTRY|DATABASE|REDIS|NODE|LOG)_[A-Z_]+\b/g) ?? []
   expect(named.length).toBeGreaterThan(0)
   for (const name of new Set(named)) expect(Object.keys(Environment.shape), `${file}: ${name}`).toContain(name)
 })
 
-test('what the image runs is what the package has', async () => {
+test('the image runs a program of the package', async () => {
   const text = await read('Dockerfile')
   const { bin, scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
   const program = bin.tenantry.replace('./', '')
@@ -46,7 +46,7 @@ test('the unit starts the program of the package with Node', async () => {
   expect(await read('tenantry@.service')).toMatch(/^ExecStart=\/usr\/bin\/node node_modules\/tenantry\//m)
 })
 
-test('the compose file has two of each, and names the Dockerfile', async () => {
+test('the compose file has two processes of each role, and names the Dockerfile', async () => {
   const text = await read('compose.yaml')
   expect(text.match(/deploy: \{ replicas: 2 \}/g)).toHaveLength(2)
   expect(text.match(/TENANTRY_ROLE: (api|worker)/g)).toEqual(['TENANTRY_ROLE: api', 'TENANTRY_ROLE: worker'])
@@ -54,7 +54,7 @@ test('the compose file has two of each, and names the Dockerfile', async () => {
   expect(existsSync(join(EXAMPLES, context, dockerfile))).toBe(true)
 })
 
-test('the compose file mounts a configuration that can be loaded, where the service is told to look', async () => {
+test('the compose file mounts a valid configuration where the service reads it', async () => {
   const text = await read('compose.yaml')
   const [, here = '', inside] = /- (\.\/\S+):(\S+):ro/.exec(text) ?? []
   expect(/TENANTRY_CONFIG: (\S+)/.exec(text)?.[1]).toBe(inside)
@@ -64,7 +64,7 @@ test('the compose file mounts a configuration that can be loaded, where the serv
   expect(health.critical).toEqual(['backoffice'])
 })
 
-test('the environment has a file for each process, and no other', async () => {
+test('the environment folder has exactly one file for each process', async () => {
   const named = ['environment', ...PROCESSES.map((instance) => `${instance}.environment`)]
   expect(readdirSync(join(EXAMPLES, 'environment')).toSorted()).toEqual(named.toSorted())
   const environments = await Promise.all(PROCESSES.map(environmentOf))

@@ -1,4 +1,4 @@
-/** docs/doctor.md has every finding that the source can tell, and no other. */
+/** Checks that docs/doctor.md has exactly the findings of the source. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -6,13 +6,13 @@ import { expect, test } from 'vitest'
 const ROOT = join(import.meta.dirname, '..')
 const SOURCES = /(^|\/)(doctor|doctor\/[a-z-]+|[a-z-]*diagnos[ei]s)\.ts$/
 
-/** As they stand in the source: of a finding, or of the two that one may be. */
+/** Literal codes of findings; one expression may contain two. */
 function codesIn(text: string): string[] {
   const values = [...text.matchAll(/\bcode:([^\n]*(?:\n\s+[?:][^\n]*)*)/g)].map(([, value = '']) => value)
   return values.flatMap((value) => [...value.matchAll(/'([a-zA-Z]+\.[a-z-]+)'/g)].map(([, code = '']) => code))
 }
 
-test('every finding has its row', () => {
+test('docs/doctor.md has a row for every finding', () => {
   const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) =>
     SOURCES.test(file),
   )

@@ -1,11 +1,11 @@
-/** Documents name files, folders and headings that exist; lists of contents are complete. */
+/** Checks that documents name existing files, folders and headings, and that lists of contents are complete. */
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 
 const ROOT = join(import.meta.dirname, '..')
 const DECISIONS = 'docs/decisions'
-/** A source file or a folder, in backticks or in a code block; `*` stands for one name. */
+/** Source file or folder in backticks or in a code block; `*` matches one name. */
 const PATH = /(?<=^|[\s(`])((?:[\w.*-]+\/)*[\w.*-]+(?:\.ts|\/))(?=$|[\s),;:`])/gm
 
 const textOf = (file: string): string => readFileSync(join(ROOT, file), 'utf8')
@@ -15,14 +15,14 @@ const files = globSync(['{src,test,docs}', '{src,test,docs}/**/*'], { cwd: ROOT,
 )
 const decisions = readdirSync(join(ROOT, DECISIONS)).filter((file) => file.endsWith('.md') && file !== 'README.md')
 
-/** @param path the end of a path below src, test or docs */
+/** @param path end of a path below src, test or docs */
 function exists(path: string): boolean {
   const pattern = path.replace(/\/$/, '').replaceAll('.', '\\.').replaceAll('*', '[^/]*')
   const end = new RegExp(`/${pattern}$`)
   return files.some((file) => end.test(file))
 }
 
-/** What a page has in backticks, and the lines of its code blocks. */
+/** Text of a page in backticks, and the lines of its code blocks. */
 const codeOf = (page: string): string => [...page.matchAll(/^```\n[\s\S]*?^```|`[^`\n]+`/gm)].map(String).join('\n')
 
 test.each(['ARCHITECTURE.md', ...readdirSync(join(ROOT, DECISIONS)).map((file) => `${DECISIONS}/${file}`)])(
@@ -40,7 +40,7 @@ test('the README of docs/decisions links every page once, and no other', () => {
   expect(linked.toSorted()).toEqual(decisions.toSorted())
 })
 
-test.each(decisions)('%s has the parts of a decision', (page) => {
+test.each(decisions)('%s has the sections of a decision', (page) => {
   const parts = [...textOf(`${DECISIONS}/${page}`).matchAll(/^\*\*(\w+)\.\*\*/gm)].map(([, part]) => part)
   expect(parts).toEqual(['Context', 'Decision', 'Consequences'])
 })
@@ -57,7 +57,7 @@ describe('links', () => {
     [...textOf(page).matchAll(/\]\((?!\w+:)([^)\s#]*)(#[^)\s]*)?\)/g)].map(
       ([, path = '', anchor = '']) => path + anchor,
     )
-  /** The anchor that GitHub gives a heading. */
+  /** Anchor of a heading on GitHub. */
   const anchorsOf = (page: string): string[] =>
     [...textOf(page).matchAll(/^#+ (.*)$/gm)].map(
       ([, heading = '']) =>
@@ -67,7 +67,7 @@ describe('links', () => {
           .replaceAll(' ', '-')}`,
     )
 
-  test.each(pages)('%s links files and headings that exist', (page) => {
+  test.each(pages)('%s links only files and headings that exist', (page) => {
     const broken = linksOf(page).filter((link) => {
       const [path = '', anchor] = link.split('#')
       const target = path ? join(dirname(page), path) : page
@@ -84,18 +84,18 @@ describe('links', () => {
   })
 })
 
-describe('the source tree in ARCHITECTURE.md', () => {
+describe('source tree in ARCHITECTURE.md', () => {
   const [, tree = ''] = /## Source tree\n+```\n([\s\S]*?)```/.exec(textOf('ARCHITECTURE.md')) ?? []
-  /** An indented line continues the entry before it. */
+  /** An indented line continues the previous entry. */
   const entries = [...tree.matchAll(/^(\S+)(.*(?:\n .*)*)/gm)].map(([, path = '', text = '']) => ({ path, text }))
 
-  test('each entry exists', () => {
+  test('each entry of the source tree exists', () => {
     const paths = globSync('**/*', { cwd: join(ROOT, 'src') }).map((path) => path.replaceAll('\\', '/'))
     expect(entries.length).toBeGreaterThan(40)
     expect(entries.map(({ path }) => path.replace(/\/$/, '')).filter((path) => !paths.includes(path))).toEqual([])
   })
 
-  test('each folder of src is named', () => {
+  test('each folder of src is in the source tree', () => {
     const sources = globSync('**/*.ts', { cwd: join(ROOT, 'src'), exclude: ['**/*.test.ts', '**/*.fixture.ts'] })
     const folders = new Set(sources.map((file) => `${dirname(file.replaceAll('\\', '/'))}/`))
     folders.delete('./')

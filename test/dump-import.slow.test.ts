@@ -1,4 +1,4 @@
-/** What `pg_dump` writes of an application's database, imported unchanged into tenants with the same tables. */
+/** Imports unchanged `pg_dump` output of an application's database into tenants with the same tables. */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { promisify } from 'node:util'
@@ -17,7 +17,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const PG_DUMP = programPath('pg_dump') ?? ''
 
-/** `$KEY` and `$TENANT` are what a tenant's tables have besides: the id, as the last column, leads each key. */
+/** `$KEY` and `$TENANT` stand for additions in tenants' tables: the tenant id, as the last column and as the first column of each key. */
 const TABLES = `
   create type mood as enum ('sad', 'it''s ok');
   create table authors (id int generated always as identity, name text not null, mood mood, primary key ($KEY id)$TENANT);
@@ -70,7 +70,7 @@ afterAll(async () => {
   await source?.close()
 })
 
-/** As a pipe of a shell would have it. */
+/** Imports through a pipe, as in a shell. */
 async function imported({ tenancy }: TestTenancy<[]>, id: string, url: string, ...options: string[]) {
   const dump = spawn(PG_DUMP, ['--data-only', ...options, url], { stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(dump, 'close')
@@ -83,7 +83,7 @@ async function imported({ tenancy }: TestTenancy<[]>, id: string, url: string, .
   return totals
 }
 
-test('the dumps are those of a pg_dump that is no newer than needed', async () => {
+test('the dumps come from the oldest supported pg_dump', async () => {
   const { stdout } = await promisify(execFile)(PG_DUMP, ['--version'])
   expect(Number(/ (\d+)/.exec(stdout)?.[1])).toBeGreaterThanOrEqual(15)
   expect((await query(source.url, 'show server_version_num'))[0].server_version_num).toMatch(/^15/)
@@ -107,7 +107,7 @@ describe.each(['schema-pg', 'rowscope-pg', 'database-pg'])('%s', (driver) => {
   })
 })
 
-test('sqlite-memory takes a dump with INSERTs of tables that it has', async () => {
+test('sqlite-memory imports a dump with INSERTs into existing tables', async () => {
   const url = source.url
   await query(
     url,

@@ -1,4 +1,4 @@
-/** Every code that the source declares is in docs/reference/errors.md with its status, and nothing else is. */
+/** Checks that docs/reference/errors.md has exactly the codes that the source declares, with their statuses. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -12,7 +12,7 @@ interface Declared {
   readonly status: number
 }
 
-/** @param file within src */
+/** @param file path within src */
 const declaredIn = (file: string): Declared[] =>
   [...readFileSync(join(SOURCE, file), 'utf8').matchAll(/\bdefineError\(\s*'(\w+)',\s*(\d+)/g)].map(
     ([, code = '', status]) => ({ code, status: Number(status) }),
@@ -23,32 +23,32 @@ const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' }).filter(
 )
 const declared = files.flatMap(declaredIn)
 
-/** Rows of services say a status; what commands alone say has none. */
+// Codes of services have a status; codes of commands only have none.
 const page = readFileSync(join(ROOT, 'docs/reference/errors.md'), 'utf8')
 const listed = [...page.matchAll(/^\| `(\w+)` \| (?:(\d{3}) \| )?/gm)].map(([, code = '', status]) => ({
   code,
   status: status === undefined ? undefined : Number(status),
 }))
 
-test('each declaration is found: they are all written in one way', () => {
+test('every declaration of an error has the form that this test parses', () => {
   const calls = files.flatMap((file) => readFileSync(join(SOURCE, file), 'utf8').match(/= defineError\(/g) ?? [])
   expect(declared.length).toBe(calls.length)
   expect(declared.length).toBeGreaterThan(30)
 })
 
-test('one code has one status, wherever it is declared', () => {
+test('an error code has the same status in every declaration', () => {
   for (const { code, status } of declared)
     expect(declared.filter((one) => one.code === code && one.status !== status)).toEqual([])
 })
 
-test('every code that is declared is in the reference, with its status', () => {
+test('every declared error code is in the reference, with its status', () => {
   const missing = declared.filter(
     ({ code, status }) => !listed.some((row) => row.code === code && (row.status ?? status) === status),
   )
   expect(missing).toEqual([])
 })
 
-test('every code of the reference is declared, and has one row', () => {
+test('every error code of the reference is declared, and has one row', () => {
   const codes = listed.map(({ code }) => code)
   expect(codes.filter((code) => !declared.some((one) => one.code === code))).toEqual([])
   expect(codes.filter((code, index) => codes.indexOf(code) !== index)).toEqual([])
@@ -61,7 +61,7 @@ describe('instanceof', async () => {
     .flatMap((module) => Object.entries(module))
     .filter((entry): entry is [string, ErrorType] => typeof entry[1] === 'function' && 'matches' in entry[1])
 
-  test('is tested with the errors of the package and of its satellites', () => {
+  test('instanceof is tested with the errors of the package and of its satellites', () => {
     const names = exported.map(([name]) => name)
     expect(names).toEqual(expect.arrayContaining(['DependencyUnavailableException', 'QuotaExceededException']))
   })

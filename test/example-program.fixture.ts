@@ -1,4 +1,4 @@
-/** Programs in examples/, each started as its reader would start it. */
+/** Starts programs in examples/ the way a reader starts them. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { vi } from 'vitest'

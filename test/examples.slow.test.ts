@@ -1,4 +1,4 @@
-/** Every program in examples/ is started as its reader would start it, and called over HTTP. */
+/** Starts every program in examples/ the way a reader starts it, and calls it over HTTP. */
 import { once } from 'node:events'
 import { createTenancy, schemaPg, type Tenancy } from 'tenantry'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
@@ -11,7 +11,7 @@ const APP_KEY = Buffer.alloc(32, 7).toString('base64')
 const ADMIN_TOKEN = 'a-token-of-the-examples'
 const SESSION_SECRET = 'a-secret-of-the-examples-with-32-characters'
 const ANN = { id: 'ann', name: 'Ann', tenantIds: ['acme', 'globex', 'initech'] }
-/** Tests of one program run in their order: the last one ends it. */
+/** Tests of one program run in order: the last one stops it. */
 const ONE_LIFE = { shuffle: false }
 
 process.env.SESSION_SECRET = SESSION_SECRET
@@ -22,7 +22,7 @@ interface Host extends Example {
 }
 
 describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name) => {
-  describe('the program', ONE_LIFE, () => {
+  describe('started program', ONE_LIFE, () => {
     let database: TestDatabase
     let host: Host
     let tenancy: Tenancy
@@ -61,7 +61,7 @@ describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name
       return { status: response.status, body: await response.json() }
     }
 
-    test('has the admin API, the probes and the metrics beside its own routes', async () => {
+    test('serves the admin API, the probes and the metrics in addition to its own routes', async () => {
       expect((await host.admin('GET', '/tenants')).body.data).toHaveLength(2)
       expect((await fetch(`${host.url}/admin/multitenancy/tenants`)).status).toBe(401)
       expect((await fetch(`${host.url}/readyz`)).status).toBe(200)
@@ -69,17 +69,17 @@ describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name
       expect((await fetch(`${host.url}/nothing-here`)).status).toBe(404)
     })
 
-    test('answers the rows of the tenant that asks, and of no other', async () => {
+    test('returns the rows of the requested tenant only', async () => {
       expect(await notes('acme')).toMatchObject({ status: 200, body: [{ id: 1, title: 'a note of acme' }] })
       expect(await notes('globex')).toMatchObject({ status: 200, body: [{ id: 1, title: 'a note of globex' }] })
     })
 
-    test('refuses a tenant it does not know, and a request that names none', async () => {
+    test('rejects an unknown tenant, and a request without a tenant', async () => {
       expect(await notes('initech')).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
       expect(await notes()).toMatchObject({ status: 400, body: { code: 'E_TENANT_NOT_IDENTIFIED' } })
     })
 
-    test('refuses a caller without a session, with a forged one, and a user of another tenant', async () => {
+    test('rejects a caller without a session, a forged session, and a user of another tenant', async () => {
       const denied = { status: 403, body: { code: 'E_TENANT_ACCESS_DENIED' } }
       expect(await notes('acme', '')).toMatchObject(denied)
       expect(await notes('acme', sessionCookie({ ...ANN, tenantIds: ['globex'] }))).toMatchObject(denied)
@@ -87,7 +87,7 @@ describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name
       expect(await notes('acme', `${session}.${'A'.repeat(43)}`)).toMatchObject(denied)
     })
 
-    test('refuses a suspended tenant from the moment the suspension is answered', async () => {
+    test('rejects a suspended tenant as soon as the suspension has returned', async () => {
       expect((await host.admin('PUT', '/tenants/globex/suspend')).status).toBe(200)
       expect(await notes('globex')).toMatchObject({ status: 403, body: { code: 'E_TENANT_SUSPENDED' } })
       expect((await notes('acme')).status).toBe(200)
@@ -95,7 +95,7 @@ describe.each(['express', 'fastify', 'hono', 'standalone'])('examples/%s', (name
       expect((await notes('globex')).status).toBe(200)
     })
 
-    test('ends by itself on SIGTERM', async () => {
+    test('exits on SIGTERM', async () => {
       host.child.kill('SIGTERM')
       if (host.child.exitCode === null) await once(host.child, 'exit')
       expect(host.child).toMatchObject({ exitCode: 0, signalCode: null })
@@ -120,7 +120,7 @@ describe('examples/own-satellite', ONE_LIFE, () => {
     await database?.drop()
   })
 
-  test('its operations are in the admin API and its description', async () => {
+  test('the operations of a custom satellite are in the admin API and in openapi.json', async () => {
     const made = await host.admin('POST', '/tenants/acme/announcements', { title: 'We are moving', body: 'In May.' })
     expect(made).toMatchObject({ status: 201, body: { tenantId: 'acme', title: 'We are moving', body: 'In May.' } })
     await host.admin('POST', '/tenants/acme/announcements', { title: 'We have moved', body: '' })
@@ -135,7 +135,7 @@ describe('examples/own-satellite', ONE_LIFE, () => {
     expect(JSON.stringify(paths)).toContain('announcements.publish')
   })
 
-  test('its wrong requests are answered like any other', async () => {
+  test('an invalid request to a custom satellite returns a problem', async () => {
     const unknown = await host.admin('POST', '/tenants/initech/announcements', { title: 'Hello', body: '' })
     expect(unknown).toMatchObject({ status: 404, body: { code: 'E_TENANT_NOT_FOUND' } })
     expect((await host.admin('GET', '/tenants/initech/announcements')).status).toBe(404)
@@ -143,12 +143,12 @@ describe('examples/own-satellite', ONE_LIFE, () => {
     expect(empty).toMatchObject({ status: 400, body: { code: 'E_INVALID_REQUEST', errors: [{ path: 'title' }] } })
   })
 
-  test('the host hears its events', async () => {
+  test('the host receives the events of a custom satellite', async () => {
     await host.admin('POST', '/tenants/globex/announcements', { title: 'Closed on Friday', body: '' })
-    await vi.waitUntil(() => host.output().includes('globex is told: Closed on Friday'), { timeout: 30_000 })
+    await vi.waitUntil(() => host.output().includes('globex received: Closed on Friday'), { timeout: 30_000 })
   })
 
-  test('its service, event and command are used from code, and a purge takes its rows', async () => {
+  test('the service, event and command of a custom satellite work from code, and a purge deletes its rows', async () => {
     const tenancy = await createTenancy({
       database: { url: database.url },
       appKey: APP_KEY,
@@ -186,7 +186,7 @@ describe('examples/own-satellite', ONE_LIFE, () => {
     })
   })
 
-  test('ends by itself on SIGTERM', async () => {
+  test('exits on SIGTERM', async () => {
     host.child.kill('SIGTERM')
     if (host.child.exitCode === null) await once(host.child, 'exit')
     expect(host.child).toMatchObject({ exitCode: 0, signalCode: null })
@@ -214,7 +214,7 @@ describe('examples/quotas', ONE_LIFE, () => {
     return { status: response.status, body: await response.json() }
   }
 
-  test('lets through what the plan of a tenant allows, and more with another plan', async () => {
+  test('enforces the quota of the plan, and a higher quota after a change of plan', async () => {
     const responses = await Promise.all(Array.from({ length: 8 }, () => report('acme')))
     expect(responses.map(({ status }) => status).sort()).toEqual([201, 201, 201, 429, 429, 429, 429, 429])
     expect(await report('acme')).toMatchObject({ status: 429, body: { code: 'E_TENANT_QUOTA_EXCEEDED', plan: 'free' } })
@@ -229,7 +229,7 @@ describe('examples/quotas', ONE_LIFE, () => {
     expect(await left.json()).toMatchObject({ usage: 4, limit: 300, remaining: 296 })
   })
 
-  test('ends by itself on SIGTERM', async () => {
+  test('exits on SIGTERM', async () => {
     host.child.kill('SIGTERM')
     if (host.child.exitCode === null) await once(host.child, 'exit')
     expect(host.child).toMatchObject({ exitCode: 0, signalCode: null })

@@ -1,4 +1,4 @@
-/** The text exposition, read by its grammar to the letter; and that what the rules and the dashboard ask for is exposed. */
+/** Parses the text exposition by its grammar, and checks that alert rules and dashboard use only exposed metrics. */
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { openApi } from './contract/api.ts'
@@ -20,9 +20,9 @@ interface Family {
   readonly samples: { name: string; labels: string; value: number }[]
 }
 
-/** Throws at the first line that is not as the format says. */
+/** Throws at the first line that violates the format. */
 function read(text: string): Map<string, Family> {
-  if (!text.endsWith('\n')) throw new Error('the last line does not end')
+  if (!text.endsWith('\n')) throw new Error('the last line has no line end')
   const families = new Map<string, Family>()
   let helped: string | undefined
   let current: [string, Family] | undefined
@@ -31,7 +31,7 @@ function read(text: string): Map<string, Family> {
     const type = TYPE.exec(line)
     const sample = SAMPLE.exec(line)
     if (help?.[1]) {
-      if (families.has(help[1])) throw new Error(`${help[1]} comes twice`)
+      if (families.has(help[1])) throw new Error(`${help[1]} is described twice`)
       helped = help[1]
     } else if (type?.[1] && type[2]) {
       if (type[1] !== helped) throw new Error(`the TYPE of ${type[1]} does not follow its HELP`)
@@ -40,14 +40,14 @@ function read(text: string): Map<string, Family> {
     } else if (sample?.[1] && current) {
       const [name, family] = current
       if (!SUFFIXES[family.type]?.some((suffix) => `${name}${suffix}` === sample[1])) {
-        throw new Error(`${sample[1]} stands among the samples of ${name}`)
+        throw new Error(`${sample[1]} is among the samples of ${name}`)
       }
       const labels = sample[2] ?? ''
       if (family.samples.some((one) => one.name === sample[1] && one.labels === labels)) {
-        throw new Error(`${line} comes twice`)
+        throw new Error(`${line} is repeated`)
       }
       family.samples.push({ name: sample[1], labels, value: Number(sample[3]?.replace('Inf', 'Infinity')) })
-    } else throw new Error(`not a line of the format: ${line}`)
+    } else throw new Error(`the line violates the format: ${line}`)
   }
   return families
 }
@@ -60,7 +60,7 @@ beforeAll(async () => {
 afterAll(() => api.end())
 const scrape = async () => (await api.http.fetch(new Request('http://localhost/metrics'))).text()
 
-test('every line is as the format says, and histograms add up', async () => {
+test('every line of the exposition has the text format, and histograms add up', async () => {
   const families = read(await scrape())
   expect(families.size).toBeGreaterThan(20)
   for (const [name, { type, samples }] of families) {
@@ -76,7 +76,7 @@ test('every line is as the format says, and histograms add up', async () => {
   }
 })
 
-test('what is no such text is refused', async () => {
+test('the parser of this test rejects invalid text', async () => {
   const good = '# HELP a_total A\n# TYPE a_total counter\na_total 1\n'
   expect([...read(good).keys()]).toEqual(['a_total'])
   for (const bad of [
@@ -93,7 +93,7 @@ test('what is no such text is refused', async () => {
   }
 })
 
-test('rules and dashboard ask only for what is exposed', async () => {
+test('alert rules and dashboard use only exposed metrics', async () => {
   const families = read(await scrape())
   const texts = await Promise.all(
     ['docs/prometheus/alerts.yml', 'docs/prometheus/dashboard.json'].map((file) => readFile(file, 'utf8')),

@@ -1,8 +1,10 @@
 /**
- * Faults on the whole way of a host's statement: `tenancy.tenant(id)`, the registry, the circuit, the driver, and the second try
- * after a fence. At each message to the server the line is cut, the answer is lost, or nothing more is heard. After each, on every
- * driver: no statement was run twice, what was answered was done, no row is another tenant's and no connection is in another
- * tenant's scope, none is lost from the budget, and the next call works.
+ * Injects faults into the complete path of a host's statement: `tenancy.tenant(id)`, registry, circuit, driver, retry after a fence.
+ *
+ * At each message to the server the connection is cut, the response is lost, or the server hangs. Afterwards, on every driver:
+ * - no statement ran twice, and every acknowledged statement is effective
+ * - no row belongs to another tenant, and no connection is in another tenant's scope
+ * - no connection is lost from the budget, and the next call succeeds
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { DependencyUnavailable } from '../src/kernel/base/errors.ts'
@@ -16,16 +18,16 @@ import { expectWhole, openTenancyEnvironment, ownersOf, type TenancyEnvironment 
 import type { FaultKind } from './support/fault-proxy.ts'
 
 const KINDS = ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch', 'schema-pg, transaction']
-/** Each way to send a statement meets each fault here; with the other kinds one way does, in turn: the tenancy above is the same. */
+/** Driver that meets each fault in each way; the others meet each fault in one way, by turns, because the tenancy code is the same. */
 const COMPLETE = 'schema-pg, batch'
 const FAULTS: readonly FaultKind[] = ['cut the line', 'lose the answer', 'hang']
 const WRITE = `insert into items (id, owner) values (nextval('numbers')::int, 'of a')`
 
 type Tenancy = TenancyEnvironment['tenancy']
 interface Way {
-  /** How many statements it sends, each of which takes a number. */
+  /** Number of statements, each of which takes a number of a sequence. */
   readonly writes: number
-  /** Whether it is told of a fence, and does what it does again itself: a client that was taken is not exchanged. */
+  /** Whether the caller gets the fence error and retries: an acquired client is not replaced. */
   readonly isNotifiedOfFences?: boolean
   readonly go: (tenancy: Tenancy) => Promise<unknown>
 }
@@ -58,14 +60,14 @@ const WAYS: Readonly<Record<string, Way>> = {
   },
 }
 
-/** All ways, beginning with another one for each kind, fault and message. */
+/** All ways, in an order that differs by kind, fault and message. */
 function waysFor(kind: string, fault: FaultKind, message: string): [string, Way][] {
   const all = Object.entries(WAYS)
   const first = (KINDS.indexOf(kind) + FAULTS.indexOf(fault) + message.length) % all.length
   return [...all.slice(first), ...all.slice(0, first)]
 }
 
-describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
+describe.each(KINDS)('faults through a tenancy on %s', (kind) => {
   let environment: TenancyEnvironment
   beforeAll(async () => {
     environment = await openTenancyEnvironment(inject('postgresUrl'), kind)
@@ -75,7 +77,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
   const expectServed = async (id: string) =>
     expect(await ownersOf(await environment.tenancy.tenant(id))).toEqual([`of ${id}`])
 
-  /** Goes the way while the fault is armed, and sees that nothing was done twice. Returns how it ended. */
+  /** Runs the way with the fault, checks that nothing was done twice, and returns the result. */
   async function meet(text: string, kind: FaultKind, way: Way, { passes = 0, mostRuns = way.writes } = {}) {
     const { writes, go } = way
     const fault = environment.proxy.at(text, kind, passes)
@@ -86,7 +88,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
     )
     if (kind === 'hang') {
       await Promise.race([going, fault.happened])
-      if (fault.hasHappened) await expectServed('b') // who hangs keeps nobody else waiting
+      if (fault.hasHappened) await expectServed('b') // a hanging call must not block others
     } else await going
     const isMet = fault.hasHappened
     fault.end()
@@ -115,14 +117,14 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
     })
   })
 
-  describe('a fence that a process left before an active tenant, which is met, taken away, and gone past', () => {
+  describe('a remaining fence of an active tenant is detected, lifted and retried', () => {
     const again = {
       ...MESSAGES,
       look: kind.startsWith('rowscope-pg') ? 'select from tenantry.fenced' : 'has_',
       lifting: LIFTED[kind] ?? '',
     }
     const faults = FAULTS.filter((fault) => fault !== 'hang')
-    /** Policies refuse a statement when it has begun: it is undone, but the numbers that it took are gone. */
+    /** A policy rejects a statement after its start: the statement is undone, but its sequence numbers are used. */
     const mostRuns = ({ writes }: Way) => (kind.startsWith('rowscope-pg') ? 2 * writes : writes)
     test.each(faults.flatMap((fault) => Object.entries(again).map(([what, text]) => [what, fault, text] as const)))(
       'at the %s: %s',
@@ -144,12 +146,12 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
     )
   })
 
-  test('a server that goes away opens the circuit: nothing reaches it until a probe may, and the probe may meet a fault', async () => {
+  test('an unavailable server opens the circuit: no call reaches the server until a probe is due, and a probe may fail', async () => {
     const { tenancy, proxy, clock } = environment
     const tenant: TenantHandle = await tenancy.tenant('a')
     const write = () => raw(tenant.db, WRITE)
     const before = await environment.look('a')
-    clock.advance(11_000) // what has been counted is too old to count
+    clock.advance(11_000) // earlier outcomes are too old to count
     await environment.endSessions()
     for (let calls = 0; calls < 10; calls++) {
       const fault = proxy.at(MESSAGES.startup, 'cut the line')
@@ -179,7 +181,7 @@ describe.each(KINDS)('faults through a tenancy, %s', (kind) => {
   })
 })
 
-/** What the owner sends to take a fence away. */
+/** Statement of the owner that lifts a fence. */
 const LIFTED: Readonly<Record<string, string>> = {
   'schema-pg, batch': 'grant usage on schema',
   'schema-pg, transaction': 'grant usage on schema',

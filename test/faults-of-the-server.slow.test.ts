@@ -1,4 +1,4 @@
-/** Faults of the server itself: it is another one than was asked for, or it is restarted. */
+/** Injects faults of the server: a different database than requested, and a restart. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,8 +14,8 @@ import { raw } from '../src/testing/leak/operations.ts'
 import { type Environment, expectRecovered, openEnvironment, rowsOf } from './faults/environment.ts'
 import { startFaultProxy } from './support/fault-proxy.ts'
 
-describe('another database than was asked for', () => {
-  test('is noticed before a statement is sent to it', async () => {
+describe('a different database than requested', () => {
+  test('a connection to a different database is detected before any statement', async () => {
     let other: string | undefined
     const proxy = await startFaultProxy(inject('postgresUrl'), {
       startup: (message) => (other === undefined ? message : withDatabaseOf(message, other)),
@@ -39,7 +39,7 @@ describe('another database than was asked for', () => {
   })
 })
 
-/** The startup message is its length, the version, and names with values, each ended by a zero. */
+/** Format of the startup message: length, version, then names with values, each ended by a zero byte. */
 function withDatabaseOf(message: Buffer, database: string): Buffer {
   const words = message.subarray(8).toString('latin1').split('\0')
   const at = words.indexOf('database')
@@ -51,8 +51,8 @@ function withDatabaseOf(message: Buffer, database: string): Buffer {
   return Buffer.concat([head, body])
 }
 
-describe('the server is restarted', () => {
-  test('under load: statements fail as in an outage, and go on when it is back', async () => {
+describe('a restart of the server', () => {
+  test('statements under load fail with outage errors during a restart, and succeed afterwards', async () => {
     const directory = join(await mkdtemp(join(tmpdir(), 'tenantry-faults-')), 'postgres')
     const options = { directory, password: 'p', settings: { fsync: 'off' } }
     const postgres = await startEmbeddedPostgres(options)

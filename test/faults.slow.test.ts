@@ -1,7 +1,9 @@
 /**
- * Faults at every await of the way to a tenant's rows: connect, scope, statement, commit, cleaning, eviction; each of them cut off
- * before it arrives, or before its answer does, or hanging. After each, on every driver: the errors are those of an outage, what
- * was written is whole or not there at all, no connection is lost from the budget, and no tenant sees another one's rows.
+ * Injects faults at every await on the path to a tenant's rows: connect, scope, statement, commit, reset, eviction.
+ *
+ * At each message the connection is cut before it arrives, the response is lost, or the server hangs. Afterwards, on every driver:
+ * - errors are outage errors, and writes are complete or absent
+ * - no connection is lost from the budget, and no tenant sees rows of another tenant
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { CONNECTIONS, KINDS } from '../src/drivers/isolation/proof/subject.fixture.ts'
@@ -17,15 +19,15 @@ import type { FaultKind } from './support/fault-proxy.ts'
 
 const kinds = Object.keys(KINDS).filter((kind) => KINDS[kind]?.engine === 'postgres' && !kind.includes('qualified'))
 /**
- * Each way to send a statement meets each fault here: one kind whose tenants share a database, one whose tenants do not, one of
- * each scope. The other kinds differ in the statements only, and meet each fault in one of the ways, in turn.
+ * Kinds that meet each fault in each way: one with a shared database, one with separate databases, each with another scope mode. The
+ * other kinds differ only in the statements, and meet each fault in one way, by turns.
  */
 const COMPLETE = ['schema-pg, batch', 'database-pg, transaction']
 const outside = new Outside()
 afterAll(() => outside.close())
 
 const bothRows = (id: string) => `insert into items (id, owner) values (1, 'of ${id}'), (2, 'of ${id}')`
-/** Each sends its statement in another way; two rows are written, or none. */
+/** Ways to send a statement; each writes two rows or none. */
 const WAYS: Readonly<Record<string, (handle: TenantHandle) => Promise<unknown>>> = {
   'a statement alone': ({ id, db }) => raw(db, bothRows(id)),
   'a statement of the session': ({ db }) => raw(db, `set app.faulty = 'by whom'`),
@@ -50,13 +52,13 @@ const WAYS: Readonly<Record<string, (handle: TenantHandle) => Promise<unknown>>>
 const ALL_MESSAGES = { ...MESSAGES, 'statement of the session': 'set app.faulty' }
 const FAULTS: readonly FaultKind[] = ['cut the line', 'lose the answer', 'hang']
 
-/** The items in their order, from another one on. */
+/** Rotates the items. */
 const startingAt = <Item>(first: number, items: readonly Item[]): Item[] => {
   const at = first % items.length
   return [...items.slice(at), ...items.slice(0, at)]
 }
 
-describe.each(kinds)('faults on the way to %s', (kind) => {
+describe.each(kinds)('faults on the path to %s', (kind) => {
   let environment: Environment
   beforeAll(async () => {
     environment = await openEnvironment(inject('postgresUrl'), kind)
@@ -83,7 +85,7 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
         )
         await Promise.race([going, broken.happened])
         if (fault === 'hang') {
-          expect((await rowsOf(other.db)).map(({ owner }) => owner)).toEqual(['of b']) // who hangs keeps nobody else waiting
+          expect((await rowsOf(other.db)).map(({ owner }) => owner)).toEqual(['of b']) // a hanging call must not block others
           broken.end()
         }
         const ended = await going
@@ -97,21 +99,21 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
     })
   })
 
-  test('the Terminate message hangs when a connection is closed to make room', async () => {
+  test('a Terminate message that hangs does not block the closing of a connection for another tenant', async () => {
     const { handles, proxy } = environment
     const terminate = proxy.at('X\0\0\0\x04', 'hang')
-    const asked = handles.map(({ id, db }) =>
+    const queries = handles.map(({ id, db }) =>
       raw(db, 'create temporary table scratch as select 1 as one')
         .then(() => rowsOf(db))
         .then((rows) => expect(rows).toEqual([{ owner: `of ${id}`, id: 0 }])),
     )
     await terminate.happened
     terminate.end()
-    await Promise.all(asked)
+    await Promise.all(queries)
     await expectRecovered(environment)
   })
 
-  test('all connections hang: who waits is told so in time, and is served when they are back', async () => {
+  test('waiting callers time out while all connections hang, and later calls succeed', async () => {
     const { handles, proxy, driver } = environment
     await endSessions(environment, outside)
     const hanging = handles.slice(0, CONNECTIONS)
@@ -129,7 +131,7 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
     await expectRecovered(environment)
   })
 
-  test('statements are cancelled: alone, and in a transaction that goes on to its end', async () => {
+  test('cancelled statements fail; a transaction with a cancelled statement ends', async () => {
     const { handles, subject, driver } = environment
     for (const { id, db, transaction } of handles.slice(0, 2)) {
       const view = subject.viewOf?.(locationIn(subject, driver, id))
@@ -152,7 +154,7 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
     }
   })
 
-  test('all backends are terminated: idle, in a statement, and in a transaction', async () => {
+  test('terminated backends, idle, in a statement and in a transaction, fail only their own calls', async () => {
     const { handles, driver } = environment
     const [a, b] = handles
     if (!a || !b) throw new Error('there are tenants')
@@ -160,7 +162,7 @@ describe.each(kinds)('faults on the way to %s', (kind) => {
     await endSessions(environment, outside)
     for (const { id, db } of handles) {
       const [row] = await rowsOf(db).catch((error) => {
-        expect(error).toSatisfy(isDatabaseUnavailable) // the loss of a connection that was idle may be heard late
+        expect(error).toSatisfy(isDatabaseUnavailable) // the loss of an idle connection may be detected late
         return rowsOf(db)
       })
       expect(row?.owner).toBe(`of ${id}`)

@@ -1,6 +1,6 @@
 /**
- * The last release beside the present, and after it, on one installation: an upgrade one process after the other, and the way back.
- * What runs is the program as it was released (`test/releases/<version>/program.tgz`), with the dependencies of the present.
+ * Runs the last release and the present version on one installation: a rolling upgrade and the way back. The release runs as published
+ * (`test/releases/<version>/program.tgz`), with present dependencies.
  */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -63,7 +63,7 @@ interface Service {
   stop(): Promise<void>
 }
 
-/** @param program its `main` */
+/** @param program path of its `main` */
 async function serve(program: string): Promise<Service> {
   const port = await freePort()
   const env = { PORT: String(port) }
@@ -109,7 +109,7 @@ const dispatched = async (by: Service, id: string, count: number) => {
   )
   for (const { status } of await Promise.all(all)) expect(status).toBe(202)
 }
-/** Names of the jobs that begin by the clock. */
+/** Names of the scheduled jobs. */
 async function scheduled(): Promise<string[]> {
   const client = new pg.Client({ connectionString: database.url })
   await client.connect()
@@ -117,7 +117,7 @@ async function scheduled(): Promise<string[]> {
   await client.end()
   return rows.map(({ name }) => name)
 }
-/** Each of them once, signed. */
+/** Waits for `count` signed deliveries, each received once. */
 const received = (id: string, secret: string, count: number) =>
   eventually(() => {
     const all = receiver.received.filter(({ path }) => path === `/${id}`)
@@ -126,12 +126,12 @@ const received = (id: string, secret: string, count: number) =>
     expect(all).toHaveLength(count)
   }, WAIT_TIMEOUT_MS)
 
-test('beside the present: both serve what the other has done, and send each webhook once', async () => {
+test('the last release and the present version run in parallel: both serve all changes, and each webhook is sent once', async () => {
   const before = await serveFormer()
   await created(before, 'acme')
   const { secret } = await subscribed(before, 'acme')
 
-  const after = await servePresent() // migrates while the former serves
+  const after = await servePresent() // migrates while the last release serves
   await created(after, 'globex')
   await created(before, 'initech')
   for (const each of [before, after]) expect(await tenantsOf(each)).toEqual(['acme', 'globex', 'initech'])
@@ -148,7 +148,7 @@ test('beside the present: both serve what the other has done, and send each webh
   await received('acme', secret, 45)
 })
 
-test('after the present: it serves what there is, and the present goes on from what it has left', async () => {
+test('the last release runs after the present version, and the present version continues after it', async () => {
   const present = await servePresent()
   await created(present, 'hooli')
   const { webhookId, secret } = await subscribed(present, 'hooli')

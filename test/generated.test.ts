@@ -1,4 +1,4 @@
-/** What is generated and committed says what the code says. */
+/** Checks that generated files in the repository match the code. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -8,11 +8,11 @@ import { generated } from '../generate.ts'
 const ROOT = join(import.meta.dirname, '..')
 
 describe('generated files', () => {
-  test.each([...generated()])('%s is fresh (else: npm run generate)', (path, text) => {
+  test.each([...generated()])('%s is up to date (otherwise: npm run generate)', (path, text) => {
     expect(readFileSync(join(ROOT, path), 'utf8')).toBe(text)
   })
 
-  test('openapi.json is valid OpenAPI 3.1, and has the version of the package', async () => {
+  test('openapi.json is valid OpenAPI 3.1 with the version of the package', async () => {
     const document = JSON.parse(readFileSync(join(ROOT, 'openapi.json'), 'utf8'))
     const { valid, errors } = await new Validator().validate(document)
     expect(errors).toBeUndefined()

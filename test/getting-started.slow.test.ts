@@ -1,4 +1,4 @@
-/** The guide docs/getting-started.md: its files and commands, as a newcomer uses them. */
+/** Follows docs/getting-started.md with its files and commands. */
 import { execFile, spawn } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -17,7 +17,7 @@ const blocksIn = (language: string) =>
   blocks.filter((block) => block.guide === 'getting-started' && block.language === language).map(({ text }) => text)
 
 test(
-  'the application of the guide serves two tenants, and the rows of each to its users only',
+  'the application of docs/getting-started.md serves two tenants, each with its own rows',
   async () => {
     const directory = await mkdtemp(join(tmpdir(), 'tenantry-getting-started-'))
     onTestFinished(() => rm(directory, { recursive: true, force: true }))

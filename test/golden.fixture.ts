@@ -1,4 +1,4 @@
-/** Cases of commands on one stage, held against their golden files. */
+/** Runs cases of commands in one environment and compares them with golden files. */
 import { afterAll, beforeAll, inject } from 'vitest'
 import { satellites } from '../src/service/main.ts'
 import { commands as tenantCommands } from '../src/tenants/commands/tenants.ts'
@@ -10,7 +10,7 @@ import { BY_COMMAND_LINE } from './contract/program-cases.ts'
 import type { CommandCase } from './contract/row.ts'
 import { filled, type OpenRunner, openRunner } from './contract/runner.ts'
 
-/** The commands of tenants and satellites, which run on a tenancy that is open. */
+/** Commands of tenants and satellites, which run on an open tenancy. */
 const onOpenTenancy = Object.entries(merged('commands')).filter(([name]) => !(name in BY_COMMAND_LINE))
 const declared = [...tenantCommands, ...satellites.flatMap(({ commands = [] }) => commands)]
 const needsWorker = ([name, { isEndless }]: (typeof onOpenTenancy)[number]) =>
@@ -18,7 +18,7 @@ const needsWorker = ([name, { isEndless }]: (typeof onOpenTenancy)[number]) =>
 export const besideWorker = onOpenTenancy.filter(needsWorker)
 export const withoutWorker = onOpenTenancy.filter((one) => !needsWorker(one))
 
-/** For one file. */
+/** State of one test file. */
 export function useGolden() {
   let runner: OpenRunner
   beforeAll(async () => {
@@ -53,7 +53,7 @@ export function useGolden() {
     async held(api: Api, name: string, one: CommandCase): Promise<void> {
       expectPrinted(name, one.json?.line ?? one.line, await printed(api, name, one, true))
     },
-    /** What it prints for people. */
+    /** Text output of a command. */
     text: (api: Api, name: string, one: CommandCase): Promise<string> => printed(api, name, one, false),
   }
 }

@@ -1,4 +1,4 @@
-/** What the program's own commands print with `--json`, and what a few commands print for people, against golden files. */
+/** Compares output of the program's own commands with golden files: `--json` for all, text for some. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -48,14 +48,17 @@ afterAll(async () => {
 
 const words = (line: readonly string[]) => filled(line, { url, directory })
 
-test.each(Object.entries(BY_COMMAND_LINE))('%s, with --json, by the command line', async (name, one) => {
-  const { line = [], stdin = '', code = 0 } = one
-  const ended = await tenantry.start([name, ...words(line), '--json'], { stdin }).ended
-  expect(ended, ended.stderr).toMatchObject({ code })
-  expectPrinted(name, line, one.only ? checksOf(ended.stdout, one.only.name) : ended.stdout)
-})
+test.each(Object.entries(BY_COMMAND_LINE))(
+  '%s with --json prints its golden output on the command line',
+  async (name, one) => {
+    const { line = [], stdin = '', code = 0 } = one
+    const ended = await tenantry.start([name, ...words(line), '--json'], { stdin }).ended
+    expect(ended, ended.stderr).toMatchObject({ code })
+    expectPrinted(name, line, one.only ? checksOf(ended.stdout, one.only.name) : ended.stdout)
+  },
+)
 
-test.each(SERVING)('%s, with --json, prints one value and nothing after it', async (name) => {
+test.each(SERVING)('%s with --json prints exactly one value', async (name) => {
   const running = tenantry.start([name, '--json'])
   await running.says(/\n}\n/)
   const { code, stdout } = await running.interrupt()
@@ -63,7 +66,7 @@ test.each(SERVING)('%s, with --json, prints one value and nothing after it', asy
   expectPrinted(name, [], stdout)
 })
 
-test.each(Object.entries(PAGES))('%s, as people read it without a terminal', async (name, line) => {
+test.each(Object.entries(PAGES))('%s prints its golden text without a terminal', async (name, line) => {
   const { code, stdout, stderr } = await tenantry.run(name, ...words(line))
   expect(stdout + stderr).not.toContain('\u001b')
   const parts = [`$ tenantry ${[name, ...line].join(' ')}`, stdout, stderr && `on standard error:\n${stderr}`]

@@ -1,8 +1,6 @@
 /**
- * What every command prints with `--json` is one JSON value, or one a line where results come one after the other, and has the
- * shape that a golden file holds; a few are held as people read them. A command without a golden file fails, and so does a file without a
- * command. The cases of tenants and satellites are those of test/contract; the program's own are in golden.program.test.ts,
- * those that need a worker in golden.worker.test.ts.
+ * Compares output of commands with golden files: `--json` prints one JSON value, or one per line for streams. Every command needs a golden
+ * file. The cases of tenants and satellites are in test/contract; see golden.program.test.ts and golden.worker.test.ts for the others.
  */
 import { expect, test } from 'vitest'
 import { allCommands } from '../src/cli/program.ts'

@@ -1,4 +1,4 @@
-/** The fenced code blocks of the guides in docs/. */
+/** Reads the fenced code blocks of the guides in docs/. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -6,7 +6,7 @@ const DOCS = join(import.meta.dirname, '../docs')
 
 export interface Block {
   readonly guide: string
-  /** `backups-1` */
+  /** For example `backups-1`. */
   readonly name: string
   readonly language: string
   readonly text: string

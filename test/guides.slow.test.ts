@@ -1,4 +1,4 @@
-/** The guides in docs/: their TypeScript compiles against the package, and their commands succeed. */
+/** Compiles the TypeScript of the guides in docs/ against the package, and runs their commands. */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,11 +13,11 @@ import { hasOrms } from './setup/not-run.ts'
 
 const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..')
-/** For a machine under load. */
+/** Sufficient for a busy machine. */
 const COMPILER_LIMIT_MS = 300_000
 const COMMANDS_LIMIT_MS = 300_000
 
-/** What an earlier block has made, or the reader has. */
+/** Declarations that the blocks assume: values of earlier blocks, and of the reader. */
 const AROUND = `import type { Tenancy } from 'tenantry'
 import type { auditLogs } from 'tenantry/satellites/audit-logs'
 import type { billing } from 'tenantry/satellites/billing'
@@ -55,7 +55,7 @@ beforeAll(async () => {
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
 test(
-  'their TypeScript is that of the package',
+  'the TypeScript of the guides compiles against the package',
   async () => {
     const modules = blocks.filter(({ language, text }) => language === 'ts' && (hasOrms || !OF_ORMS.test(text)))
     const packages = join(directory, 'node_modules')
@@ -75,7 +75,7 @@ test(
     await writeFile(join(directory, 'around.ts'), AROUND)
     for (const { name, text } of modules) await writeFile(join(directory, `${name}.ts`), `${text}\nexport {}\n`)
 
-    // What is wrong in the source itself is told by `npm run check`.
+    // Errors in the source itself are reported by `npm run check`.
     const names = ['around', ...modules.map(({ name }) => name)]
     const faults = (await checked()).filter((line) => names.some((name) => line.startsWith(`${name}.ts`)))
     expect(faults).toEqual([])
@@ -83,7 +83,7 @@ test(
   COMPILER_LIMIT_MS,
 )
 
-/** The libraries of test/orms that the repository itself does not have, and the client that Prisma has made there. */
+/** Links libraries that only test/orms installs, and the generated Prisma client. */
 async function linkOrms(packages: string): Promise<void> {
   const orms = join(ROOT, 'test/orms')
   await symlink(join(orms, 'generated'), join(directory, 'generated'))
@@ -92,7 +92,7 @@ async function linkOrms(packages: string): Promise<void> {
   }
 }
 
-/** What the compiler says, line by line. */
+/** Lines of the compiler's output. */
 const checked = (): Promise<string[]> =>
   new Promise((resolve, reject) => {
     execFile(
@@ -106,9 +106,9 @@ const checked = (): Promise<string[]> =>
     )
   })
 
-/** In a shell, one after the other, as a reader types them; on a database of their own. */
+/** Runs the commands in one shell, in order, on a new database. */
 test.each(['backups', 'flags', 'metrics', 'clone-and-move', 'quotas', 'webhooks'])(
-  'the commands of docs/%s.md do what they say',
+  'the commands of docs/%s.md succeed',
   async (guide) => {
     const commands = blocks.filter((block) => block.guide === guide && block.language === 'sh')
     expect(commands).not.toEqual([])

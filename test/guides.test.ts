@@ -1,7 +1,4 @@
-/**
- * The guides in docs/: which of them have TypeScript, and the tables they show are made by every driver. guides.slow.test.ts compiles the
- * TypeScript and runs the commands.
- */
+/** Checks which guides have TypeScript, and creates their example tables on every driver. guides.slow.test.ts compiles and runs the guides. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +15,7 @@ import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { readTenantMigrations, type TenantMigration } from '../src/tenants/isolation/migrations.ts'
 import { blocks } from './guides.fixture.ts'
 
-test('the guides that show how to embed have TypeScript', () => {
+test('every guide about embedding has TypeScript', () => {
   const modules = blocks.filter(({ language }) => language === 'ts')
   expect(new Set(modules.map(({ guide }) => guide))).toEqual(
     new Set([
@@ -42,7 +39,7 @@ test('the guides that show how to embed have TypeScript', () => {
   )
 })
 
-describe('the tables that docs/migrations.md shows', () => {
+describe('tables of docs/migrations.md', () => {
   let directory: string
   let installation: Installation
   let migrations: TenantMigration[]
@@ -63,7 +60,7 @@ describe('the tables that docs/migrations.md shows', () => {
     ['schema-pg', () => schemaPg()],
     ['rowscope-pg', () => rowscopePg()],
     ['database-pg', () => databasePg()],
-  ] as const)('are made and taken back by %s', async (_name, driver) => {
+  ] as const)('%s migrates and rolls back the tables of docs/migrations.md', async (_name, driver) => {
     const opened = await installation.open(await installation.prepare(), { driver, migrations })
     const [{ pool }, other] = [await provisioned(opened, 'acme'), await provisioned(opened, 'globex')]
     await pool.query(`insert into projects (name) values ('a house')`)

@@ -1,4 +1,4 @@
-/** The application key changes, and what was sealed under the former one is sealed anew. */
+/** Rotates the application key and encrypts stored secrets again. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import { createTestDatabase } from '../src/testing/base/database.ts'
 
 const keyOf = (byte: number) => Buffer.alloc(32, byte).toString('base64')
 
-test('secrets of webhooks and the key of the audit log outlive the key that they were sealed under', async () => {
+test('secrets of webhooks and the key of the audit log remain readable after a rotation', async () => {
   const { url, drop } = await createTestDatabase(inject('postgresUrl'))
   const satellites = [auditLogs(), webhooks({ bridge: false })] as const
   const open = (appKey: string, oldAppKeys: string[] = []) =>
@@ -75,7 +75,7 @@ test('secrets of webhooks and the key of the audit log outlive the key that they
   }
 })
 
-test('what a satellite keeps that is switched off, the doctor counts and the command seals anew', async () => {
+test('secrets of a disabled satellite are counted by the doctor and re-encrypted by the command', async () => {
   const { url, drop } = await createTestDatabase(inject('postgresUrl'))
   const directory = await mkdtemp(join(tmpdir(), 'tenantry-keys-'))
   const open = (appKey: string) =>
@@ -121,12 +121,12 @@ test('what a satellite keeps that is switched off, the doctor counts and the com
     ])
     await first.stop()
 
-    // The secret of a deleted webhook is erased; the audit log was never on and has no table.
+    // The secret of a deleted webhook is erased; the audit log was never enabled and has no table.
     const isOff = { sso: false, webhooks: false, auditLogs: false }
     await writeFile(config, JSON.stringify({ satellites: isOff }))
     const which = '1 in sso.client_secret, of a disabled satellite, is encrypted under'
     const logins = '1 in tenant_logins.password, of logins of tenants, is sealed under'
-    // The first start with a former key seals anew what every start needs.
+    // The first start with a former key re-encrypts the secrets that every start needs.
     expect(await secretsFound(keyOf(1))).toEqual([
       ['info', 'secrets.old-key', `${logins} a former application key`],
       ['info', 'secrets.old-key', `${which} a former application key`],

@@ -1,6 +1,6 @@
 /**
- * After everything that the contract has was done once: each row of ours, each key of the store and each job names one tenant, or
- * is declared to be nobody's. And who looks finds what does not.
+ * Checks, after every operation of the contract, that each row, store key and job names one tenant or is declared to belong to none; and
+ * that the scan reports violations.
  */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'
@@ -23,7 +23,7 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => runner.end())
 
-/** Operations at a time: each has a tenant of its own. */
+/** Concurrent operations, each with its own tenant. */
 const WORKERS = 4
 
 const SHARED = {
@@ -65,7 +65,7 @@ async function doEverything(): Promise<void> {
   await openCircuitOf(dead)
 }
 
-test('everything names its tenant, once everything has happened', async () => {
+test('every row, store key and job names its tenant after all operations of the contract', async () => {
   const { rows } = await sql(`select distinct owner <> '' as "isTenants" from multitenancy.store order by 1`)
   expect(rows).toEqual([{ isTenants: false }, { isTenants: true }])
   expect(await unowned(tenancy.kernel.database)).toEqual([])
@@ -116,16 +116,16 @@ test.each([
   ],
   ['a row of tenantry_rows.shared belongs to "nobody"', `insert into tenantry_rows.shared values ('nobody', 1)`],
   ['the table tenantry_rows.silent does not say whose its rows are', 'create table tenantry_rows.silent (id int)'],
-])('it is found that %s', async (words, change) => {
+])('the ownership scan reports: %s', async (words, change) => {
   const { database } = tenancy.kernel
   const found = Promise.withResolvers<string[]>()
   const looking = database.transaction(async () => {
-    await database.sql('set local session_replication_role = replica') // keys may refer to nobody
+    await database.sql('set local session_replication_role = replica') // allows keys without a referenced row
     if (change.includes('notes_of_nobody')) await database.sql(NOTES_OF_NOBODY)
     await database.sql(change)
     found.resolve(await unowned(database))
-    throw new Error('nothing of it is kept')
+    throw new Error('rolled back')
   })
-  await expect(looking).rejects.toThrow('nothing of it is kept')
+  await expect(looking).rejects.toThrow('rolled back')
   expect((await found.promise).filter((one) => one.startsWith(words))).not.toEqual([])
 })

@@ -1,10 +1,10 @@
 /**
- * The life of tenants as a model, over every isolation driver at once and in three processes, of which one is killed or loses a
- * connection at any moment. Whatever is done at the same time, and wherever it is cut off: what was answered is explained by the
- * contract's table, the registry, every process and every server agree in the end, a tenant that is closed is closed at the
- * server, everybody reads exactly their own rows, and of who is purged nothing is left.
+ * Compares the lifecycle of tenants with a model, on all isolation drivers and in three processes, of which one is killed or loses a
+ * connection at random moments.
  *
- * A failure names its seed. TENANTRY_TEST_LIFE_CYCLE_SECONDS walks for longer, TENANTRY_TEST_LIFE_CYCLE_SEED the same way again.
+ * - The contract's table explains every response. Registry, processes and servers agree in the end.
+ * - A closed tenant is closed at the server, each tenant reads exactly its rows, and a purge leaves nothing.
+ * - A failure names its seed. TENANTRY_TEST_LIFE_CYCLE_SECONDS sets the duration, TENANTRY_TEST_LIFE_CYCLE_SEED repeats a walk.
  */
 import { randomInt } from 'node:crypto'
 import fc from 'fast-check'
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => processes.end())
 
 test(
-  'tenants live and die as the model says',
+  'tenants behave as the lifecycle model predicts, with killed processes and cut connections',
   async () => {
     let walks = 0
     let latest = Promise.resolve()
@@ -40,10 +40,10 @@ test(
     })
     try {
       await fc.assert(walksWell, { seed, numRuns: MOST_WALKS, interruptAfterTimeLimit: seconds * 1_000 })
-      await latest // it may have been interrupted in the middle of one
+      await latest // the walk may have been interrupted
     } catch (error) {
       const [last] = await Promise.allSettled([latest])
-      // The first walk may take longer than all of the time: it counts once it has ended well.
+      // The first walk may take longer than the limit: it counts if it succeeds.
       const isOnlySlow = last.status === 'fulfilled' && /interrupted after 0 tests/.test((error as Error).message)
       const failure = last.status === 'rejected' ? last.reason : error
       if (!isOnlySlow) throw new Error(`with the seed ${seed}: ${(failure as Error).message}`, { cause: failure })

@@ -1,4 +1,4 @@
-/** What tests of an outage stand on: a line to a server that is taken away and brought back, and who asks by HTTP meanwhile. */
+/** Helpers of outage tests: an interruptible proxy to a server, and HTTP calls. */
 import type { Http } from '../src/http/app.ts'
 import { eventually } from '../src/testing/base/tenancy.ts'
 import { startProxy } from './support/proxy.ts'
@@ -6,15 +6,15 @@ import { startProxy } from './support/proxy.ts'
 export const TOKEN = 'a-token-for-the-outage'
 
 export interface Line {
-  /** The server's URL by way of this line. */
+  /** URL of the server through the proxy. */
   readonly url: string
   disconnect(): Promise<void>
-  /** Until it is in use again; nothing is done when it was not away. */
+  /** Restores the line and waits until it is in use; does nothing if it was not interrupted. */
   bringBack(): Promise<void>
   close(): Promise<void>
 }
 
-/** @param isInUse throws until what was away is used again */
+/** @param isInUse throws until the server is used again */
 export async function startLine(serverUrl: string, isInUse: () => unknown): Promise<Line> {
   const proxy = await startProxy(serverUrl)
   let isDisconnected = false
@@ -36,11 +36,11 @@ export async function startLine(serverUrl: string, isInUse: () => unknown): Prom
 
 export interface CallOptions {
   readonly body?: unknown
-  /** Absent: the admin token. */
+  /** Default: the admin token. */
   readonly headers?: Record<string, string>
 }
 
-/** @param at as `GET /readyz` */
+/** @param at method and path, such as `GET /readyz` */
 export async function call(http: Http, at: string, { body, headers = { 'x-admin-token': TOKEN } }: CallOptions = {}) {
   const [method = '', path] = at.split(' ')
   const response = await http.fetch(
@@ -54,6 +54,6 @@ export async function call(http: Http, at: string, { body, headers = { 'x-admin-
   return { status: response.status, json: text === '' ? undefined : JSON.parse(text), headers: response.headers }
 }
 
-/** @param at within the admin API */
+/** @param at method and path within the admin API */
 export const callAdmin = (http: Http, at: string, options?: CallOptions) =>
   call(http, at.replace(' ', ' /admin/multitenancy'), options)

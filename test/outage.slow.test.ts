@@ -1,4 +1,4 @@
-/** PostgreSQL goes away under load and comes back: nobody is told a lie, nobody waits for ever, and nothing is restarted but it. */
+/** Stops PostgreSQL under load and starts it again: no false response, no hanging request, and no other restart. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import { createTenancy, type Tenancy } from '../src/tenancy/tenancy.ts'
 import { eventually, installed, TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
 
 const TOKEN = 'a-token-for-the-outage'
-/** Longer than any answer takes, outage or not; who waits longer hangs. */
+/** Longer than any response takes: a request that exceeds it hangs. */
 const WAIT_TIMEOUT_MS = 15_000
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (body text)' }
 
@@ -46,7 +46,7 @@ afterAll(async () => {
   await rm(join(directory, '..'), { recursive: true })
 })
 
-/** The same server on the same port, as whoever looks after it would start it. */
+/** Starts the same server on the same port. */
 async function startAgain(): Promise<number> {
   const [program = '', ...args] = command
   const child = (await findPostgresPrograms(directory)).spawn(program, args, { detached: true, stdio: 'ignore' })
@@ -59,7 +59,7 @@ interface HttpResponse {
   readonly type: string | null
   readonly retryAfter: string | null
   readonly code: string | undefined
-  /** Whether it is about a tenant's own rows, which have a circuit. */
+  /** Whether the request uses a tenant's own rows, which have a circuit. */
   readonly isOfTenant: boolean
 }
 
@@ -83,20 +83,20 @@ async function call(method: string, path: string, body?: unknown): Promise<HttpR
 
 async function within<T>(work: Promise<T>, what: string): Promise<T> {
   const tooLong = new Promise<never>((_, reject) => {
-    const timer = setTimeout(() => reject(new Error(`it hangs: ${what}`)), WAIT_TIMEOUT_MS)
+    const timer = setTimeout(() => reject(new Error(`the request hangs: ${what}`)), WAIT_TIMEOUT_MS)
     work.finally(() => clearTimeout(timer)).catch(() => undefined)
   })
   return Promise.race([work, tooLong])
 }
 
-/** Asks all the time until it is told to stop; answers what it was answered. */
+/** Sends requests until it is stopped, and returns the responses. */
 function load(requests: readonly (() => Promise<HttpResponse>)[]) {
   const responses: HttpResponse[] = []
   let isFinished = false
   const pending = requests.map(async (request) => {
     while (!isFinished) {
       responses.push(await request())
-      await nextTurn() // an open circuit answers without waiting for anything
+      await nextTurn() // an open circuit responds immediately
     }
   })
   return {
@@ -111,8 +111,8 @@ function load(requests: readonly (() => Promise<HttpResponse>)[]) {
 const isServed = async () => expect((await call('GET', '/tenants')).status).toBe(200)
 
 test.each([
-  ['is stopped in good order', 'SIGINT'],
-  ['is ended at once, and recovers', 'SIGQUIT'],
+  ['is stopped by a fast shutdown', 'SIGINT'],
+  ['is stopped immediately, and recovers', 'SIGQUIT'],
 ] as const)(
   'PostgreSQL %s',
   async (_, signal) => {
@@ -177,7 +177,7 @@ const pidOfPostgres = async (): Promise<string> => {
   return rows[0].pid
 }
 
-/** A route of the host's own, which queries a tenant's storage. */
+/** Calls a route of the host that queries a tenant's storage. */
 async function queried(id: string): Promise<HttpResponse> {
   try {
     const { db } = await within(tenancy.tenant(id), 'a tenant')

@@ -1,4 +1,4 @@
-/** What is published: built, it runs without its sources, and its entries are what package.json says. */
+/** Checks the published package: the build runs without its sources, and its entries match package.json. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,19 +12,19 @@ const node = (...args: string[]) => execFileSync(process.execPath, args, { cwd: 
 
 const satellites = readdirSync(join(ROOT, 'src/satellites'))
 
-/** Read from the sources by the project's own programs only, under a condition that nobody else sets. */
+/** Condition under which only the project's own programs read the sources. */
 const OWN_CONDITION = /tenantry-source/
 
-describe('the package', () => {
+describe('the published package', () => {
   beforeAll(() => node('build.ts'), 120_000)
 
-  test('is what publint expects', async () => {
+  test('the package passes publint', async () => {
     const { messages } = await publint({ pkgDir: ROOT, strict: true })
     const texts = messages.map((message) => formatMessage(message, PACKAGE) ?? message.code)
     expect(texts.filter((text) => !OWN_CONDITION.test(text))).toEqual([])
   })
 
-  test('has a program that runs', () => {
+  test('the program of the package runs', () => {
     expect(node('dist/cli/main.js', '--version').trim()).toBe(PACKAGE.version)
   })
 

@@ -1,7 +1,4 @@
-/**
- * A pooler in transaction mode stands before the tenants' login, with one session of the server behind it: what any transaction
- * leaves in that session, every other tenant would find.
- */
+/** Runs tenants' queries through a pooler in transaction mode with one server session: any remaining state would reach another tenant. */
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { databasePg, TENANT_SCHEMA } from '../src/drivers/isolation/database-pg.ts'
@@ -28,7 +25,7 @@ const OPERATIONS = 1_000
 const WORKERS = 8
 const CLIENTS = 5
 
-/** They watch or end the server's session of a connection, which here is nobody's own; below are tests for what they show. */
+/** Operations that watch or end a server session, which no connection owns here; tests below check the same properties. */
 const NOT_THROUGH_A_POOLER = [
   'backend terminated',
   'backend cancelled',
@@ -82,7 +79,7 @@ const KINDS: Readonly<Record<string, { readonly make: () => IsolationDriver; rea
 }
 
 const WRITE = `insert into items (id, owner) values (1, 'of a')`
-/** Every spelling that the server would take, for a statement sent alone. */
+/** All spellings that the server accepts, for a single statement. */
 const ENDINGS = [
   'commit',
   'END',
@@ -96,7 +93,7 @@ const ENDINGS = [
   `prepare transaction 'half'`,
 ]
 
-describe.each(Object.keys(KINDS))('%s through one session of the server', (kind) => {
+describe.each(Object.keys(KINDS))('%s through one server session', (kind) => {
   const { make, viewOf } = KINDS[kind] as (typeof KINDS)[string]
   let driver: IsolationDriver
   let locations: StorageLocation[]
@@ -113,7 +110,7 @@ describe.each(Object.keys(KINDS))('%s through one session of the server', (kind)
     for (const location of locations) await driver.drop(location)
   })
 
-  test('no tenant sees or changes anything of another', async () => {
+  test('no tenant sees or changes rows of another tenant', async () => {
     const { violations, operations } = await leakFuzz({
       driver,
       locations,
@@ -128,7 +125,7 @@ describe.each(Object.keys(KINDS))('%s through one session of the server', (kind)
     for (const { db } of [a, b]) await db.deleteFrom('items').execute()
   })
 
-  test.each(ENDINGS)('a statement of its own may not end a transaction: %j', async (ending) => {
+  test.each(ENDINGS)('a statement cannot end its transaction: %j', async (ending) => {
     const work = a.transaction(async (db) => {
       await raw(db, `set app.fuzz = 'left'`)
       await raw(db, `declare kept cursor with hold for select owner from items`)
@@ -142,7 +139,7 @@ describe.each(Object.keys(KINDS))('%s through one session of the server', (kind)
     await expect(raw(b.db, 'fetch all from kept')).rejects.toMatchObject({ code: '34000' })
   })
 
-  test('a client that is given back in the middle takes its transaction with it', async () => {
+  test('the release of a client rolls back its transaction', async () => {
     const client = await a.pool.connect()
     await client.query('begin')
     await client.query(WRITE)
@@ -153,7 +150,7 @@ describe.each(Object.keys(KINDS))('%s through one session of the server', (kind)
     expect(await raw(a.db, 'select owner from items')).toEqual([])
   })
 
-  test('a session that the server ends fails what ran on it, and nothing else', async () => {
+  test('a session that the server terminates fails only its own calls', async () => {
     const lost = a.transaction(async (db) => {
       const [{ pid }] = (await raw(db, 'select pg_backend_pid() as pid')) as [{ pid: number }]
       await raw(db, WRITE)
@@ -165,7 +162,7 @@ describe.each(Object.keys(KINDS))('%s through one session of the server', (kind)
     expect(await raw(a.db, 'select owner from items')).toEqual([])
   })
 
-  test('storage that is fenced refuses its tenant, and is there again afterwards', async () => {
+  test('fenced storage rejects its tenant, and is available after the fence is lifted', async () => {
     const [location] = locations as [StorageLocation]
     await driver.fence(location)
     const error = await raw(a.db, 'select owner from items').catch((error) => error)
@@ -176,7 +173,7 @@ describe.each(Object.keys(KINDS))('%s through one session of the server', (kind)
   })
 })
 
-describe('what somebody else left in the session', () => {
+describe('state left in the session by other programs', () => {
   let driver: IsolationDriver
   let a: TenantHandle
 
@@ -189,7 +186,7 @@ describe('what somebody else left in the session', () => {
   })
   afterAll(() => driver.drop(locationOf(driver, 'left')))
 
-  /** As a program that uses the login without a scope. */
+  /** Runs statements with the login and without a scope, as another program would. */
   const leave = async (...texts: readonly string[]) => {
     const client = new Client({ connectionString: pooled.tenantUrl })
     await client.connect()
@@ -203,7 +200,7 @@ describe('what somebody else left in the session', () => {
   const pidOf = async (db: TenantHandle['db']) => (await raw(db, 'select pg_backend_pid() as pid'))[0].pid
 
   test.each(['items', 'pg_depend', 'text', 'pg_class'])(
-    'a temporary table named %s is never a tenant’s',
+    'a temporary table named %s does not replace a tenant’s table',
     async (name) => {
       for (const work of [
         () => raw(a.db, 'select owner from items'),
@@ -220,7 +217,7 @@ describe('what somebody else left in the session', () => {
     },
   )
 
-  test('settings of the session are gone after the next transaction, and never were the scope', async () => {
+  test('session settings are reset by the next transaction, and never change the scope', async () => {
     const pid = await leave(`set search_path = pg_temp, public`, `set app.tenant_id = 'b'`, `set app.fuzz = 'left'`)
     expect(await raw(a.db, `select current_setting('app.tenant_id') as tenant, owner from items`)).toEqual([
       { tenant: 'left', owner: 'of left' },
@@ -230,13 +227,13 @@ describe('what somebody else left in the session', () => {
     expect(await pidOf(a.db)).toBe(pid)
   })
 
-  test('the login may not read a row by itself', async () => {
+  test('the login reads no row without a scope', async () => {
     await expect(leave('select owner from t1_left.items')).rejects.toMatchObject({ code: '42501' })
   })
 })
 
 test.each(['schema-pg, batch', 'schema-pg, transaction', 'rowscope-pg, batch', 'database-pg, batch'])(
-  'settings that a tenant gives the login do not reach the statements of another: %s',
+  'settings that a tenant sets for the login do not affect statements of another tenant: %s',
   async (kind) => {
     const driver = await installation.open(pooled, {
       driver: () => (KINDS[kind]?.make ?? schemaPg)(),
@@ -283,7 +280,7 @@ test.each(['schema-pg, batch', 'schema-pg, transaction', 'rowscope-pg, batch', '
   },
 )
 
-test('a configuration that does not know of the pooler is refused, whoever came before', async () => {
+test('a configuration without the pooler setting is rejected, regardless of earlier sessions', async () => {
   const unaware = await installation.open({ ...pooled, pooler: false }, { migrations: proofMigrations('postgres') })
   const location = locationOf(unaware, 'unaware')
   await unaware.provision(location)
@@ -295,8 +292,8 @@ test('a configuration that does not know of the pooler is refused, whoever came 
   await installation.database.sql(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1`, [
     username,
   ])
-  await eventually(refused) // in a session that is new
-  await refused() // which has a name now that the next connection would give
+  await eventually(refused) // in a new session
+  await refused() // in a session with the name that the next connection would use
   await expect(db.transaction().execute((db) => raw(db, 'select 1'))).rejects.toThrow('placements.main.pooler')
   expect(unaware.connections()).toMatchObject([{ placement: 'main', idle: 0, busy: 0, waiting: 0 }])
 
@@ -306,7 +303,7 @@ test('a configuration that does not know of the pooler is refused, whoever came 
 })
 
 test.each(['schema-pg, batch', 'rowscope-pg, batch'])(
-  'a drain is not held up by the transaction that has the only session: %s',
+  'a drain does not wait for the transaction that holds the only session: %s',
   async (kind) => {
     const driver = await installation.open(pooled, {
       driver: () => (KINDS[kind]?.make ?? schemaPg)(),
@@ -329,7 +326,7 @@ test.each(['schema-pg, batch', 'rowscope-pg, batch'])(
   },
 )
 
-test('a tenancy works through it', async () => {
+test('a tenancy works through the pooler', async () => {
   const tenancy = await createTenancy({
     database: { url: direct.url },
     appKey: TEST_APP_KEY,

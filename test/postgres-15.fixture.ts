@@ -1,4 +1,4 @@
-/** A PostgreSQL 15 of its own, which the oldest supported `pg_dump` can read; without passwords, gone at the end. */
+/** Starts a temporary PostgreSQL 15 without passwords, for the oldest supported `pg_dump`. */
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chown, mkdtemp, rm } from 'node:fs/promises'
@@ -43,7 +43,7 @@ export async function startPostgres15(): Promise<Postgres15> {
   return { url, close }
 }
 
-/** One text of statements on a connection of its own; the rows of the last one. */
+/** Runs statements on a new connection and returns the rows of the last one. */
 export async function query(url: string, text: string): Promise<any[]> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()

@@ -1,7 +1,4 @@
-/**
- * A small fleet of the real program on one database: two that serve the API, two that work. What one does the others know, and
- * one that is killed is not missed.
- */
+/** Runs four processes of the real program on one database, two API processes and two workers, and kills one of them. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,9 +13,9 @@ import { type Child as Host, startChild } from './support/child.ts'
 
 const TOKEN = 'a-token-for-the-fleet'
 const TENANTS = 16
-/** Jobs of a killed worker are missed after their heartbeat (15 s) and found by the next look (every 10 s). */
+/** A killed worker's jobs are released after their heartbeat (15 s), by a check every 10 s. */
 const MISSED_WITHIN_MS = 60_000
-/** Each installation says who made it, and takes a while, so that one worker alone cannot have made all of them. */
+/** Each installation records its worker, and is slow enough that one worker cannot run all of them. */
 const MADE_BY = `-- up
 create table made_by as select current_setting('application_name') as worker;
 select pg_sleep(0.3);
@@ -45,7 +42,7 @@ beforeAll(async () => {
     LOG_LEVEL: 'error',
     PORT: '0',
   })
-  // All at once on an empty database: one makes it ready, the others wait for it.
+  // Concurrent starts on an empty database: one process migrates, the others wait.
   const started = await Promise.all([start('api', 'api-1'), start('api', 'api-2')])
   apis = await Promise.all(started.map(async (child) => (await child.says(/Admin API +(\S+)/))[1] ?? ''))
   host = await startChild(new URL('./processes/host.ts', import.meta.url), { url: database.url })
@@ -58,7 +55,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-/** The program in a role; its connections carry its name. */
+/** Starts the program in a role; its connections have its name. */
 async function start(role: 'api' | 'worker', name: string): Promise<Child> {
   const url = `${database.url}?application_name=${name}`
   const child = program.start(['serve'], { env: { TENANTRY_ROLE: role, DATABASE_URL: url } })
@@ -81,7 +78,7 @@ const statuses = async (ids: readonly string[]): Promise<string[]> => {
   const { data } = await call(0, 'GET', '/tenants?limit=200')
   return data.filter(({ id }: { id: string }) => ids.includes(id)).map(({ status }: { status: string }) => status)
 }
-/** Those in progress. */
+/** Installations in progress. */
 const installationsOf = async (worker: string): Promise<unknown[]> => {
   const { rows } = await onlooker.sql(
     `select pid from pg_stat_activity
@@ -97,7 +94,7 @@ const makers = async (ids: readonly string[]) => {
 const allActive = (ids: readonly string[], withinMs?: number) =>
   eventually(async () => expect(await statuses(ids)).toEqual(ids.map(() => 'active')), withinMs)
 
-test('jobs of every API are shared by the workers, a suspension is known everywhere, a killed worker is not missed', async () => {
+test('workers share the jobs of all API processes, every process applies a suspension, and a killed worker’s jobs are run', async () => {
   const early = await create(TENANTS)
   const workers = await Promise.all([start('worker', 'worker-1'), start('worker', 'worker-2')])
   await allActive(early, 20_000)

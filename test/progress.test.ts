@@ -1,4 +1,4 @@
-/** What long commands say while they run: how far they are, whatever the pace. */
+/** Checks the progress output of long commands. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { startReceiver } from './support/receiver.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
-test('an export, a download, a flush and a retry say how far they are', async () => {
+test('an export, a download, a flush and a retry report their progress', async () => {
   const path = await mkdtemp(join(tmpdir(), 'tenantry-progress-'))
   const receiver = await startReceiver()
   const { tenancy, open, end } = await testTenancy(inject('postgresUrl'), {
@@ -23,7 +23,7 @@ test('an export, a download, a flush and a retry say how far they are', async ()
   })
   try {
     const { id } = await installed(tenancy, { id: 'acme', name: 'Acme' })
-    await tenancy.stop() // whoever works would send what is due
+    await tenancy.stop() // a worker would send the due deliveries
     const sender = await open({ role: 'api' })
     const ran = async (...line: string[]) => {
       const progress: string[] = []

@@ -1,4 +1,4 @@
-/** What is exposed, the alert rules and the dashboard, as Prometheus itself reads them. */
+/** Checks the metrics, the alert rules and the dashboard with Prometheus' own programs. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ const PROMTOOL = programPath('promtool') ?? ''
 const ALERTS = 'docs/prometheus/alerts.yml'
 const run = promisify(execFile)
 
-test('what is exposed has nothing to be complained of but one name', async () => {
+test('promtool reports one metric name only', async () => {
   const api = await openApi(inject('postgresUrl'))
   try {
     await api.call('GET', '/tenants')
@@ -23,18 +23,18 @@ test('what is exposed has nothing to be complained of but one name', async () =>
       ({ stdout, stderr }) => `${stdout}${stderr}`,
       ({ stdout, stderr }) => `${stdout}${stderr}`,
     )
-    // The specification's own name of a gauge.
+    // The specification prescribes the name of this gauge.
     expect(output.trim()).toBe('multitenancy_tenants_total non-counter metrics should not have "_total" suffix')
   } finally {
     await api.end()
   }
 })
 
-test('the alert rules are rules', async () => {
+test('the alert rules are valid', async () => {
   expect((await run(PROMTOOL, ['check', 'rules', ALERTS])).stdout).toContain('SUCCESS')
 })
 
-test('an alert comes when nobody works, and when something fails, and not before', async () => {
+test('alerts fire if no worker runs and if jobs fail, and not before', async () => {
   const jobs = (state: string, count: number, queue = 'tenantry.InstallTenant') =>
     ['a', 'b'].map((instance) => ({
       series: `multitenancy_queue_jobs{queue="${queue}",state="${state}",tenant_id="",instance="${instance}"}`,
@@ -73,7 +73,7 @@ test('an alert comes when nobody works, and when something fails, and not before
   }
 })
 
-test('the queries of the dashboard are queries', async () => {
+test('the queries of the dashboard are valid', async () => {
   const { panels } = JSON.parse(await readFile('docs/prometheus/dashboard.json', 'utf8'))
   const rules = panels.flatMap(({ id, targets }: any) =>
     targets.map(({ expr }: any) => `      - { record: "panel:${id}", expr: ${JSON.stringify(expr)} }`),

@@ -1,4 +1,4 @@
-/** A purge deletes the tenant's rows of every table with a column `tenant_id`, of all parts. */
+/** Checks that a purge deletes the tenant's rows from every table with a column `tenant_id`, in all parts. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { postgresStore } from '../src/drivers/store/postgres.ts'
@@ -9,7 +9,7 @@ import type { Tenancy } from '../src/tenancy/tenancy.ts'
 import { installed } from '../src/testing/base/tenancy.ts'
 import { type OpenRunner, openRunner } from './contract/runner.ts'
 
-/** Tables that no part names in `tenantTables`, as other code deletes their rows. */
+/** Tables that no part names in `tenantTables`, because other code deletes their rows. */
 const DELETED_OTHERWISE: Readonly<Record<string, string>> = {
   store_counters: 'deleted by the store',
   store_gauges: 'deleted by the store',
@@ -18,7 +18,7 @@ const DELETED_OTHERWISE: Readonly<Record<string, string>> = {
   webhook_subscriptions: 'their deliveries, attempts and messages are deleted first, in batches',
 }
 
-/** Tables whose rows outlive their tenant, or are not found by `tenant_id`, with the reason. */
+/** Tables whose rows are kept after the purge, or are not found by `tenant_id`, with the reason. */
 const KEPT: Readonly<Record<string, string>> = {
   audit_entries: 'the audit log outlives the objects that it describes',
   audit_seals: 'seals of audit entries',
@@ -72,7 +72,7 @@ const VALUES: Readonly<Record<string, string>> = {
 /** Values of columns that the purge reads. */
 const READ: Readonly<Record<string, string>> = { isolation: `'schema-pg'`, placement: `'main'` }
 
-/** A row with values in its key and its tenant only: constraints of other columns are dropped in this database. */
+/** Inserts a row with values in its key and its tenant only: constraints of other columns are dropped in this database. */
 async function plant(table: string, columns: readonly Column[], tenantId: string): Promise<void> {
   for (const { name, isKey } of columns) {
     if (!isKey) await database.sql(`alter table multitenancy.${table} alter ${name} drop not null`)
@@ -90,7 +90,7 @@ async function plant(table: string, columns: readonly Column[], tenantId: string
   await database.sql(`insert into multitenancy.${table} (${names}) values (${values})`, [tenantId])
 }
 
-test('deletes the rows of the tenant in every table, and of no other tenant', async () => {
+test('a purge deletes the rows of the tenant from every table, and no other rows', async () => {
   const { tenants } = tenancy
   for (const id of ['leaving', 'staying']) await installed(tenancy, { id, name: id })
   await tenants.delete('leaving')

@@ -1,8 +1,7 @@
 /**
- * Thousands of requests that nobody thought of, over the whole admin API: whatever is sent, the answer is one that the
- * document promises and never a fault of ours, and what it says of a tenant follows from what was said before.
- *
- * A failure names its seed: put it into the options of `fc.assert` (`seed`, `path`) to walk the same way again.
+ * Sends thousands of random requests to the whole admin API: every response is one that openapi.json promises and never an internal error,
+ * and the reported state of tenants follows from earlier responses. A failure prints its seed: set `seed` and `path` in the options of
+ * `fc.assert` to repeat it.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, inject, test } from 'vitest'
@@ -14,10 +13,10 @@ import { type Receiver, startReceiver } from './support/receiver.ts'
 
 const WALKS = 250
 const STEPS = 60
-/** Enough to make a failure small; a machine that is slower than that walks less, and does not fail for it. */
+/** Limit for shrinking a failure; a slower machine sends fewer requests. */
 const LONGEST_MS = 120_000
 
-/** What is not there cannot be changed: so much is made. */
+/** Creating operations have a higher weight, because other requests need existing objects. */
 const weighted = (operation: Described) => ({
   weight: operation.method === 'POST' ? 6 : 1,
   arbitrary: requestOf(operation),
@@ -34,7 +33,7 @@ afterAll(async () => {
   await receiver.close()
 })
 
-test('walks through the admin API', async () => {
+test('random requests get only documented responses of the admin API', async () => {
   const requests = fc.array(fc.oneof(...described.map(weighted)), { minLength: 1, maxLength: STEPS, size: 'max' })
   await fc.assert(
     fc.asyncProperty(requests, (drawn) => walk(api, receiver.url, drawn)),

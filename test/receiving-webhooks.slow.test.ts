@@ -1,4 +1,4 @@
-/** docs/receiving-webhooks.md: its TypeScript is the programs in examples/webhook-receiver, which are started and sent signed requests. */
+/** Starts the programs of docs/receiving-webhooks.md, in examples/webhook-receiver, and sends signed requests to them. */
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -17,7 +17,7 @@ const [SECRET, BEFORE] = [newSecret(), 'a-secret-that-came-before']
 
 interface Sent {
   readonly id?: string
-  /** What is signed, and sent unless `body` is another. */
+  /** Signed payload, sent unless `body` differs. */
   readonly payload?: unknown
   readonly body?: string
   readonly secrets?: readonly string[]
@@ -38,57 +38,57 @@ describe.each(PROGRAMS)('examples/webhook-receiver/%s.ts', (program) => {
     receiver = await start(program)
   })
 
-  test('is what the guide shows', async () => {
+  test('the guide shows the source of the program', async () => {
     const guide = await readFile(join(ROOT, 'docs/receiving-webhooks.md'), 'utf8')
     expect(guide).toContain(`\`\`\`ts\n${await readFile(source(program), 'utf8')}\`\`\``)
   })
 
-  test('takes in what is signed, once however often it comes', async () => {
+  test('the receiver processes a signed delivery once, even if it is sent repeatedly', async () => {
     const [id, payload] = [uuidv7(), { tenantId: 'acme', name: 'Zoë \u2028 用户' }]
     expect(await Promise.all([send({ id, payload }), send({ id, payload })])).toEqual([204, 204])
     expect(await send({ id, payload, secondsAgo: 200 })).toBe(204)
-    expect(await send({ payload: 'the last one' })).toBe(204)
-    await waitForOutput('the last one')
+    expect(await send({ payload: 'last' })).toBe(204)
+    await waitForOutput('last')
     expect(receiver.output().split(`tenant.activated ${JSON.stringify(payload)}\n`)).toHaveLength(2)
   })
 
-  test('goes on while a secret is exchanged, on either side first', async () => {
+  test('the receiver accepts deliveries during a rotation of the secret, in either order', async () => {
     for (const secrets of [[BEFORE], [SECRET, BEFORE], [newSecret(), SECRET], [SECRET]]) {
       expect(await send({ secrets })).toBe(204)
     }
   })
 
   test.each<[string, Sent]>([
-    ['signed with another secret', { secrets: [newSecret()] }],
-    ['changed', { body: '{"tenantId":"globex"}' }],
-    ['written anew', { payload: { a: 1, b: 2 }, body: '{ "a": 1, "b": 2 }' }],
-    ['emptied', { body: '' }],
-    ['six minutes old', { secondsAgo: 360 }],
-    ['six minutes ahead', { secondsAgo: -360 }],
+    ['that is signed with another secret', { secrets: [newSecret()] }],
+    ['with changed content', { body: '{"tenantId":"globex"}' }],
+    ['with a reformatted body', { payload: { a: 1, b: 2 }, body: '{ "a": 1, "b": 2 }' }],
+    ['with an empty body', { body: '' }],
+    ['that is six minutes old', { secondsAgo: 360 }],
+    ['from six minutes ahead', { secondsAgo: -360 }],
     ['without an id', { without: 'webhook-id' }],
     ['without a time', { without: 'webhook-timestamp' }],
     ['without a signature', { without: 'webhook-signature' }],
-  ])('refuses what is %s', async (_words, request) => {
+  ])('the receiver rejects a delivery %s', async (_words, request) => {
     expect(await send(request)).toBe(401)
-    expect(await send({ payload: 'a good one' })).toBe(204)
-    await waitForOutput('a good one')
+    expect(await send({ payload: 'valid' })).toBe(204)
+    await waitForOutput('valid')
     expect(receiver.output().match(/^tenant\.activated/gm)).toHaveLength(1)
   })
 
-  test('takes in a large one, and refuses one that is too large', async () => {
+  test('the receiver accepts a large delivery, and rejects one above its limit', async () => {
     expect(await send({ payload: 'x'.repeat(1_000_000) })).toBe(204)
     expect(await send({ payload: 'x'.repeat(1_100_000) })).toBe(413)
     expect(await send({})).toBe(204)
   })
 
-  test('ends by itself on SIGTERM', async () => {
+  test('the receiver exits on SIGTERM', async () => {
     receiver.child.kill('SIGTERM')
     if (receiver.child.exitCode === null) await once(receiver.child, 'exit')
     expect(receiver.child).toMatchObject({ exitCode: 0, signalCode: null })
   })
 })
 
-test('what the first of them has answered with 204 survives its being killed, and so does that it is done', async () => {
+test('a delivery that the node receiver has acknowledged survives a kill, and so does its completion', async () => {
   const database = join(directory, `${uuidv7()}.db`)
   const ids = Array.from({ length: 50 }, () => uuidv7())
   receiver = await start('node', database)
@@ -102,7 +102,7 @@ test('what the first of them has answered with 204 survives its being killed, an
   expect(await send({ payload: 'the last one' })).toBe(204)
   await waitForOutput('the last one')
   const times = ids.map((id) => (before + receiver.output()).split(`"${id}"`).length - 1)
-  // At least once: it may be killed between the work and the note of it.
+  // At least once: the process may be killed between the work and its record.
   expect(times.every((count) => count === 1 || count === 2)).toBe(true)
   expect(times.filter((count) => count === 2).length).toBeLessThanOrEqual(1)
 })

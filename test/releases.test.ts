@@ -1,6 +1,6 @@
 /**
- * What was released, against what there is now: documents and migrations of each release are in test/releases. See CONTRIBUTING.md for
- * how a release is recorded. releases.nightly.test.ts upgrades an installation of each release.
+ * Compares recorded releases in test/releases with the present documents and migrations. CONTRIBUTING.md describes how to record a release;
+ * releases.nightly.test.ts upgrades an installation of each.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,17 +14,17 @@ import { lastRelease, readRecorded, releases } from './releases/recorded.ts'
 
 const { tables } = catalogueOf(satellites)
 
-/** A change of this number says that something breaks. */
+/** Part of the version whose change permits breaking changes. */
 const breakingNumber = (version: string): string => (/^0\.\d+/.exec(version) ?? /^\d+/.exec(version))?.[0] ?? ''
 
-test('openapi.json breaks nobody who calls the last release, unless the version says so', () => {
+test('openapi.json has no breaking change since the last release, unless the version permits it', () => {
   const now: Document = JSON.parse(readFileSync(join(import.meta.dirname, '../openapi.json'), 'utf8'))
   const mayBreak = breakingNumber(VERSION) !== breakingNumber(lastRelease)
   const found = breaking(readRecorded(lastRelease, 'openapi.json'), now)
   expect(mayBreak ? [] : found).toEqual([])
 })
 
-describe('what breaks', () => {
+describe('detection of breaking changes', () => {
   type Change = (operation: any, schemes: any) => void
   const document = (change: Change): Document => {
     const operation = {
@@ -92,92 +92,92 @@ describe('what breaks', () => {
   const broken = (change: Change) => breaking(before, document(change))
 
   test.each<[string, Change]>([
-    ['another name', (one) => (one.operationId = 'parcels.post')],
-    ['a parameter that is gone', (one) => (one.parameters = [])],
-    [
-      'a parameter that is asked for',
-      (one) => one.parameters.push({ name: 'a', in: 'query', required: true, schema: {} }),
-    ],
-    ['a bound that is tighter', (one) => (one.parameters[0].schema.maximum = 100)],
-    ['a bound that is new', (one) => (body(one).properties.to.minLength = 1)],
+    ['another operation id', (one) => (one.operationId = 'parcels.post')],
+    ['a removed parameter', (one) => (one.parameters = [])],
+    ['a new required parameter', (one) => one.parameters.push({ name: 'a', in: 'query', required: true, schema: {} })],
+    ['a tighter bound', (one) => (one.parameters[0].schema.maximum = 100)],
+    ['a new bound', (one) => (body(one).properties.to.minLength = 1)],
     ['a pattern', (one) => (body(one).properties.to.pattern = 'a')],
-    ['a member that is asked for', (one) => body(one).required.push('how')],
-    ['a member that is not taken', (one) => delete body(one).properties.how],
-    ['a value that is not taken', (one) => (body(one).properties.how.enum = ['air'])],
-    ['another type that is taken', (one) => (body(one).properties.to.type = 'number')],
-    ['null that is not taken', (one) => body(one).properties.weight.anyOf.pop()],
-    ['no body', (one) => delete one.requestBody],
+    ['a new required member', (one) => body(one).required.push('how')],
+    ['a removed request member', (one) => delete body(one).properties.how],
+    ['a removed request value', (one) => (body(one).properties.how.enum = ['air'])],
+    ['another request type', (one) => (body(one).properties.to.type = 'number')],
+    ['null no longer accepted', (one) => body(one).properties.weight.anyOf.pop()],
+    ['a removed body', (one) => delete one.requestBody],
     ['another status', (one) => renamed(one.responses, '200', '202')],
-    ['an error that is never answered', (one) => delete one.responses['404']],
-    ['a code that only words name', (one) => (one.responses['404'].description = '`E_NOT_FOUND`')],
-    ['a code of an error', (one) => one.responses['409']['x-error-codes'].pop()],
-    ['another name of a code', (one) => (one.responses['409']['x-error-codes'][0] = 'E_PARCEL_GONE')],
-    ['a header of an answer that is gone', (one) => delete one.responses['200'].headers.Location],
+    ['a removed error', (one) => delete one.responses['404']],
+    ['a code only in the description', (one) => (one.responses['404'].description = '`E_NOT_FOUND`')],
+    ['a removed error code', (one) => one.responses['409']['x-error-codes'].pop()],
+    ['a renamed error code', (one) => (one.responses['409']['x-error-codes'][0] = 'E_PARCEL_GONE')],
+    ['a removed response header', (one) => delete one.responses['200'].headers.Location],
     ['another type of a header', (one) => (one.responses['200'].headers['Retry-After'].schema.type = 'string')],
-    ['another format that is taken', (one) => (body(one).properties.due.format = 'date')],
-    ['a format that is new', (one) => (body(one).properties.to.format = 'email')],
-    ['another format that is answered', (one) => (schemaOf(one).properties.sentAt.format = 'date')],
-    ['a format of an answer that is gone', (one) => delete schemaOf(one).properties.sentAt.format],
-    ['another type of further members', (one) => (body(one).properties.labels.additionalProperties.type = 'number')],
-    ['a bound of further members', (one) => (body(one).properties.labels.additionalProperties.maxLength = 10)],
-    ['further members of one type', (one) => (body(one).properties.notes.additionalProperties = { type: 'string' })],
-    ['no further members', (one) => (body(one).properties.labels.additionalProperties = false)],
-    ['no further members where all were taken', (one) => (body(one).properties.notes.additionalProperties = false)],
-    ['names of further members', (one) => (body(one).properties.notes.propertyNames.pattern = 'a')],
-    ['so many further members', (one) => (body(one).properties.labels.maxProperties = 5)],
-    ['further members that are asked for', (one) => (body(one).properties.labels.minProperties = 1)],
+    ['another request format', (one) => (body(one).properties.due.format = 'date')],
+    ['a new request format', (one) => (body(one).properties.to.format = 'email')],
+    ['another response format', (one) => (schemaOf(one).properties.sentAt.format = 'date')],
+    ['a removed response format', (one) => delete schemaOf(one).properties.sentAt.format],
+    ['another type of additional members', (one) => (body(one).properties.labels.additionalProperties.type = 'number')],
+    ['a bound of additional members', (one) => (body(one).properties.labels.additionalProperties.maxLength = 10)],
+    ['one type of additional members', (one) => (body(one).properties.notes.additionalProperties = { type: 'string' })],
+    ['additional members no longer accepted', (one) => (body(one).properties.labels.additionalProperties = false)],
     [
-      'another type of answered members',
+      'additional members of any type no longer accepted',
+      (one) => (body(one).properties.notes.additionalProperties = false),
+    ],
+    ['a pattern for names of additional members', (one) => (body(one).properties.notes.propertyNames.pattern = 'a')],
+    ['a maximum of additional members', (one) => (body(one).properties.labels.maxProperties = 5)],
+    ['a minimum of additional members', (one) => (body(one).properties.labels.minProperties = 1)],
+    [
+      'another type of additional response members',
       (one) => (schemaOf(one).properties.labels.additionalProperties.type = 'number'),
     ],
-    ['answered members of any type', (one) => (schemaOf(one).properties.labels.additionalProperties = {})],
-    ['no further answered members', (one) => (schemaOf(one).properties.labels.additionalProperties = false)],
+    ['additional response members of any type', (one) => (schemaOf(one).properties.labels.additionalProperties = {})],
+    ['removed additional response members', (one) => (schemaOf(one).properties.labels.additionalProperties = false)],
     ['another default', (one) => (body(one).properties.how.default = 'air')],
-    ['a default that is gone', (one) => delete body(one).properties.how.default],
+    ['a removed default', (one) => delete body(one).properties.how.default],
     ['another default of alternatives', (one) => (body(one).properties.weight.default = 1)],
     ['another header for the token', (_, schemes) => (schemes.token.name = 'authorization')],
-    ['another place for the token', (_, schemes) => (schemes.token.in = 'query')],
-    ['another scheme', (one) => (one.security = [{ password: [] }])],
-    ['one more scheme', (one) => (one.security = [{ token: [], password: [] }])],
-    ['a member of the answer that is gone', (one) => delete schemaOf(one).properties.note],
-    ['one that is not always there', (one) => (schemaOf(one).required = ['id'])],
-    ['another type that is answered', (one) => (schemaOf(one).properties.id.type = 'number')],
-    ['null that is answered', (one) => (schemaOf(one).properties.id.type = ['string', 'null'])],
-  ])('%s', (_, change) => expect(broken(change)).toHaveLength(1))
+    ['another location of the token', (_, schemes) => (schemes.token.in = 'query')],
+    ['another security scheme', (one) => (one.security = [{ password: [] }])],
+    ['an additional required security scheme', (one) => (one.security = [{ token: [], password: [] }])],
+    ['a removed response member', (one) => delete schemaOf(one).properties.note],
+    ['a response member that becomes optional', (one) => (schemaOf(one).required = ['id'])],
+    ['another response type', (one) => (schemaOf(one).properties.id.type = 'number')],
+    ['a response that may be null', (one) => (schemaOf(one).properties.id.type = ['string', 'null'])],
+  ])('%s is a breaking change', (_, change) => expect(broken(change)).toHaveLength(1))
 
-  test('an operation that is gone', () => {
+  test('a removed operation is a breaking change', () => {
     expect(breaking(before, { paths: {} })).toEqual(['POST /parcels is gone'])
   })
 
   test.each<[string, Change]>([
-    ['nothing', () => undefined],
-    ['words', (one) => (one.summary = 'other words')],
+    ['no change', () => undefined],
+    ['another summary', (one) => (one.summary = 'other words')],
     ['an optional parameter', (one) => one.parameters.push({ name: 'a', in: 'query', schema: {} })],
     ['an optional member', (one) => (body(one).properties.note = { type: 'string' })],
     ['a wider bound', (one) => (one.parameters[0].schema.maximum = 500)],
-    ['a further value that is taken', (one) => body(one).properties.how.enum.push('land')],
+    ['an additional request value', (one) => body(one).properties.how.enum.push('land')],
     ['a wider type', (one) => (one.parameters[0].schema.type = 'number')],
-    ['a further member of the answer', (one) => (schemaOf(one).properties.more = { type: 'string' })],
-    ['a further value that is answered', (one) => schemaOf(one).properties.state.enum.push('lost')],
-    ['an answer that is never null', (one) => (schemaOf(one).properties.note.type = 'string')],
-    ['another error', (one) => (one.responses['422'] = {})],
-    ['another code', (one) => one.responses['409']['x-error-codes'].push('E_PARCEL_GONE')],
-    ['a list of the codes that words name', (one) => (one.responses['404']['x-error-codes'] = codesOf404)],
-    ['a further header', (one) => (one.responses['200'].headers.ETag = { schema: { type: 'string' } })],
-    ['a format that is asked for no more', (one) => delete body(one).properties.due.format],
-    ['a format of an answer', (one) => (schemaOf(one).properties.id.format = 'uuid')],
-    ['further members of any type', (one) => (body(one).properties.labels.additionalProperties = {})],
-    ['further members where none were taken', (one) => (body(one).additionalProperties = true)],
-    ['a default where none was told', (one) => (body(one).properties.to.default = 'here')],
-    ['another way in', (one) => (one.security = [{ password: [] }, { token: [] }])],
-    ['no token', (one) => (one.security = [])],
-  ])('%s does not', (_, change) => expect(broken(change)).toEqual([]))
+    ['an additional response member', (one) => (schemaOf(one).properties.more = { type: 'string' })],
+    ['an additional response value', (one) => schemaOf(one).properties.state.enum.push('lost')],
+    ['a response that is never null', (one) => (schemaOf(one).properties.note.type = 'string')],
+    ['an additional error', (one) => (one.responses['422'] = {})],
+    ['an additional error code', (one) => one.responses['409']['x-error-codes'].push('E_PARCEL_GONE')],
+    ['codes listed in addition to the description', (one) => (one.responses['404']['x-error-codes'] = codesOf404)],
+    ['an additional header', (one) => (one.responses['200'].headers.ETag = { schema: { type: 'string' } })],
+    ['a removed request format', (one) => delete body(one).properties.due.format],
+    ['a new response format', (one) => (schemaOf(one).properties.id.format = 'uuid')],
+    ['additional members of any type', (one) => (body(one).properties.labels.additionalProperties = {})],
+    ['additional members where none were accepted', (one) => (body(one).additionalProperties = true)],
+    ['a default where there was none', (one) => (body(one).properties.to.default = 'here')],
+    ['an alternative security scheme', (one) => (one.security = [{ password: [] }, { token: [] }])],
+    ['a removed token requirement', (one) => (one.security = [])],
+  ])('%s is no breaking change', (_, change) => expect(broken(change)).toEqual([]))
 })
 
-describe.each(releases)('the schema of %s', (release) => {
+describe.each(releases)('schema of %s', (release) => {
   const released: Record<string, Record<string, string>> = readRecorded(release, 'migrations.json')
 
-  test('was not edited since, nor put into another order', () => {
+  test('migrations of the release are unchanged and in the same order', () => {
     const now = checksumsOf(tables)
     for (const [part, migrations] of Object.entries(released)) {
       const names = Object.keys(migrations)

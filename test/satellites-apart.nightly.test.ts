@@ -1,8 +1,6 @@
 /**
- * "Delete a folder and its line in service/main.ts, and exactly that feature is gone": done to a copy of this project, for each
- * satellite. The remaining project generates, compiles and passes its tests, and has every operation but those of the removed one.
- *
- * Programs that were written for a satellite (examples, and the tests of those) cannot be without it and are left out.
+ * Removes each satellite from a copy of the project by deleting its folder and its line in service/main.ts. The copy must generate, compile,
+ * pass its tests, and have every operation except those of the removed satellite. Examples that use the satellite are left out.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
@@ -19,8 +17,8 @@ const ROOT = join(import.meta.dirname, '..')
 const MAIN = 'src/service/main.ts'
 const folders = readdirSync(join(ROOT, 'src/satellites'))
 /**
- * Tests that read or run the whole project, and of each remaining satellite its contract: every operation, job, event and command. The
- * others depend on no other satellite, which the compiler checks.
+ * Tests that read or run the whole project, and the contract of each remaining satellite. Other tests depend on no other satellite, which
+ * the compiler checks.
  */
 const TESTS = [
   ...['test/architecture.test.ts', 'test/generated.test.ts', 'src/tenants/tenant/lifecycle.test.ts'],
@@ -76,11 +74,11 @@ async function restore(some: readonly string[]): Promise<void> {
   for (const file of some) await cp(join(ROOT, file), join(copy, file))
 }
 
-/** Runs a program in the copy; what it printed is told when it fails. */
+/** Runs a program in the copy; a failure shows its output. */
 async function inCopy(what: string, program: string, args: readonly string[]): Promise<void> {
   const env = { ...process.env, TENANTRY_TEST_POSTGRES_URL: inject('postgresUrl') }
   await run(program, args, { cwd: copy, env }).catch(({ stdout, stderr }) =>
-    expect.fail(`it does not ${what}:\n${stdout}${stderr}`),
+    expect.fail(`failed to ${what}:\n${stdout}${stderr}`),
   )
 }
 
@@ -90,7 +88,7 @@ async function edit(file: string, change: (text: string) => string): Promise<voi
   await writeFile(join(copy, file), change(text))
 }
 
-/** The programs that import a satellite, and those that import these. */
+/** Programs that import a satellite, directly or through other programs. */
 async function programsWith(folder: string): Promise<Set<string>> {
   const outside = files.filter((file) => /^(test|examples|bench)\/.*\.ts$/.test(file))
   const imports = new Map(await Promise.all(outside.map(async (file) => [file, await importsOf(file)] as const)))
@@ -104,7 +102,7 @@ async function programsWith(folder: string): Promise<Set<string>> {
   return found
 }
 
-/** What a file imports; relative ones, and those of the package's own exports, from the root of the project. */
+/** Imports of a file, as paths from the root of the project: relative ones, and those of the package's exports. */
 async function importsOf(file: string): Promise<string[]> {
   const text = await readFile(join(copy, file), 'utf8')
   const exported: Record<string, Record<string, string>> = JSON.parse(
@@ -123,5 +121,5 @@ async function operationsOf(project: string): Promise<string[]> {
     .sort()
 }
 
-/** `audit-logs` as `auditLogs`. */
+/** Converts `audit-logs` to `auditLogs`. */
 const nameOf = (folder: string): string => folder.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())

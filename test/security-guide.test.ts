@@ -1,9 +1,9 @@
-/** docs/security.md tells what becomes of each way out of a scope as the tests of the drivers prove it. */
+/** Checks that docs/security.md lists each tested bypass attempt with its result. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { WAYS } from '../src/drivers/isolation/proof/ways.fixture.ts'
 
-test('the guide has these ways, and what becomes of each', () => {
+test('docs/security.md lists every tested bypass attempt and its result', () => {
   const guide = readFileSync(new URL('../docs/security.md', import.meta.url), 'utf8')
   const rows = guide.split('\n').map((line) => line.split('|').map((cell) => cell.trim()))
   for (const { name, verdicts } of WAYS) {

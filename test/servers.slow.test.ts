@@ -1,4 +1,4 @@
-/** Tenants between two PostgreSQL servers that have nothing in common: roles, rights and rows of the one are not on the other. */
+/** Moves tenants between two independent PostgreSQL servers: roles, rights and rows of one do not exist on the other. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -31,14 +31,14 @@ describe.each(PAIRS)('from $from to $to', ({ from, to }) => {
   }
   const active = { status: 'active', maintenance: null }
 
-  test('a tenant moves to the other server, is used there, is restored from what it was, and goes back', async () => {
+  test('a tenant is moved to the other server, used, restored from its backup, and moved back', async () => {
     const handle = await environment.tenant(id, { isolation: from, placement: 'main' })
     const backup = await environment.transfers.backups.create(id)
     await environment.done(backup)
 
     await environment.done(await environment.transfers.move(id, { isolation: to, placement: 'other' }))
     expect(await now()).toEqual({ isolation: to, placement: 'other', ...active })
-    await handle.db.insertInto('notes').values({ text: 'there' }).execute() // the handle of before
+    await handle.db.insertInto('notes').values({ text: 'there' }).execute() // the handle from before the move
     expect(await environment.notes(id)).toEqual(['first', 'second', 'there'])
 
     await environment.done(await environment.transfers.backups.restore(id, { backupId: backup.id }))
@@ -53,7 +53,7 @@ describe.each(PAIRS)('from $from to $to', ({ from, to }) => {
   })
 })
 
-test('nothing is left open or behind on either', async () => {
+test('no open connection and no storage is left on either server', async () => {
   await environment.transfers.recover()
   const { storage, reconciliation } = environment.tenancy.tenants
   for (const driver of storage.drivers) {

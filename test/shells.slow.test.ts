@@ -1,4 +1,4 @@
-/** Completion as a person has it: the script that the program prints, read by the shell itself, and the tab key. */
+/** Tests shell completion with real shells: the printed script and the tab key. */
 import { execFile, spawn } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -19,14 +19,14 @@ beforeAll(async () => {
   const wrapper = `#!/bin/sh\nexec ${process.execPath} --conditions=tenantry-source ${PROGRAM} "$@"\n`
   await writeFile(join(directory, 'tenantry'), wrapper, { mode: 0o755 })
   await mkdir(join(directory, 'work'))
-  await writeFile(join(directory, 'work', 'kept'), 'what was in it')
+  await writeFile(join(directory, 'work', 'kept'), 'previous content')
   env = { PATH: `${directory}${delimiter}${process.env.PATH}`, HOME: directory, TERM: 'xterm' }
 })
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
 const scripts = new Map<string, Promise<string>>()
 
-/** Where the script is that the program prints for a shell. */
+/** Path of the completion script of a shell. */
 function scriptFor(shell: string): Promise<string> {
   const script = scripts.get(shell) ?? writeScript(shell)
   scripts.set(shell, script)
@@ -40,7 +40,7 @@ async function writeScript(shell: string): Promise<string> {
   return path
 }
 
-/** Lines that name a command or a file for the shell to use; a key must do neither. */
+/** Lines with a command or a file name for the shell; completion must not run or write them. */
 const HARMFUL = [
   'tenantry tenant:show `touch pwned` --js',
   'tenantry tenant:show $(touch pwned) --js',
@@ -48,13 +48,13 @@ const HARMFUL = [
   'tenantry tenant:show 2> kept --js',
 ]
 async function harmless(typed: string, completed: string): Promise<void> {
-  // Bash itself completes nothing behind these quotes.
+  // Bash does not complete behind these quotes.
   if (!typed.includes('`')) expect(completed).toContain('--json')
   expect(await readdir(join(directory, 'work'))).toEqual(['kept'])
-  expect(await readFile(join(directory, 'work', 'kept'), 'utf8')).toBe('what was in it')
+  expect(await readFile(join(directory, 'work', 'kept'), 'utf8')).toBe('previous content')
 }
 
-/** In a terminal of its own: a line is typed, the tab key pressed, and then a key that says what the line is by then. */
+/** Types a line in a terminal, presses tab, then a key that prints the line. */
 async function completedInBash(script: string, typed: string): Promise<string> {
   const bash = ['bash', '--norc', '--noprofile', '-i']
   const args = process.platform === 'darwin' ? ['-q', '/dev/null', ...bash] : ['-qec', bash.join(' '), '/dev/null']
@@ -80,21 +80,21 @@ async function completedInBash(script: string, typed: string): Promise<string> {
 }
 
 test.each([
-  ['a command in spite of its colons', 'tenantry tenant:sh', 'tenantry tenant:show '],
-  ['what several have in common', 'tenantry tenant:backup:re', 'tenantry tenant:backup:restore '],
-  ['a command that a colon ends', 'tenantry tenant:secrets:', 'tenantry tenant:secrets:reencrypt '],
+  ['a command with colons', 'tenantry tenant:sh', 'tenantry tenant:show '],
+  ['a common prefix', 'tenantry tenant:backup:re', 'tenantry tenant:backup:restore '],
+  ['a command that ends with a colon', 'tenantry tenant:secrets:', 'tenantry tenant:secrets:reencrypt '],
   ['an option', 'tenantry doctor --pro', 'tenantry doctor --prove '],
   ['after another command', 'true && tenantry doctor --pro', 'true && tenantry doctor --prove '],
-  ['the name of a file where the shell wants one', 'tenantry doctor >ke', 'tenantry doctor >kept '],
-])('bash completes %s, and needs nothing else for it', async (_, typed, line) => {
+  ['a file name after a redirection', 'tenantry doctor >ke', 'tenantry doctor >kept '],
+])('bash completes %s without other programs', async (_, typed, line) => {
   expect(await completedInBash(await scriptFor('bash'), typed)).toBe(line)
 })
 
-test.each(HARMFUL)('bash runs and writes nothing of the line that is completed: %s', async (typed) => {
+test.each(HARMFUL)('bash runs and writes nothing of the completed line: %s', async (typed) => {
   await harmless(typed, await completedInBash(await scriptFor('bash'), typed))
 })
 
-test('fish completes commands, with what they are for, and options', async () => {
+test('fish completes commands with their descriptions, and options', async () => {
   const script = await scriptFor('fish')
   const completed = async (line: string) =>
     (
@@ -111,9 +111,9 @@ test('fish completes commands, with what they are for, and options', async () =>
   await harmless('', await completed('tenantry tenant:show (touch pwned) --js'))
 })
 
-test('zsh completes commands in spite of their colons, and options', async () => {
+test('zsh completes commands with colons, and options', async () => {
   const script = await scriptFor('zsh')
-  // In a terminal of its own, too. The key completes and no more: as zsh binds it, zsh itself runs what is substituted in a word.
+  // Also in a terminal. The key is bound to completion only: by default, zsh itself expands substitutions in a word.
   const session = (typed: string) => `
     zmodload zsh/zpty
     zpty shell 'zsh -f -i'

@@ -1,6 +1,6 @@
 /**
- * Redis alone is away, PostgreSQL is there: what docs/resilience.md says of the store, for whoever calls. Quotas and flags have their own
- * (satellites/quotas/outages.slow.test.ts, http/quotas.slow.test.ts).
+ * Redis is unavailable and PostgreSQL is available: behaviour that docs/resilience.md promises for the store. Quotas and flags have separate
+ * tests (satellites/quotas/outages.slow.test.ts, http/quotas.slow.test.ts).
  */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { redisStore } from '../src/drivers/store/redis.ts'
@@ -49,7 +49,7 @@ const api = (at: string, body?: unknown) => callAdmin(http, at, { body })
 const UNAVAILABLE = [503, 'E_DEPENDENCY_UNAVAILABLE']
 const refused = ({ status, json }: Awaited<ReturnType<typeof call>>) => [status, json?.code]
 
-test('requests, lookups and queries of tenants notice nothing', async () => {
+test('requests, lookups and queries of tenants are unaffected by a store outage', async () => {
   await line.disconnect()
   const request = { raw: undefined, method: 'GET', path: '/', host: undefined, header: () => 'acme' }
   expect(await tenancy.guard({ resolve: fromHeader(), authorize: 'anyone' }).admit(request)).toMatchObject({
@@ -57,18 +57,18 @@ test('requests, lookups and queries of tenants notice nothing', async () => {
   })
   const { pool } = await tenancy.tenant('acme')
   await pool.query(`insert into notes values ('while the store is away')`)
-  expect((await pool.query('select * from notes')).rows).toEqual([{ body: 'while the store is away' }])
+  expect((await pool.query('select * from notes')).rows).toEqual([{ body: 'while the store is unavailable' }])
 })
 
-test('a token opens the admin API, also to write; jobs are worked on', async () => {
+test('an admin token reads and writes, and jobs run, during a store outage', async () => {
   await line.disconnect()
   expect((await api('PATCH /tenants/acme', { name: 'Acme Corp' })).json).toMatchObject({ name: 'Acme Corp' })
-  expect((await installed(tenancy, { name: 'Made meanwhile' })).status).toBe('active')
+  expect((await installed(tenancy, { name: 'Created during the outage' })).status).toBe('active')
   expect((await api('PUT /tenants/acme/suspend')).status).toBe(200)
   expect((await api('PUT /tenants/acme/activate')).status).toBe(200)
 })
 
-test('a session is 503, and neither signed out nor let in; it is there again afterwards', async () => {
+test('a session gets 503 during a store outage, and is valid afterwards', async () => {
   const origin = { origin: 'http://tenantry.test' }
   const session = 'POST /session'
   const opened = await callAdmin(http, session, { body: { token: TOKEN }, headers: origin })
@@ -85,7 +85,7 @@ test('a session is 503, and neither signed out nor let in; it is there again aft
   expect((await read()).status).toBe(200)
 })
 
-test('what an admin does to usage is 503, whatever the policy; what was attempted has an entry that it failed', async () => {
+test('administrative changes of usage return 503 during a store outage under any policy, and the audit log records the failures', async () => {
   await api('PUT /tenants/acme/quotas/usage', { quota: 'seats', value: 2 })
   const recorded: string[] = []
   const end = tenancy.on(ChangeRecorded, ({ action, outcome }) => void recorded.push(`${action} ${outcome}`))
@@ -108,7 +108,7 @@ test('what an admin does to usage is 503, whatever the policy; what was attempte
   expect((await api('GET /tenants/acme/quotas')).json.usage).toMatchObject({ seats: 1 })
 })
 
-test('a purge waits, and the tenant is purged when the store is back', async () => {
+test('a purge waits during a store outage, and completes afterwards', async () => {
   await installed(tenancy, { id: 'leaving', name: 'Leaving' })
   await tenancy.quotas.setUsage('leaving', 'seats', 2)
   await tenancy.tenants.delete('leaving')
@@ -122,13 +122,13 @@ test('a purge waits, and the tenant is purged when the store is back', async () 
   expect(gauges.size).toBe(0)
 })
 
-test('the check of the store fails, and the process stays in service', async () => {
+test('the readiness check of the store fails, and the process stays ready', async () => {
   await line.disconnect()
   const { status, json } = await call(http, 'GET /readyz')
   expect([status, json.checks.store.status, json.checks.backoffice.status]).toEqual([200, 'fail', 'pass'])
 })
 
-test('the doctor says so, and has nothing to say of it afterwards', async () => {
+test('the doctor reports a store outage, and no finding afterwards', async () => {
   const found = async () =>
     (await tenancy.doctor.examine()).checks.filter(({ name }) => name === 'store').map(({ code }) => code)
   await line.disconnect()
@@ -137,7 +137,7 @@ test('the doctor says so, and has nothing to say of it afterwards', async () => 
   expect(await found()).toEqual([])
 })
 
-test('a process can be started, and uses the store once it is there', async () => {
+test('a process starts during a store outage, and uses the store afterwards', async () => {
   await line.disconnect()
   const late = await made.open()
   expect(await late.quotas.consume('acme', 'pages')).toBe(0)

@@ -1,4 +1,4 @@
-/** The memory that large archives take in OpenStack Swift. */
+/** Checks memory for large archives in OpenStack Swift. */
 import { archivesSuite } from '../src/testing/archives/suite.ts'
 import { makeBucket } from './swift/bucket.ts'
 import { startSwift } from './swift/swift.ts'

@@ -1,6 +1,6 @@
 /**
- * Archives in OpenStack Swift by its S3 interface: what s3rver cannot show. It lists uploads that have not ended and takes them back,
- * replaces an object at once, lists in pages, and knows its own credentials.
+ * Tests archives in OpenStack Swift through its S3 interface, for properties that s3rver lacks: unfinished uploads are listed and
+ * can be aborted, objects are replaced atomically, lists have pages, and credentials are checked.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { s3 } from '../src/drivers/archives/s3.ts'
@@ -11,7 +11,7 @@ import { type FaultProxy, startFaultProxy } from './support/fault-proxy.ts'
 import { makeBucket } from './swift/bucket.ts'
 import { LISTED_AT_ONCE, type Swift, startSwift } from './swift/swift.ts'
 
-/** Of the SDK, for each request. */
+/** Attempts of the SDK for each request. */
 const ATTEMPTS = 3
 
 let swift: Swift
@@ -24,7 +24,7 @@ const bucket = (name: string, through?: (endpoint: string) => string) => makeBuc
 
 await archivesSuite('s3, on Swift', () => bucket('archives'), { parts: ['crash', 'writers', 'rest'] })
 
-describe('when the end of an upload', () => {
+describe('completion of an upload', () => {
   const COMPLETE = 'POST /faults/backups/acme/x?uploadId='
   let proxy: FaultProxy
   let archives: Archives
@@ -38,7 +38,7 @@ describe('when the end of an upload', () => {
     }
   })
 
-  test('was carried out and its answer is lost, the archive is known by its mark', async () => {
+  test('an upload that completed without a response is recognised by its mark', async () => {
     const faults = Array.from({ length: ATTEMPTS }, () => proxy.at(COMPLETE, 'lose the answer'))
     await writing(archives, 'acme/x', content(20 * MB, 1))
     expect(faults.every(({ hasHappened }) => hasHappened)).toBe(true)
@@ -46,7 +46,7 @@ describe('when the end of an upload', () => {
     expect(await listed(archives)).toMatchObject([{ key: 'acme/x', isPartial: false }])
   })
 
-  test('is never heard of, it is taken back, and what another writer has put there is not taken for it', async () => {
+  test('an upload whose completion was lost is aborted, and the archive of another writer is not mistaken for it', async () => {
     await writing(archives, 'acme/x', content(100, 2))
     const faults = Array.from({ length: ATTEMPTS }, () => proxy.at(COMPLETE, 'cut the line'))
     const written = writing(archives, 'acme/x', content(20 * MB, 3))
@@ -57,12 +57,12 @@ describe('when the end of an upload', () => {
   })
 })
 
-test('an upload that cannot be taken back stays listed as partial, and can be taken back later', async () => {
+test('an upload that cannot be aborted stays listed as partial, and can be aborted later', async () => {
   const proxy = await startFaultProxy(swift.endpoint)
   const subject = await bucket('leftover', (endpoint) => proxy.through(endpoint))
   const archives = await subject.open()
   const faults = Array.from({ length: ATTEMPTS }, () => proxy.at('DELETE /leftover/backups/acme/x?', 'cut the line'))
-  const failure = new Error('the tenant is gone')
+  const failure = new Error('the tenant was deleted')
   await expect(writing(archives, 'acme/x', failing(20 * MB, failure))).rejects.toBe(failure)
   expect(faults.every(({ hasHappened }) => hasHappened)).toBe(true)
   const [left] = await listed(archives)
@@ -73,7 +73,7 @@ test('an upload that cannot be taken back stays listed as partial, and can be ta
   await proxy.close()
 })
 
-test('credentials that are refused are told at the start, with the rights that are needed', async () => {
+test('rejected credentials are reported at the start, with the required rights', async () => {
   const credentials = { ...swift.credentials, secretAccessKey: 'another' }
   const archives = s3({ bucket: 'archives', endpoint: swift.endpoint, credentials })
   await expect(archives.start()).rejects.toThrow(
@@ -81,7 +81,7 @@ test('credentials that are refused are told at the start, with the rights that a
   )
 })
 
-test('a list of several pages has everything once', async () => {
+test('a list of several pages has every archive once', async () => {
   const subject = await bucket('pages')
   const archives = await subject.open()
   const keys = Array.from({ length: 2 * LISTED_AT_ONCE + 1 }, (_, index) => `acme/${String(index).padStart(3, '0')}`)

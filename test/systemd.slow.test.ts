@@ -1,4 +1,4 @@
-/** systemd accepts the unit of the deployment examples. */
+/** Checks the unit of the deployment examples with systemd. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ test('systemd-analyze reports nothing about the unit', async () => {
   const text = await read('tenantry@.service')
   const directory = await mkdtemp(join(tmpdir(), 'tenantry-unit-'))
   try {
-    // The unit's Node and user may be missing on this machine.
+    // Node and the user of the unit may be missing on this machine.
     const here = text.replace('/usr/bin/node', process.execPath).replace(/^(User|Group)=.*$/gm, '')
     await writeFile(join(directory, 'tenantry@.service'), here)
     const program = programPath('systemd-analyze') ?? ''

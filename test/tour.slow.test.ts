@@ -1,4 +1,4 @@
-/** `npm run tour` as a newcomer runs it: it ends well, says what it promises, and leaves nothing behind, however it ends. */
+/** Runs `npm run tour`: it succeeds, prints its chapters, and always stops its processes and removes its directory. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 const TOUR = join(import.meta.dirname, '../examples/tour/tour.ts')
 const TIMEOUT_MS = 90_000
 
-/** The tour's TMPDIR: what it makes is in here, and what it runs names it. */
+/** TMPDIR of the tour: contains all its files, and is in the arguments of its processes. */
 let directory: string
 let tour: ChildProcess
 let output: string
@@ -20,7 +20,7 @@ beforeEach(() => {
   output = ''
   complaints = ''
   tour = spawn(process.execPath, ['--conditions=tenantry-source', TOUR], {
-    // Node keeps compiled code in TMPDIR too, unless it is told where: that is not the tour's, and may stay.
+    // By default Node keeps its compile cache in TMPDIR, too, where it would count as a file of the tour.
     env: { ...process.env, TMPDIR: directory, NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache') },
   })
   tour.stdout?.on('data', (text) => {
@@ -37,56 +37,56 @@ afterEach(() => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-test('walks through the main job and ends well', { timeout: TIMEOUT_MS }, async () => {
+test('the tour completes all chapters and exits with 0', { timeout: TIMEOUT_MS }, async () => {
   expect({ code: await ended(), complaints }).toEqual({ code: 0, complaints: '' })
   expect(headings()).toEqual([
-    '1. Start the service, with a PostgreSQL of its own in a temporary directory',
+    '1. Start the service with its own PostgreSQL server in a temporary directory',
     '2. Create a tenant for each of twelve customers',
-    '3. Use them as a host does: rows of each tenant, through the library',
-    '4. What one tenant can see of another',
-    '5. Migrate all of them: the next release of the host has another column',
-    '6. Live with one: suspend, maintain, delete, restore, change its plan',
-    '7. Who did what: the audit trail of that tenant',
-    '8. Operate it: probes, the API description, metrics',
+    '3. Use the tenants as a host does: rows of each tenant, through the library',
+    '4. Isolation: what one tenant sees of another',
+    '5. Migrate all tenants: the next release of the host has another column',
+    '6. Manage a tenant: suspend, maintain, delete, restore, change its plan',
+    '7. Read the audit log of that tenant',
+    '8. Operate the service: probes, the API description, metrics',
     '9. Stop',
   ])
   for (const outcome of [
     '201 provisioning · Idempotency-Replayed: true',
     'さくら食品株式会社',
-    '0002_pinned in 12 tenants, beside the running service',
+    '0002_pinned in 12 tenants, while the service runs',
     'permission denied for schema t1_hexagon-robotics',
     'E_TENANT_SUSPENDED (The tenant is suspended)',
-    'E_TENANT_MAINTENANCE (We move your data to a faster server, again in 120 s)',
+    'E_TENANT_MAINTENANCE (We move your data to a faster server, retry in 120 s)',
     'E_TENANT_NOT_FOUND (Tenant "baltic-freight" not found)',
     '200 active · plan enterprise',
     'multitenancy_tenants_total 12',
-    'the service ended with 0',
+    'exit code 0',
   ]) {
     expect(output).toContain(outcome)
   }
-  expect(output, 'colour is for terminals').not.toContain('\u001b')
+  expect(output, 'colour is for terminals only').not.toContain('\u001b')
   expectNothingLeft()
 })
 
-test('Ctrl-C ends it, and everything it started', { timeout: TIMEOUT_MS }, async () => {
+test('Ctrl-C stops the tour and all its processes', { timeout: TIMEOUT_MS }, async () => {
   await chapter(2)
   tour.kill('SIGINT')
   expect({ code: await ended(), complaints: complaints.trim() }).toEqual({ code: 130, complaints: 'interrupted' })
   expectNothingLeft()
 })
 
-test('Ctrl-C while the service starts does so too', { timeout: TIMEOUT_MS }, async () => {
+test('Ctrl-C while the service starts stops the tour and all its processes', { timeout: TIMEOUT_MS }, async () => {
   await vi.waitUntil(() => service() !== undefined && running().length > 1, { timeout: TIMEOUT_MS })
   tour.kill('SIGINT')
   expect({ code: await ended(), complaints: complaints.trim() }).toEqual({ code: 130, complaints: 'interrupted' })
   expectNothingLeft()
 })
 
-test('a service that dies is a clear failure, and its PostgreSQL does not stay', { timeout: TIMEOUT_MS }, async () => {
+test('a killed service fails the tour, and its PostgreSQL server is stopped', { timeout: TIMEOUT_MS }, async () => {
   await chapter(2)
   process.kill(service()?.pid ?? 0, 'SIGKILL')
   expect(await ended()).toBe(1)
-  expect(complaints).toMatch(/^The tour ends here: \w+ \/tenants.* was not answered: /m)
+  expect(complaints).toMatch(/^The tour failed: \w+ \/tenants.* failed: /m)
   expectNothingLeft()
 })
 
@@ -97,7 +97,7 @@ async function ended(): Promise<number | null> {
 
 const headings = () => output.split('\n').filter((line) => /^\d+\. /.test(line))
 
-/** Resolves when that chapter has begun. */
+/** Resolves when the chapter has started. */
 const chapter = (number: number) =>
   vi.waitUntil(() => headings().length >= number || tour.exitCode !== null, { timeout: TIMEOUT_MS, interval: 5 })
 
@@ -106,7 +106,7 @@ function expectNothingLeft(): void {
   expect(readdirSync(directory)).toEqual([])
 }
 
-/** Its processes, and their processes: each has something in its temporary directory. */
+/** Processes of the tour and of its children: each has the temporary directory in its arguments. */
 function running(): { pid: number; command: string }[] {
   const lines = execFileSync('ps', ['-A', '-ww', '-o', 'pid=,args='], { encoding: 'utf8' }).split('\n')
   return lines
