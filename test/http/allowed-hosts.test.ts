@@ -1,4 +1,4 @@
-/** Probes and metrics answer under loopback names and allowed hosts only; on every host. */
+/** Probes and metrics respond under loopback names and allowed hosts only; on every host framework. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Host, hosts } from './hosts.ts'
 import { ADMIN, PREFIX, type Served, send, served } from './served.ts'
@@ -37,13 +37,13 @@ describe.each(Object.entries(hosts))('%s on loopback', (_name, start) => {
   const statusOf = async (path: string, named: string) =>
     (await send(host.origin, `GET ${path}`, { headers: { host: named, ...ADMIN } })).status
 
-  describe('without the setting', () => {
+  describe('without the setting allowedHosts', () => {
     beforeAll(async () => {
       host = await start(tenancy.http)
       return () => host.close()
     })
 
-    test.each(PATHS)('%s answers under loopback names only', async (path) => {
+    test.each(PATHS)('%s responds under loopback names only', async (path) => {
       for (const named of LOOPBACK) expect([named, await statusOf(path, named)]).toEqual([named, 200])
       for (const named of OTHERS) expect([named, await statusOf(path, named)]).toEqual([named, 421])
     })
@@ -55,7 +55,7 @@ describe.each(Object.entries(hosts))('%s on loopback', (_name, start) => {
       },
     )
 
-    test('the refusal says what to set, and nothing of the tenancy', async () => {
+    test('the rejection names the setting, and nothing of the tenancy', async () => {
       const response = await send(host.origin, 'GET /metrics', { headers: { host: 'evil.example' } })
       expect(response).toMatchObject({
         status: 421,
@@ -68,17 +68,17 @@ describe.each(Object.entries(hosts))('%s on loopback', (_name, start) => {
       expect(response.body).not.toContain('multitenancy')
     })
 
-    test('a forwarded address does not make the connection another', async () => {
+    test('a forwarded address does not replace the address of the connection', async () => {
       const headers = { host: 'evil.example', 'x-forwarded-for': '203.0.113.7', 'x-forwarded-host': 'localhost' }
       expect(await send(host.origin, 'GET /metrics', { headers })).toMatchObject({ status: 421 })
     })
 
-    test('the admin API, which asks for a token, answers under any name', async () => {
+    test('the admin API, which requires a token, responds under any name', async () => {
       expect(await statusOf(`${PREFIX}/plans`, 'evil.example')).toBe(200)
     })
   })
 
-  test('with the setting, the listed hosts answer as well', async () => {
+  test('with the setting allowedHosts, the listed hosts are served, too', async () => {
     host = await start(listing.http)
     for (const named of ['status.example.com', 'STATUS.example.com:8080', '[2001:db8::1]', '10.0.0.1', ...LOOPBACK])
       expect([named, await statusOf('/metrics', named)]).toEqual([named, 200])

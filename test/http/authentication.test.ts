@@ -1,4 +1,4 @@
-/** Nothing below the prefix answers without a token, whatever the path, the method or the body; on every host. */
+/** Every path below the prefix requires a token, for any method and body; on every host framework. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createHttp } from '../../src/http/app.ts'
 import { type Host, hosts } from './hosts.ts'
@@ -28,11 +28,11 @@ const LINES = [
 
 const WRONG: Readonly<Record<string, string | readonly string[]>> = {
   empty: '',
-  'a beginning of it': TOKEN.slice(0, -1),
-  'more than it': `${TOKEN}0`,
+  'a prefix of the token': TOKEN.slice(0, -1),
+  'the token with a suffix': `${TOKEN}0`,
   'in another case': TOKEN.toUpperCase(),
   'sent twice': [TOKEN, TOKEN],
-  'after a wrong one': ['wrong-token-0123456789', TOKEN],
+  'after a wrong token': ['wrong-token-0123456789', TOKEN],
   'in a list': `${TOKEN}, ${TOKEN}`,
   quoted: `"${TOKEN}"`,
   'with a scheme': `Bearer ${TOKEN}`,
@@ -58,7 +58,7 @@ beforeAll(async () => {
 afterAll(() => tenancy.stop())
 
 test.each([undefined, {}, { adminTokens: [] }])(
-  'createHttp(tenancy, %j) says that a token is missing',
+  'createHttp(tenancy, %j) fails because the token is missing',
   (options: any) => {
     expect(() => createHttp(tenancy.tenancy, options)).toThrow('the admin API needs a token: createHttp(tenancy, {')
   },
@@ -72,7 +72,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   })
   afterAll(() => host.close())
 
-  test.each(LINES)('%s is 401 without a token', async (line) => {
+  test.each(LINES)('%s without a token returns 401', async (line) => {
     const [method, path] = line.split(' ')
     const response = await send(host.origin, `${method} ${PREFIX}${path}`)
     expect(response.status).toBe(401)
@@ -85,30 +85,30 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     })
   })
 
-  test('a body is not looked at before the token', async () => {
+  test('a body is not read before the token is checked', async () => {
     const responses = await Promise.all(
       ['{', 'x'.repeat(2_000_000)].map((body) => send(host.origin, `POST ${PREFIX}/tenants`, { body })),
     )
     expect(responses.map(({ status }) => status)).toEqual([401, 401])
   })
 
-  test('HEAD is 401 without a body', async () => {
+  test('HEAD without a token returns 401 without a body', async () => {
     expect(await send(host.origin, `HEAD ${PREFIX}/tenants`)).toMatchObject({ status: 401, body: '' })
   })
 
-  test.each(Object.entries(WRONG))('a token that is %s is none', async (_what, token) => {
+  test.each(Object.entries(WRONG))('an invalid token is rejected: %s', async (_what, token) => {
     const headers = { 'x-admin-token': token as string }
     const response = await send(host.origin, `GET ${PREFIX}/tenants`, { headers, from })
     expect(response).toMatchObject({ status: 401, json: { code: 'E_UNAUTHORIZED' } })
   })
 
-  test('a token is taken from its header only', async () => {
+  test('a token is read from its header only', async () => {
     const headers = { authorization: `Bearer ${TOKEN}`, cookie: `x-admin-token=${TOKEN}; tenantry_session=${TOKEN}` }
     const response = await send(host.origin, `GET ${PREFIX}/tenants?x-admin-token=${TOKEN}`, { headers })
     expect(response.status).toBe(401)
   })
 
-  test('each token may do what its scope says', async () => {
+  test('each token permits the requests of its scope', async () => {
     const statusOf = async (line: string, token: string) =>
       (await send(host.origin, line, { headers: { 'x-admin-token': token } })).status
     const read = `GET ${PREFIX}/tenants`
@@ -120,7 +120,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(await statusOf(`GET ${PREFIX}/openapi.json`, 'server-token-0123456789')).toBe(403)
   })
 
-  test('a navigation is shown the sign-in page in place of what it asked for', async () => {
+  test('a navigation without a session shows the sign-in page', async () => {
     const headers = { accept: 'text/html,application/xhtml+xml' }
     for (const path of ['/openapi', '/tenants', '/no/such/path']) {
       const response = await send(host.origin, `GET ${PREFIX}${path}`, { headers })

@@ -1,4 +1,4 @@
-/** A body where none is needed or none is wanted, and the names that JSON may go by; on every host. */
+/** Optional bodies, unexpected bodies, and media types of JSON; on every host framework. */
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -39,7 +39,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     ['a list', '[]', INVALID],
     ['a text', '"now"', INVALID],
     ['a blank', ' ', NOT_JSON],
-  ] as const)('where a body may be left out, it is %s', async (_what, body, expected) => {
+  ] as const)('an optional body may be %s', async (_what, body, expected) => {
     expect(await call(`PUT /tenants/${id}/maintenance`, { body })).toMatchObject(expected)
   })
 
@@ -50,21 +50,21 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     ['null', 'null', {}, INVALID],
     ['a member', '{"now":true}', {}, INVALID],
     ['a list', '[]', {}, INVALID],
-    ['half of an object', '{', {}, NOT_JSON],
+    ['half an object', '{', {}, NOT_JSON],
     ['a form', 'now=true', { 'content-type': 'application/x-www-form-urlencoded' }, OTHER_TYPE],
     ['bytes', Buffer.from([0xff, 0xfe]), {}, NOT_JSON],
-  ] as const)('where no body is wanted, it is %s', async (_what, body, headers, expected) => {
+  ] as const)('an operation without a body ignores %s', async (_what, body, headers, expected) => {
     expect(await call(`PUT /tenants/${id}/suspend`, { body, headers })).toMatchObject(expected)
   })
 
-  test.each(['{"limit":1}', '{', 'x'.repeat(100_000)])('a body of a GET or DELETE means nothing', async (body) => {
+  test.each(['{"limit":1}', '{', 'x'.repeat(100_000)])('a body of a GET or DELETE is ignored', async (body) => {
     const headers = { 'content-length': body.length }
     const response = { status: 200, json: { id } }
     expect(await call(`GET /tenants/${id}`, { body, headers })).toMatchObject(response)
     expect(await call(`DELETE /tenants/${id}/maintenance`, { body, headers })).toMatchObject(response)
   })
 
-  test('a body that means nothing is not taken for the next request', async () => {
+  test('an ignored body is not read as the next request', async () => {
     const smuggled = `GET /mine HTTP/1.1\r\nhost: x\r\n\r\n`
     const head = (path: string, length: number) =>
       `GET ${PREFIX}${path} HTTP/1.1\r\nhost: x\r\nx-admin-token: ${TOKEN}\r\ncontent-length: ${length}\r\n`
@@ -83,7 +83,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     'Application/JSON',
     'application/json ; charset="utf-8"',
     'application/merge-patch+json',
-  ])('JSON may be called %s', async (type) => {
+  ])('a body of type %s is accepted as JSON', async (type) => {
     const body = JSON.stringify({ metadata: { calledBy: type } })
     const response = await call(`PATCH /tenants/${id}`, { body, headers: { 'content-type': type } })
     expect(response).toMatchObject({ status: 200, json: { metadata: { calledBy: type } } })
@@ -99,12 +99,12 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     'application/json; charset="utf-16"',
     'application/merge-patch+json;charset=us-ascii',
     'application/json; version=1; charset=latin1',
-  ])('JSON may not be called %s', async (type) => {
+  ])('a body of type %s is rejected', async (type) => {
     const response = await call(`PATCH /tenants/${id}`, { body: '{}', headers: { 'content-type': type } })
     expect(response).toMatchObject(OTHER_TYPE)
   })
 
-  test('only a PATCH brings a merge patch', async () => {
+  test('a merge patch is accepted for PATCH only', async () => {
     const headers = { 'content-type': 'application/merge-patch+json' }
     expect(await call('POST /tenants', { body: '{"name":"Acme"}', headers })).toMatchObject(OTHER_TYPE)
     expect(await call(`PUT /tenants/${id}/maintenance`, { body: '{}', headers })).toMatchObject(OTHER_TYPE)

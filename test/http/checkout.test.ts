@@ -1,8 +1,8 @@
-/** The response of the admin API to a checkout that may fail open. */
+/** Response of the admin API to a checkout that fails open. */
 import { expect, inject, onTestFinished, test } from 'vitest'
 import { openBilling } from '../../src/satellites/billing/billing.fixture.ts'
 
-test('while the provider is unavailable, it returns 201 with the cancel URL and without an id', async () => {
+test('a checkout returns 201 with the cancel URL and without an id while the provider is unavailable', async () => {
   const open = await openBilling(inject('postgresUrl'), {
     config: { resilience: { provider: { checkout: 'fail-open' } } },
   })

@@ -1,4 +1,4 @@
-/** GET /doctor: what is wrong, for whoever may read; 503 while an error stands. */
+/** GET /doctor lists findings for readers, with 503 if a finding is an error. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { installed } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
@@ -10,8 +10,8 @@ beforeAll(async () => {
 })
 afterAll(() => api.end())
 
-test('is 200 without findings and with warnings, and 503 with an error, which comes first', async () => {
-  // A token of scope read will do.
+test('GET /doctor returns 200 without findings or with warnings, and 503 with an error, which is listed first', async () => {
+  // Requires only the scope read.
   expect(await api.call('GET', '/doctor', { who: 'read' })).toMatchObject({
     status: 200,
     json: { status: 'ok', checks: [] },

@@ -1,4 +1,4 @@
-/** Which headers the OpenAPI document promises of which answers. */
+/** Headers of responses in openapi.json. */
 import { expect, test } from 'vitest'
 import { catalogueOf, openApiOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
@@ -7,7 +7,7 @@ import { document } from '../contract/document.ts'
 const headersOf = (method: string, path: string, status: number) =>
   Object.keys(document.paths[`/admin/multitenancy${path}`][method].responses[status].headers)
 
-test('what is made says where it is, whether it was waited for, and whether it was answered before', () => {
+test('the response to a creation has Location, Preference-Applied and Idempotency-Replayed', () => {
   expect(headersOf('post', '/tenants', 201)).toEqual([
     'x-request-id',
     'Location',
@@ -16,32 +16,32 @@ test('what is made says where it is, whether it was waited for, and whether it w
   ])
 })
 
-test('an action says whether it was waited for, in whichever status', () => {
+test('an action has Preference-Applied for each status', () => {
   for (const status of [200, 202]) {
     expect(headersOf('put', '/tenants/{id}/activate', status)).toEqual(['x-request-id', 'ETag', 'Preference-Applied'])
   }
   expect(headersOf('put', '/tenants/{id}/suspend', 200)).toEqual(['x-request-id', 'ETag'])
 })
 
-test('what reads or changes the state of a resource has its tag', () => {
+test('operations that read or change the state of a resource have its ETag', () => {
   expect(headersOf('get', '/tenants/{id}', 200)).toEqual(['x-request-id', 'ETag'])
   expect(headersOf('patch', '/tenants/{id}', 412)).toEqual(['x-request-id', 'ETag'])
   expect(headersOf('delete', '/tenants/{id}/feature-flags/{key}', 204)).toEqual(['x-request-id'])
   expect(headersOf('get', '/tenants', 200)).toEqual(['x-request-id'])
 })
 
-test('a refusal says whether it was given before, when its kind is kept', () => {
+test('an error that is stored for an Idempotency-Key has Idempotency-Replayed', () => {
   expect(headersOf('post', '/tenants/{id}/dispatch', 409)).toEqual(['x-request-id', 'Idempotency-Replayed'])
   expect(headersOf('post', '/tenants', 401)).toEqual(['x-request-id'])
   expect(headersOf('patch', '/tenants/{id}', 409)).toEqual(['x-request-id'])
 })
 
-test('what is away says when to come back', () => {
+test('an error of an unavailable dependency has Retry-After', () => {
   expect(headersOf('get', '/tenants', 503)).toEqual(['x-request-id', 'Retry-After'])
   expect(headersOf('post', '/webhooks', 503)).toEqual(['x-request-id', 'Retry-After'])
 })
 
-test('the failure of a job says where the resource is, and that it was waited for', () => {
+test('the failure of a job has Location and Preference-Applied', () => {
   const ofJob = ['x-request-id', 'Location', 'Preference-Applied']
   expect(headersOf('post', '/tenants', 409)).toEqual([...ofJob, 'Idempotency-Replayed'])
   expect(headersOf('post', '/tenants', 500)).toEqual(ofJob)

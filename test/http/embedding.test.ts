@@ -1,4 +1,4 @@
-/** Inside a host that has middleware, hooks, parsers and mount points of its own. */
+/** The admin API inside a host that has its own middleware, hooks, parsers and mount points. */
 import { createServer, type Server } from 'node:http'
 import { createAdaptorServer } from '@hono/node-server'
 import express, { type Express, type NextFunction, type Request, type Response } from 'express'
@@ -17,14 +17,14 @@ import { ADMIN, PREFIX, type Sent, type Served, send, served } from './served.ts
 
 const whoSatellite = defineSatellite({
   name: 'who',
-  summary: 'Tells a client its address',
+  summary: 'Returns the address of the client',
   service: () => null,
   operations: [
     operation({
       name: 'who.amI',
       method: 'GET',
       path: '/who',
-      summary: 'The address a request came from',
+      summary: 'Address from which the request was sent',
       reply: z.object({ ip: z.string().nullable() }),
       handle: async () => ({ ip: currentContext().ip }),
     }),
@@ -42,7 +42,7 @@ afterEach(() => host?.close())
 const post = (body: unknown, headers: Sent['headers'] = {}) =>
   send(host.origin, `POST ${PREFIX}/tenants`, { headers: { ...ADMIN, ...headers }, body })
 
-/** @param forwardedFor what a proxy in front of the host says */
+/** @param forwardedFor header of a proxy in front of the host */
 const whoAmI = (forwardedFor: string) =>
   send(host.origin, `GET ${PREFIX}/who`, { headers: { ...ADMIN, 'x-forwarded-for': forwardedFor } })
 
@@ -59,7 +59,7 @@ describe('Express', () => {
     host = await listening(createServer(app))
   }
 
-  test('takes the body that express.json() has read', async () => {
+  test('accepts a body that express.json() has read', async () => {
     app.use(express.json(), expressHandler(tenancy.http))
     await listen()
     expect(await post({ name: 'Äcme', metadata: { a: [1, null] } })).toMatchObject({
@@ -76,21 +76,21 @@ describe('Express', () => {
     })
   })
 
-  test("leaves to express.json() what it refuses: the host's error handler answers", async () => {
+  test("leaves a body that express.json() rejects to the host's error handler", async () => {
     app.use(express.json(), expressHandler(tenancy.http))
     await listen()
     expect(await post('{')).toMatchObject({ status: 500, body: 'host' })
     expect(await post({ name: 'x'.repeat(200_000) })).toMatchObject({ status: 500, body: 'host' })
   })
 
-  test('takes a raw body over a parsed one', async () => {
+  test('prefers a raw body to a parsed one', async () => {
     const keep = (request: object, _response: unknown, rawBody: Buffer) => void Object.assign(request, { rawBody })
     app.use(express.json({ verify: keep }), expressHandler(tenancy.http))
     await listen()
     expect(await post('{"name":"Acme","name":"Evil"}')).toMatchObject({ status: 400, json: { code: 'E_INVALID_JSON' } })
   })
 
-  test('takes a body that was read as text or bytes', async () => {
+  test('accepts a body that was read as text or bytes', async () => {
     app.use('/admin', express.text({ type: 'application/json' }))
     app.use(express.raw({ type: 'application/merge-patch+json' }), expressHandler(tenancy.http))
     await listen()
@@ -104,13 +104,13 @@ describe('Express', () => {
     })
   })
 
-  test('tells the host when a body was read and not kept', async () => {
+  test('reports a body that was read and not kept to the host', async () => {
     app.use((request, _response, next) => void request.resume().on('end', next), expressHandler(tenancy.http))
     await listen()
     expect(await post({ name: 'Acme' })).toMatchObject({ status: 500, body: 'host' })
   })
 
-  test('works below a mount point, by its whole path', async () => {
+  test('works below a mount point, with the complete path', async () => {
     app.use('/admin', expressHandler(tenancy.http))
     app.use((_request, response) => void response.status(404).send('host'))
     await listen()
@@ -120,7 +120,7 @@ describe('Express', () => {
     expect(await send(host.origin, 'GET /livez')).toMatchObject({ status: 404, body: 'host' })
   })
 
-  test("keeps the host's headers, and takes the client's address from it", async () => {
+  test("keeps the host's headers, and uses the host's address of the client", async () => {
     app.set('trust proxy', true)
     app.use((_request, response, next) => {
       response.setHeader('x-host', 'mine')
@@ -144,7 +144,7 @@ describe('Fastify', () => {
     host = { origin: await app.listen({ port: 0, host: '127.0.0.1' }), close: () => app.close() }
   }
 
-  test("is not touched by the host's parsers and limits, nor they by it", async () => {
+  test('the admin API and the host do not share parsers and limits', async () => {
     app = fastify({ bodyLimit: 10 })
     app.addContentTypeParser('application/json', (_request, _payload, done) => done(new Error('the host parses')))
     await app.register(fastifyHandler(tenancy.http))
@@ -154,7 +154,7 @@ describe('Fastify', () => {
     expect(await send(host.origin, 'POST /mine', { body: {} })).toMatchObject({ status: 500 })
   })
 
-  test("comes after the host's hooks, and keeps their headers", async () => {
+  test("runs after the host's hooks, and keeps their headers", async () => {
     app.addHook('onRequest', async (request, reply) => {
       reply.header('x-host', 'mine')
       if (request.headers['x-blocked']) return reply.code(418).send('blocked')
@@ -165,14 +165,14 @@ describe('Fastify', () => {
     expect(await post({ name: 'Acme' }, { 'x-blocked': '1' })).toMatchObject({ status: 418, body: 'blocked' })
   })
 
-  test("takes the client's address from the host", async () => {
+  test("uses the host's address of the client", async () => {
     app = fastify({ trustProxy: true })
     await app.register(fastifyHandler(tenancy.http))
     await listen()
     expect(await whoAmI('203.0.113.9')).toMatchObject({ json: { ip: '203.0.113.9' } })
   })
 
-  test('answers inject()', async () => {
+  test('responds to inject()', async () => {
     await app.register(fastifyHandler(tenancy.http))
     host = { origin: '', close: () => app.close() }
     const made = await app.inject({
@@ -188,7 +188,7 @@ describe('Fastify', () => {
     expect((await app.inject({ method: 'HEAD', url: '/livez' })).body).toBe('')
   })
 
-  test('is registered below a prefix that its own begins with, or not at all', async () => {
+  test('rejects registration below a prefix that its own prefix does not start with', async () => {
     host = { origin: '', close: () => app.close() }
     const http = { ...tenancy.http, routes: [PREFIX, `${PREFIX}/*`] }
     await app.register(fastifyHandler(http), { prefix: '/admin' })
@@ -207,7 +207,7 @@ describe('Hono', () => {
     host = await listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
   }
 
-  test('takes a body that was read before', async () => {
+  test('accepts a body that was read before', async () => {
     app.use(async (context, next) => {
       await context.req.json()
       await next()
@@ -227,7 +227,7 @@ describe('Hono', () => {
     expect(await post({ name: 'Acme' })).toMatchObject({ status: 201, headers: { 'x-host': 'mine' } })
   })
 
-  test('runs without a socket', async () => {
+  test('responds without a socket', async () => {
     app.use(honoHandler(tenancy.http, { ip: () => '203.0.113.7' }))
     const response = await app.request(`${PREFIX}/who`, { headers: ADMIN })
     expect(await response.json()).toEqual({ ip: '203.0.113.7' })
@@ -235,10 +235,7 @@ describe('Hono', () => {
   })
 })
 
-test.each(Object.entries(hosts))(
-  '%s takes the address of the connection, not what a client says',
-  async (_name, start) => {
-    host = await start(tenancy.http)
-    expect(await whoAmI('203.0.113.9')).toMatchObject({ json: { ip: '127.0.0.1' } })
-  },
-)
+test.each(Object.entries(hosts))('%s uses the address of the connection, not a client header', async (_name, start) => {
+  host = await start(tenancy.http)
+  expect(await whoAmI('203.0.113.9')).toMatchObject({ json: { ip: '127.0.0.1' } })
+})

@@ -1,4 +1,4 @@
-/** Failed sign-ins are limited for each client address, over all processes; a correct token or code passes. */
+/** Failed sign-ins are limited for each client address, across all processes; a correct token or code passes. */
 import { randomUUID } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import { createAdaptorServer } from '@hono/node-server'
@@ -26,7 +26,7 @@ const adminTokens = [{ name: 'admin', token: TOKEN }]
 
 type Credential = { readonly token: string } | { readonly code: string }
 
-/** By the header `x-admin-token`, where the credential is a text. */
+/** A credential that is a text is sent in `x-admin-token`. */
 function attempt(http: Http, credential: string | Credential, ip?: string): Promise<Response> {
   const isHeader = typeof credential === 'string'
   const headers = isHeader ? { 'x-admin-token': credential } : { 'content-type': 'application/json' }
@@ -97,7 +97,7 @@ describe('in one process', () => {
     http = await openWith({ clock, store: memoryStore() })
   })
 
-  test('the limit ends a minute later, as Retry-After says', async () => {
+  test('the limit ends after a minute, as Retry-After states', async () => {
     await fail(http, '203.0.113.1')
     const refused = await attempt(http, WRONG, '203.0.113.1')
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60'])
@@ -113,7 +113,7 @@ describe('in one process', () => {
     expect(await statusOf(http, WRONG, '203.0.113.1')).toBe(429)
   })
 
-  test('a request without a credential, and a session that ended, are not failures', async () => {
+  test('a request without a credential, and an ended session, are not failures', async () => {
     const cookie = 'tenantry_session=ended'
     for (let time = 0; time <= MAX_FAILED_SIGN_INS; time++) {
       const request = new Request(`http://localhost${PREFIX}/plans`, { headers: time % 2 ? { cookie } : {} })
@@ -129,7 +129,7 @@ describe('in one process', () => {
   })
 })
 
-test('without the store a wrong token is a 401', async () => {
+test('a wrong token returns 401 while the store is unavailable', async () => {
   const http = await openWith({ store: redisStore({ url: `redis://127.0.0.1:${await deadPort()}` }) })
   await fail(http, '203.0.113.1', 3)
   expect(await statusOf(http, TOKEN, '203.0.113.1')).toBe(200)

@@ -1,4 +1,4 @@
-/** A host's routes behind the guard while the backoffice database is unavailable, on each framework. */
+/** Guarded routes of a host while the backoffice database is unavailable, on each framework. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { createLogger } from '../../src/kernel/base/logger.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
@@ -25,20 +25,23 @@ afterAll(async () => {
   await proxy.close()
 })
 
-test.each(Object.entries(guardedHosts))('%s: a request is answered with 503, and reaches no route', async (_, open) => {
-  const reached: unknown[] = []
-  const host = await open({
-    guard: createGuard(tenants, { resolve: fromHeader(), authorize: 'anyone' }),
-    routes: { 'GET /seen': (called) => reached.push(called) },
-    log: createLogger({ level: 'silent' }),
-  })
-  const response = await send(host.origin, 'GET /seen', { headers: { 'x-tenant-id': 'acme' } })
-  await host.close()
-  expect(response).toMatchObject({
-    status: 503,
-    headers: { 'content-type': expect.stringContaining('application/problem+json'), 'cache-control': 'no-store' },
-    json: { status: 503, code: 'E_DEPENDENCY_UNAVAILABLE', requestId: response.headers['x-request-id'] },
-  })
-  expect(response.json.requestId).toMatch(/^[\w.-]{1,128}$/)
-  expect(reached).toEqual([])
-})
+test.each(Object.entries(guardedHosts))(
+  '%s: a request to a guarded route returns 503 during a backoffice outage',
+  async (_, open) => {
+    const reached: unknown[] = []
+    const host = await open({
+      guard: createGuard(tenants, { resolve: fromHeader(), authorize: 'anyone' }),
+      routes: { 'GET /seen': (called) => reached.push(called) },
+      log: createLogger({ level: 'silent' }),
+    })
+    const response = await send(host.origin, 'GET /seen', { headers: { 'x-tenant-id': 'acme' } })
+    await host.close()
+    expect(response).toMatchObject({
+      status: 503,
+      headers: { 'content-type': expect.stringContaining('application/problem+json'), 'cache-control': 'no-store' },
+      json: { status: 503, code: 'E_DEPENDENCY_UNAVAILABLE', requestId: response.headers['x-request-id'] },
+    })
+    expect(response.json.requestId).toMatch(/^[\w.-]{1,128}$/)
+    expect(reached).toEqual([])
+  },
+)

@@ -1,7 +1,4 @@
-/**
- * Each framework with a guard before routes of the host's own. A route is given its tenant and its body, and answers JSON; what
- * it throws goes to the framework's error handling, where Tenantry's errors are answered by ours and the rest as "host: ..".
- */
+/** Hosts of each framework with a guard: routes receive tenant and body, and return JSON; other errors become "host: ..". */
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { createAdaptorServer } from '@hono/node-server'
@@ -22,12 +19,12 @@ export interface Called {
   readonly body: unknown
 }
 
-/** By method and path, `POST /echo`. */
+/** By method and path, such as `POST /echo`. */
 export type Routes = Readonly<Record<string, (called: Called) => unknown>>
 
 export interface Guarded {
   readonly guard: Guard
-  /** A guard behind the first one. */
+  /** Second guard after the first one. */
   readonly second?: Guard
   readonly routes: Routes
   readonly log: Logger

@@ -1,8 +1,6 @@
 /**
- * Each way to have the admin API on a socket. What a host adds of its own: `GET /mine` answers "mine", and a path nobody has
- * is its own 404.
- *
- * `service` comes last: it replaces the process's Request and Response, and the others are to be seen without that.
+ * Serves the admin API on a socket with each framework. Each host adds `GET /mine`, which returns "mine", and its own 404. `service` is
+ * last, because it replaces the process's Request and Response.
  */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'

@@ -1,4 +1,4 @@
-/** A POST that is sent again with its `Idempotency-Key` does nothing twice; on every host. */
+/** A repeated POST with the same `Idempotency-Key` has no second effect; on every host framework. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Host, hosts } from './hosts.ts'
 import { ADMIN, PREFIX, type Served, send, served } from './served.ts'
@@ -26,7 +26,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   const named = async (tenant: string) =>
     (await send(host.origin, `GET ${PREFIX}/tenants?q=${tenant}`, { headers: ADMIN })).json.data
 
-  test('a repeat is given the first answer', async () => {
+  test('a repeated request returns the first response', async () => {
     const first = await post(`repeat-${name}`, { name: `repeat-${name}` })
     const second = await post(`repeat-${name}`, { name: `repeat-${name}` })
     expect(first.status).toBe(201)
@@ -40,14 +40,14 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(await named(`repeat-${name}`)).toHaveLength(1)
   })
 
-  test('what `Prefer: wait` found is what is kept', async () => {
+  test('the stored response is the one after `Prefer: wait`', async () => {
     const body = { name: `wait-${name}` }
     const first = await post(`wait-${name}`, body, { prefer: 'wait=20' })
     expect(first.json.status).toBe('active')
     expect((await post(`wait-${name}`, body)).body).toBe(first.body)
   })
 
-  test('a refusal is kept, too', async () => {
+  test('a rejection is stored', async () => {
     const body = { id: `taken-${name}`, name: 'Taken' }
     await post(`first-${name}`, body)
     const refused = await post(`second-${name}`, body)
@@ -57,14 +57,14 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(again.json).toEqual({ ...refused.json, requestId: again.headers['x-request-id'] })
   })
 
-  test('another body under the same key is a mismatch', async () => {
+  test('another body with the same key is a mismatch', async () => {
     await post(`mismatch-${name}`, { name: `mismatch-${name}` })
     const other = await post(`mismatch-${name}`, { name: `mismatch-${name}-2` })
     expect(other).toMatchObject({ status: 409, json: { code: 'E_IDEMPOTENCY_MISMATCH' } })
     expect(await named(`mismatch-${name}`)).toHaveLength(1)
   })
 
-  test("another token's key is another key", async () => {
+  test('keys of different tokens are independent', async () => {
     const body = { name: `token-${name}` }
     await post(`token-${name}`, body)
     const other = await post(`token-${name}`, body, { 'x-admin-token': 'other-token-0123456789' })
@@ -72,7 +72,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(await named(`token-${name}`)).toHaveLength(2)
   })
 
-  test('of twenty at once, one makes the tenant', async () => {
+  test('of twenty concurrent requests, one creates the tenant', async () => {
     const body = { name: `race-${name}` }
     const responses = await Promise.all(Array.from({ length: 20 }, () => post(`race-${name}`, body)))
     const made = responses.filter(({ status, headers }) => status === 201 && !headers['idempotency-replayed'])
@@ -90,7 +90,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect((await post(`race-${name}`, body)).body).toBe(made[0]?.body)
   })
 
-  test('a key that is none is 400', async () => {
+  test('an invalid key returns 400', async () => {
     const keys = ['', 'a b', 'x'.repeat(256), 'ä', ['a', 'b']]
     for (const key of keys) {
       const response = await post('', { name: `bad-key-${name}` }, { 'idempotency-key': key })

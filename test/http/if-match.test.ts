@@ -1,4 +1,4 @@
-/** `If-Match`: two people edit one form, in two processes; and what the tags of states are. test/contract plays each operation. */
+/** `If-Match` with concurrent edits in two processes, and the tags of states. test/contract covers each operation. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Opened, openApi } from '../contract/api.ts'
 import type { Api } from '../contract/calls.ts'
@@ -20,7 +20,7 @@ async function tenantOf(id: string): Promise<string> {
 const tagAt = async (path: string) => (await api.call('GET', path)).headers.get('etag') ?? expect.fail('no ETag')
 const changed = { status: 412, json: { code: 'E_CHANGED_MEANWHILE' } }
 
-test('the second of two edits of one form is refused, and shows what the first has made', async () => {
+test('the second of two edits of one state is rejected, and the first one is kept', async () => {
   const path = await tenantOf('form')
   const headers = { 'if-match': await tagAt(path) }
   const first = await api.call('PATCH', path, { headers, body: { name: 'First' } })
@@ -33,7 +33,7 @@ test('the second of two edits of one form is refused, and shows what the first h
   expect((await other.call('PATCH', path, { headers: again, body: { name: 'Second' } })).json.name).toBe('Second')
 })
 
-test('of edits in two processes at the same time one is made in each round', async () => {
+test('of concurrent edits in two processes, one succeeds in each round', async () => {
   const path = await tenantOf('race')
   for (let round = 0; round < 3; round++) {
     const headers = { 'if-match': await tagAt(path) }
@@ -45,7 +45,7 @@ test('of edits in two processes at the same time one is made in each round', asy
   }
 })
 
-test('an edit without If-Match between reading and writing is noticed', async () => {
+test('an edit without If-Match between read and write is detected', async () => {
   const path = `${await tenantOf('between')}/branding`
   const headers = { 'if-match': await tagAt(path) }
   await other.call('PUT', path, { body: { displayName: 'Other' } })
@@ -53,7 +53,7 @@ test('an edit without If-Match between reading and writing is noticed', async ()
   expect((await api.call('GET', path)).json.displayName).toBe('Other')
 })
 
-test('a refused change leaves nothing behind, and one that changes nothing keeps the tag', async () => {
+test('a rejected change has no effect, and an edit without a change keeps the tag', async () => {
   const path = await tenantOf('same')
   const tag = await tagAt(path)
   await api.call('PATCH', path, { headers: { 'if-match': '"old"' }, body: { name: 'Refused' } })
@@ -62,7 +62,7 @@ test('a refused change leaves nothing behind, and one that changes nothing keeps
   expect(same.headers.get('etag')).toBe(tag)
 })
 
-test('a tenant that is activated in a certain state serves at once', async () => {
+test('a tenant that is activated with If-Match is served immediately', async () => {
   const path = await tenantOf('resumed')
   const suspended = await api.call('PUT', `${path}/suspend`, { headers: { 'if-match': await tagAt(path) } })
   expect(suspended.headers.get('etag')).toBe(await tagAt(path))
@@ -73,7 +73,7 @@ test('a tenant that is activated in a certain state serves at once', async () =>
 })
 
 describe('*', () => {
-  test('matches any state, and none where nothing exists', async () => {
+  test('If-Match: * matches any state, and no missing resource', async () => {
     const path = `${await tenantOf('any')}/feature-flags/beta`
     const headers = { 'if-match': '*' }
     const body = { enabled: true }
@@ -84,13 +84,13 @@ describe('*', () => {
     expect(await api.call('DELETE', path, { headers })).toMatchObject({ status: 204 })
   })
 
-  test('matches the state in which a tenant has no settings yet', async () => {
+  test('a tag matches the state of a tenant without settings', async () => {
     const path = `${await tenantOf('none')}/sso`
     expect((await api.call('PUT', path, { headers: { 'if-match': '*' }, body: {} })).status).toBe(200)
   })
 })
 
-test('what the request or the tenant lacks is said before', async () => {
+test('an invalid request and a missing tenant are reported before a mismatch', async () => {
   const headers = { 'if-match': '"old"' }
   const path = await tenantOf('first')
   expect(await api.call('PATCH', path, { headers, body: { name: '' } })).toMatchObject({ status: 400 })

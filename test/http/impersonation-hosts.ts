@@ -1,7 +1,4 @@
-/**
- * Each framework with impersonation on routes of the host's own, as its reader would put it there: the guard, then `impersonation`, then
- * the route. What fails and is not Tenantry's is answered as "host: ..", by the framework's own error handling.
- */
+/** Hosts of each framework with guard, `impersonation` and a route; other errors become "host: ..". */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { createAdaptorServer } from '@hono/node-server'
@@ -29,9 +26,9 @@ export interface Acted {
   readonly guard: Guard
   readonly impersonation: Impersonating
   readonly options?: ImpersonationOptions
-  /** The wrong way round: the guard comes after. */
+  /** Whether the guard comes after `impersonation`, which is an error. */
   readonly isReversed?: boolean
-  /** Of every path, whatever the method. */
+  /** Route for every path and method. */
   readonly route: (called: Called) => object | Promise<object>
 }
 

@@ -1,4 +1,4 @@
-/** A tenancy with the audit log and impersonation, whose routes are served to hosts over real sockets. */
+/** A tenancy with the audit log and impersonation, whose routes are served over real sockets. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject } from 'vitest'
 import { createHttp, type Http } from '../../src/http/app.ts'
 import { currentContext } from '../../src/kernel/base/context.ts'
@@ -32,7 +32,7 @@ export const guardOf = ({ tenants }: Pick<Tenancy, 'tenants'>) =>
 
 export const codeOf = ({ status, json }: HttpResponse) => [status, json?.code]
 
-/** For one file: each test has a tenant. */
+/** State of one file: each test has its own tenant. */
 export function useImpersonation() {
   const clock = fakeClock()
   const lines: string[] = []
@@ -61,7 +61,7 @@ export function useImpersonation() {
   })
   afterEach(() => host?.close())
 
-  /** An active tenant, installed by this process: it has no workers. */
+  /** An active tenant, installed by this process because the tenancy has no workers. */
   async function customer(id: string): Promise<string> {
     await made.tenancy.tenants.create({ id, name: 'Customer' })
     await made.tenancy.tenants.installation.install(id, { isLast: true })
@@ -89,7 +89,7 @@ export function useImpersonation() {
     return json
   }
 
-  /** Changes something, as a route does that calls Tenantry, and answers what it was called with. */
+  /** Records a change, as a route that uses Tenantry does, and returns its input. */
   const route = async (called: Called) => {
     reached.push(called)
     const { actor, requestId, tenantId } = currentContext()
@@ -115,9 +115,9 @@ export function useImpersonation() {
 
   return {
     clock,
-    /** What was logged since the test began. */
+    /** Log lines since the start of the test. */
     lines,
-    /** Calls that reached the route since the test began. */
+    /** Calls of the route since the start of the test. */
     reached,
     get made() {
       return made
@@ -131,7 +131,7 @@ export function useImpersonation() {
     get host() {
       return host
     },
-    /** The host of the test, which is closed after it. */
+    /** Host of the test, which is closed afterwards. */
     set host(opened: Host) {
       host = opened
     },

@@ -1,4 +1,4 @@
-/** Requests in the name of a tenant's user at a host's own routes, on each framework, and their entries in the audit log. */
+/** Impersonated requests to routes of a host, on each framework, and their audit entries. */
 import { describe, expect, test } from 'vitest'
 import type { AuditEntry } from '../../src/satellites/audit-logs/index.ts'
 import { createGuard } from '../../src/tenants/guard/guard.ts'
@@ -24,7 +24,7 @@ describe.each(hosts)('%s', (_, open) => {
     here.host = await open({ guard: guardOf(tenancy), impersonation: tenancy.impersonation, options, route })
   }
 
-  test('without a token a request is the host’s own, and nothing is recorded', async () => {
+  test('a request without a token is not impersonated and not recorded', async () => {
     await serve()
     const { status, json } = await call('POST /orders', {}, 'change')
     expect(status).toBe(200)
@@ -33,7 +33,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect(await entriesOf('orders.cancel')).toMatchObject([{ actor: { type: 'host', id: 'host', name: 'host' } }])
   })
 
-  test('with one it is in the name of the user, stands in the log before, and so does what it changes', async () => {
+  test('a request with a token runs as the user, and it and its changes are recorded before it runs', async () => {
     await serve()
     const { token, sessionId, expiresAt } = await begin()
     const headers = { [HEADER]: token, 'x-request-id': 'r-1' }
@@ -74,7 +74,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect((await call('POST /orders', {}, 'change')).json).toMatchObject({ impersonation: null })
   })
 
-  test('the guard and the middleware let it in by one entry, of what is not the middleware’s too', async () => {
+  test('an impersonated request has one audit entry, with its path and without its query', async () => {
     const authenticator = here.tenancy.impersonation.authenticator()
     const guard = createGuard(here.tenancy.tenants, {
       resolve: fromHeader(),
@@ -102,7 +102,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect(await entriesOf('impersonations.request')).toHaveLength(4)
   })
 
-  test('of many at once each stands in the log, and runs in its own name', async () => {
+  test('concurrent impersonated requests are each recorded, and run as their own user', async () => {
     await serve()
     const tokens = [await begin(), await begin(here.id, { userId: 'user-7' })].map(({ token }) => token)
     const wanted = Array.from({ length: 30 }, (_, n) => ({ path: `/orders/${n}`, token: tokens[n % 3] }))
@@ -118,7 +118,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect(actors).toEqual(wanted.map((_, n) => ['alice as user-42', 'alice as user-7', 'host'][n % 3]).toSorted())
   })
 
-  test('what cannot be recorded is not run', async () => {
+  test('a request that cannot be recorded does not run', async () => {
     await serve()
     const { token } = await begin()
     const table = 'alter table multitenancy.audit_entries'
@@ -138,7 +138,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect((await call('GET /orders', { [HEADER]: token })).status).toBe(200)
   })
 
-  test('a token stands in no line of the log, no entry and no list', async () => {
+  test('no log line, audit entry or list contains a token', async () => {
     await serve({ cookie: 'imp' })
     const { token, sessionId } = await begin()
     await call(`GET /x/${token}?token=${token}`, { [HEADER]: token }, undefined)
@@ -155,7 +155,7 @@ describe.each(hosts)('%s', (_, open) => {
     for (const text of [lines.join('\n'), JSON.stringify(list.json), rows[0].text]) expect(text).not.toContain(token)
   })
 
-  test('what the route throws is the host’s, once the request stands in the log', async () => {
+  test('an error of the route reaches the host after the request was recorded', async () => {
     const { token } = await begin()
     here.host = await open({
       guard: guardOf(here.tenancy),

@@ -1,4 +1,4 @@
-/** Impersonation at a host's own routes while the database is unavailable, on each framework. */
+/** Impersonated requests while the database is unavailable, on each framework. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { auditLogs } from '../../src/satellites/audit-logs/index.ts'
 import { impersonation } from '../../src/satellites/impersonation/index.ts'
@@ -46,7 +46,7 @@ const call = (line: string, headers: Record<string, string> = {}) =>
   send(host.origin, line, { headers: { 'x-tenant-id': id, ...headers } })
 
 test.each(hosts)(
-  '%s: while the database is unavailable a token is refused, and other requests succeed',
+  '%s: a token is rejected while the database is unavailable, and other requests succeed',
   async (_, open) => {
     const proxy = await startProxy(made.url)
     const distant = await made.open({ database: { url: proxy.url }, role: 'api' })
@@ -75,7 +75,7 @@ test.each(hosts)(
   },
 )
 
-test('Express: a request with a token is answered with 503 while the database is unresponsive', async () => {
+test('Express: a request with a token returns 503 while the database is unresponsive', async () => {
   const proxy = await startProxy(made.url)
   const distant = await made.open({ database: { url: proxy.url }, role: 'api' })
   const by = { guard: guardOf(distant), impersonation: distant.impersonation, route }

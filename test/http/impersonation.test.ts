@@ -1,4 +1,4 @@
-/** Tokens of impersonation at a host's own routes, on each framework, over real sockets: which of them are accepted. */
+/** Accepted and rejected impersonation tokens, on each framework, over real sockets. */
 import { createServer } from 'node:http'
 import express from 'express'
 import { describe, expect, test } from 'vitest'
@@ -24,7 +24,7 @@ describe.each(hosts)('%s', (_, open) => {
     here.host = await open({ guard: guardOf(tenancy), impersonation: tenancy.impersonation, options, route })
   }
 
-  test('a token is refused at another tenant, when it has expired, and when it was ended between two requests', async () => {
+  test('a token is rejected for another tenant, after its expiry, and after it was ended between two requests', async () => {
     await serve()
     const other = await customer(`other-${here.id}`)
     const { token: foreign } = await begin(other)
@@ -40,7 +40,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect(await entriesOf('impersonations.request')).toHaveLength(1)
   })
 
-  test('what is no token, or more than one, lets nobody in', async () => {
+  test('an invalid token and several tokens are rejected', async () => {
     await serve({ cookie: 'imp' })
     const [{ token }, { token: another }] = [await begin(), await begin()]
     for (const headers of [
@@ -63,7 +63,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect(await entriesOf('impersonations.request')).toEqual([])
   })
 
-  test('a token may be in a cookie, or in a header of another name', async () => {
+  test('a token is accepted from a cookie, and from a configured header', async () => {
     await serve({ header: 'X-Act-As', cookie: 'imp' })
     const { token } = await begin()
     for (const [name, value] of [
@@ -76,7 +76,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect(json.impersonation).toBeNull()
   })
 
-  test('where there is no tenant nobody is anybody’s user', async () => {
+  test('a token is rejected on routes without a tenant', async () => {
     await serve({ cookie: 'imp' })
     const { token } = await begin()
     for (const path of ['/assets/logo.svg', '/central/tenants', '/home']) {
@@ -89,7 +89,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect((await call('GET /home', { cookie: `imp=${token}` })).json.impersonation.userId).toBe('user-42')
   })
 
-  test('a token that comes before the guard lets nobody in, and is told whoever has put it there', async () => {
+  test('a token is rejected if impersonation() comes before the guard, and the host gets the reason', async () => {
     const guard = createGuard(here.tenancy.tenants, {
       resolve: fromHeader(),
       authorize: async (request, { id }) => {
@@ -110,7 +110,7 @@ describe.each(hosts)('%s', (_, open) => {
     expect((await call('GET /assets/logo.svg')).status).toBe(200)
   })
 
-  test('what the guard refuses is refused with a token too, and a deleted tenant’s token is over', async () => {
+  test('a request that the guard rejects is rejected with a token, too, and the token of a deleted tenant is invalid', async () => {
     await serve()
     const { token } = await begin()
     await here.tenancy.tenants.suspend(here.id)
@@ -125,14 +125,14 @@ describe.each(hosts)('%s', (_, open) => {
     expect(await entriesOf('impersonations.request')).toHaveLength(1)
   })
 
-  test('without an audit log it is refused when the routes are made', async () => {
+  test('impersonation without an audit log is rejected when the routes are created', async () => {
     const unaudited = await here.made.open({ satellites: [impersonation()] as never })
     const request = { guard: guardOf(unaudited), impersonation: unaudited.impersonation, route }
     await expect(async () => open(request)).rejects.toThrow('the tenancy requires the satellite auditLogs')
   })
 })
 
-test('Express: whoever has a token passes for a member, and below a mount point the path is the whole one', async () => {
+test('Express: a valid token passes the membership check, and below a mount point the complete path is recorded', async () => {
   const app = express()
   const guard = createGuard(here.tenancy.tenants, {
     resolve: fromHeader(),
@@ -154,7 +154,7 @@ test('Express: whoever has a token passes for a member, and below a mount point 
 })
 
 test.each(['/home', '/assets/logo.svg'])(
-  'Node: a second guard without a tenant for %s ignores no token of the first one',
+  'Node: a second guard without a tenant for %s does not ignore a token of the first guard',
   async (path) => {
     const ran: unknown[] = []
     const act = onNode.impersonation(here.tenancy.impersonation, (_incoming, outgoing) => {
@@ -178,7 +178,7 @@ test.each(['/home', '/assets/logo.svg'])(
   },
 )
 
-test.each(['Express', 'Node'])('%s: a route is not run after a time-out of yours has answered', async (framework) => {
+test.each(['Express', 'Node'])('%s: a route does not run after the host’s timeout has responded', async (framework) => {
   let wasRun = false
   const by = here.tenancy.impersonation
   const ended = Promise.withResolvers<unknown>()
@@ -208,6 +208,6 @@ test.each(['Express', 'Node'])('%s: a route is not run after a time-out of yours
   expect((await call('GET /orders', { [HEADER]: token })).status).toBe(504)
   expect(await ended.promise).toBeUndefined()
   await eventually(async () => expect(await entriesOf('impersonations.request')).toHaveLength(1))
-  await here.tenancy.kernel.database.ping() // by then it would have been run
+  await here.tenancy.kernel.database.ping() // enough time for the route to run
   expect(wasRun).toBe(false)
 })

@@ -1,4 +1,4 @@
-/** A client receives the response to a body that is too large, or that nothing reads; on every host. */
+/** A client receives the response to a body that is too large or is not read; on every host framework. */
 import { connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest'
@@ -15,7 +15,7 @@ const TOO_LARGE = [413, 'E_PAYLOAD_TOO_LARGE']
 
 const receiving = defineSatellite({
   name: 'receiving',
-  summary: 'Reads what is posted',
+  summary: 'Read the posted body',
   service: () => null,
   receivers: [{ path: RECEIVER, receive: async (_, { body }) => ({ bytes: (await body()).byteLength }) }],
 })
@@ -60,7 +60,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     [2, `${PREFIX}/session`],
     [2, RECEIVER],
     [16, `${PREFIX}/tenants`],
-  ])('fetch receives the 413 of %d MB to %s, twice, and the next response', async (megabytes, path) => {
+  ])('fetch receives the 413 for %d MB to %s, twice, and the next response', async (megabytes, path) => {
     const body = 'x'.repeat(megabytes * MEGABYTE)
     for (let time = 0; time < 2; time++) {
       expect(await post(path, body, ADMIN)).toEqual([...TOO_LARGE, 'close'])
@@ -68,7 +68,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     }
   })
 
-  test('fetch receives the 413 of a body without a length', async () => {
+  test('fetch receives the 413 for a body without a length', async () => {
     const pieces = () => ReadableStream.from(Array.from({ length: 16 }, () => new Uint8Array(MEGABYTE / 4)))
     for (const path of [`${PREFIX}/tenants`, RECEIVER]) {
       expect(await post(path, pieces(), ADMIN)).toEqual([...TOO_LARGE, 'close'])
@@ -76,7 +76,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     }
   })
 
-  test('fetch receives the response to a body that nothing reads', async () => {
+  test('fetch receives the response to a body that is not read', async () => {
     const body = 'x'.repeat(4 * MEGABYTE)
     expect(await post(`${PREFIX}/tenants`, body)).toEqual([401, 'E_UNAUTHORIZED', 'close'])
     expect(await post(`${PREFIX}/nothing`, body, ADMIN)).toEqual([404, 'E_NOT_FOUND', 'close'])
@@ -86,7 +86,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     expect(await isServed()).toBe(true)
   })
 
-  test('a body that fits leaves the connection open', async () => {
+  test('a body below the limit leaves the connection open', async () => {
     const socket = await opened(host)
     const body = '{"token":"wrong-token-0123456789"}'
     socket.write(`POST ${PREFIX}/session HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n`)
@@ -95,7 +95,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     expect((await text(socket)).match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 401', 'HTTP/1.1 200'])
   })
 
-  test('a client that reads after it has sent everything receives the 413', async () => {
+  test('a client that reads only after sending everything receives the 413', async () => {
     const socket = await opened(host)
     socket.pause()
     const bytes = 16 * MEGABYTE

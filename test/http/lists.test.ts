@@ -1,4 +1,4 @@
-/** What every list of the API takes and refuses: `limit`, `cursor`, `from` and `to`. Which lists there are, the document tells. */
+/** Validation of `limit`, `cursor`, `from` and `to` in every list that openapi.json has. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { TEST_APP_KEY } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
@@ -9,7 +9,7 @@ const takes = (parameter: string) =>
   described
     .filter(({ parameters }) => parameters.some(({ name }) => name === parameter))
     .map((operation) => [operation.name, operation] as const)
-/** Those that have enough to turn pages in. */
+/** Lists with more than one page. */
 const FILLED = [
   'tenants.list',
   'auditLogs.list',
@@ -23,9 +23,9 @@ const lists = takes('cursor').filter(([name]) => FILLED.includes(name))
 const webhooks = ['/tenants/acme/webhooks', '/webhooks']
 
 let api: Opened
-/** The same, after its application key was changed. */
+/** The same database with another application key. */
 let changed: Api
-/** Of the last subscription, by the path of them all. */
+/** Id of the last subscription, by the path of its list. */
 const webhookIds: Record<string, string> = {}
 beforeAll(async () => {
   api = await openApi(inject('postgresUrl'))
@@ -40,7 +40,7 @@ beforeAll(async () => {
 })
 afterAll(() => api.end())
 
-/** Three subscriptions, and three deliveries to the last. */
+/** Creates three subscriptions, and three deliveries to the last one. */
 async function subscribe(path: string): Promise<void> {
   const body = { url: 'http://127.0.0.1:9/', events: ['order.paid'] }
   for (let n = 0; n < 3; n++) {
@@ -69,14 +69,14 @@ const refusalOf = (path: string) => ({
   json: { code: 'E_INVALID_REQUEST', errors: [{ path, message: MESSAGES[path] ?? expect.any(String) }] },
 })
 
-describe.each(lists)('the list %s', (_name, list) => {
-  test('goes on where its cursor says, with another limit too', async () => {
+describe.each(lists)('list %s', (_name, list) => {
+  test('a cursor continues the list, also with another limit', async () => {
     const { data } = (await read(list.path, {})).json
     const next = await read(list.path, { cursor: await cursorOf(list), limit: '200' })
     expect(next).toMatchObject({ status: 200, json: { data: data.slice(1), nextCursor: null } })
   })
 
-  test('refuses a cursor that was altered', async () => {
+  test('an altered cursor is rejected', async () => {
     const cursor = await cursorOf(list)
     const [key = '', signature = ''] = cursor.split('.')
     const forged = Buffer.from(JSON.stringify(['2100-01-01T00:00:00.000Z', 'zzz'])).toString('base64url')
@@ -94,7 +94,7 @@ describe.each(lists)('the list %s', (_name, list) => {
     for (const cursor of altered) expect(await read(list.path, { cursor })).toMatchObject(refusalOf('cursor'))
   })
 
-  test('refuses a cursor of every other list', async () => {
+  test('a cursor of another list is rejected', async () => {
     for (const [name, other] of lists) {
       if (name !== list.name) {
         expect(await read(list.path, { cursor: await cursorOf(other) })).toMatchObject(refusalOf('cursor'))
@@ -102,7 +102,7 @@ describe.each(lists)('the list %s', (_name, list) => {
     }
   })
 
-  test('refuses a cursor of other filters', async () => {
+  test('a cursor of other filters is rejected', async () => {
     const cursor = await cursorOf(list)
     const filters = list.parameters.filter(
       ({ in: place, name }) => place === 'query' && !['cursor', 'limit'].includes(name),
@@ -115,19 +115,19 @@ describe.each(lists)('the list %s', (_name, list) => {
     }
   })
 
-  test('takes a cursor that was made before the application key was changed, and not the other way round', async () => {
+  test('a cursor under the former application key is accepted, but not a newer one by the former key', async () => {
     expect(await read(list.path, { cursor: await cursorOf(list) }, changed)).toMatchObject({ status: 200 })
     const cursor = await cursorOf(list, changed)
     expect(await read(list.path, { cursor })).toMatchObject(refusalOf('cursor'))
   })
 
-  test('has 1 to 200 on a page', async () => {
+  test('a page has 1 to 200 items', async () => {
     expect((await read(list.path, { limit: '1' })).json.data).toHaveLength(1)
     expect((await read(list.path, { limit: '200' })).status).toBe(200)
   })
 })
 
-describe.each(takes('limit'))('the limit of %s', (_name, { path }) => {
+describe.each(takes('limit'))('limit of %s', (_name, { path }) => {
   test.each([
     '0',
     '201',
@@ -142,12 +142,12 @@ describe.each(takes('limit'))('the limit of %s', (_name, { path }) => {
     '99999999999999999999',
     'Infinity',
     'null',
-  ])('is not "%s"', async (limit) => {
+  ])('the limit "%s" is rejected', async (limit) => {
     expect(await read(path, { limit })).toMatchObject(refusalOf('limit'))
   })
 })
 
-describe.each(takes('from'))('a moment of %s', (_name, { path }) => {
+describe.each(takes('from'))('time filter of %s', (_name, { path }) => {
   test.each([
     'yesterday',
     '',
@@ -161,7 +161,7 @@ describe.each(takes('from'))('a moment of %s', (_name, { path }) => {
     '2026-W01',
     'null',
     '+012026-01-01T00:00:00Z',
-  ])('is not "%s"', async (moment) => {
+  ])('the time "%s" is rejected', async (moment) => {
     expect(await read(path, { from: moment })).toMatchObject(refusalOf('from'))
     expect(await read(path, { to: moment })).toMatchObject(refusalOf('to'))
   })
@@ -172,7 +172,7 @@ describe.each(takes('from'))('a moment of %s', (_name, { path }) => {
     '2026-01-01T00:00:00.123456Z',
     '2026-01-01T05:30:00+05:30',
     '0001-01-01',
-  ])('may be "%s"', async (moment) => {
+  ])('the time "%s" is accepted', async (moment) => {
     expect(await read(path, { from: moment })).toMatchObject({ status: 200 })
     expect(await read(path, { to: moment })).toMatchObject({ status: 200, json: { data: [] } })
   })

@@ -1,4 +1,4 @@
-/** A process that begins to add a note and never ends it. */
+/** A process that starts to add a note and does not finish. */
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { createLogger } from '../../src/kernel/base/logger.ts'
 import { createTenancy } from '../../src/tenancy/tenancy.ts'

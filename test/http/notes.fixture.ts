@@ -1,4 +1,4 @@
-/** A satellite with one POST, whose end the test decides: it may fail, or wait, after it has written; and so may `Prefer: wait`. */
+/** A satellite with one POST that fails or waits after its write, as a test decides; and so does `Prefer: wait`. */
 import { z } from 'zod'
 import { operation } from '../../src/kernel/api/operation.ts'
 import type { Kernel } from '../../src/kernel/kernel.ts'
@@ -6,13 +6,13 @@ import { defineSatellite } from '../../src/tenancy/satellite.ts'
 
 export class Notes {
   readonly #kernel: Kernel
-  /** Thrown by the next calls, one each, after the note was written. */
+  /** Errors of the next calls, one each, thrown after the note was written. */
   readonly faults: Error[] = []
-  /** Thrown by the next waits, one each. */
+  /** Errors of the next waits, one each. */
   readonly lostWaits: Error[] = []
-  /** What a call waits for after it has written. */
+  /** A call waits for this promise after its write. */
   gate: Promise<unknown> = Promise.resolve()
-  /** Calls that wait at the gate. */
+  /** Number of calls that wait. */
   waiting = 0
 
   constructor(kernel: Kernel) {

@@ -1,4 +1,4 @@
-/** `Prefer: wait=N` whose time is up: nothing installs the tenants here. */
+/** `Prefer: wait=N` that times out: no worker installs the tenants here. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Opened, openApi } from '../contract/api.ts'
 
@@ -12,7 +12,7 @@ const create = (id: string, prefer: string, headers: Record<string, string> = {}
   api.call('POST', '/tenants', { body: { id, name: 'Acme' }, headers: { prefer, ...headers } })
 const applied = (response: Awaited<ReturnType<typeof create>>) => response.headers.get('preference-applied')
 
-test('a job that is not done when the time is up goes on, and the answer shows what is', async () => {
+test('an unfinished job continues after the wait, and the response has the present state', async () => {
   const response = await create('one', 'wait=1', { 'idempotency-key': 'slow' })
   expect(response).toMatchObject({ status: 201, json: { status: 'provisioning' } })
   expect(applied(response)).toBe('wait=1')
@@ -20,7 +20,7 @@ test('a job that is not done when the time is up goes on, and the answer shows w
   expect(again.text).toBe(response.text)
 })
 
-test('202 stays 202 when the time is up', async () => {
+test('a 202 remains a 202 after the wait', async () => {
   const id = 'twice'
   await create(id, 'wait=0')
   await api.call('DELETE', `/tenants/${id}`)

@@ -1,12 +1,12 @@
-/** `Prefer: wait=N` (RFC 7240): the answer comes when the job is done, or as things are when the time is up. */
+/** `Prefer: wait=N` (RFC 7240): the response comes when the job has ended, or with the present state after the timeout. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Opened, openApi } from '../contract/api.ts'
 
-/** Installations of tenants whose id holds this fail. */
+/** Installations of tenants whose id contains this text fail. */
 const FAILING = 'failing'
 
 let api: Opened
-/** Of another database, without a worker: its tenants are not installed. */
+/** Another database, without a worker: its tenants are not installed. */
 let idle: Opened
 
 beforeAll(async () => {
@@ -25,26 +25,26 @@ const create = (id: string, prefer: string, at = api) =>
   at.call('POST', '/tenants', { body: { id, name: 'Acme' }, headers: { prefer } })
 const applied = (response: Awaited<ReturnType<typeof create>>) => response.headers.get('preference-applied')
 
-test('the tenant is active when the answer comes', async () => {
+test('the response with Prefer: wait has an active tenant', async () => {
   const response = await create('quick', 'wait=20')
   expect(response).toMatchObject({ status: 201, json: { id: 'quick', status: 'active' } })
   expect(applied(response)).toBe('wait=20')
 })
 
 test.each([
-  ['it stands among others', 'respond-async, wait=20; because=why, foo="bar"', 'wait=20'],
-  ['it is written in another case', 'Wait=20', 'wait=20'],
-  ['it is quoted', 'wait="20"', 'wait=20'],
-  ['it has blanks', 'foo ,  wait = 20 ', 'wait=20'],
-  ['it is more than is waited', 'wait=86400', 'wait=30'],
-  ['it is more than any wait', 'wait=99999999999999', 'wait=30'],
-])('%s', async (_how, prefer, expected) => {
+  ['one of several preferences', 'respond-async, wait=20; because=why, foo="bar"', 'wait=20'],
+  ['another case', 'Wait=20', 'wait=20'],
+  ['a quoted value', 'wait="20"', 'wait=20'],
+  ['blanks', 'foo ,  wait = 20 ', 'wait=20'],
+  ['more than the maximum', 'wait=86400', 'wait=30'],
+  ['more than any number', 'wait=99999999999999', 'wait=30'],
+])('Prefer: wait is read with %s', async (_how, prefer, expected) => {
   const response = await create(`heard-${crypto.randomUUID().slice(0, 8)}`, prefer)
   expect(response).toMatchObject({ status: 201, json: { status: 'active' } })
   expect(applied(response)).toBe(expected)
 })
 
-test('a job that fails is answered with the problem of its failure, and where the tenant is', async () => {
+test('a failed job returns the problem of its failure, and the location of the tenant', async () => {
   const made = await create(FAILING, 'wait=20')
   const at = `/admin/multitenancy/tenants/${FAILING}`
   expect(made).toMatchObject({ status: 409, json: { code: 'E_MIGRATION_FAILED', status: 409 } })
@@ -58,7 +58,7 @@ test('a job that fails is answered with the problem of its failure, and where th
   expect([applied(again), again.headers.get('location'), again.headers.get('etag')]).toEqual(['wait=20', at, null])
 })
 
-test('the problem of a failed job is given again to a repeated Idempotency-Key', async () => {
+test('a repeated Idempotency-Key returns the stored problem of a failed job', async () => {
   const body = { id: `${FAILING}-once`, name: 'Acme' }
   const send = () => api.call('POST', '/tenants', { body, headers: { prefer: 'wait=20', 'idempotency-key': 'once' } })
   const first = await send()
@@ -77,7 +77,7 @@ test.each([
   'wait=20s',
   'respond-async',
   'x="wait=20"',
-])('%s is no such preference: nothing is waited for, and nothing is said to be', async (prefer) => {
+])('the preference %s is ignored', async (prefer) => {
   const response = await create(`unheard-${crypto.randomUUID().slice(0, 8)}`, prefer, idle)
   expect(response).toMatchObject({ status: 201, json: { status: 'provisioning' } })
   expect(applied(response)).toBeNull()
@@ -89,7 +89,7 @@ test('wait=0 does not wait', async () => {
   expect(applied(response)).toBe('wait=0')
 })
 
-test('what needs no job is not waited for', async () => {
+test('an operation without a job does not wait', async () => {
   await create('ready', 'wait=20')
   const suspended = await api.call('PUT', '/tenants/ready/suspend', { headers: { prefer: 'wait=20' } })
   expect(applied(suspended)).toBeNull()
@@ -98,7 +98,7 @@ test('what needs no job is not waited for', async () => {
   expect(applied(activated)).toBeNull()
 })
 
-test('a caller that hangs up is not waited for, and its tenant is made all the same', async () => {
+test('the tenant of a caller that disconnects is installed, and the wait ends', async () => {
   const gone = new AbortController()
   const request = new Request('http://localhost/admin/multitenancy/tenants', {
     method: 'POST',

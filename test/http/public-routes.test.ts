@@ -1,6 +1,6 @@
 /**
- * No request without a token blocks the event loop: the most expensive bodies, headers and targets, to every public route of a service with
- * billing, and to a callback of single sign-on. The processor time of the whole request, with that of its client, bounds the delay.
+ * No request without a token blocks the event loop: the most expensive bodies, headers and targets, for every public route of a service
+ * with billing and single sign-on. The CPU time of the request, including its client, bounds the delay.
  */
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -28,7 +28,7 @@ const ROUTES = [
   'GET /healthz',
   'GET /metrics',
 ]
-/** Of a header, below the 16 KiB that node allows for all. */
+/** Size of a header, below node's limit of 16 KiB for all headers. */
 const BYTES = 15_000
 const filled = (unit: string) => unit.repeat(Math.floor(BYTES / unit.length))
 

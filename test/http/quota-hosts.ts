@@ -1,7 +1,4 @@
-/**
- * Each framework with quotas on routes of the host's own, as its reader would put them there: the guard, then `enforceQuota`, then
- * the route. What fails and is not Tenantry's is answered as "host: ..", by the framework's own error handling.
- */
+/** Hosts of each framework with guard, `enforceQuota` and a route; other errors become "host: ..". */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { createAdaptorServer } from '@hono/node-server'
@@ -16,26 +13,26 @@ import type { Guard } from '../../src/tenants/guard/guard.ts'
 import type { QuotaEnforcing, QuotaOptions } from '../../src/tenants/guard/quota-hook.ts'
 import { type Host, listening } from './hosts.ts'
 
-/** A header of the request, whatever the framework. */
+/** Reads a header of a request of any framework. */
 export type HeaderOf = (name: string) => string | undefined
 
 export interface CountedRoute {
   readonly quota: string
   readonly options?: QuotaOptions<HeaderOf>
-  /** Another quota, after it. */
+  /** Second quota of the route. */
   readonly also?: string
   readonly answer: (body: string) => object
 }
 
 export interface Counted {
   readonly quotas: QuotaEnforcing
-  /** Absent: somebody has forgotten it. */
+  /** Absent: the host has forgotten the guard. */
   readonly guard: Guard | undefined
-  /** By path; all are POST. */
+  /** POST routes by path. */
   readonly routes: Readonly<Record<string, CountedRoute>>
 }
 
-/** The same options for requests of another kind. */
+/** Converts options to requests of another framework. */
 function optionsFor<Raw>(options: QuotaOptions<HeaderOf> = {}, headerOf: (raw: Raw) => HeaderOf): QuotaOptions<Raw> {
   const { amount } = options
   if (typeof amount !== 'function') return { ...options, amount }

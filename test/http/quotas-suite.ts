@@ -1,4 +1,4 @@
-/** The behaviour of quotas on a host's routes, for one framework on one store; and what its tests share with others. */
+/** Tests of quotas on routes of a host, for one framework on one store, and shared helpers. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { memoryStore } from '../../src/drivers/store/memory.ts'
 import { postgresStore } from '../../src/drivers/store/postgres.ts'
@@ -30,7 +30,7 @@ const HALF_A_DAY_SECONDS = 43_200
 
 export type WithQuotas = Tenancy<[ReturnType<typeof quotas>]>
 
-/** A store whose clock stands at noon, so that no midnight passes while a test runs, and can be moved on. */
+/** A store whose clock starts at noon, so that no test crosses midnight, and that a test can advance. */
 interface Timed {
   readonly store: StoreDriver
   readonly clock?: FakeClock
@@ -64,7 +64,7 @@ export function toNoonMs(): number {
   return dayOf(now) * DAY_MS + DAY_MS / 2 - now
 }
 
-/** The bodies with which routes were called. */
+/** Bodies of the calls that reached a route. */
 export const reached: string[] = []
 const response = (body: string) => {
   reached.push(body)
@@ -110,7 +110,7 @@ export const guardOf = ({ tenants }: WithQuotas) =>
   createGuard(tenants, { resolve: fromHeader(), authorize: 'anyone', central: ['/central/*'], ignore: ['/health'] })
 let names = 0
 
-/** An active tenant, installed by this process: the tenancies here have no workers. */
+/** An active tenant, installed by this process because the tenancies have no workers. */
 export async function customer({ tenants }: WithQuotas, plan = 'free'): Promise<string> {
   names += 1
   const { id } = await tenants.create({ id: `customer-${names}`, name: 'Customer', metadata: { plan } })
@@ -127,7 +127,7 @@ export const post = (host: Host, path: string, tenant?: string, headers: Record<
     body: 'the body',
   })
 
-/** Tests of these frameworks on one store, which share a tenancy. */
+/** Registers the tests of these frameworks on one store, which share a tenancy. */
 export function describeQuotas(store: keyof typeof stores, frameworks: readonly string[]): void {
   describe(`on the store ${store}`, () => {
     let time: Timed
@@ -161,7 +161,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         host = await open({ quotas: tenancy.quotas, guard: guardOf(tenancy), routes })
       }
 
-      test('what fits is counted and let through, and says what is left', async () => {
+      test('a request within the quota is counted and admitted, with the remaining amount in its headers', async () => {
         await serve()
         const id = await customer(tenancy)
         for (const left of [2, 1, 0]) {
@@ -176,7 +176,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(await used(id)).toBe(3)
       })
 
-      test('what does not fit is 429, says when there is more, and is not counted', async () => {
+      test('a request above the quota returns 429 with the reset time, and is not counted', async () => {
         await serve()
         const id = await customer(tenancy)
         await tenancy.quotas.consume(id, 'exports', 3)
@@ -207,7 +207,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(await used(id)).toBe(3)
       })
 
-      test('a limit of 0 allows none, and a quota that the plan does not name is unlimited', async () => {
+      test('a limit of 0 admits no request, and a quota outside the plan is unlimited', async () => {
         await serve()
         const id = await customer(tenancy)
         expect(codeOf(await post(host, '/none', id))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED'])
@@ -216,7 +216,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(await used(id, 'unlimited')).toBe(1)
       })
 
-      test('what is only tracked is counted, and never refused', async () => {
+      test('a tracked quota is counted and never enforced', async () => {
         await serve()
         const id = await customer(tenancy)
         const responses = []
@@ -227,7 +227,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(codeOf(await post(host, '/exports', id))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED'])
       })
 
-      test('a request uses as much as it is said to', async () => {
+      test('a request uses the configured amount', async () => {
         await serve()
         const id = await customer(tenancy)
         expect((await post(host, '/three', id)).headers.ratelimit).toMatch(/^"bytes";r=700;/)
@@ -242,7 +242,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
       })
 
       test.each(['many', '-1', '1.5', 'Infinity', '9007199254740993'])(
-        'an amount of %s is no amount, and nothing is counted',
+        'the amount %s is rejected, and nothing is counted',
         async (invalid) => {
           await serve()
           const id = await customer(tenancy)
@@ -256,7 +256,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         },
       )
 
-      test('what says the amount and fails is the host’s to answer, and nothing is counted', async () => {
+      test('an error of the amount function reaches the host, and nothing is counted', async () => {
         await serve()
         const id = await customer(tenancy)
         for (const path of ['/mine', '/mine/later']) {
@@ -267,7 +267,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(await used(id)).toBe(0)
       })
 
-      test('without a tenant there is nobody whose quota it could be', async () => {
+      test('a quota without a tenant is an error', async () => {
         await serve()
         const id = await customer(tenancy)
         for (const path of ['/central/exports', '/health']) {
@@ -280,7 +280,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(await used(id)).toBe(0)
       })
 
-      test('whom the guard refuses uses nothing', async () => {
+      test('a request that the guard rejects uses nothing', async () => {
         await serve()
         const id = await customer(tenancy)
         await tenancy.tenants.suspend(id)
@@ -291,7 +291,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(await used(id)).toBe(0)
       })
 
-      test('of many at once exactly as many get through as are allowed', async () => {
+      test('of concurrent requests, exactly the quota is admitted', async () => {
         await serve()
         const id = await customer(tenancy, 'pro')
         const responses = await Promise.all(Array.from({ length: 70 }, () => post(host, '/exports', id)))
@@ -304,7 +304,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(left.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 25 }, (_, n) => n))
       })
 
-      test('two quotas on one route are counted one after the other, and both say what is left', async () => {
+      test('two quotas on one route are counted in order, and both have headers', async () => {
         await serve()
         const id = await customer(tenancy)
         const { status, headers } = await post(host, '/two', id)
@@ -318,7 +318,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect([await used(id), await used(id, 'bytes')]).toEqual([3, 20])
       })
 
-      test('each tenant has its own', async () => {
+      test('each tenant has its own quota', async () => {
         await serve()
         const [first, second] = [await customer(tenancy), await customer(tenancy, 'pro')]
         const ids = Array.from({ length: 20 }, (_, n) => (n % 2 ? first : second))
@@ -328,7 +328,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect([await used(first), await used(second)]).toEqual([3, 10])
       })
 
-      test('another plan counts from the next request on, with what has been used', async () => {
+      test('another plan applies to the next request, with the usage so far', async () => {
         await serve()
         const id = await customer(tenancy)
         const change = async (plan: string) => {
@@ -346,7 +346,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         expect(await used(id)).toBe(4)
       })
 
-      test('with the next day of the store there is as much again', async () => {
+      test('usage restarts with the next day of the store', async () => {
         await serve()
         const id = await customer(tenancy)
         await tenancy.quotas.consume(id, 'exports', 3)
@@ -378,7 +378,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
       })
 
       if (store !== 'memory') {
-        test('two processes together let exactly as many requests through as are allowed', async () => {
+        test('two processes together admit exactly the quota', async () => {
           const open = quotaHosts[frameworks[0] ?? ''] as (typeof quotaHosts)[string]
           const hosts = await Promise.all(
             [tenancy, plain].map((one) => open({ quotas: one.quotas, guard: guardOf(one), routes })),

@@ -1,4 +1,4 @@
-/** Quotas on a host's own routes, in the way of each framework: parsed bodies, responses of its own, time-outs of the host. */
+/** Quotas on routes of a host, specific to each framework: parsed bodies, the framework's own responses, timeouts of the host. */
 import { createServer, type Server } from 'node:http'
 import { createAdaptorServer } from '@hono/node-server'
 import express from 'express'
@@ -16,7 +16,7 @@ import { type Host, listening } from './hosts.ts'
 import { codeOf, customer, guardOf, PLANS, type WithQuotas } from './quotas-suite.ts'
 import { send } from './served.ts'
 
-describe('in a framework’s own way', () => {
+describe('specific to one framework', () => {
   let host: Host
   let made: TestTenancy<[ReturnType<typeof quotas>]>
   let tenancy: WithQuotas
@@ -40,7 +40,7 @@ describe('in a framework’s own way', () => {
   const postJson = (path: string, body: unknown) =>
     send(host.origin, `POST ${path}`, { headers: { 'x-tenant-id': id }, body })
 
-  test('Express: an amount looks at a body that was parsed before', async () => {
+  test('Express: the amount function reads a body that was parsed before', async () => {
     const app = express()
     app.use(onExpress.guard(guardOf(tenancy)), express.json())
     const byRows = onExpress.enforceQuota(tenancy.quotas, 'bytes', { amount: ({ body }) => body.rows.length })
@@ -51,7 +51,7 @@ describe('in a framework’s own way', () => {
     expect(headers.ratelimit).toMatch(/^"bytes";r=997;/)
   })
 
-  test('Fastify: an amount looks at the body before the handler', async () => {
+  test('Fastify: the amount function reads the body before the handler', async () => {
     const app = fastify()
     await app.register(onFastify.guard(guardOf(tenancy)))
     const byRows = onFastify.enforceQuota(tenancy.quotas, 'bytes', {
@@ -65,7 +65,7 @@ describe('in a framework’s own way', () => {
     expect(codeOf(await postJson('/rows', { rows: Array(998).fill(0) }))).toEqual([429, 'E_TENANT_QUOTA_EXCEEDED'])
   })
 
-  test('Hono: an amount looks at the body, and the handler reads it again', async () => {
+  test('Hono: the amount function reads the body, and the handler reads it again', async () => {
     const app = new Hono<onHono.GuardedEnv>()
     app.use(onHono.guard(guardOf(tenancy)))
     const byRows = onHono.enforceQuota(tenancy.quotas, 'bytes', {
@@ -78,7 +78,7 @@ describe('in a framework’s own way', () => {
     expect(headers.ratelimit).toMatch(/^"bytes";r=997;/)
   })
 
-  test('Hono: a Response of the handler’s own has the headers too', async () => {
+  test('Hono: a Response of the handler has the quota headers', async () => {
     const app = new Hono<onHono.GuardedEnv>()
     app.use(onHono.guard(guardOf(tenancy)))
     app.post('/own', onHono.enforceQuota(tenancy.quotas, 'exports'), () => new Response('own', { status: 202 }))
@@ -89,8 +89,8 @@ describe('in a framework’s own way', () => {
     expect(headers.ratelimit).toMatch(/^"exports";r=2;/)
   })
 
-  test.each(['fits', 'is refused'])(
-    'Express: a request that %s after a time-out of yours has answered',
+  test.each(['fits', 'is rejected'])(
+    'Express: a request that %s after the host’s timeout has responded does not run its route',
     async (how) => {
       const app = express()
       app.use(onExpress.guard(guardOf(tenancy)))
@@ -108,14 +108,14 @@ describe('in a framework’s own way', () => {
       )
       host = await listening(createServer(app))
       expect(await postJson('/slow', {})).toMatchObject({ status: 504, body: 'too late' })
-      // The decision has been made by then, and the route would have been called in the same turn.
+      // The decision has been made, and the route would have run in the same tick.
       await eventually(async () => expect(await tenancy.quotas.getUsage(id, 'exports')).toBe(how === 'fits' ? 1 : 0))
       await tenancy.quotas.alerts.settled()
       expect(wasRun).toBe(false)
     },
   )
 
-  test('Node: a listener is not called after a time-out of yours has answered', async () => {
+  test('Node: a listener does not run after the host’s timeout has responded', async () => {
     let wasRun = false
     const guarded = onNode.guard(
       guardOf(tenancy),
@@ -136,10 +136,10 @@ describe('in a framework’s own way', () => {
   })
 
   test.each([
-    ['a name that is none', 'no such name!', 1],
+    ['an invalid name', 'no such name!', 1],
     ['a negative amount', 'exports', -1],
-    ['an amount that is no number', 'exports', Number.NaN],
-  ])('%s is refused when the route is made', (_, quota, amount) => {
+    ['an amount that is not a number', 'exports', Number.NaN],
+  ])('%s is rejected when the route is created', (_, quota, amount) => {
     for (const { enforceQuota } of [onExpress, onFastify, onHono]) {
       expect(() => enforceQuota(tenancy.quotas, quota, { amount })).toThrow(
         expect.objectContaining({ code: 'E_INVALID_REQUEST' }),

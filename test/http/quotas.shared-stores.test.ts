@@ -1,4 +1,4 @@
-/** Quotas on a host's own routes, over real sockets, with a store that processes share. */
+/** Quotas on routes of a host, over real sockets, with a store that processes share. */
 import { describeQuotas } from './quotas-suite.ts'
 
 describeQuotas('postgres', ['express'])

@@ -1,4 +1,4 @@
-/** Quotas on a host's own routes: the other pairs of a framework and a store, and stores that are unavailable. */
+/** Quotas on routes of a host: the remaining pairs of framework and store, and unavailable stores. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { postgresStore } from '../../src/drivers/store/postgres.ts'
 import { redisStore } from '../../src/drivers/store/redis.ts'
@@ -28,7 +28,7 @@ describeQuotas('memory', ['express', 'fastify'])
 describeQuotas('postgres', ['node', 'fastify', 'hono'])
 describeQuotas('redis', ['node', 'express', 'hono'])
 
-/** A store behind a line of its own: which server it is at, and how it is opened there. */
+/** Stores behind a proxy: their server, and how to open them. */
 const distant = {
   postgres: {
     server: (databaseUrl: string) => databaseUrl,
@@ -89,7 +89,7 @@ describe.each(absences)('the store %s, %s', (store, how) => {
     )
     expect(await direct.quotas.getUsage(id, 'exports')).toBe(3)
   }
-  /** Samples of a series of one tenancy, by its labels. */
+  /** Samples of a metric of one tenancy, by labels. */
   const samples = async ({ series }: WithQuotas, name: string) =>
     Object.fromEntries(
       [...(await series.expose()).matchAll(new RegExp(`^${name}(\\{.*\\}) (\\d+)$`, 'gm'))].map(
@@ -97,36 +97,39 @@ describe.each(absences)('the store %s, %s', (store, how) => {
       ),
     )
 
-  test.each(hosts)('%s, fail-open: serves requests, reports them, and counts again afterwards', async (framework) => {
-    const tenancy = await serve(framework, 'fail-open')
-    const published: unknown[] = []
-    tenancy.on(DependencyDegraded, (event) => void published.push(event))
-    await disconnect()
-    for (const path of ['/exports', '/tracked']) {
-      const served = await post(host, path, id)
-      expect([served.status, served.json, hasRateLimit(served)]).toEqual([200, { body: 'the body' }, false])
-    }
-    const about = { dependency: 'redis', tenantId: id, policy: 'fail-open', errorCode: 'E_DEPENDENCY_UNAVAILABLE' }
-    await eventually(() =>
-      expect(published.filter((event) => (event as { tenantId: unknown }).tenantId === id)).toEqual([
-        expect.objectContaining({ ...about, operation: 'quotas.consume' }),
-        expect.objectContaining({ ...about, operation: 'quotas.track' }),
-      ]),
-    )
-    expect(await samples(tenancy, 'multitenancy_quota_decisions_total')).toEqual({
-      '{decision="allowed"}': 0,
-      '{decision="refused"}': 1,
-      '{decision="tracked"}': 0,
-      '{decision="degraded"}': 2,
-      '{decision="unavailable"}': 0,
-    })
-    const degraded = await samples(tenancy, 'multitenancy_dependency_degraded_total')
-    expect(degraded['{dependency="redis",policy="fail-open"}']).toBeGreaterThanOrEqual(2)
-    await comeBack()
-    await tenancy.stop()
-  })
+  test.each(hosts)(
+    '%s, fail-open: serves and reports requests during an outage, and counts again afterwards',
+    async (framework) => {
+      const tenancy = await serve(framework, 'fail-open')
+      const published: unknown[] = []
+      tenancy.on(DependencyDegraded, (event) => void published.push(event))
+      await disconnect()
+      for (const path of ['/exports', '/tracked']) {
+        const served = await post(host, path, id)
+        expect([served.status, served.json, hasRateLimit(served)]).toEqual([200, { body: 'the body' }, false])
+      }
+      const about = { dependency: 'redis', tenantId: id, policy: 'fail-open', errorCode: 'E_DEPENDENCY_UNAVAILABLE' }
+      await eventually(() =>
+        expect(published.filter((event) => (event as { tenantId: unknown }).tenantId === id)).toEqual([
+          expect.objectContaining({ ...about, operation: 'quotas.consume' }),
+          expect.objectContaining({ ...about, operation: 'quotas.track' }),
+        ]),
+      )
+      expect(await samples(tenancy, 'multitenancy_quota_decisions_total')).toEqual({
+        '{decision="allowed"}': 0,
+        '{decision="refused"}': 1,
+        '{decision="tracked"}': 0,
+        '{decision="degraded"}': 2,
+        '{decision="unavailable"}': 0,
+      })
+      const degraded = await samples(tenancy, 'multitenancy_dependency_degraded_total')
+      expect(degraded['{dependency="redis",policy="fail-open"}']).toBeGreaterThanOrEqual(2)
+      await comeBack()
+      await tenancy.stop()
+    },
+  )
 
-  test.each(hosts)('%s, fail-closed: answers 503, and never 429', async (framework) => {
+  test.each(hosts)('%s, fail-closed: returns 503 during an outage, and never 429', async (framework) => {
     const tenancy = await serve(framework, 'fail-closed')
     await disconnect()
     for (const path of ['/exports', '/tracked', '/none']) {

@@ -1,7 +1,6 @@
 /**
- * Each framework with receivers before everything else of the host's own: the guard, a parser of bodies, and `POST /echo`, which answers
- * the tenant and the body that it was given. Or with the guard before the receivers, as it is mounted for all paths. Each that can be
- * told so takes the client's address from `x-forwarded-for`, whoever has written that.
+ * Hosts of each framework with receivers before the guard, a body parser and `POST /echo`, which returns tenant and body; or with the
+ * guard before the receivers. Frameworks with such a setting use `x-forwarded-for` of any sender as the client's address.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -20,7 +19,7 @@ import { type Host, listening } from './hosts.ts'
 export interface Receiving {
   readonly receivers: Mountable
   readonly guard: Guard
-  /** Whether requests come to it before they come to the receivers. */
+  /** Whether the guard runs before the receivers. */
   readonly isGuardFirst: boolean
 }
 

@@ -1,4 +1,4 @@
-/** Receivers of what other systems post, in each framework: the bytes as they were sent, past guards, before parsers, beside what is yours, or alone. */
+/** Receivers of external systems' requests in each framework: unchanged bytes, past guards, before parsers, and without a host. */
 import { once } from 'node:events'
 import { createServer, request, type Server } from 'node:http'
 import { json } from 'node:stream/consumers'
@@ -27,7 +27,7 @@ const OTHER_PATH = '/hooks/payments'
 const MIB = 1024 * 1024
 
 let open: OpenBilling
-/** Receives at another path, from this machine alone. */
+/** Receives at another path, from loopback only. */
 let elsewhere: BillingTenancy
 let tenantId: string
 let host: Host
@@ -42,7 +42,7 @@ beforeAll(async () => {
 afterAll(() => open.end())
 afterEach(() => host?.close())
 
-/** Written as no parser would write it again, with what takes several bytes. */
+/** Signed body in a form that no parser would reproduce, with multi-byte characters. */
 function signed() {
   const event = open.provider.emit('product.updated', { id: `prod_${++made}`, object: 'product', name: 'Tür №1' })
   const { body, headers } = open.provider.signed(event, { secret: SECRET, at: new Date() })
@@ -59,11 +59,11 @@ const start = (name: string, tenancy = open.tenancy, isGuardFirst = false): Prom
     isGuardFirst,
   })
 
-/** Without a length, piece by piece; the answer may come before the end. */
+/** Sends a body in pieces, without a length; the response may come before the end. */
 async function sendPieces(path: string, headers: Record<string, string>, pieces: readonly Buffer[]) {
   const { hostname, port } = new URL(host.origin)
   const outgoing = request({ hostname, port, path, method: 'POST', agent: false, headers })
-  outgoing.on('error', () => undefined) // cut off, once it was answered
+  outgoing.on('error', () => undefined) // the connection may be closed after the response
   const answered = once(outgoing, 'response')
   for (const piece of pieces) outgoing.write(piece)
   outgoing.end()
@@ -72,7 +72,7 @@ async function sendPieces(path: string, headers: Record<string, string>, pieces:
 }
 
 describe.each(Object.keys(receiverHosts))('%s', (name) => {
-  test('receives the bytes as they were sent, before your parser, which has yours', async () => {
+  test('a receiver gets the sent bytes before the host’s parser, and other routes use the parser', async () => {
     host = await start(name)
     const { id, body, headers } = signed()
     expect(await send(host.origin, `POST ${PATH}`, { headers, body })).toMatchObject({
@@ -87,7 +87,7 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
     expect((await send(host.origin, 'POST /echo', echo)).json).toEqual({ tenantId, body: { n: 1 } })
   })
 
-  test('receives what comes in pieces, without a length', async () => {
+  test('a receiver accepts a body in pieces, without a length', async () => {
     host = await start(name)
     const { id, body, headers } = signed()
     const pieces = [body.subarray(0, 10), body.subarray(10, 11), body.subarray(11)]
@@ -95,7 +95,7 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
     expect(await isKept(id)).toBe(true)
   })
 
-  test('refuses what is not signed as it is', async () => {
+  test('a receiver rejects a body that differs from the signed one', async () => {
     host = await start(name)
     const { body, headers } = signed()
     const written = JSON.stringify(JSON.parse(body.toString()))
@@ -105,7 +105,7 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
     }
   })
 
-  test('refuses more than 1 MiB, whether its length is told or not', async () => {
+  test('a receiver rejects more than 1 MiB, with and without a length', async () => {
     host = await start(name)
     const large = Buffer.alloc(MIB + 1, ' ')
     const tooLarge = { status: 413, json: expect.objectContaining({ code: 'E_PAYLOAD_TOO_LARGE' }) }
@@ -113,7 +113,7 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
     expect(await sendPieces(PATH, {}, [large.subarray(1), large.subarray(0, 1)])).toEqual(tooLarge)
   })
 
-  test('takes nothing of whoever hangs up half way, and goes on', async () => {
+  test('a receiver ignores a request that breaks off, and continues', async () => {
     host = await start(name)
     const { id, body, headers } = signed()
     const { hostname, port } = new URL(host.origin)
@@ -130,7 +130,7 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
     expect(await isKept(id)).toBe(true)
   })
 
-  test('takes POST alone, at this path alone', async () => {
+  test('a receiver accepts only POST, and only at its path', async () => {
     host = await start(name)
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const response = await send(host.origin, `${method} ${PATH}`)
@@ -146,7 +146,7 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
     }
   })
 
-  test('lets it through a guard for all paths, and nothing else', async () => {
+  test('a guard for all paths admits requests to receivers, and no others', async () => {
     host = await start(name, open.tenancy, true)
     const { id, body, headers } = signed()
     expect(await send(host.origin, `POST ${PATH}`, { headers, body })).toMatchObject({
@@ -160,7 +160,7 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
     }
   })
 
-  test('receives at the path that is configured, from the address of the connection', async () => {
+  test('a receiver uses the configured path, and the address of the connection', async () => {
     host = await start(name, elsewhere, true)
     const { id, body, headers } = signed()
     const forged = { ...headers, 'x-forwarded-for': '203.0.113.7' }
@@ -175,7 +175,7 @@ describe.each(Object.keys(receiverHosts))('%s', (name) => {
   })
 })
 
-describe('alone', () => {
+describe('receivers without other routes', () => {
   const nothing = { type: 'urn:tenantry:problem:E_NOT_FOUND', status: 404, code: 'E_NOT_FOUND' }
   const PATHS = [
     '/',
@@ -187,7 +187,7 @@ describe('alone', () => {
     '/%zz',
   ]
 
-  test('they answer 404 where nothing is theirs, as the admin API does', async () => {
+  test('receivers return 404 for other paths, as the admin API does', async () => {
     const { fetch, handles } = createReceivers(open.tenancy)
     for (const path of PATHS) {
       for (const method of ['GET', 'POST']) {
@@ -209,7 +209,7 @@ describe('alone', () => {
         return { origin: url, close: () => close(0) }
       },
     ],
-  ])('they answer over the network, served %s', async (_, serve) => {
+  ])('receivers respond over the network, served %s', async (_, serve) => {
     host = await serve()
     for (const path of PATHS) {
       const { status, headers, json } = await send(host.origin, `POST ${path}`, { body: '{}' })
@@ -225,7 +225,7 @@ describe('alone', () => {
 describe('behind a parser', () => {
   const post = ({ body, headers }: ReturnType<typeof signed>) => send(host.origin, `POST ${PATH}`, { headers, body })
 
-  test('of Express nothing is as it was signed, unless the parser keeps the bytes', async () => {
+  test('a receiver behind a parser of Express rejects every body, unless the parser keeps the bytes', async () => {
     const app = express()
     app.use(express.json(), expressHandler(createReceivers(open.tenancy)))
     host = await listening(createServer(app))
@@ -240,7 +240,7 @@ describe('behind a parser', () => {
     expect(await isKept(event.id)).toBe(true)
   })
 
-  test('of Hono it is as it was signed where text was read', async () => {
+  test('a receiver of Hono accepts a body that was read as text', async () => {
     const app = new Hono()
     app.use(async (context, next) => {
       await context.req.text()

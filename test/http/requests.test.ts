@@ -1,4 +1,4 @@
-/** What a request may be and what it is answered; the same on every host. */
+/** Valid and invalid requests and their responses; on every host framework. */
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
@@ -8,24 +8,24 @@ import { ADMIN, PREFIX, type Sent, type Served, send, served, TOKEN } from './se
 const MEBIBYTE = 1024 * 1024
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/
 
-/** Refused with 400 and this code, before anything is made. */
+/** Rejected with 400 and this code, without effect. */
 const BAD_BODIES: Readonly<Record<string, [body: unknown, code: string]>> = {
-  'half of an object': ['{"name": "Acme"', 'E_INVALID_JSON'],
+  'half an object': ['{"name": "Acme"', 'E_INVALID_JSON'],
   'two values': ['{} {}', 'E_INVALID_JSON'],
-  'a comma too many': ['{"name": "Acme",}', 'E_INVALID_JSON'],
+  'a trailing comma': ['{"name": "Acme",}', 'E_INVALID_JSON'],
   'the same key twice': ['{"name": "Acme", "name": "Evil"}', 'E_INVALID_JSON'],
   'the same key twice, once escaped': ['{"name": "Acme", "n\\u0061me": "Evil"}', 'E_INVALID_JSON'],
   'deep nesting': [`{"name": "Acme", "metadata": {"a": ${'['.repeat(100)}${']'.repeat(100)}}}`, 'E_INVALID_JSON'],
-  'nesting without end': ['['.repeat(1_000_000), 'E_INVALID_JSON'],
+  'endless nesting': ['['.repeat(1_000_000), 'E_INVALID_JSON'],
   'NUL in a string': ['{"name": "Ac\\u0000me"}', 'E_INVALID_JSON'],
   'NUL in a key': ['{"name": "Acme", "metadata": {"a\\u0000": 1}}', 'E_INVALID_JSON'],
-  'half of a surrogate pair': ['{"name": "\\ud83d"}', 'E_INVALID_JSON'],
-  'a number beyond any': ['{"name": "Acme", "metadata": {"n": 1e999}}', 'E_INVALID_JSON'],
-  'a whole number that would be changed': ['{"name": "Acme", "metadata": {"n": 9007199254740993}}', 'E_INVALID_JSON'],
+  'an unpaired surrogate': ['{"name": "\\ud83d"}', 'E_INVALID_JSON'],
+  'an infinite number': ['{"name": "Acme", "metadata": {"n": 1e999}}', 'E_INVALID_JSON'],
+  'an inexact integer': ['{"name": "Acme", "metadata": {"n": 9007199254740993}}', 'E_INVALID_JSON'],
   'bytes that are not UTF-8': [Buffer.from('7b226e616d65223a22ff227d', 'hex'), 'E_INVALID_JSON'],
   'UTF-16': [Buffer.from('{"name": "Acme"}', 'utf16le'), 'E_INVALID_JSON'],
   nothing: ['', 'E_INVALID_REQUEST'],
-  'no object': ['[]', 'E_INVALID_REQUEST'],
+  'a value that is not an object': ['[]', 'E_INVALID_REQUEST'],
   null: ['null', 'E_INVALID_REQUEST'],
   'an unknown field': [{ name: 'Acme', colour: 'red' }, 'E_INVALID_REQUEST'],
   'a wrong type': [{ name: 7 }, 'E_INVALID_REQUEST'],
@@ -33,16 +33,16 @@ const BAD_BODIES: Readonly<Record<string, [body: unknown, code: string]>> = {
   'a prototype': ['{"name": "Acme", "__proto__": {"admin": true}}', 'E_INVALID_REQUEST'],
 }
 
-/** Paths of a tenant that cannot be: what the id is, and what comes of it. */
+/** Invalid tenant ids in a path, with the status of the response. */
 const IDS: Readonly<Record<string, [id: string, status: number]>> = {
   unknown: ['nobody', 404],
   'with an escaped slash': ['a%2Fb', 400],
-  'beyond ASCII': ['%C3%A4cme', 400],
+  'with non-ASCII characters': ['%C3%A4cme', 400],
   'in upper case': ['ACME', 400],
   'with NUL': ['a%00b', 404],
-  'very long': ['a'.repeat(10_000), 400],
-  'malformed percent': ['%zz', 400],
-  'half a character': ['%C3', 400],
+  'of 10,000 characters': ['a'.repeat(10_000), 400],
+  'with a malformed escape': ['%zz', 400],
+  'with incomplete UTF-8': ['%C3', 400],
   SQL: ["a'%20or%201=1--", 400],
 }
 
@@ -65,7 +65,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   }
   const countTenants = async () => (await call('GET /tenants?limit=200')).json.data.length
 
-  test('a tenant is made, read and listed', async () => {
+  test('a tenant is created, read and listed', async () => {
     const id = `acme-${name}`
     const made = await call('POST /tenants', { headers: { prefer: 'wait=20' }, body: { id, name: 'Acme' } })
     expect(made).toMatchObject({
@@ -86,20 +86,20 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(await call('POST /tenants', { body: { id, name: 'Acme' } })).toMatchObject({ status: 409 })
   })
 
-  test('HEAD is GET without the body', async () => {
+  test('HEAD returns the headers of GET without the body', async () => {
     const get = await call('GET /tenants')
     const head = await call('HEAD /tenants')
     expect(head).toMatchObject({ status: 200, body: '', headers: { 'content-type': get.headers['content-type'] } })
     expect(await call('HEAD /tenants/nobody')).toMatchObject({ status: 404, body: '' })
   })
 
-  test('a body in UTF-8 comes in and goes out as it is', async () => {
+  test('a body in UTF-8 is stored and returned unchanged', async () => {
     const body = { name: 'Äcme \u2028 🚀', metadata: { clé: ['\u0001', '"\\', '日本'] } }
     const made = await call('POST /tenants', { headers: { 'content-type': 'application/json; charset=utf-8' }, body })
     expect(made).toMatchObject({ status: 201, json: body })
   })
 
-  test('unknown paths are 404, other methods 405 with Allow', async () => {
+  test('unknown paths return 404, other methods 405 with Allow', async () => {
     expect(await call('GET /no/such/path')).toMatchObject({ status: 404, json: { code: 'E_NOT_FOUND' } })
     expect(await call('GET /')).toMatchObject({ status: 404, json: { code: 'E_NOT_FOUND' } })
     expect(await call('GET ')).toMatchObject({ status: 404, json: { code: 'E_NOT_FOUND' } })
@@ -113,28 +113,28 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(await call('GET /session')).toMatchObject({ ...refusal, headers: { allow: 'DELETE, POST' } })
   })
 
-  test.each(Object.entries(BAD_BODIES))('%s is no body', async (_what, [body, code]) => {
+  test.each(Object.entries(BAD_BODIES))('a body is rejected: %s', async (_what, [body, code]) => {
     const before = await countTenants()
     const response = await call('POST /tenants', { body })
     expect(response).toMatchObject({ status: 400, json: { code, requestId: response.headers['x-request-id'] } })
     expect(await countTenants()).toBe(before)
   })
 
-  test('another content type is 415', async () => {
+  test('another content type returns 415', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx', 'nonsense', '']) {
       const response = await call('POST /tenants', { headers: { 'content-type': type }, body: '{"name":"Acme"}' })
       expect(response).toMatchObject({ status: 415, json: { code: 'E_UNSUPPORTED_MEDIA_TYPE' } })
     }
   })
 
-  test('more than a mebibyte is 413, announced or not', async () => {
+  test('more than a mebibyte returns 413, with and without a length', async () => {
     const body = JSON.stringify({ name: 'x'.repeat(MEBIBYTE) })
     const refusal = { status: 413, json: { code: 'E_PAYLOAD_TOO_LARGE' } }
     expect(await call('POST /tenants', { body })).toMatchObject(refusal)
     expect(await call('POST /tenants', { body, headers: { 'transfer-encoding': 'chunked' } })).toMatchObject(refusal)
   })
 
-  test('a mebibyte is read', async () => {
+  test('a body of a mebibyte is read', async () => {
     const body = '{"name":"x"}'.padEnd(MEBIBYTE)
     expect(await call('POST /tenants', { body })).toMatchObject({ status: 201 })
     expect(await call('POST /tenants', { body, headers: { 'transfer-encoding': 'chunked' } })).toMatchObject({
@@ -142,28 +142,28 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     })
   })
 
-  test.each(Object.entries(IDS))('an id that is %s is refused', async (_what, [id, status]) => {
+  test.each(Object.entries(IDS))('a tenant id is rejected: %s', async (_what, [id, status]) => {
     const response = await call(`GET /tenants/${id}`)
     expect(response.status).toBe(status)
-    // Fastify's router answers malformed percents itself, before any plugin is asked.
+    // Fastify's router responds to malformed escapes before any plugin runs.
     if (response.json.code === 'FST_ERR_BAD_URL') expect(name).toBe('fastify')
     else expect(response.headers['content-type']).toBe('application/problem+json')
   })
 
-  test('dots in a path are resolved before anything is decided', async () => {
+  test('dots in a path are resolved before it is decoded', async () => {
     expect(await call('GET /tenants/%2e%2e/tenants')).toMatchObject({ status: 200 })
     expect(await call('GET /tenants/./nobody')).toMatchObject({ status: 404, json: { code: 'E_TENANT_NOT_FOUND' } })
     const outside = await send(host.origin, `GET ${PREFIX}/%2e%2e/%2e%2e/no/such/path`)
     expect(outside.status).toBe(404)
   })
 
-  test('an unknown, repeated or unreadable parameter is 400', async () => {
+  test('an unknown, repeated or malformed parameter returns 400', async () => {
     for (const query of ['a=1', 'limit=1&limit=2', 'limit=0', 'limit=201', 'q=%00', 'cursor=nonsense', '__proto__=1']) {
       expect(await call(`GET /tenants?${query}`)).toMatchObject({ status: 400, json: { code: 'E_INVALID_REQUEST' } })
     }
   })
 
-  test('a request id is echoed when it is one, else made', async () => {
+  test('a valid request id is returned, and otherwise a new one', async () => {
     const idFor = async (id: string) =>
       (await call('GET /tenants', { headers: { 'x-request-id': id } })).headers['x-request-id']
     expect(await idFor('Order-7.of_9')).toBe('Order-7.of_9')
@@ -173,7 +173,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(new Set(made.map(({ headers }) => headers['x-request-id'])).size).toBe(2)
   })
 
-  test("the API page's script carries the request id, too", async () => {
+  test('the script of the API page has the request id', async () => {
     const read = (headers: Record<string, string>) =>
       call('GET /openapi/reference.js', { headers: { 'x-request-id': 'script', ...headers } })
     const whole = await read({})
@@ -184,10 +184,10 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(known).toMatchObject({ status: 304, body: '', headers: { 'x-request-id': 'script' } })
   })
 
-  test('a slash at the end of a probe changes nothing', async () => {
+  test('a probe responds with and without a slash at the end', async () => {
     for (const path of ['/livez/', '/readyz/', '/metrics/']) {
       const { status } = await send(host.origin, `GET ${path}`)
-      // Fastify's own router decides: for it these are other paths, unless it is told to ignore the slash.
+      // Fastify's router treats these as other paths, unless it is configured to ignore the slash.
       expect(status).toBe(name === 'fastify' ? 404 : 200)
     }
   })
@@ -223,17 +223,17 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     }
   })
 
-  test('a request without a Host, and one with a Host that is none', async () => {
+  test('requests without a Host and with an invalid Host are rejected', async () => {
     const line = `GET ${PREFIX}/tenants`
     const old = await raw(host.origin, `${line} HTTP/1.0\r\nx-admin-token: ${TOKEN}\r\n\r\n`)
-    // In Hono the host's own server has refused it before.
+    // In Hono, the host's own server rejects them earlier.
     expect(old).toMatch(name === 'hono' ? /^HTTP\/1\.1 400 / : /^HTTP\/1\.1 200 /)
     const strange = await raw(host.origin, `${line} HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n`)
     expect(strange).toMatch(/^HTTP\/1\.1 400 /)
     expect(strange).not.toContain('at ')
   })
 
-  test('a target with its scheme and host is read by its path', async () => {
+  test('a target with scheme and host is routed by its path', async () => {
     const target = `${host.origin}${PREFIX}/tenants`
     const response = await raw(
       host.origin,
@@ -243,7 +243,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   })
 })
 
-test("a slash at the end of the probes' prefix changes nothing", async () => {
+test('probes respond with and without a slash at the end of their prefix', async () => {
   const { http, stop } = await served(
     inject('postgresUrl'),
     [],

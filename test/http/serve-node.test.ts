@@ -1,4 +1,4 @@
-/** The service's own server: where it listens, and how it ends. */
+/** The service's own HTTP server: addresses and shutdown. */
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
@@ -10,7 +10,7 @@ import { operation } from '../../src/kernel/api/operation.ts'
 import { defineSatellite } from '../../src/tenancy/satellite.ts'
 import { ADMIN, PREFIX, type Served, send, served } from './served.ts'
 
-/** Answers when the test says so. */
+/** Responds when the test opens it. */
 class Gate {
   waiting = 0
   #opened = Promise.withResolvers<void>()
@@ -29,7 +29,7 @@ class Gate {
 let gate = new Gate()
 const gateSatellite = defineSatellite({
   name: 'gate',
-  summary: 'A request that runs for as long as a test wants',
+  summary: 'Wait until the test opens the gate',
   service: () => null,
   operations: [
     operation({
@@ -52,7 +52,7 @@ afterAll(() => tenancy.stop())
 const serve = (host = '127.0.0.1') => serveNode(tenancy.http, { port: 0, host })
 
 describe('listening', () => {
-  test('port 0 is a free one, and the URL says which', async () => {
+  test('port 0 selects a free port, which the URL names', async () => {
     const server = await serve()
     expect(server.port).toBeGreaterThan(0)
     expect(server.url).toBe(`http://127.0.0.1:${server.port}`)
@@ -60,20 +60,20 @@ describe('listening', () => {
     await server.close(0)
   })
 
-  test('all addresses are shown as one that can be opened', async () => {
+  test('the URL for all addresses can be opened', async () => {
     const server = await serve('0.0.0.0')
     expect(server.url).toBe(`http://localhost:${server.port}`)
     await server.close(0)
   })
 
-  test('a port in use is said in words', async () => {
+  test('a port in use is reported with port and address', async () => {
     const server = await serve()
     const second = serveNode(tenancy.http, { port: server.port, host: '127.0.0.1' })
     await expect(second).rejects.toThrow(`port ${server.port} of 127.0.0.1 is in use`)
     await server.close(0)
   })
 
-  test('an address of another machine is said in words', async () => {
+  test('an address of another machine is reported', async () => {
     await expect(serve('192.0.2.1')).rejects.toThrow('192.0.2.1 is not an address of this machine')
   })
 })
@@ -82,12 +82,12 @@ describe('closing', () => {
   const ask = async (server: NodeServer, agent: Agent) => {
     gate = new Gate()
     const pending = once(request(`${server.url}${PREFIX}/gate`, { agent, headers: ADMIN }).end(), 'response')
-    pending.catch(() => undefined) // the test looks at it later
+    pending.catch(() => undefined) // awaited below
     await vi.waitUntil(() => gate.waiting === 1, { timeout: 20_000 })
     return { pending }
   }
 
-  test('waits for what runs, and takes nothing new', async () => {
+  test('a shutdown waits for running requests, and accepts no new ones', async () => {
     const server = await serve()
     const agent = new Agent({ keepAlive: true })
     const { pending } = await ask(server, agent)
@@ -101,7 +101,7 @@ describe('closing', () => {
     agent.destroy()
   })
 
-  test('closes idle connections at once: used ones, and those that never asked', async () => {
+  test('a shutdown closes idle connections immediately, used and unused ones', async () => {
     const server = await serve()
     const agent = new Agent({ keepAlive: true })
     await json((await once(request(`${server.url}/livez`, { agent }).end(), 'response'))[0])
@@ -115,7 +115,7 @@ describe('closing', () => {
     agent.destroy()
   })
 
-  test('cuts off what runs for too long', async () => {
+  test('a shutdown cuts off requests after its timeout', async () => {
     const server = await serve()
     const agent = new Agent({ keepAlive: true })
     const { pending } = await ask(server, agent)

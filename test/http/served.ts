@@ -1,4 +1,4 @@
-/** A tenancy with a database of its own, ready to be put on a host, and a client that sends what no browser would. */
+/** Opens a tenancy on a new database for a host, and a client that can send malformed requests. */
 import { once } from 'node:events'
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -15,14 +15,14 @@ export const ADMIN = { 'x-admin-token': TOKEN }
 export interface Served {
   readonly tenancy: Tenancy
   readonly http: Http
-  /** The same database under another configuration, as after a restart. */
+  /** Opens the same database with another configuration, as after a restart. */
   again(adminTokens: readonly AdminToken[]): Promise<Served>
   stop(): Promise<void>
 }
 
 /**
- * @param postgresUrl of the server where the database is made, as `inject('postgresUrl')` has it
- * @param role `api` installs no tenants, which spares the tests that only create them.
+ * @param postgresUrl server on which the database is created, from `inject('postgresUrl')`
+ * @param role `api` installs no tenants, which saves time in tests that only create them.
  */
 export async function served(
   postgresUrl: string,
@@ -55,11 +55,11 @@ export interface Sent {
   readonly headers?: OutgoingHttpHeaders
   /** Sent as JSON, unless it is text or bytes. */
   readonly body?: unknown
-  /** A loopback address to send from; failed sign-ins are limited for each. */
+  /** Loopback address of the client; failed sign-ins are limited for each address. */
   readonly from?: string | undefined
 }
 
-/** One request by a connection of its own; the path goes out as it is written. */
+/** Sends one request on a new connection, with the path unchanged. */
 export async function send(
   origin: string,
   line: string,

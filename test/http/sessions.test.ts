@@ -1,4 +1,4 @@
-/** A person in a browser: signed in by token or one-time code, bound to the origin, gone with the token; on every host. */
+/** Browser sessions: sign-in by token or one-time code, bound to the origin, ended with the token; on every host framework. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Host, hosts } from './hosts.ts'
 import { ADMIN, type HttpResponse, PREFIX, type Served, send, served, TOKEN } from './served.ts'
@@ -35,7 +35,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   }
   const signIn = async (token = TOKEN) => cookieOf(await call('POST /session', {}, { token }))
 
-  test('a token is exchanged for a cookie that stands for it', async () => {
+  test('a token is exchanged for a session cookie', async () => {
     const response = await call('POST /session', { origin: host.origin }, { token: TOKEN })
     expect(response).toMatchObject({ status: 200, json: { name: 'admin', scope: 'admin' } })
     expect(response.headers['set-cookie']).toHaveLength(1)
@@ -56,7 +56,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(response.headers['set-cookie']?.[0]).not.toContain('Secure')
   })
 
-  test('a session of https is none over http, and the other way round', async () => {
+  test('a session of https is invalid over http, and the reverse', async () => {
     for (const [made, asked] of [
       ['https', 'http'],
       ['http', 'https'],
@@ -87,7 +87,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(await statusOf(secure, 'https, http')).toBe(201)
   })
 
-  test('a credential is JSON, and is called so', async () => {
+  test('a credential must be JSON with a JSON content type', async () => {
     const body = JSON.stringify({ token: TOKEN })
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/merge-patch+json', '']) {
       const response = await call('POST /session', { 'content-type': type }, body)
@@ -96,7 +96,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     }
   })
 
-  test('a slash at the end changes nothing', async () => {
+  test('the sign-in page responds with a slash at the end', async () => {
     expect(await call('GET /sign-in/')).toMatchObject({ status: 200, body: expect.stringContaining('Sign in') })
     expect(await call('POST /session/', {}, { token: TOKEN })).toMatchObject({ status: 200 })
   })
@@ -120,20 +120,20 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     })
   })
 
-  test('nobody is signed in from a page of another origin', async () => {
+  test('a sign-in from a page of another origin is rejected', async () => {
     const response = await call('POST /session', { origin: 'https://evil.example' }, { token: TOKEN })
     expect(response).toMatchObject({ status: 403 })
     expect(response.headers['set-cookie']).toBeUndefined()
   })
 
-  test('a wrong header is not made good by a cookie', async () => {
+  test('a wrong token header is rejected even with a valid cookie', async () => {
     const cookie = await signIn()
     expect(await call('GET /tenants', { cookie, 'x-admin-token': 'wrong-token-0123456789' })).toMatchObject({
       status: 401,
     })
   })
 
-  test('a cookie that was altered is none', async () => {
+  test('an altered cookie is rejected', async () => {
     const cookie = await signIn()
     const [name = '', encrypted = ''] = cookie.split('=')
     const parts = encrypted.split('.')
@@ -150,7 +150,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(await call('GET /tenants', { cookie })).toMatchObject({ status: 200 })
   })
 
-  test('signing out ends the session, not only the cookie', async () => {
+  test('a sign-out ends the session in addition to the cookie', async () => {
     const cookie = await signIn()
     expect(await call('DELETE /session', { cookie })).toMatchObject({ status: 403 })
     const response = await call('DELETE /session', { cookie, origin: host.origin })
@@ -160,7 +160,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(await call('GET /tenants', { cookie })).toMatchObject({ status: 401 })
   })
 
-  test('a sign-in code is good once', async () => {
+  test('a sign-in code is valid once', async () => {
     const link = await tenancy.http.signInLink()
     expect(link).toMatch(new RegExp(`^${PREFIX}/sign-in#code=[\\w-]{43}$`))
     expect(await send(host.origin, `GET ${link.split('#')[0]}`)).toMatchObject({ status: 200 })
@@ -172,7 +172,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(winner && (await call('GET /tenants', { cookie: cookieOf(winner) }))).toMatchObject({ status: 200 })
   })
 
-  test('what is no credential signs nobody in', async () => {
+  test('an invalid credential is rejected', async () => {
     for (const body of [{ token: 'wrong-token-0123456789' }, { code: 'x' }, { token: '' }, { code: TOKEN }]) {
       expect(await call('POST /session', {}, body)).toMatchObject({ status: 401 })
     }
@@ -183,7 +183,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     }
   })
 
-  test('a sign-in of more than 4 KiB is refused unread', async () => {
+  test('a sign-in of more than 4 KiB is rejected without reading it', async () => {
     const ofBytes = (bytes: number) => `{"token":"${TOKEN}"}`.padEnd(bytes)
     expect(await call('POST /session', {}, ofBytes(4096))).toMatchObject({ status: 200 })
     const refusal = { status: 413, json: { code: 'E_PAYLOAD_TOO_LARGE', detail: 'A body is at most 4096 bytes.' } }
@@ -208,9 +208,9 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 })
 
 test.each([
-  ['the first that may do everything', ['read', 'runtime', undefined, 'admin'], 'token 2'],
-  ['the first of all where none may', ['runtime', 'read'], 'token 0'],
-] as const)('a sign-in link stands for %s', async (_whom, scopes, expected) => {
+  ['the first token with full access', ['read', 'runtime', undefined, 'admin'], 'token 2'],
+  ['the first token if none has full access', ['runtime', 'read'], 'token 0'],
+] as const)('a sign-in link signs in as %s', async (_whom, scopes, expected) => {
   const adminTokens = scopes.map((scope, index) => ({
     name: `token ${index}`,
     token: `token-${index}-0123456789`,

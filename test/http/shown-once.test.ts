@@ -1,4 +1,4 @@
-/** Secrets are in one response: no kept answer of an `Idempotency-Key` has them. */
+/** Secrets are in one response only: no stored response of an `Idempotency-Key` contains them. */
 import { expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { impersonation } from '../../src/satellites/impersonation/index.ts'
@@ -13,12 +13,12 @@ const stringsOf = (reply: z.ZodType) =>
     .map(([name]) => name)
 const withSecrets = posts.filter(({ reply }) => stringsOf(reply).some((name) => /secret|token/i.test(name)))
 
-test('operations with a secret in their reply are known', () => {
+test('the list of operations with a secret in their response is complete', () => {
   expect(withSecrets.map(({ name }) => name)).toContain('impersonations.start')
 })
 
 test.each(withSecrets.map((operation) => [operation.name, operation] as const))(
-  '%s answers its secrets once',
+  '%s returns its secrets once',
   (_, { reply, shownOnce = [] }) => {
     expect(stringsOf(reply).filter((name) => /secret|token/i.test(name))).toEqual(shownOnce)
   },

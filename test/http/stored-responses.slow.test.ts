@@ -18,7 +18,7 @@ const sent = (text: string) => ({ body: { text }, headers: { 'idempotency-key': 
 const add = (text: string) => api.call('POST', `/tenants/${id}/notes`, sent(text))
 const kept = async () => (await api.tenancy.kernel.database.sql('select * from multitenancy.idempotency_keys')).rows
 
-test('a killed process keeps its key until the end of its lease, and not longer', async () => {
+test('a killed process keeps its key until its lease ends, and no longer', async () => {
   const child = await startChild(new URL('./notes-process.fixture.ts', import.meta.url), { url: api.url })
   const cut = child
     .request({ path: `/tenants/${id}/notes`, sent: sent('hello') })
@@ -28,7 +28,7 @@ test('a killed process keeps its key until the end of its lease, and not longer'
   expect(await add('hello')).toMatchObject(running)
 
   await child.kill('SIGKILL')
-  expect(await cut).toBe('the child process is gone')
+  expect(await cut).toBe('the child process has exited')
   const refused = await add('hello')
   expect(refused).toMatchObject(running)
   expect(refused.headers.get('retry-after')).toBe('1')

@@ -1,4 +1,4 @@
-/** What becomes of the answers kept for an `Idempotency-Key`: whose they are, what is never kept, and how a crash frees one. */
+/** Stored responses of an `Idempotency-Key`: scope, exceptions, encryption, and recovery after a crash. */
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { Idempotency } from '../../src/kernel/api/idempotency.ts'
 import { DependencyUnavailable, defineError } from '../../src/kernel/base/errors.ts'
@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => api.end())
 
-/** A tenant of this test alone; that it does not exist is nothing to notes. */
+/** Tenant of this test; it does not exist, which notes do not check. */
 let id: string
 let key: string
 beforeEach(() => {
@@ -26,13 +26,13 @@ beforeEach(() => {
 const sent = (text: string) => ({ body: { text }, headers: { 'idempotency-key': key } })
 const add = (text: string, tenant = id) => api.call('POST', `/tenants/${tenant}/notes`, sent(text))
 const isReplay = ({ headers }: HttpResponse) => headers.get('idempotency-replayed') === 'true'
-/** Changes what is kept under the keys of this moment's requests, as time would. */
+/** Changes the stored keys of the present requests, as elapsed time would. */
 const pass = (change: string) =>
   api.tenancy.kernel.database.sql(`update multitenancy.idempotency_keys own set ${change}`)
 const forget = () => api.tenancy.kernel.database.sql('delete from multitenancy.idempotency_keys')
 const kept = async () => (await api.tenancy.kernel.database.sql('select * from multitenancy.idempotency_keys')).rows
 
-test('a key is of its path: the same one elsewhere is another', async () => {
+test('the same key on another path is independent', async () => {
   const elsewhere = crypto.randomUUID()
   expect(await add('once')).toMatchObject({ status: 201, json: { tenantId: id } })
   const other = await add('once', elsewhere)
@@ -41,7 +41,7 @@ test('a key is of its path: the same one elsewhere is another', async () => {
   expect(isReplay(await add('once', elsewhere))).toBe(true)
 })
 
-test('a key is of its path, however that is spelled', async () => {
+test('a key belongs to its path in any spelling', async () => {
   expect(await add('once')).toMatchObject({ status: 201 })
   const escaped = `%${id.charCodeAt(0).toString(16)}${id.slice(1)}`
   for (const path of [`/tenants/${id}/notes/`, `/tenants/${escaped}/notes`, `/%74enants/${id}/notes?`]) {
@@ -51,7 +51,7 @@ test('a key is of its path, however that is spelled', async () => {
   expect(await service.of(id)).toEqual(['once'])
 })
 
-test('a key is for POST: what may be repeated by itself takes no notice of it', async () => {
+test('a key is ignored for methods other than POST', async () => {
   await api.call('POST', '/tenants', { body: { id, name: 'Acme' } })
   await api.tenancy.tenants.installation.install(id, { isLast: true })
   const put = (action: string) => api.call('PUT', `/tenants/${id}/${action}`, { headers: { 'idempotency-key': key } })
@@ -63,14 +63,14 @@ test('a key is for POST: what may be repeated by itself takes no notice of it', 
 })
 
 test.each([
-  ['a fault of ours', new Error('relation "secrets" does not exist'), 500, 'E_INTERNAL'],
+  ['an internal error', new Error('relation "secrets" does not exist'), 500, 'E_INTERNAL'],
   [
-    'a dependency that is away',
+    'an unavailable dependency',
     DependencyUnavailable('away', { retryAfterSeconds: 5 }),
     503,
     'E_DEPENDENCY_UNAVAILABLE',
   ],
-])('%s is not kept, and leaves nothing behind', async (_what, fault, status, code) => {
+])('%s is not stored, and its request has no effect', async (_what, fault, status, code) => {
   service.faults.push(fault, fault)
   for (let time = 0; time < 2; time++) {
     const failed = await add('hello')
@@ -86,7 +86,7 @@ test.each([
   expect(await service.of(id)).toEqual(['hello'])
 })
 
-test('a wait that fails undoes nothing: the answer from before it is given, and kept', async () => {
+test('after a failed wait, the response from before the wait is returned and stored', async () => {
   const waiting = { body: { text: 'hello' }, headers: { 'idempotency-key': key, prefer: 'wait=5' } }
   service.lostWaits.push(new Error('the connection was lost'))
   const response = await api.call('POST', `/tenants/${id}/notes`, waiting)
@@ -98,7 +98,7 @@ test('a wait that fails undoes nothing: the answer from before it is given, and 
   expect(await service.of(id)).toEqual(['hello'])
 })
 
-test('a wait that fails is no failure without a key either', async () => {
+test('a failed wait without a key is not an error', async () => {
   const waiting = { body: { text: 'hello' }, headers: { prefer: 'wait=5' } }
   service.lostWaits.push(new Error('the connection was lost'))
   const response = await api.call('POST', `/tenants/${id}/notes`, waiting)
@@ -106,7 +106,7 @@ test('a wait that fails is no failure without a key either', async () => {
   expect(response.headers.get('preference-applied')).toBe('wait=5')
 })
 
-test('a kept answer is not released: its commit may have been told as failed', async () => {
+test('a stored response is not released, because its commit may have been reported as failed', async () => {
   const { database, secrets } = api.tenancy.kernel
   const idempotency = new Idempotency(database, secrets)
   const response = { status: 201, headers: {}, body: '{}' }
@@ -118,7 +118,7 @@ test('a kept answer is not released: its commit may have been told as failed', a
   expect(await idempotency.begin([key], '')).toEqual(response)
 })
 
-test('a refusal that is given again names the request it is given to, and still when to come back', async () => {
+test('a repeated rejection has the request id of the repeat, and Retry-After', async () => {
   service.faults.push(defineError('E_TOO_MANY_NOTES', 429, 'Too many')('Not now.', { retryAfterSeconds: 7 }))
   const first = await add('hello')
   const again = await add('hello')
@@ -132,7 +132,7 @@ test('a refusal that is given again names the request it is given to, and still 
   }
 })
 
-test('what is kept is sealed: neither answer, nor request, nor key, nor token can be read in the table', async () => {
+test('stored data is encrypted: response, request, key and token are not readable in the table', async () => {
   await add('Zaphod Beeblebrox')
   await pass("leased_until = now() - interval '1 second'")
   const rows = await kept()
@@ -146,7 +146,7 @@ test('what is kept is sealed: neither answer, nor request, nor key, nor token ca
   expect(isReplay(await add('Zaphod Beeblebrox'))).toBe(true)
 })
 
-test('a sealed answer is of use in its own row alone', async () => {
+test('an encrypted response is valid in its own row only', async () => {
   await forget()
   await add('mine')
   const own = key
@@ -160,7 +160,7 @@ test('a sealed answer is of use in its own row alone', async () => {
   await forget()
 })
 
-test('a day later the key is new', async () => {
+test('a key can be used again after a day', async () => {
   await add('yesterday')
   await pass("expires_at = now() - interval '1 second'")
   const today = await add('today')
@@ -170,7 +170,7 @@ test('a day later the key is new', async () => {
   expect(await service.of(id)).toEqual(['yesterday', 'today'])
 })
 
-test('what nobody asks for again is dropped', async () => {
+test('expired keys are deleted', async () => {
   await add('old')
   await pass("expires_at = now() - interval '2 hours'")
   key = `new-${id}`
@@ -178,7 +178,7 @@ test('what nobody asks for again is dropped', async () => {
   expect(await kept()).toHaveLength(1)
 })
 
-test('whoever comes back after its lease went to another has done nothing', async () => {
+test('a request whose lease was taken over has no effect', async () => {
   const gate = Promise.withResolvers<void>()
   service.gate = gate.promise
   const slow = add('hello')

@@ -1,6 +1,6 @@
 /**
- * Streamed answers: at the reader's pace, ended when nobody reads on, and never whole in appearance when they broke off.
- * The satellite here streams what is needed to see it; what it makes is counted, and its end is awaited.
+ * Streamed responses: at the reader's pace, ended when the reader disconnects, and never apparently complete when they break off. The
+ * satellite of this test counts its chunks, and records the end of its streams.
  */
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
@@ -14,7 +14,7 @@ import { type Host, hosts } from './hosts.ts'
 import { ADMIN, PREFIX, type Served, send, served } from './served.ts'
 
 const CHUNK = 'x'.repeat(64 * 1024)
-/** More than the buffers of two sockets can ever hold. */
+/** More than the buffers of two sockets can hold. */
 const MANY = 512
 
 class Exports {
@@ -65,7 +65,7 @@ const exportsSatellite = defineSatellite({
       name: 'exports.hang',
       method: 'POST',
       path: '/exports/hang',
-      summary: 'Answers when nobody listens any more',
+      summary: 'Respond after the client has disconnected',
       reply: z.void(),
       handle: (_service, { signal }) => current.hang(signal),
     }),
@@ -88,14 +88,14 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
   })
   afterAll(() => host.close())
 
-  /** The answer's head; its body waits to be read. */
+  /** Head of the response; its body is not read yet. */
   const open = async (name: string): Promise<IncomingMessage> => {
     const outgoing = request(`${host.origin}${PREFIX}/exports/${name}`, { agent: false, headers: ADMIN })
     const [incoming] = await once(outgoing.end(), 'response')
     return incoming
   }
 
-  test('comes whole, in the context of its request', async () => {
+  test('a stream is complete, and runs in the context of its request', async () => {
     const response = await send(host.origin, `GET ${PREFIX}/exports/few`, {
       headers: { ...ADMIN, 'x-request-id': 'r-1' },
     })
@@ -116,7 +116,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     })
   })
 
-  test('waits for a reader who does not read', async () => {
+  test('a stream waits for a reader that does not read', async () => {
     const incoming = await open('many')
     let seen = -1
     await vi.waitUntil(
@@ -132,7 +132,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     expect(current.made).toBe(MANY)
   })
 
-  test('ends when the reader goes away', async () => {
+  test('a stream ends when the reader disconnects', async () => {
     const incoming = await open('many')
     await once(incoming, 'readable')
     incoming.destroy()
@@ -140,7 +140,7 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     expect(current.made).toBeLessThan(MANY)
   })
 
-  test('breaks the connection off when it breaks off itself', async () => {
+  test('a stream that fails breaks the connection', async () => {
     let received = ''
     const reading = async () => {
       for await (const chunk of await open('broken')) received += chunk
@@ -150,20 +150,20 @@ describe.each(Object.entries(hosts))('%s', (_name, start) => {
     await current.ended.promise
   })
 
-  test('is a problem when it fails before its first chunk', async () => {
+  test('a stream that fails before its first chunk returns a problem', async () => {
     const response = await send(host.origin, `GET ${PREFIX}/exports/stillborn`, { headers: ADMIN })
     expect(response).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } })
     expect(response.body).not.toContain('secrets')
   })
 
-  test('is not made for HEAD', async () => {
+  test('a stream does not start for HEAD', async () => {
     const response = await send(host.origin, `HEAD ${PREFIX}/exports/many`, { headers: ADMIN })
     expect(response).toMatchObject({ status: 200, body: '', headers: { 'content-type': 'text/plain; charset=utf-8' } })
     await current.ended.promise
     expect(current.made).toBe(0)
   })
 
-  test('work whose client goes away hears of it', async () => {
+  test('an operation is notified when its client disconnects', async () => {
     const outgoing = request(`${host.origin}${PREFIX}/exports/hang`, { method: 'POST', agent: false, headers: ADMIN })
     outgoing.on('error', () => undefined).end()
     await vi.waitUntil(() => current.made === 1, { timeout: 20_000 })

@@ -1,4 +1,4 @@
-/** What guards tell of the requests that they have let through: on each framework, over real sockets, to the byte. */
+/** Traffic that guards report for admitted requests: on each framework, over real sockets, exact to the byte. */
 import { once } from 'node:events'
 import { Agent, createServer, request, type Server, type ServerResponse } from 'node:http'
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
@@ -27,7 +27,7 @@ import { type Host, listening } from './hosts.ts'
 const TEXT = 'schöne Grüße '.repeat(1_000)
 const PIECES = ['first, ', 'zweites Stück äöü, ', 'x'.repeat(100_000), 'the last']
 
-/** Each has the same routes: /text, /stream, /empty, /fail, /hang, /breaks, and POST /text. */
+/** Each host has the same routes: /text, /stream, /empty, /fail, /hang, /breaks, and POST /text. */
 const hosts: Readonly<Record<string, (guard: Guard) => Promise<Host>>> = {
   node(guard) {
     const route = async (path: string | undefined, outgoing: ServerResponse): Promise<unknown> => {
@@ -155,7 +155,7 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
   afterEach(() => host.close())
 
   test.each(['GET /text', 'POST /text', 'GET /stream', 'GET /empty', 'HEAD /text', 'GET /fail'])(
-    '%s: once, with the bytes that the client got',
+    '%s is reported once, with the bytes that the client received',
     async (line) => {
       const { status, body } = await call(host.origin, line)
       await until(1)
@@ -167,7 +167,7 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
     },
   )
 
-  test('one after the other on one connection: each for its tenant', async () => {
+  test('requests on one connection are reported for their own tenants', async () => {
     const tenants = ['acme', 'globex', 'acme', 'acme', 'globex']
     for (const tenant of tenants) await call(host.origin, 'GET /stream', tenant)
     await until(tenants.length)
@@ -175,25 +175,25 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
     expect(new Set(reported.map(({ bytes }) => bytes))).toEqual(new Set([Buffer.byteLength(PIECES.join(''))]))
   })
 
-  test('what breaks off has what was written until then', async () => {
+  test('a response that breaks off is reported with the bytes written so far', async () => {
     await expect(call(host.origin, 'GET /breaks')).rejects.toThrow()
     await until(1)
     expect(reported).toEqual([{ tenantId: 'acme', status: 200, bytes: Buffer.byteLength(PIECES.slice(0, 2).join('')) }])
   })
 
-  test('a client that goes before there is an answer has asked all the same', async () => {
+  test('a client that disconnects before the response is reported', async () => {
     const asked = request(`${host.origin}/hang`, { headers: { 'x-tenant-id': 'acme' } }).on('error', () => undefined)
     asked.end()
     const [socket] = await once(asked, 'socket')
     await once(asked, 'finish')
-    const answered = call(host.origin, 'GET /empty', 'globex') // by then the other one is at its route
+    const answered = call(host.origin, 'GET /empty', 'globex') // the other request has reached its route
     await answered
     socket.destroy()
     await until(2)
     expect(reported).toContainEqual({ tenantId: 'acme', status: 0, bytes: 0 })
   })
 
-  test('nothing is told of what is not let through, or has no tenant', async () => {
+  test('rejected requests and requests without a tenant are not reported', async () => {
     for (const tenant of ['closed', 'nobody', null]) await call(host.origin, 'GET /text', tenant)
     for (const path of ['/none', '/ignored']) {
       expect((await call(host.origin, `GET ${path}`, null)).status).not.toBe(400)
@@ -215,7 +215,7 @@ describe('a response', () => {
   })
   afterEach(() => server?.close())
 
-  test('in another encoding has the bytes of that', async () => {
+  test('a response in another encoding is reported with its encoded bytes', async () => {
     await serve(guardOf(), (_, outgoing) => {
       outgoing.write('äöü', 'latin1')
       outgoing.write('616263', 'hex', () => outgoing.end(Buffer.from('€'), () => undefined))
@@ -225,7 +225,7 @@ describe('a response', () => {
     expect(reported[0]?.bytes).toBe(9)
   })
 
-  test('whose end is given a callback alone, or comes twice, is told once', async () => {
+  test('a response that ends with only a callback, or twice, is reported once', async () => {
     await serve(guardOf(), (_, outgoing) => {
       outgoing.write('abc')
       outgoing.end(() => outgoing.end())
@@ -235,7 +235,7 @@ describe('a response', () => {
     expect(reported).toEqual([{ tenantId: 'acme', status: 200, bytes: 3 }])
   })
 
-  test('that a middleware after the guard compresses has the bytes that are sent', async () => {
+  test('a response that middleware after the guard compresses is reported with the sent bytes', async () => {
     const app = express()
     app.use(onExpress.guard(guardOf()), (_, response, next) => {
       const end = response.end
@@ -254,7 +254,7 @@ describe('a response', () => {
     expect(reported[0]?.bytes).toBe(body.length)
   })
 
-  test('behind two guards of one tenancy is told once, and of two tenancies to each', async () => {
+  test('a response behind two guards is reported once for each tenancy', async () => {
     const other: typeof reported = []
     const toOther: Traffic = { requestEnded: (tenantId, status, bytes) => void other.push({ tenantId, status, bytes }) }
     const app = express()
@@ -269,7 +269,7 @@ describe('a response', () => {
     expect(other).toEqual(reported)
   })
 
-  test('by HTTP/2 is measured as others are', async () => {
+  test('a response over HTTP/2 is reported', async () => {
     const listen = onNode.guard(guardOf(), (incoming, outgoing) => {
       if (incoming.url === '/end') outgoing.end('abc')
       else outgoing.write('ab', () => outgoing.end('cde'))
@@ -289,7 +289,7 @@ describe('a response', () => {
   })
 })
 
-test('the guard of a tenancy with metrics counts; one without measures nothing', async () => {
+test('the guard of a tenancy with metrics counts requests; a guard without metrics does not', async () => {
   const { tenancy } = opened
   const listen = onNode.guard(tenancy.guard({ resolve: fromHeader(), authorize: 'anyone' }), (incoming, outgoing) => {
     outgoing.statusCode = Number(incoming.url?.slice(1))

@@ -1,4 +1,4 @@
-/** Backups, restores, clones and moves over HTTP, with the jobs carried out behind it. */
+/** Backups, restores, clones and moves over HTTP, with their jobs. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => api.end())
 
-/** A tenant of the test's own with one note. */
+/** A tenant of one test, with one note. */
 async function tenantWithNote(id: string): Promise<void> {
   await api.call('POST', '/tenants', { body: { id, name: id }, headers: { prefer: 'wait=20' } })
   const { db } = await api.tenancy.tenant(id)
@@ -23,7 +23,7 @@ const notes = async (id: string) => {
   return (await db.selectFrom('notes').select('text').orderBy('text').execute()).map(({ text }) => text)
 }
 
-test('a backup is answered at once, and is at its address; who prefers to wait has it complete', async () => {
+test('a backup returns immediately with its location, and complete with Prefer: wait', async () => {
   await tenantWithNote('acme')
   const started = await api.call('POST', '/tenants/acme/backup', { body: { note: 'nightly' } })
   expect(started).toMatchObject({ status: 202, json: { tenantId: 'acme', note: 'nightly', state: 'pending' } })
@@ -37,7 +37,7 @@ test('a backup is answered at once, and is at its address; who prefers to wait h
   expect(json.data.map(({ id }: { id: string }) => id)).toEqual([waited.json.id, started.json.id])
 })
 
-test('a restore tells where to see how far it is', async () => {
+test('a restore returns the location of its progress', async () => {
   await tenantWithNote('globex')
   const backup = (await api.call('POST', '/tenants/globex/backup', { headers: waiting })).json
   const { db } = await api.tenancy.tenant('globex')
@@ -61,7 +61,7 @@ test('a restore tells where to see how far it is', async () => {
   expect(await notes('globex')).toEqual(['first'])
 })
 
-test('a clone and a move are answered as the tenant, in its first state or in its last', async () => {
+test('a clone and a move return the tenant, in its first state or after the wait in its last', async () => {
   await tenantWithNote('initech')
   const cloned = await api.call('POST', '/tenants/initech/clone', {
     body: { id: 'copy', name: 'Copy' },
@@ -78,7 +78,7 @@ test('a clone and a move are answered as the tenant, in its first state or in it
   expect((await api.call('GET', '/tenants/copy')).json.isolation).toBe('schema-pg')
 })
 
-test('a request that waits for a transfer which fails is answered with the problem, and where the transfer is', async () => {
+test('a wait for a transfer that fails returns the problem, and the location of the transfer', async () => {
   await tenantWithNote('hooli')
   const backup = (await api.call('POST', '/tenants/hooli/backup', { headers: waiting })).json
   await api.tenancy.kernel.database.sql(`update multitenancy.backups set sha256 = repeat('0', 64) where id = $1`, [
