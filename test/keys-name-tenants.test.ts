@@ -79,22 +79,22 @@ test.each([
     `insert into multitenancy.tenant_domains values ('x.example', 'nobody')`,
   ],
   ['a row of notes_of_nobody belongs to null', 'insert into multitenancy.notes_of_nobody values (null)'],
-  ['the table no_tenants does not say whose its rows are', 'create table multitenancy.no_tenants (id int)'],
+  ['the table no_tenants does not name its tenant', 'create table multitenancy.no_tenants (id int)'],
   [
-    'the table two_tenants names a tenant in other_tenant too',
+    'the table two_tenants also names a tenant in other_tenant',
     'create table multitenancy.two_tenants (tenant_id text, other_tenant text)',
   ],
   [
-    "the table schema_versions is declared nobody's, and has tenant_id",
+    "the table schema_versions is declared without a tenant, and has tenant_id",
     'alter table multitenancy.schema_versions add tenant_id text',
   ],
   ['a row of store belongs to "nobody"', `insert into multitenancy.store values ('nobody', 'cache', '1')`],
   [
-    'the key cache:acme of the store belongs to nobody',
+    'the key cache:acme of the store belongs to no tenant',
     `insert into multitenancy.store values ('', 'cache:acme', '1')`,
   ],
   [
-    'a job of tenantry.InstallTenant belongs to nobody',
+    'a job of tenantry.InstallTenant belongs to no tenant',
     `update multitenancy_jobs.job set group_id = null where name = 'tenantry.InstallTenant'`,
   ],
   [
@@ -106,7 +106,7 @@ test.each([
     `update multitenancy_jobs.job set data = '{"tenantId":"other"}' where name = 'tenantry.InstallTenant'`,
   ],
   [
-    'a job of tenantry.InstallTenant belongs to nobody',
+    'a job of tenantry.InstallTenant belongs to no tenant',
     `update multitenancy_jobs.schedule set name = 'tenantry.InstallTenant' where name = 'tenantry.RunBackups'`,
   ],
   ['a row of tenantry.fenced belongs to "nobody"', `insert into tenantry.fenced values ('nobody')`],
@@ -115,7 +115,7 @@ test.each([
     `insert into tenantry.migrations values ('t1_nobody', '1', '')`,
   ],
   ['a row of tenantry_rows.shared belongs to "nobody"', `insert into tenantry_rows.shared values ('nobody', 1)`],
-  ['the table tenantry_rows.silent does not say whose its rows are', 'create table tenantry_rows.silent (id int)'],
+  ['the table tenantry_rows.silent does not name its tenant', 'create table tenantry_rows.silent (id int)'],
 ])('the ownership scan reports: %s', async (words, change) => {
   const { database } = tenancy.kernel
   const found = Promise.withResolvers<string[]>()

@@ -1,4 +1,4 @@
-/** The admin API of a tenancy of its own with every satellite. */
+/** Opens the admin API of a new tenancy with every satellite. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -34,12 +34,12 @@ const MIGRATIONS: readonly TenantMigration[] = [
 
 export interface Opened extends Api {
   readonly url: string
-  /** Another one on the same database, as another process would have it. */
+  /** Opens another API on the same database, as another process would. */
   open(options?: Partial<TenancyConfig>): Promise<Api>
   end(): Promise<void>
 }
 
-/** @param postgresUrl of the server where the database is made, as `inject('postgresUrl')` has it */
+/** @param postgresUrl server on which the database is created, from `inject('postgresUrl')` */
 export async function openApi(postgresUrl: string, options: Partial<TenancyConfig> = {}): Promise<Opened> {
   const plans = {
     defaultPlan: 'free',

@@ -1,4 +1,4 @@
-/** The cases of backups and restores. */
+/** Contract cases of backups and restores. */
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Case, Part } from './row.ts'

@@ -1,4 +1,4 @@
-/** Calls of the admin API, in process: a request goes in, an answer comes out. */
+/** Calls the admin API in process, without a socket. */
 import { createHttp, DEFAULT_PREFIX, type Http } from '../../src/http/app.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 
@@ -13,7 +13,7 @@ const ORIGIN = 'http://localhost'
 
 export interface Sent {
   readonly who?: Who
-  /** The address of the client. */
+  /** Address of the client. */
   readonly from?: string
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON, unless it is text or bytes. */
@@ -24,14 +24,14 @@ export interface HttpResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** Undefined when it is no JSON. */
+  /** Undefined if the body is not JSON. */
   readonly json: any
 }
 
 export interface Api {
   readonly tenancy: Tenancy
   readonly http: Http
-  /** @param path below the prefix, as it is written */
+  /** @param path below the prefix, sent unchanged */
   call(method: string, path: string, sent?: Sent): Promise<HttpResponse>
 }
 

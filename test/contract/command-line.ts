@@ -1,7 +1,4 @@
-/**
- * A command as its line says, on a tenancy that is open; what it prints is kept, and every question is answered yes. One that
- * goes on until it is interrupted is so when it has said something.
- */
+/** Runs a command line on an open tenancy and records its output. Questions are answered with yes; an endless command is interrupted after its first output. */
 import { Readable } from 'node:stream'
 import { runProgram } from '../../src/cli/parser/parser.ts'
 import type { Terminal } from '../../src/kernel/api/commands.ts'
@@ -9,11 +6,11 @@ import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 
 interface RunOptions {
   readonly isEndless?: boolean | undefined
-  /** Told how far it is. */
+  /** Receives progress messages. */
   readonly progress?: (text: string) => void
 }
 
-/** Returns what the command printed as its result. */
+/** Returns the printed result of the command. */
 export async function runCommand(
   { commands }: Tenancy,
   line: readonly string[],

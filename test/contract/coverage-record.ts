@@ -18,7 +18,7 @@ export class CoverageRecord {
     for (const type of types) on(type, () => void this.events.add(type.name))
   }
 
-  /** Statuses and codes that the document promises for an operation, and that were not seen. */
+  /** Statuses and codes that openapi.json has for an operation, and that have not occurred. */
   unseen({ name, responses }: Described): string[] {
     const promised = [...responses].flatMap(([status, codes]) => [String(status), ...codes])
     return promised.filter((one) => !this.#seen.get(name)?.has(one))

@@ -1,9 +1,9 @@
 /**
- * The contract of one part: plays its cases and checks that each response of the document, each event and each job has occurred.
+ * Runs the contract cases of one part, and checks that each response of openapi.json, each event and each job has occurred.
  *
  * - Cases are data: contract/tenants.ts, contract/backups.ts, contract/transfers.ts, and the coverage.fixture.ts of a satellite.
- * - Each part has its own test file and stage. parts.test.ts checks that the parts have a case of everything.
- * - The tests run in order: the last ones read what the stage has recorded.
+ * - Each part has its own test file and runner. parts.test.ts checks that the parts have cases for everything.
+ * - The tests run in order: the last ones read the records of the runner.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { DEFAULT_PREFIX } from '../../src/http/app.ts'
@@ -24,7 +24,7 @@ const TAKES_BODY = ['POST', 'PUT', 'PATCH']
 const WAITING = { prefer: 'wait=30' }
 const UNAVAILABLE = ['503', 'E_DEPENDENCY_UNAVAILABLE']
 
-/** The problem of a failed job, which says where the resource is. */
+/** Problem of a failed job, with the location of the resource. */
 function expectFailure({ json, headers, text }: HttpResponse, code: string): void {
   expect(json, text).toMatchObject({ code })
   expect(headers.get('preference-applied')).toBe(WAITING.prefer)
@@ -44,7 +44,7 @@ function isJob(operation: Described): boolean {
   const { status, settled } = typeOf(operation)
   return status === 202 && settled !== undefined
 }
-/** The status of a success; of an operation that starts a job, without waiting for the job. */
+/** Status of a success; without waiting, if the operation starts a job. */
 const successOf = (operation: Described) => (isJob(operation) ? 202 : Math.min(...operation.responses.keys()))
 
 export function coverPart(part: Part): void {
@@ -55,7 +55,7 @@ export function coverPart(part: Part): void {
 
   describe('the contract', { shuffle: false }, () => {
     let runner: OpenRunner
-    /** One tenant for each operation that changes it, and one for the others. */
+    /** One tenant for each operation that changes it, and one for all others. */
     const tenants = new Map<string, Names>()
     beforeAll(async () => {
       runner = await openRunner(inject('postgresUrl'))
@@ -136,7 +136,7 @@ export function coverPart(part: Part): void {
       })
 
       const immediate = Object.entries(row.also ?? {}).filter(([, { waits }]) => waits === undefined)
-      test.each(immediate)('returns %s as the document promises', async (promise, one) => {
+      test.each(immediate)('returns %s as documented', async (promise, one) => {
         const api = one.plansOfHost ? await runner.plansOfHost() : runner.api
         const names = await (promise.startsWith('E_') ? runner.prepareUnchanged(one) : runner.prepare(one))
         const { status, json } = await send(subject, one, names, { api })
@@ -172,13 +172,13 @@ export function coverPart(part: Part): void {
           const all = await Promise.all(Array.from({ length: 3 }, () => sendIf(`"another", ${tag}`)))
           const [done, ...others] = all.toSorted((one, other) => one.status - other.status)
           expect(done?.status, done?.text).toBe(successOf(operation))
-          // What was deleted is not there to be compared.
+          // A deleted resource cannot be compared.
           const refusals = done?.text === '' ? ['E_CHANGED_MEANWHILE', 'E_WEBHOOK_NOT_FOUND'] : ['E_CHANGED_MEANWHILE']
           expect(others.filter(({ json }) => !refusals.includes(json.code))).toEqual([])
           if (done?.text !== '') expect(others[0]?.headers.get('etag')).toBe(done?.headers.get('etag'))
         })
       else if (operation.method !== 'GET')
-        test('rejects If-Match, having nothing to compare it with', async () => {
+        test('rejects If-Match for a resource without a state', async () => {
           const response = await send(subject, success, namesOf(subject), { headers: { 'if-match': '*' } })
           expect(response).toMatchObject({
             ...rejection(400, 'E_INVALID_REQUEST'),
@@ -229,7 +229,7 @@ export function coverPart(part: Part): void {
       test.each(subjects.filter(({ row }) => !row.needsNoDatabase))('$name returns 503', async (subject) => {
         const { status, headers, json } = await send(subject, subject.row.success, namesOf(subject), { api })
         expect(status).toBe(503)
-        // The document promises a problem, or of a report on the health the report itself.
+        // openapi.json promises a problem, or for a health report the report itself.
         const [code] = subject.operation.responses.get(503) ?? []
         expect(json.code).toBe(code)
         if (code) expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
@@ -247,7 +247,7 @@ export function coverPart(part: Part): void {
       describe('with a worker', () => {
         let worker: Api
         beforeAll(async () => {
-          // The tenants are installed: a worker would only look at each of them again.
+          // The tenants are installed: a worker would only check each of them again.
           await runner.api.tenancy.kernel.database.sql(
             `delete from multitenancy_jobs.job where name = 'tenantry.InstallTenant'`,
           )
@@ -299,7 +299,7 @@ export function coverPart(part: Part): void {
       await scene(runner)
     })
 
-    test.each(subjects)('$name has returned everything that the document promises', ({ operation, row }) => {
+    test.each(subjects)('$name has returned every documented response', ({ operation, row }) => {
       expect(runner.coverageRecord.unseen(operation)).toEqual(row.needsNoDatabase ? UNAVAILABLE : [])
     })
 
@@ -309,7 +309,7 @@ export function coverPart(part: Part): void {
       )
     })
 
-    test('every part accepts the final state of the stage', async () => {
+    test('every part accepts the final state of the runner', async () => {
       const ofOthers = new Set(parts.filter((one) => one !== part).flatMap(eventsOf))
       for (const { ending } of parts) await ending?.(runner, (event) => !ofOthers.has(event))
     })

@@ -1,4 +1,4 @@
-/** What the OpenAPI document promises, read as a client would read it, and whether an answer keeps the promise. */
+/** Reads openapi.json as a client would, and checks responses against it. */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { DEFAULT_PREFIX } from '../../src/http/app.ts'
@@ -15,7 +15,7 @@ export interface Parameter {
   readonly schema: JsonSchema
 }
 
-/** One operation of the document. */
+/** An operation of openapi.json. */
 export interface Described {
   readonly name: string
   readonly method: string
@@ -23,13 +23,13 @@ export interface Described {
   readonly path: string
   readonly parameters: readonly Parameter[]
   readonly body: JsonSchema | undefined
-  /** Statuses that it may answer, with the error codes that stand behind each. */
+  /** Statuses of responses, with their error codes. */
   readonly responses: ReadonlyMap<number, readonly string[]>
-  /** Members that a repeated request is answered without. */
+  /** Members that the response to a repeated request lacks. */
   readonly shownOnce: readonly string[]
 }
 
-/** The document of all satellites, with headers, parameters and responses in place of references to them. */
+/** openapi.json of all satellites, with shared headers, parameters and responses inlined. */
 export const document = withoutSharedComponents(openApiOf(catalogueOf(satellites)))
 const ajv = formats.default(new Ajv2020({ strict: false, allErrors: true })).addSchema(document, 'document')
 const validators = new Map<string, ValidateFunction>()
@@ -62,33 +62,33 @@ function withoutSharedComponents(document: any): any {
   return inline(document)
 }
 
-/** The schema that a `$ref` of the document stands for. */
+/** Resolves a `$ref` of openapi.json. */
 export const resolved = (schema: JsonSchema): JsonSchema =>
   schema.$ref ? resolved(pointed(document, schema.$ref.slice(2).split('/'))) : schema
 
-/** In words, everything about an answer that the document does not promise; empty when it keeps to it. */
+/** Lists the differences between a response and openapi.json; empty if there are none. */
 export function breaches({ method, path, responses }: Described, response: HttpResponse): string[] {
   const { status, headers, json, text } = response
   const codes = responses.get(status)
-  if (!codes) return [`status ${status} is not in the document: ${text}`]
+  if (!codes) return [`status ${status} is not in openapi.json: ${text}`]
   const found: string[] = []
-  if (!headers.get('x-request-id')) found.push('it has no x-request-id')
+  if (!headers.get('x-request-id')) found.push('x-request-id is missing')
   const mediaType = headers.get('content-type')?.split(';')[0] ?? ''
   const pointer = ['paths', DEFAULT_PREFIX + path, method.toLowerCase(), 'responses', String(status)]
   const { content, headers: promised = {} } = pointed(document, pointer)
   const hasTag = headers.has('etag')
-  if (status < 300 && hasTag !== 'ETag' in promised) found.push(hasTag ? 'it has an ETag' : 'it has no ETag')
-  if (!content) return text === '' ? found : [...found, `it has a body: ${text}`]
-  if (!content[mediaType]) return [...found, `its media type is "${mediaType}"`]
+  if (status < 300 && hasTag !== 'ETag' in promised) found.push(hasTag ? 'the response has an ETag' : 'the ETag is missing')
+  if (!content) return text === '' ? found : [...found, `the response has a body: ${text}`]
+  if (!content[mediaType]) return [...found, `the media type is "${mediaType}"`]
   if (!/[/+]json$/.test(mediaType)) return found
   const validate = validatorOf([...pointer, 'content', mediaType, 'schema'])
   if (!validate(json)) found.push(`${ajv.errorsText(validate.errors)}: ${text}`)
   if (mediaType === 'application/problem+json') {
-    if (!codes.includes(json.code)) found.push(`the code ${json.code} is not named for ${status}`)
-    if (json.status !== status) found.push(`it says status ${json.status}, and has ${status}`)
-    // An answer that is given again says in which request it was made.
+    if (!codes.includes(json.code)) found.push(`the code ${json.code} is not documented for ${status}`)
+    if (json.status !== status) found.push(`the problem has status ${json.status}, the response ${status}`)
+    // A replayed response has the request id of the first request.
     const isOwn = json.requestId === headers.get('x-request-id')
-    if (!isOwn) found.push('its requestId is not that of its header')
+    if (!isOwn) found.push('requestId differs from the header')
   }
   return found
 }

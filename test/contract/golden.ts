@@ -1,6 +1,6 @@
 /**
- * Golden files: what a command prints, committed, so that a change of it is seen in a review. Those of a satellite's commands are
- * in its folder and come and go with it. `UPDATE_GOLDEN=1 npx vitest run test/golden` writes them anew.
+ * Compares output of commands with committed golden files, so that a review shows changes. Golden files of a satellite are in its folder.
+ * `UPDATE_GOLDEN=1 npx vitest run test/golden` writes them again.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -32,11 +32,11 @@ export function expectGolden(command: string, ending: string, text: string): voi
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, text)
   }
-  if (!existsSync(path)) expect.fail(`there is no ${path}: UPDATE_GOLDEN=1 writes it`)
+  if (!existsSync(path)) expect.fail(`${path} does not exist: UPDATE_GOLDEN=1 writes it`)
   expect(text).toBe(readFileSync(path, 'utf8'))
 }
 
-/** Golden files that no command, or text for people in `pages`, accounts for; they are removed when updating. */
+/** Golden files without a command or a text in `pages`; removed by an update. */
 export function orphanedGoldens(pages: readonly string[]): string[] {
   const known = new Set([
     ...allCommands().map(({ name }) => pathOf(name, 'json.txt')),
@@ -52,7 +52,7 @@ export function orphanedGoldens(pages: readonly string[]): string[] {
   return []
 }
 
-/** The line that was typed, and what came of it. */
+/** Compares the command line and its output. */
 export function expectPrinted(name: string, line: readonly string[], stdout: string): void {
   expect(stdout).not.toBe('')
   const printed = jsonOf(stdout).map(shapeOf)

@@ -1,4 +1,4 @@
-/** Together, the cases of the parts cover the catalogue: every operation, job, command and event; no case is of anything else. */
+/** Checks that the cases of all parts cover every operation, job, command and event, and nothing else. */
 import { existsSync, globSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, inject, test } from 'vitest'
@@ -14,16 +14,16 @@ const namesOf = (all: readonly { name: string }[]) => sorted(all.map(({ name }) 
 const casesOf = (kind: 'operations' | 'jobs' | 'commands') =>
   sorted(parts.flatMap((part: Part) => Object.keys(part[kind] ?? {})))
 
-describe('the cases of all parts', () => {
-  test('have each operation once', () => expect(casesOf('operations')).toEqual(namesOf(catalogue.operations)))
-  test('have each job once', () => expect(casesOf('jobs')).toEqual(namesOf(catalogue.jobs)))
-  test('have each command once', () => {
+describe('contract cases of all parts', () => {
+  test('contract cases have each operation once', () => expect(casesOf('operations')).toEqual(namesOf(catalogue.operations)))
+  test('contract cases have each job once', () => expect(casesOf('jobs')).toEqual(namesOf(catalogue.jobs)))
+  test('contract cases have each command once', () => {
     const commands = [...tenantCommands, ...satellites.flatMap(({ commands = [] }) => commands)]
     expect(casesOf('commands')).toEqual(namesOf(commands))
   })
-  test('have each event once', () => expect(sorted(parts.flatMap(eventsOf))).toEqual(namesOf(catalogue.events)))
+  test('contract cases have each event once', () => expect(sorted(parts.flatMap(eventsOf))).toEqual(namesOf(catalogue.events)))
 
-  test('are played by a coverage.test.ts beside each coverage.fixture.ts', () => {
+  test('each coverage.fixture.ts has a coverage.test.ts that runs its cases', () => {
     const root = join(import.meta.dirname, '../..')
     const fixtures = globSync('src/satellites/*/coverage.fixture.ts', { cwd: root })
     expect(fixtures).toHaveLength(satellites.length)
@@ -31,16 +31,16 @@ describe('the cases of all parts', () => {
   })
 })
 
-describe('the resources', () => {
+describe('resources', () => {
   const { operations } = catalogue
-  test('are named by every PUT and PATCH, except by one that sets a counter of the store', () => {
+  test('every PUT and PATCH names its resource, except those that set a counter of the store', () => {
     const changes = operations.filter(({ method }) => method === 'PUT' || method === 'PATCH')
     const unnamed = namesOf(changes.filter(({ resource }) => !resource))
     expect(unnamed.filter((name) => name !== 'quotas.setUsage')).toEqual([])
   })
 
   test.each(operations.filter(({ resource, method }) => resource && method !== 'GET'))(
-    '$name changes one that a GET reads, and answers its state or nothing',
+    '$name changes a resource that a GET reads, and returns its state or nothing',
     ({ resource, reply }) => {
       const reads = operations.filter((one) => one.method === 'GET' && one.resource === resource)
       expect(reads.map((one) => one.reply)).toEqual([resource?.state])
@@ -49,7 +49,7 @@ describe('the resources', () => {
   )
 
   test.each(operations.filter(({ method, resource }) => method === 'GET' && !resource))(
-    '$name reads none, as nothing changes what is at its path',
+    '$name reads no resource, because no operation changes the state at its path',
     ({ path }) => {
       const changes = ['PUT', 'PATCH']
       expect(operations.filter((one) => one.path === path && changes.includes(one.method))).toEqual([])
@@ -57,7 +57,7 @@ describe('the resources', () => {
   )
 })
 
-test('every series of a worker has samples after a scrape', async () => {
+test('every metric of a worker has samples after a scrape', async () => {
   const runner = await openRunner(inject('postgresUrl'))
   try {
     const { id = '' } = await runner.prepare({})

@@ -1,4 +1,4 @@
-/** The parts that have cases: the tenants, their backups and transfers, and each installed satellite. */
+/** Parts with contract cases: tenants, backups, transfers, and each installed satellite. */
 import { satellites } from '../../src/service/main.ts'
 import { backups } from './backups.ts'
 import type { Part } from './row.ts'
@@ -7,7 +7,7 @@ import { transfers } from './transfers.ts'
 
 declare global {
   interface ImportMeta {
-    /** Of Vite: the modules whose paths match, read from the file system. */
+    /** Vite's glob: the modules whose paths match, read from the file system. */
     glob<Module>(pattern: string, options: { eager: true }): Record<string, Module>
   }
 }
@@ -29,6 +29,6 @@ export function eventsOf(part: Part): readonly string[] {
   return satellites.find((one) => one.name === name)?.events?.map((event) => event.name) ?? []
 }
 
-/** All of one kind, by name. */
+/** All cases of one kind, by name. */
 export const merged = <Kind extends keyof Part>(kind: Kind): NonNullable<Part[Kind]> =>
   Object.fromEntries(parts.flatMap((part) => Object.entries(part[kind] ?? {}))) as NonNullable<Part[Kind]>

@@ -1,19 +1,19 @@
-/** What a command prints, by the terminal that the program has, on a tenancy that is open. */
+/** Runs a command with the program's terminal on an open tenancy, and returns its output. */
 import { Readable, Writable } from 'node:stream'
 import { runProgram } from '../../src/cli/parser/parser.ts'
 import { createTerminal } from '../../src/cli/terminal/terminal.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 
 export interface PrintedOptions {
-  /** Called when it has said its first words; a command that never ends is told by them that it may be used. */
+  /** Called after the first output, from which an endless command is ready. */
   readonly spoken?: (() => void) | undefined
-  /** Whether it is interrupted once it has printed something. */
+  /** Whether to interrupt the command after its first output. */
   readonly isEndless?: boolean | undefined
-  /** With `--json`; the default. */
+  /** Whether to use `--json`; the default. */
   readonly isJson?: boolean | undefined
 }
 
-/** Returns what was on standard output. Every question is answered yes. */
+/** Returns standard output. Questions are answered with yes. */
 export async function printedBy(
   { commands }: Tenancy,
   line: readonly string[],
@@ -50,7 +50,7 @@ export async function printedBy(
   return text
 }
 
-/** One value, or one on each line. */
+/** Parses one value, or one per line. */
 export function jsonOf(text: string): unknown[] {
   try {
     return [JSON.parse(text)]

@@ -1,14 +1,14 @@
-/** The program's own commands and the pages for people: the cases of golden.test.ts and golden.program.test.ts. */
+/** Cases of the program's own commands and text pages, for golden.test.ts and golden.program.test.ts. */
 
 export interface ProgramCase {
   readonly line?: readonly string[]
   readonly stdin?: string
   readonly code?: number
-  /** Of its checks, those that are held: what else is found of an installation is another test's. */
+  /** Selects one of the command's checks; other findings are not compared. */
   readonly only?: { readonly name: string }
 }
 
-/** On a database with the tenant `acme`; `{url}` is that of a service, `{directory}` a folder. */
+/** On a database with the tenant `acme`; `{url}` is the URL of a service, `{directory}` a folder. */
 export const BY_COMMAND_LINE: Readonly<Record<string, ProgramCase>> = {
   status: { line: ['--url', '{url}'] },
   doctor: { line: ['--config', '{directory}/other-plans.json'], code: 6, only: { name: 'plans' } },
@@ -24,10 +24,10 @@ export const BY_COMMAND_LINE: Readonly<Record<string, ProgramCase>> = {
   'tenant:backup:run': { line: ['--config', '{directory}/daily-backups.json'] },
 }
 
-/** They run until they are told to end. */
+/** Commands that run until they are stopped. */
 export const SERVING = ['serve', 'dev']
 
-/** As people read them without a terminal. */
+/** Text output without a terminal. */
 export const PAGES: Readonly<Record<string, readonly string[]>> = {
   'tenant:list': [],
   'tenant:show': ['acme'],

@@ -1,16 +1,14 @@
 /**
- * The cases of a part for contract/coverage.ts, as data: for each operation a request that succeeds, one that is wrong, and one for
- * every other answer that the document promises; for each command and job, how it is asked for.
+ * Types of contract cases: for each operation a successful request, an invalid one, and one for every other documented response; for each
+ * command and job, its invocation. A satellite has its cases in `coverage.fixture.ts`.
  *
- * `{id}` stands for the tenant of the case, made for it alone, and `{webhookId}`, say, for a member of that name in the answer
- * to a request that was given before; its `id` is `{given}`. `{receiver}` is the URL of a receiver of webhooks, which answers 200,
- * and `{receiver}/410` what its path says. A satellite's part is `coverage.fixture.ts` in its folder, so that
- * it comes and goes with it.
+ * - `{id}` is the tenant of the case. `{webhookId}` and the like are members of earlier responses; their `id` is `{given}`.
+ * - `{receiver}` is the URL of a webhook receiver, which responds with 200; `{receiver}/410` with the status in its path.
  */
 import type { Satellite } from '../../src/tenancy/satellite.ts'
 import type { Api } from './calls.ts'
 
-/** A request, whose path has the names of its case where `params` has none. */
+/** A request; its path has the names of the case if `params` lacks them. */
 interface CaseRequest {
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>
@@ -18,35 +16,35 @@ interface CaseRequest {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** A tenant whose id holds this cannot be installed: its migration fails. */
+/** Installation fails for a tenant whose id contains this text, because its migration fails. */
 export const FAILING = 'broken'
 
-/** Given: from now on a listener of the host refuses what happens to the tenant of the case. */
+/** Happening: a listener of the host rejects all later events of the tenant. */
 export const REFUSED = 'the host refuses'
 
 export interface Case extends CaseRequest {
   /** Default `active`. */
   readonly tenant?: 'active' | 'provisioning' | 'failed' | 'none'
-  /** Of the tenant: where its storage is said to be. */
+  /** Recorded placement of the tenant's storage. */
   readonly placement?: string
-  /** Of the tenant: the driver that is said to have its storage. */
+  /** Recorded driver of the tenant's storage. */
   readonly isolation?: string
-  /** Comes before: requests of an admin (`PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`), or a happening. */
+  /** Preparation: requests of an admin (`PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`), or a happening. */
   readonly given?: readonly string[]
-  /** Of the tenant, before what is given: a backup, `{backupId}`, that is complete, that failed, or of which only the file is known. */
+  /** Backup of the tenant before `given`, `{backupId}`: complete, failed, or with only its file known. */
   readonly backup?: 'completed' | 'failed' | 'forgotten'
-  /** Asked of a process with workers, with `Prefer: wait`; `cancelled`: of one without, and the transfer is cancelled meanwhile. */
+  /** Whether to call a process with workers with `Prefer: wait`; `cancelled`: a process without workers, while the transfer is cancelled. */
   readonly waits?: true | 'cancelled'
-  /** Where the plans are decided by the host, whose `getPlan` fails, and where there is no place for backups. */
+  /** Whether the host decides plans, with a failing `getPlan`, and there is no backup storage. */
   readonly plansOfHost?: boolean
 }
 
 export interface Row {
-  /** Answered with the first success that the document names. */
+  /** Returns the first documented success. */
   readonly success: Case
-  /** Answered with E_INVALID_REQUEST, with the names of `success`. */
+  /** Returns E_INVALID_REQUEST, with the names of `success`. */
   readonly wrong: CaseRequest
-  /** By status or code: what else the document promises of this operation in particular. */
+  /** Other documented responses of the operation, by status or code. */
   readonly also?: Readonly<Record<string, Case>>
   /** Whether the operation succeeds while the database is unavailable. */
   readonly needsNoDatabase?: boolean
@@ -54,27 +52,27 @@ export interface Row {
 
 export interface CommandCase extends Case {
   readonly line: readonly string[]
-  /** It goes on until it is interrupted, as it is here when it has said something. */
+  /** Whether the command runs until it is interrupted; here after its first output. */
   readonly isEndless?: boolean
-  /** What is otherwise where its result, as JSON, is held against its golden file. */
+  /** Differences for the comparison of its JSON with the golden file. */
   readonly json?: Case & {
     readonly line?: readonly string[]
-    /** Requests of an admin once it has said something. */
+    /** Requests of an admin after the first output. */
     readonly meanwhile?: readonly string[]
   }
 }
 
-/** What stands for what, once the tenant of a case is made and what is given has happened; `receiver` is a URL that answers. */
+/** Replacements of names after the preparation of a case; `receiver` is the URL of a receiver. */
 export type Names = Readonly<Record<string, string>>
 
 export interface Runner {
   readonly api: Api
-  /** The same tenants, but the plans are decided by a host whose `getPlan` fails, and there is no place for backups. */
+  /** The same tenants in a host with a failing `getPlan` and without backup storage. */
   plansOfHost(): Promise<Api>
   prepare(one: Case): Promise<Names>
 }
 
-/** What a satellite is configured with where nothing can be made up, and what it talks to then. */
+/** Configuration of a satellite that has no defaults, and the external system that it uses. */
 export interface Configured {
   readonly satellite: Satellite
   end(): Promise<void>
@@ -85,20 +83,20 @@ export interface Part {
   /** As words of a command line. */
   readonly commands?: Readonly<Record<string, CommandCase>>
   readonly jobs?: Readonly<Record<string, Case & { readonly data: Readonly<Record<string, unknown>> }>>
-  /** Of a satellite that is on only where it is configured. */
+  /** For a satellite that is enabled only by its configuration. */
   readonly configured?: () => Promise<Configured>
-  /** What may be given before a case, and is no request; by the line that asks for it. Answers names. */
+  /** Preparations of a case that are not requests, by the line that requests them. Returns names. */
   readonly happenings?: Readonly<Record<string, (runner: Runner, names: Names) => Promise<Names>>>
-  /** What publishes the events that no request and no command does. */
+  /** Publish the events that no request and no command publishes. */
   readonly scenes?: Readonly<Record<string, (runner: Runner) => Promise<unknown>>>
-  /** Names of the events that the cases publish; of a satellite, by default those that it declares. */
+  /** Names of the events that the cases publish; default: those that the satellite declares. */
   readonly events?: readonly string[]
   /** Runs on the runner of every part, before its cases. */
   readonly prepare?: (runner: Runner) => Promise<unknown>
   /**
    * Runs on the runner of every part, after its cases.
    *
-   * @param isCovered whether the cases of this stage have published the event of that name
+   * @param isCovered whether the cases of this runner have published the event
    */
   readonly ending?: (runner: Runner, isCovered: (event: string) => boolean) => Promise<unknown>
 }

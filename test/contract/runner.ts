@@ -1,4 +1,4 @@
-/** Where the cases are carried out: tenancies on one database, none of which works on jobs unless told. */
+/** Runs contract cases on tenancies that share a database; workers run only where a case needs them. */
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
 import { defineError } from '../../src/kernel/base/errors.ts'
@@ -24,13 +24,13 @@ import { type Case, FAILING, type Names, REFUSED, type Runner } from './row.ts'
 export const catalogue = catalogueOf(satellites)
 const happenings = merged('happenings')
 
-/** Tenants of which a listener of the host refuses what jobs do, for a reason that Tenantry does not know. */
+/** Tenants for which a listener of the host rejects the effects of jobs with a foreign error. */
 const refusedTenants = new Set<string>()
 const Refused = defineError('E_OF_THE_HOST', 409, 'Refused')
 
 function refuse({ kernel: { events } }: Tenancy): void {
   const refuseFor = (id: string) => {
-    if (refusedTenants.has(id)) throw Refused('The host does not want it.')
+    if (refusedTenants.has(id)) throw Refused('Rejected by the host.')
   }
   for (const type of [TenantProvisioned, TenantBackedUp, TenantMoved]) {
     events.subscribe(type, 'within', ({ tenantId }) => refuseFor(tenantId))
@@ -45,12 +45,12 @@ export interface OpenRunner extends Runner {
   readonly url: string
   readonly coverageRecord: CoverageRecord
   open(options: Partial<TenancyConfig>): Promise<Api>
-  /** As `prepare`, once for all cases that need the same: their requests change nothing. */
+  /** Like `prepare`, but once for all cases with the same preparation: their requests change nothing. */
   prepareUnchanged(one: Case): Promise<Names>
   end(): Promise<void>
 }
 
-/** Whether a line of `given` is a request, not a happening. */
+/** Whether a line of `given` is a request, and not a happening. */
 const isRequest = (line: string) => /^[A-Z]+ \//.test(line)
 
 export async function openRunner(postgresUrl: string): Promise<OpenRunner> {
@@ -132,7 +132,7 @@ async function backedUp(
   const { database, jobs } = tenancy.kernel
   const { id } = await transfers.backups.create(tenantId)
   if (how === 'failed') {
-    // As when every attempt was killed.
+    // As if every attempt had been killed.
     await jobs.cancel(BackupTenant, id)
     await database.sql(
       `update multitenancy.transfers set attempts = 10, lease_until = now() - interval '1 hour' where id = $1`,
@@ -151,7 +151,7 @@ async function backedUp(
   return id
 }
 
-/** The path of a case, below the prefix. */
+/** Path of a case, below the prefix. */
 export function pathOf({ path }: Described, { params = {}, query = {} }: Case, names: Names): string {
   const values = { ...names, ...filled(params, names) }
   const segments = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(values[name] ?? ''))
@@ -159,7 +159,7 @@ export function pathOf({ path }: Described, { params = {}, query = {} }: Case, n
   return search ? `${segments}?${search}` : segments
 }
 
-/** Sends the request of a case, made ready before, and holds the answer against the document. */
+/** Sends the request of a prepared case, and checks the response against openapi.json. */
 export async function play(
   api: Api,
   operation: Described,
@@ -177,7 +177,7 @@ export async function play(
 const textsOf = (json: object = {}): Names =>
   Object.fromEntries(Object.entries(json).filter(([, value]) => typeof value === 'string'))
 
-/** With what the names stand for in their place, wherever that is. */
+/** Replaces names in a value, at any depth. */
 export function filled<T>(value: T, names: Names): T {
   const text = JSON.stringify(value).replaceAll(/\{(\w+)\}/g, (name, key: string) => names[key] ?? name)
   return JSON.parse(text)

@@ -1,6 +1,6 @@
 /**
- * What a command prints, without what differs from run to run: ids, times, hashes, tokens, addresses, amounts that depend on the
- * machine. Items of a list that are alike then are one, as how many there are is not the shape.
+ * Normalizes output of commands: replaces ids, times, hashes, tokens, addresses and amounts that depend on the machine. Equal items of a
+ * list are then merged, because their number is not part of the shape.
  */
 
 const TEXTS: readonly [RegExp, string][] = [
@@ -16,7 +16,7 @@ const TEXTS: readonly [RegExp, string][] = [
   [/\b(evt|cus)_(test_)?[0-9a-f]{8,}\b/g, '<$1>'],
 ]
 
-/** By the name of the member, whatever it holds. */
+/** By name of the member, for any value. */
 const MEMBERS: Readonly<Record<string, string>> = {
   token: '<token>',
   script: '<script>',
@@ -39,7 +39,7 @@ const MEMBERS: Readonly<Record<string, string>> = {
   trimmed: '<count>',
 }
 
-/** The same for numbers of them: what is counted is not of one case alone. */
+/** Members with counts, which include other cases. */
 const COUNTS = ['events', 'taken']
 
 export function shapeOf(value: unknown): unknown {
@@ -54,7 +54,7 @@ export function shapeOf(value: unknown): unknown {
 const maskOf = (name: string, value: unknown): string | undefined =>
   COUNTS.includes(name) && typeof value === 'number' ? '<count>' : MEMBERS[name]
 
-/** Of text for people: columns are two blanks apart, as how wide they are depends on what is in them. */
+/** For text output: columns are separated by two blanks, because their width depends on the content. */
 export const pageShape = (text: string): string =>
   `${distinct(
     textShape(text)

@@ -1,4 +1,4 @@
-/** The cases of the tenants themselves, and of what the service says of itself. */
+/** Contract cases of tenants and of the service itself. */
 import { join } from 'node:path'
 import { runCommand } from './command-line.ts'
 import { FAILING, type Part, REFUSED } from './row.ts'

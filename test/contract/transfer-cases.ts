@@ -1,4 +1,4 @@
-/** What cases of backups and of transfers have in common. */
+/** Common data of the cases of backups and transfers. */
 import { REFUSED } from './row.ts'
 
 export const absent = { tenant: 'none' } as const

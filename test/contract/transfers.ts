@@ -1,4 +1,4 @@
-/** The cases of clones, moves, and transfers of all kinds; backups and restores are in backups.ts. */
+/** Contract cases of clones, moves and transfers of all kinds; backups.ts has backups and restores. */
 import { FAILING, type Part } from './row.ts'
 import {
   absent,

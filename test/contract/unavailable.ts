@@ -1,17 +1,17 @@
-/** A database that refuses one role, as a server does when all connections of the role are in use. */
+/** A database that rejects one role, as a server does when all connections of the role are in use. */
 import { randomBytes } from 'node:crypto'
 import { onServer } from '../../src/testing/base/database.ts'
 
 export interface RefusableRole {
-  /** The given database, by this role. */
+  /** URL of the given database, with this role. */
   readonly url: string
-  /** Ends the sessions of the role and refuses new ones. */
+  /** Ends the sessions of the role and rejects new ones. */
   refuse(): Promise<void>
   admit(): Promise<void>
   drop(): Promise<void>
 }
 
-/** @param url of the database, by a superuser: the role has the rights of the superuser, but a connection limit applies to it. */
+/** @param url database, with a superuser: the role has the same rights, but is subject to a connection limit */
 export async function createRefusableRole(url: string): Promise<RefusableRole> {
   const name = `test_${randomBytes(8).toString('hex')}`
   const own = new URL(url)

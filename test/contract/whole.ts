@@ -1,4 +1,4 @@
-/** All satellites, those as well that say nothing without a configuration: their coverage.fixture.ts has one. */
+/** Enables all satellites, with the configuration from their coverage.fixture.ts where it is required. */
 
 import { satellites } from '../../src/service/main.ts'
 import type { Satellite } from '../../src/tenancy/satellite.ts'
@@ -6,7 +6,7 @@ import { parts } from './parts.ts'
 
 export interface Whole {
   readonly satellites: readonly Satellite[]
-  /** Ends what they were configured to talk to. */
+  /** Stops the external systems of the configuration. */
   end(): Promise<void>
 }
 

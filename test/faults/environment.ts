@@ -1,4 +1,4 @@
-/** What faults are tried on: a driver whose way to the server goes through a proxy, with tenants that have a row each. */
+/** A driver whose server is behind a fault proxy, with tenants that have a row each. */
 import type { Kysely } from 'kysely'
 import { expect } from 'vitest'
 import { CONNECTIONS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'
@@ -35,7 +35,7 @@ export async function openEnvironment(serverUrl: string, kind: string): Promise<
 
 export const rowsOf = (db: Kysely<any>) => db.selectFrom('items').select(['owner', 'id']).orderBy('id').execute()
 
-/** As it has to be again after whatever went wrong: nobody is in use, the budget is whole, and rows are whose they are. */
+/** State after every fault: no connection is in use, the budget is complete, and each row is in its tenant. */
 export async function expectRecovered({ driver, handles, proxy }: Environment): Promise<void> {
   await eventually(() => {
     for (const { busy, waiting } of driver.connections()) expect({ busy, waiting }).toEqual({ busy: 0, waiting: 0 })
@@ -65,11 +65,11 @@ export async function expectRecovered({ driver, handles, proxy }: Environment): 
   }
 }
 
-/** Ends every session of tenants' logins. Resolves when the driver has noticed it of the idle ones; those in use fail later. */
+/** Ends all sessions of the tenants' logins, and waits until the driver has detected the loss of idle ones; those in use fail later. */
 export async function endSessions({ subject, driver }: Environment, outside: Outside): Promise<void> {
   const views = TENANTS.flatMap((id) => subject.viewOf?.(locationIn(subject, driver, id)) ?? [])
   const [view] = views
-  if (!view) throw new Error('there is a server')
+  if (!view) throw new Error('the subject must have a server')
   const logins = views.map(({ tenantUrl }) => decodeURIComponent(new URL(tenantUrl).username))
   const idle = () => driver.connections().reduce((sum, one) => sum + one.idle, 0)
   const terminate = 'select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = any($1)'

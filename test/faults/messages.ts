@@ -1,4 +1,4 @@
-/** Where on the way to a tenant's server a fault is put: a text in the message. A way that does not send it is not stopped by it. */
+/** Messages to a tenant's server at which faults are injected, by a text in them. A way without the message is not affected. */
 export const MESSAGES = {
   startup: 'tenantry tenants',
   scope: 'tenantry_scope',

@@ -1,7 +1,6 @@
 /**
- * A whole tenancy whose tenants are on a server that is reached through a proxy, by its owner and by the login of tenants' queries
- * alike; the backoffice is reached directly. Each tenant has a row that says whose it is, and a sequence counts what was run, as it
- * counts what was rolled back, too.
+ * A tenancy whose tenants are on a server behind a fault proxy, for the owner and the tenants' login; the backoffice is not. Each tenant
+ * has a row with its id, and a sequence that counts statements, including those that were rolled back.
  */
 import pg from 'pg'
 import { expect } from 'vitest'
@@ -20,7 +19,7 @@ import { itemsOf, Outside } from '../../src/testing/leak/operations-server.ts'
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts'
 
 const TENANTS = ['a', 'b', 'c']
-/** Fewer than tenants: connections go from one to the next. */
+/** Fewer than tenants, so that connections change tenants. */
 const CONNECTIONS = 2
 const PLACEMENT = 'elsewhere'
 
@@ -29,19 +28,19 @@ export interface TenancyEnvironment {
   readonly proxy: FaultProxy
   readonly driver: IsolationDriver
   readonly clock: FakeClock
-  /** The server past the proxy. */
+  /** Reads the server without the proxy. */
   look(id: string): Promise<Held>
   locationOf(id: string): Promise<StorageLocation>
-  /** Ends every session of the tenants' login, and waits until the tenancy has heard of it. */
+  /** Ends all sessions of the tenants' login, and waits until the tenancy has detected it. */
   endSessions(): Promise<void>
   close(): Promise<void>
 }
 
-/** What the server holds of a tenant. */
+/** State of a tenant on the server. */
 export interface Held {
-  /** Of each row, whose it says it is. */
+  /** Owner marker of each row. */
   readonly owners: readonly string[]
-  /** How many times a statement that takes a number was run. */
+  /** Number of executions of statements that take a number. */
   readonly runs: number
 }
 
@@ -52,7 +51,7 @@ export async function openTenancyEnvironment(serverUrl: string, kind: string): P
   const startMs = clock.now().getTime()
   const outside = new Outside()
   const make = KINDS[kind]?.make
-  if (!make) throw new Error(`there is no kind "${kind}"`)
+  if (!make) throw new Error(`unknown kind "${kind}"`)
   const servers = await testTenancy(serverUrl, {
     isolation: [make()],
     migrations: proofMigrations('postgres'),
@@ -131,10 +130,10 @@ function viewAt(url: string, { isolation, locator }: StorageLocation): StorageVi
 const countOf = (tenancy: TenancyEnvironment['tenancy']) =>
   tenancy.tenants.storage.connections().find(({ placement }) => placement === PLACEMENT)
 
-/** Whose scope a statement is in, asked on as many connections as there may be. */
+/** Scope of a statement, queried on as many connections as there can be. */
 const SCOPE = `select current_setting('app.tenant_id') as tenant, current_user = session_user as "isLogin", pg_sleep(0.002)`
 
-/** As it has to be again after whatever went wrong, for handles that are asked for anew. */
+/** State after every fault, checked with new handles. */
 export async function expectWhole(environment: TenancyEnvironment): Promise<void> {
   const { tenancy, proxy, look } = environment
   await eventually(() => expect(countOf(tenancy)).toMatchObject({ busy: 0, waiting: 0 }))
@@ -152,7 +151,7 @@ export async function expectWhole(environment: TenancyEnvironment): Promise<void
   await eventually(() => expect(proxy.open).toBeLessThanOrEqual(CONNECTIONS + OWNERS))
 }
 
-/** Connections of the owner, which the migrations and fences of the setup have opened. */
+/** Connections of the owner that migrations and fences of the setup have opened. */
 const OWNERS = 16
 
 export const ownersOf = async ({ db }: Pick<TenantHandle, 'db'>): Promise<string[]> =>

@@ -1,6 +1,6 @@
 /**
- * `npm run test:fuzz [-- --operations 100000 --driver <part of a name> --seed <n>]`: the leak fuzzer at length, on each driver and
- * each of its modes. Prints what was run, and the seed; exits with 1 when anything was seen that should not have been.
+ * `npm run test:fuzz [-- --operations 100000 --driver <start of a name> --seed <n>]`: runs the leak fuzzer on each driver and mode, prints
+ * counts and seed, and exits with 1 if there is a violation.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -22,7 +22,7 @@ const { values } = parseArgs({
   },
 })
 const kinds = Object.keys(KINDS).filter((kind) => values.driver === 'all' || kind.startsWith(values.driver))
-if (kinds.length === 0) throw new Error(`--driver: all, or the beginning of one of ${Object.keys(KINDS).join('; ')}`)
+if (kinds.length === 0) throw new Error(`--driver must be all, or the start of one of ${Object.keys(KINDS).join('; ')}`)
 
 const given = process.env.TENANTRY_TEST_POSTGRES_URL
 const directory = mkdtempSync(join(tmpdir(), 'tenantry-fuzz-'))

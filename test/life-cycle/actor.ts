@@ -1,27 +1,27 @@
-/** Carries out actions in one tenancy, and says what came of each. */
+/** Performs actions in one tenancy, and returns their results. */
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
 import { InstallTenant } from '../../src/tenants/tenant/job-types.ts'
 import { readNotes, writePair } from './notes.ts'
 import type { Act } from './steps.ts'
 
-/** What a killed process had claimed of a migration run is free after this time. */
+/** After this time, claims of a killed process on a migration run expire. */
 const LEASE_MS = 1_000
 
 export interface Task {
   readonly act: Act
   readonly id: string
   readonly isolation: string
-  /** Of the pair that is written. */
+  /** Number of the pair to write. */
   readonly number: number
 }
 
 export type TaskResult =
   | { readonly kind: 'done'; readonly value?: any }
-  /** By a code of the contract. */
+  /** With an error code of the contract. */
   | { readonly kind: 'refused'; readonly code: string }
   | { readonly kind: 'failed'; readonly words: string }
-  /** The process was killed before it could say. */
+  /** The process was killed before it could return a result. */
   | { readonly kind: 'nothing' }
 
 export class Actor {
@@ -42,7 +42,7 @@ export class Actor {
     }
   }
 
-  /** What this process takes the tenant for. */
+  /** Status of the tenant in this process's cache. */
   async believes(id: string): Promise<string> {
     const { tenant } = (await this.#tenancy.tenants.registry.find(id)) ?? {}
     return tenant ? `${tenant.status}${tenant.maintenance ? ', maintained' : ''}` : 'absent'
@@ -92,7 +92,7 @@ export class Actor {
     }
   }
 
-  /** The first that this process was given, however old. */
+  /** First handle of the tenant in this process, however old. */
   async #keptHandle(id: string): Promise<TenantHandle> {
     return this.#kept.get(id) ?? (await this.#handle(id))
   }
@@ -104,5 +104,5 @@ export class Actor {
   }
 }
 
-/** Who shares its tables is rolled back with everybody. */
+/** Tenants with shared tables are rolled back together. */
 const rolledBackWith = (id: string, isolation: string) => (isolation === 'rowscope-pg' ? {} : { ids: [id] })

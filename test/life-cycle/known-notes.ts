@@ -1,4 +1,4 @@
-/** What a tenant's rows must be, and may be: of a pair whose writer was killed nobody knows, until it is read. */
+/** Expected and possible rows of a tenant: if the writer of a pair was killed, the pair is in doubt until it is read. */
 import { expect } from 'vitest'
 import { type Note, numberOf, pairOf } from './notes.ts'
 
@@ -11,7 +11,7 @@ export class Notes {
     this.#tenantId = tenantId
   }
 
-  /** From now on it may be there. */
+  /** Marks the pair as possible. */
   begin(number: number): void {
     this.#inDoubt.add(number)
   }
@@ -21,20 +21,20 @@ export class Notes {
     if (how !== 'in doubt') this.#inDoubt.delete(number)
   }
 
-  /** @param isAlone whether nobody was writing meanwhile: then what is in doubt is decided by what is read. */
+  /** @param isAlone whether no write ran during the read: then the read decides the pairs in doubt */
   check(read: readonly Note[], isAlone: boolean): void {
     const there = new Set(read.map(numberOf))
     const whole = [...there].sort((one, other) => one - other).flatMap((number) => pairOf(this.#tenantId, number))
-    expect(read, `the rows of ${this.#tenantId}: its own, and whole`).toEqual(whole)
+    expect(read, `the rows of ${this.#tenantId} are its own, and complete`).toEqual(whole)
     const known = new Set([...this.#written, ...this.#inDoubt])
     expect(
       [...there].filter((number) => !known.has(number)),
-      'rows that were refused',
+      'rows of rejected writes',
     ).toEqual([])
     if (!isAlone) return
     expect(
       [...this.#written].filter((number) => !there.has(number)),
-      'rows that are lost',
+      'lost rows',
     ).toEqual([])
     this.#inDoubt.clear()
     for (const number of there) this.#written.add(number)

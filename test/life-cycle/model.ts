@@ -1,7 +1,6 @@
 /**
- * What a tenant may be, from the contract's table alone. Actions of a round overlap, jobs run meanwhile, and of an action whose
- * process was killed nobody knows whether it happened: so there is a set of states, and what is heard and seen narrows it down.
- * What no order of the actions explains is a fault.
+ * Model of a tenant by the contract's table. Actions of a round overlap, jobs run concurrently, and the effect of an action in a killed
+ * process is unknown. The model is therefore a set of states, which responses and observations narrow; an empty set is a failure.
  */
 import type { TaskResult } from './actor.ts'
 import { type Act, MIGRATES, READS, WRITES } from './steps.ts'
@@ -11,17 +10,17 @@ export type Status = 'absent' | 'provisioning' | 'active' | 'suspended' | 'faile
 
 export interface State {
   readonly status: Status
-  /** Of a deleted one: what a restore leads to. */
+  /** Status after a restore, for a deleted tenant. */
   readonly before: Status | null
   readonly isMaintained: boolean
-  /** A job is there that will install it. */
+  /** A job will install it. */
   readonly hasJob: boolean
-  /** Provisioning for so long that it counts as lost when no job is there. */
+  /** Provisioning for so long that it is lost without a job. */
   readonly isOld: boolean
   /** Past its `purgeAt`. */
   readonly isDue: boolean
   readonly isPurging: boolean
-  /** A job is there that will purge it if it may. */
+  /** A job will purge it if permitted. */
   readonly isPurgeSent: boolean
 }
 
@@ -30,16 +29,16 @@ export interface Observation {
   readonly result: TaskResult
 }
 
-/** What else may explain an answer. */
+/** Other explanations of a response. */
 export interface Circumstances {
   /**
-   * What a process may believe that has not heard yet: the codes with which the tenant was refused since everybody last knew how
-   * it is, and null when it was not.
+   * Results that a process with an outdated cache may return: the codes that rejected the tenant since all processes were up to date, and
+   * null for admission.
    */
   readonly recent: ReadonlySet<string | null>
-  /** Whether another run of migrations may be unfinished. */
+  /** Whether another migration run may be unfinished. */
   readonly mayBeMigrating: boolean
-  /** Whether it shares its tables: then it is rolled back with everybody, whatever it is itself. */
+  /** Whether it shares its tables: then a rollback applies to all tenants, regardless of its status. */
   readonly isShared: boolean
 }
 
@@ -57,7 +56,7 @@ export const ABSENT: State = {
 const NOT_FOUND = 'E_TENANT_NOT_FOUND'
 const WRONG_STATE = 'E_TENANT_STATE'
 
-/** What a guarded route answers; null while the tenant may be used. */
+/** Error code of a guarded route; null while the tenant is usable. */
 export function rejectionOf({ status, isMaintained }: State): string | null {
   if (status === 'suspended') return 'E_TENANT_SUSPENDED'
   if (status === 'provisioning' || status === 'failed') return 'E_TENANT_NOT_READY'
@@ -65,17 +64,17 @@ export function rejectionOf({ status, isMaintained }: State): string | null {
   return isMaintained ? 'E_TENANT_MAINTENANCE' : null
 }
 
-/** Whether its server must refuse its statements; of one that was never active nobody promised that. */
+/** Whether the server must reject its statements; not required for a tenant that was never active. */
 export const mustBeClosed = ({ status, before, isPurging }: State): boolean =>
   !isPurging && (status === 'suspended' || (status === 'deleted' && (before === 'active' || before === 'suspended')))
 
 export interface Explanation {
   readonly states: State[]
-  /** How it was refused on the way there, whichever way that was. */
+  /** Possible rejections on the way to this state. */
   readonly rejections: ReadonlySet<string | null>
 }
 
-/** Whether a row of the registry, or none, is how it must look then. */
+/** Whether a row of the registry, or its absence, matches the state. */
 export function isShown(state: State, row: Registered | undefined): boolean {
   if (!row) return state.status === 'absent'
   if (row.isPurged) return state.status === 'purged'
@@ -87,11 +86,11 @@ export function isShown(state: State, row: Registered | undefined): boolean {
   )
 }
 
-/** What a process takes it for that knows. */
+/** Status in the cache of an up-to-date process. */
 export const beliefIn = ({ status, isMaintained }: State): string =>
   status === 'purged' || status === 'absent' ? 'absent' : `${status}${isMaintained ? ', maintained' : ''}`
 
-/** The states after all actions, in whichever order they took effect; none when there is no such order. */
+/** Possible states after all actions in any order; empty if no order explains the results. */
 export function explained(
   states: readonly State[],
   observations: readonly Observation[],
@@ -111,7 +110,7 @@ export function explained(
   return { states: unique(orders(states, observations)), rejections }
 }
 
-/** With what jobs may have made of them. @param isPurged whether somebody else may be purging it at the moment */
+/** Adds the possible effects of jobs. @param isPurged whether another process may be purging it */
 export function withJobs(states: readonly State[], isPurged = false): State[] {
   const found = [...states]
   for (const state of found) {
@@ -120,7 +119,7 @@ export function withJobs(states: readonly State[], isPurged = false): State[] {
   return unique(found)
 }
 
-/** Once no job is left. */
+/** States without remaining jobs. */
 export const settled = (states: readonly State[]): State[] =>
   withJobs(states)
     .filter(({ status, hasJob }) => status !== 'provisioning' || !hasJob)
@@ -129,7 +128,7 @@ export const settled = (states: readonly State[]): State[] =>
     )
     .map((state) => ({ ...state, isPurgeSent: false }))
 
-/** A month later. */
+/** States a month later. */
 export const aged = (states: readonly State[]): State[] =>
   states.map((state) => ({
     ...state,
@@ -145,7 +144,7 @@ function byJobs(state: State, isPurged: boolean): State[] {
   return isDue ? [{ ...state, isPurging: true }] : []
 }
 
-/** The states to which an action may have led, given what was heard of it. */
+/** Possible states after an action with this result. */
 function after(state: State, { act, result }: Observation, circumstances: Circumstances): State[] {
   if (WRITES.includes(act) || READS.includes(act)) return isUsed(state, result, circumstances) ? [state] : []
   if (MIGRATES.includes(act)) return isMigrated(state, act, result, circumstances) ? [state] : []
@@ -159,7 +158,7 @@ function after(state: State, { act, result }: Observation, circumstances: Circum
   return next.length > 0 ? next : [state]
 }
 
-/** Nobody may use a tenant that is closed, whatever a process believes; maintenance is what a process knows of it. */
+/** A closed tenant is not usable, regardless of caches; maintenance depends on the cache of the process. */
 function isUsed(state: State, result: TaskResult, { recent }: Circumstances): boolean {
   const rejection = rejectionOf(state)
   if (result.kind === 'done') return rejection === null || (rejection === 'E_TENANT_MAINTENANCE' && recent.has(null))
@@ -181,9 +180,9 @@ function isMigrated(
 }
 
 interface Expected {
-  /** `done`, or the code of the refusal. */
+  /** `done`, or the error code. */
   readonly outcome: string
-  /** Where it leads when it changes something. */
+  /** Next states if the action has an effect. */
   readonly next: State[]
 }
 
@@ -249,7 +248,7 @@ const MOVES: Readonly<Record<'suspend' | 'activate' | 'delete' | 'restore', (sta
   },
 }
 
-/** Two that purge at once have both purged it. */
+/** Of two concurrent purges, both report success. */
 function purgedBy(state: State, hasPurged: boolean): State[] {
   if (state.status === 'purged') return [state]
   const isPurgeable = state.status === 'deleted' && (state.isDue || state.isPurging)
@@ -271,4 +270,4 @@ export const wordsOf = (states: readonly State[]): string =>
       const set = Object.entries(flags).flatMap(([name, value]) => (value ? [name] : []))
       return [before ? `${status} (${before} before)` : status, ...set].join(' ')
     })
-    .join(' or ') || 'nothing that can be'
+    .join(' or ') || 'no possible state'

@@ -1,4 +1,4 @@
-/** The tables of a walk's tenants: TypeScript migrations, so that one set serves every driver. */
+/** Tables of a walk's tenants, as TypeScript migrations that all drivers run. */
 import { type Kysely, SqliteAdapter, sql } from 'kysely'
 import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
 import type { TenantMigration } from '../../src/tenants/isolation/migrations.ts'
@@ -17,7 +17,7 @@ const owner = (db: Kysely<any>) =>
 
 export const migrations: readonly TenantMigration[] = [
   {
-    // Cannot be taken back: the notes must not go with it.
+    // Has no rollback: the notes must be kept.
     name: '0001_notes',
     checksum: '1',
     up: async (db) => {
@@ -38,7 +38,7 @@ export const migrations: readonly TenantMigration[] = [
   },
 ]
 
-/** A pair, of which both are there or neither; every tenant has the same ids. */
+/** Two notes that are written together; all tenants have the same ids. */
 export const pairOf = (tenantId: string, number: number): Note[] =>
   [2 * number, 2 * number + 1].map((id) => ({ id, body: `${tenantId} ${number}` }))
 

@@ -1,6 +1,6 @@
 /**
- * A tenancy in a process of its own, which dies or loses a connection at the moment that an action's fault names. What is counted
- * is what it sends to a server, by whichever of its connections; what it does by itself meanwhile is not.
+ * A tenancy in a separate process that is killed or loses a connection at a given point of an action. The point is a count of statements that
+ * the action sends to any server; background work of the process is not counted.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import pg from 'pg'
@@ -12,7 +12,7 @@ import { openTenancy } from './tenancy.ts'
 interface Running {
   readonly fault: Fault
   statements: number
-  /** The server's process at the other end of the connection that was cut. */
+  /** Process id of the server's end of the cut connection. */
   cut: number | undefined
 }
 
@@ -23,7 +23,7 @@ function injectInto(client: any, send: () => unknown): unknown {
   if (!current || current.statements++ !== current.fault.afterStatements) return send()
   if (current.fault.how === 'before') process.kill(process.pid, 'SIGKILL')
   const sent = send()
-  // By then it has gone out.
+  // after the statement was sent
   setImmediate(() => {
     if (current.fault.how === 'after') process.kill(process.pid, 'SIGKILL')
     current.cut = client.processID ?? 0

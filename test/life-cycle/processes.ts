@@ -1,4 +1,4 @@
-/** The processes of a walk, on one database. A process that is killed is replaced; who waits for it waits for its statements too. */
+/** Processes of a walk on one database. A killed process is replaced after its statements have ended. */
 import { randomBytes } from 'node:crypto'
 import { createLogger } from '../../src/kernel/base/logger.ts'
 import { Database } from '../../src/kernel/database/database.ts'
@@ -23,14 +23,14 @@ interface Far {
 export class Processes {
   readonly here: Tenancy
   readonly beside: Tenancy
-  /** As the superuser, and no part of the walk. */
+  /** Superuser connection for checks, without faults. */
   readonly database: Database
   readonly #drop: () => Promise<void>
   readonly #url: string
   readonly #actors: Readonly<Record<'here' | 'beside', Actor>>
   readonly #clock: { offsetMs: number }
   #far: Promise<Far>
-  /** How often it was killed, and how often a connection was cut. */
+  /** Number of kills and of cut connections. */
   readonly faults = { killed: 0, cut: 0 }
 
   static async open(serverUrl: string): Promise<Processes> {
@@ -64,7 +64,7 @@ export class Processes {
     return process === 'far' ? this.#askFar(task, fault) : this.#actors[process].carryOut(task)
   }
 
-  /** What each process takes the tenant for. */
+  /** Status of the tenant in the cache of each process. */
   async believes(process: ProcessName, id: string): Promise<string> {
     if (process !== 'far') return this.#actors[process].believes(id)
     return (await this.#far).child.request({ ask: 'believes', id })
@@ -74,7 +74,7 @@ export class Processes {
     this.#clock.offsetMs += MONTH_MS
   }
 
-  /** Until a process that was killed has been replaced. */
+  /** Waits until a killed process has been replaced. */
   async whole(): Promise<void> {
     await this.#far
   }
@@ -99,7 +99,7 @@ export class Processes {
       const { result, cut } = await child.request({ task, fault, offsetMs })
       if (cut !== undefined) await this.#gone('pid = $1', cut)
       if (cut !== undefined) this.faults.cut++
-      // What it says is only half of what it did: what it was told in answer is lost.
+      // Its result is incomplete: the response on the cut connection is lost.
       return cut !== undefined && result.kind !== 'done' ? { kind: 'nothing' } : result
     } catch {
       await this.#gone('application_name = $1', `life-cycle ${pid}`)
@@ -112,15 +112,15 @@ export class Processes {
     }
   }
 
-  /** What was sent is carried out, whoever has gone. */
+  /** Waits for statements of a lost process: the server runs what was sent. */
   #gone(which: string, value: unknown): Promise<void> {
     return eventually(async () => {
       const { rows } = await this.database.sql(`select query from pg_stat_activity where ${which}`, [value])
-      if (rows.length > 0) throw new Error(`the server goes on with what a dead process asked: ${rows[0].query}`)
+      if (rows.length > 0) throw new Error(`the server still runs a statement of a lost process: ${rows[0].query}`)
     }, ENDS_WITHIN_MS)
   }
 }
 
 let walks = 0
-/** Of ids that no other walk has. */
+/** Prefix of ids, unique for each walk. */
 export const nameOfWalk = (): string => `w${randomBytes(3).toString('hex')}${++walks}`

@@ -1,8 +1,8 @@
 /**
- * What a walk is made of: rounds of actions that begin at the same moment, in different processes; between them the clock moves.
+ * Steps of a walk: rounds of actions that start concurrently in different processes, and changes of the clock.
  *
- * An action in the process that may die can be given a fault, at a moment that is counted in what it asks of a server: so every
- * await between two processes or two statements is one at which it may happen, and a smaller one can be found.
+ * An action in the killable process may have a fault, at a number of statements that it sends: so faults occur at every await between two
+ * processes or statements, and shrinking finds earlier ones.
  */
 import fc, { type Arbitrary } from 'fast-check'
 
@@ -15,7 +15,7 @@ export const TENANTS = {
 } as const
 export type TenantName = keyof typeof TENANTS
 
-/** `here` works on jobs and has the storage in memory, `beside` is another tenancy, `far` a process that can be killed. */
+/** `here` runs jobs and has storage in memory, `beside` is another tenancy, `far` is a process that can be killed. */
 export const PROCESSES = ['here', 'beside', 'far'] as const
 export type ProcessName = (typeof PROCESSES)[number]
 
@@ -45,15 +45,15 @@ export type Act = (typeof ACTS)[number]
 export const WRITES: readonly Act[] = ['write', 'writeKept', 'writeTransaction']
 export const READS: readonly Act[] = ['read', 'readKept']
 export const MIGRATES: readonly Act[] = ['migrate', 'rollback']
-/** After these the tenant's sessions may be over. */
+/** Actions after which the tenant's sessions may have ended. */
 export const CLOSES: readonly Act[] = ['suspend', 'delete', 'purge']
-/** What only jobs do: one that was not done is done again. */
+/** Actions of jobs, which are retried. */
 export const REPEATED: readonly Act[] = ['install', 'purge', 'close']
 
-/** `before` and `after` kill the process, before a statement goes out and before its answer is heard; `cut` ends its connection. */
+/** `before` and `after` kill the process before a statement is sent or before its response; `cut` ends its connection. */
 export interface Fault {
   readonly how: 'before' | 'after' | 'cut'
-  /** Statements and connections that go well before it. */
+  /** Number of successful statements and connections before the fault. */
   readonly afterStatements: number
 }
 
@@ -66,7 +66,7 @@ export interface Action {
 
 export interface Round {
   readonly actions: readonly Action[]
-  /** Whether everything that was begun may end before the next round, and is looked at then. */
+  /** Whether to wait for all started work before the next round, and to check the complete state. */
   readonly settles: boolean
 }
 
@@ -89,7 +89,7 @@ const act: Arbitrary<Act> = fc.oneof(...ACTS.map((one) => ({ weight: WEIGHTS[one
 
 const fault: Arbitrary<Fault> = fc.record({
   how: fc.constantFrom('after' as const, 'before' as const, 'cut' as const),
-  // Of these many a refusal has a few, and the making of a database nearly all.
+  // A rejection sends few of these, the creation of a database nearly all.
   afterStatements: fc.oneof(fc.nat(FEW_STATEMENTS), fc.nat(MOST_STATEMENTS)),
 })
 
@@ -105,13 +105,13 @@ const action: Arbitrary<Action> = fc
     return { ...drawn, process, fault: process === 'far' ? drawn.fault : null }
   })
 
-/** What is in the memory of one process is reached from there alone; who works on jobs leaves it to others to send them. */
+/** Storage in memory is available in one process only; that process leaves jobs of other tenants to the others. */
 function processOf({ tenant, act, process }: Pick<Action, 'tenant' | 'act' | 'process'>): ProcessName {
   if (act === 'purgeExpired') return process === 'here' ? 'beside' : process
   return TENANTS[tenant] === 'sqlite-memory' ? 'here' : process
 }
 
-/** A tenant and what happens to it at once, and mostly to it alone. */
+/** Concurrent actions on a tenant; usually one. */
 const actions: Arbitrary<Action[]> = fc
   .tuple(fc.array(action, { minLength: 1, maxLength: 3 }), fc.boolean())
   .map(([drawn, together]) => {
@@ -123,7 +123,7 @@ const actions: Arbitrary<Action[]> = fc
 
 const round: Arbitrary<Step> = fc.record({ actions, settles: fc.boolean() }).map(shown)
 
-/** Who is not there can only be made: so some are, at once. */
+/** Concurrent creation of tenants, because other actions need one. */
 const first: Arbitrary<Step> = fc
   .record({
     actions: fc.tuple(
@@ -143,7 +143,7 @@ const first: Arbitrary<Step> = fc
     return shown({ actions: drawn.map((one) => ({ ...one, act, process: processOf(one) })), settles })
   })
 
-/** What has to be done before an act has something to do. */
+/** Actions that give a later action an effect. */
 const BEFORE: readonly (readonly [Act, readonly (Act | 'a month passes')[]])[] = [
   ['create', []],
   ['install', ['createWithoutJob']],
@@ -160,7 +160,7 @@ const BEFORE: readonly (readonly [Act, readonly (Act | 'a month passes')[]])[] =
 ]
 const DURABLE = (Object.keys(TENANTS) as TenantName[]).filter((name) => TENANTS[name] !== 'sqlite-memory')
 
-/** One act that has something to do, and a fault in the middle of it. */
+/** One action with an effect, and a fault during it. */
 const cutOff: Arbitrary<Step[]> = fc
   .record({ tenant: fc.constantFrom(...DURABLE), which: fc.constantFrom(...BEFORE), fault, settles: fc.boolean() })
   .map(({ tenant, which: [act, before], fault, settles }) => [
@@ -190,7 +190,7 @@ function shown(round: Round): Step {
 }
 
 export const wordsOf = ({ actions, settles }: Round): string =>
-  `\n  ${actions.map(describeAction).join(' | ')}${settles ? ', and it settles' : ''}`
+  `\n  ${actions.map(describeAction).join(' | ')}${settles ? ', then all work ends' : ''}`
 
 const describeAction = ({ tenant, act, process, fault }: Action): string =>
   `${process}: ${act} ${tenant}${fault ? ` (${fault.how} ${fault.afterStatements})` : ''}`

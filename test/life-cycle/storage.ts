@@ -1,4 +1,4 @@
-/** What there is of a tenant outside of its row in the registry: its storage, as the servers have it. */
+/** Checks the state of a tenant outside its registry row: its storage on the servers. */
 import { expect } from 'vitest'
 import type { Database } from '../../src/kernel/database/database.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
@@ -14,7 +14,7 @@ export type Registered = Pick<
   'id' | 'status' | 'statusBefore' | 'maintenance' | 'failure' | 'isolation' | 'placement' | 'locator' | 'epoch'
 > & { readonly isBeingPurged: boolean; readonly isPurged: boolean; readonly version: string }
 
-/** The rows of the registry, of whoever has one. */
+/** Rows of the registry for these ids. */
 export async function registered(database: Database, ids: readonly string[]): Promise<Map<string, Registered>> {
   const { rows } = await database.sql(
     `select id, status, status_before as "statusBefore", maintenance, failure, isolation, placement, locator, epoch,
@@ -25,7 +25,7 @@ export async function registered(database: Database, ids: readonly string[]): Pr
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** Asked straight of the driver, as a process would that has heard of nothing. */
+/** Queries the driver directly, as a process would without notifications. */
 export async function rejectsEverybody({ tenants }: Tenancy, row: Registered): Promise<void> {
   const driver = tenants.storage.driver(row.isolation)
   const location = toLocation(row)
@@ -41,7 +41,7 @@ export async function isOpen({ tenants }: Tenancy, row: Registered): Promise<voi
   expect(await driver.isFenced(toLocation(row)), `${row.id} is fenced`).toBe(false)
 }
 
-/** What the registry says of a storage's migrations is never more than it has. */
+/** The registry's record of migrations never exceeds the storage's. */
 export async function claimsNoMore({ tenants }: Tenancy, database: Database, row: Registered): Promise<void> {
   if (row.version === UNKNOWN_VERSION) return
   const { rows } = await database.sql('select migrations from multitenancy.schema_versions where version = $1', [
@@ -49,12 +49,12 @@ export async function claimsNoMore({ tenants }: Tenancy, database: Database, row
   ])
   const known: AppliedMigration[] = rows[0].migrations
   const applied = await tenants.storage.driver(row.isolation).applied(toLocation(row))
-  expect(applied, `${row.id} has migrated`).toEqual(expect.arrayContaining(known.map(({ name }) => name)))
+  expect(applied, `${row.id} is migrated`).toEqual(expect.arrayContaining(known.map(({ name }) => name)))
 }
 
 /**
- * Nothing of a purged tenant is anywhere. Audit entries stay, the row that keeps its id taken, and in shared tables a fence and the row
- * which says that no location is entered.
+ * Checks that nothing of a purged tenant is left, except audit entries, the row that reserves its id, and in shared tables a fence and the
+ * row without a location.
  */
 export async function nothingIsLeft(database: Database, { id, locator }: Registered): Promise<void> {
   await eventually(async () => {
@@ -70,12 +70,12 @@ export async function nothingIsLeft(database: Database, { id, locator }: Registe
     )
     expect(
       rows.map(({ what }) => what),
-      `what is left of ${id}`,
+      `remaining data of ${id}`,
     ).toEqual([])
   }, FOLLOWS_WITHIN_MS)
 }
 
-/** A function for `nothingIsLeft`: asks every table of ours that says whose its rows are, whatever it is called. */
+/** SQL function of `nothingIsLeft` that searches every table of Tenantry with rows of tenants. */
 export const tenantsRows = `
   create function tenants_rows(id text, locator text) returns table (relation text) language plpgsql as $function$
     declare candidate regclass; named name; found boolean;

@@ -1,4 +1,4 @@
-/** The tenancies of a walk: all drivers at once on one database, and a clock that can be set forward. */
+/** Tenancies of a walk: all drivers on one database, with an adjustable clock. */
 import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
@@ -14,7 +14,7 @@ export interface TenancyOptions {
   readonly url: string
   readonly role: Role
   readonly offsetMs: () => number
-  /** Whether tenants may live in the memory of this process. */
+  /** Whether tenants may have storage in the memory of this process. */
   readonly hasMemory: boolean
 }
 
@@ -26,9 +26,9 @@ export const openTenancy = ({ url, role, offsetMs, hasMemory }: TenancyOptions):
     placements: { main: { connections: { max: 6, perTenant: 4, waitMs: 30_000 } } },
     migrations,
     satellites: satellitesOn({ satellites: {} }),
-    // A circuit that opened would refuse what the model knows to be possible; circuits have tests of their own.
+    // An open circuit would reject actions that the model permits; circuits have separate tests.
     circuit: { minimumCalls: 100_000 },
-    // The daily job must not come between the rounds: an action asks for it, in a process that does not work on jobs.
+    // An action runs the daily job, in a process that runs no other jobs, so that it does not run between rounds.
     tenants: { autoPurge: role === 'api' },
     role,
     clock: { now: () => new Date(Date.now() + offsetMs()) },

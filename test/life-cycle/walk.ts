@@ -1,6 +1,6 @@
 /**
- * A walk: rounds of actions, and after each the registry against the model. When a round settles, everything else is looked at:
- * what each process believes, what servers refuse, whose rows are read, and what is left of who is gone.
+ * Runs a walk: rounds of actions, and after each the comparison of the registry with the model. After a settled round it also checks the
+ * caches of all processes, rejections by servers, rows of tenants, and remaining data of purged tenants.
  */
 import { expect } from 'vitest'
 import { eventually } from '../../src/testing/base/tenancy.ts'
@@ -41,7 +41,7 @@ import { claimsNoMore, isOpen, nothingIsLeft, type Registered, registered, rejec
 
 const SETTLES_WITHIN_MS = 90_000
 
-/** How a session ends that a fence has closed: where tenants have databases of their own, sessions are ended. */
+/** Errors of sessions that a fence has ended, which happens with a database for each tenant. */
 const SESSION_LOST = /57P01|ECONNRESET|EPIPE|terminat|Connection|not queryable/
 
 interface Walked {
@@ -51,11 +51,11 @@ interface Walked {
   readonly notes: Notes
   states: readonly State[]
   recent: ReadonlySet<string | null>
-  /** Whether sessions may have been ended that a process still believes in. */
+  /** Whether sessions may have been ended that a process still uses. */
   hasClosed: boolean
 }
 
-/** Throws at the first thing that is not as it should be. */
+/** Throws at the first violation. */
 export async function walk(processes: Processes, steps: readonly Step[]): Promise<void> {
   const walker = new Walker(processes)
   for (const step of steps) {
@@ -72,7 +72,7 @@ class Walker {
   readonly #walk = nameOfWalk()
   #number = 0
   #mayBeMigrating = false
-  /** What was begun and may not have ended: its job would run again. */
+  /** Started actions that may be unfinished: their jobs would run again. */
   #again: Task[] = []
 
   constructor(processes: Processes) {
@@ -132,7 +132,7 @@ class Walker {
     for (const tenant of this.#tenants) {
       const before = tenant.states
       tenant.states = settled(before)
-      expect(tenant.states, `${tenant.id}, which was ${wordsOf(before)}, has no job left`).not.toEqual([])
+      expect(tenant.states, `${tenant.id}, formerly ${wordsOf(before)}, has no remaining job`).not.toEqual([])
       const row = rows.get(tenant.id)
       await this.#everybodyKnows(tenant)
       tenant.recent = new Set(tenant.states.map(rejectionOf))
@@ -142,7 +142,7 @@ class Walker {
     await this.#storageAgrees()
   }
 
-  /** The end of every walk: of all tenants nothing is left. */
+  /** Final check of every walk: all tenants can be purged, and nothing is left. */
   async purgeAll(): Promise<void> {
     const alone = (tenant: Walked, act: Act): Round => {
       const process = tenant.isolation === 'sqlite-memory' ? 'here' : 'beside'
@@ -205,12 +205,12 @@ class Walker {
       isShared: tenant.isolation === 'rowscope-pg',
     })
     const words = observations.map(({ act, result }) => `${act}: ${JSON.stringify(result)}`).join(', ')
-    expect(states, `${tenant.id}, which was ${wordsOf(before)}, explains ${words}`).not.toEqual([])
+    expect(states, `${tenant.id}, formerly ${wordsOf(before)}, does not explain ${words}`).not.toEqual([])
     tenant.states = states
     tenant.recent = rejections
   }
 
-  /** Holds the registry against the model. */
+  /** Compares the registry with the model. */
   async #look(): Promise<Map<string, Registered>> {
     const rows = await registered(
       this.#processes.database,
@@ -221,12 +221,12 @@ class Walker {
       const possible = withJobs(tenant.states)
       tenant.states = possible.filter((state) => isShown(state, row))
       const shown = JSON.stringify(row ?? 'absent')
-      expect(tenant.states, `${tenant.id} is ${shown}, and may be ${wordsOf(possible)}`).not.toEqual([])
+      expect(tenant.states, `${tenant.id} is ${shown}, expected ${wordsOf(possible)}`).not.toEqual([])
     }
     return rows
   }
 
-  /** A run whose process was killed is in the way of others until it is given up. */
+  /** A run of a killed process blocks other runs until it has failed. */
   async #endMigrations(): Promise<void> {
     if (!this.#mayBeMigrating) return
     await this.#processes.beside.tenants.migrations.cancel()
@@ -267,7 +267,7 @@ class Walker {
     await claimsNoMore(tenancy, database, row)
   }
 
-  /** In every process, by a handle that it has kept and by a fresh one. */
+  /** Reads in every process, with a kept handle and with a new one. */
   async #read(tenant: Walked): Promise<void> {
     const { id, isolation } = tenant
     for (const process of processesOf(isolation)) {
@@ -277,14 +277,14 @@ class Walker {
           if (result.kind !== 'done') expect.fail(`${process} ${act} ${id}: ${JSON.stringify(result)}`)
           return result.value
         }
-        // A session that a fence has ended is found out about by the next statement.
+        // The next statement detects that a fence has ended the session.
         const notes = isolation === 'database-pg' && tenant.hasClosed ? await eventually(ask) : await ask()
         tenant.notes.check(notes, true)
       }
     }
   }
 
-  /** Where the doctor finds nothing there is no half of anything. */
+  /** The doctor reports no incomplete storage. */
   async #storageAgrees(): Promise<void> {
     const { reconciliation } = this.#processes.beside.tenants
     for (const driver of reconciliation.drivers.filter((one) => one.inventory)) {
@@ -296,6 +296,6 @@ class Walker {
   }
 }
 
-/** What is in the memory of one process is reached from there alone. */
+/** Storage in memory is available in one process only. */
 const processesOf = (isolation: string): readonly ProcessName[] =>
   isolation === 'sqlite-memory' ? ['here'] : PROCESSES

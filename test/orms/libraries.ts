@@ -1,4 +1,4 @@
-/** Each library behind one interface: how it is opened on a tenancy, and what it does for the tenant of the context. */
+/** Common interface of ORM libraries: opening on a tenancy, and queries of the current tenant. */
 import { EntitySchema as MikroEntity, MikroORM, NullCacheAdapter } from '@mikro-orm/postgresql'
 import { PrismaPg } from '@prisma/adapter-pg'
 import { sql as drizzleSql } from 'drizzle-orm'
@@ -13,16 +13,16 @@ import { DataSource, EntitySchema } from 'typeorm'
 import { knexClient, prismaAdapter, sequelizeDefaults, type Tenancy, type TenantHandle } from '../../src/index.ts'
 import { PrismaClient } from './generated/client.ts'
 
-/** What a library does with the table `notes`, alone or in a transaction. */
+/** Operations of a library on the table `notes`, with or without a transaction. */
 export interface Notes {
   insert(id: number, body: string): Promise<unknown>
   bodies(): Promise<(string | null)[]>
-  /** Its one row with one column, `value`. */
+  /** Returns the column `value` of a single row. */
   value(text: string): Promise<unknown>
 }
 
 export interface Session extends Notes {
-  /** The same as `bodies`, with a request for the library's result cache. */
+  /** `bodies` with the library's result cache. */
   cachedBodies?(): Promise<(string | null)[]>
   /** Serializable. */
   transaction(work: (notes: Notes) => Promise<void>): Promise<void>
@@ -30,7 +30,7 @@ export interface Session extends Notes {
 
 export interface Library {
   readonly of: (tenant: TenantHandle) => Session | Promise<Session>
-  /** The SQLSTATE of a unique violation, where the library shows it; default `code`. */
+  /** SQLSTATE of a unique violation, where the library exposes it; default `code`. */
   readonly codeOf?: (error: any) => unknown
   readonly close: () => Promise<unknown>
 }
@@ -191,7 +191,7 @@ export const openMikro = ({ dialect }: Pick<TenantHandle, 'dialect'>, options: o
     ...options,
   } as never)
 
-/** Opened inside the work for a tenant. */
+/** Opened inside the context of a tenant. */
 export const libraries: Readonly<Record<string, (tenancy: Tenancy) => Promise<Library>>> = {
   'raw pg': async () => ({ of: ({ pool }) => ofPool(pool), close: nothing }),
   'raw pg, tenancy.pg': async (tenancy) => {
@@ -208,7 +208,7 @@ export const libraries: Readonly<Record<string, (tenancy: Tenancy) => Promise<Li
     codeOf: (error) => error.cause.code,
     close: nothing,
   }),
-  /** The clients are disposed when the tenancy stops. */
+  /** The clients are closed when the tenancy stops. */
   async Prisma(tenancy) {
     const clients = tenancy.perTenant((tenant) => new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) }), {
       dispose: (prisma) => prisma.$disconnect(),

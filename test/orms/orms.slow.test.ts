@@ -1,4 +1,4 @@
-/** Real libraries inside a tenant's scope, on each driver. `PG*` names the owner: what leaves the scope is seen by its role. */
+/** Real libraries inside a tenant's scope, on each driver. `PG*` names the owner, so that a query outside the scope is seen by its role. */
 import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
@@ -69,7 +69,7 @@ describe.each([
       expect(await within('globex', (session) => session.bodies())).toEqual(['of globex'])
     })
 
-    test('commits and rolls back, with the isolation level that is asked for', async () => {
+    test('commits and rolls back with the requested isolation level', async () => {
       await within('acme', async (session) => {
         await session.transaction(async (notes) => {
           await notes.insert(2, 'kept')
@@ -86,7 +86,7 @@ describe.each([
       })
     })
 
-    test('shows the code of the database, alone and in a transaction', async () => {
+    test('exposes the SQLSTATE, with and without a transaction', async () => {
       const codeOf = library.codeOf ?? (({ code }) => code)
       await within('acme', async (session) => {
         for (const attempt of [
@@ -101,7 +101,7 @@ describe.each([
       })
     })
 
-    test('is refused while the tenant is suspended, and goes on after that', async () => {
+    test('is rejected while the tenant is suspended, and continues afterwards', async () => {
       await within('acme', async (session) => {
         await session.bodies()
         await world.tenancy.tenants.suspend('acme')
@@ -112,7 +112,7 @@ describe.each([
       })
     })
 
-    test('keeps 40 interleaved pieces of work of two tenants apart', async () => {
+    test('keeps 40 interleaved transactions of two tenants apart', async () => {
       const ids = Array.from({ length: 80 }, (_, n) => (n % 2 ? 'acme' : 'globex'))
       const found = await Promise.all(
         ids.map((id, n) =>
@@ -166,7 +166,7 @@ describe.each([
     }
   })
 
-  test.each(['TypeORM', 'MikroORM'])('%s answers no tenant from a result cache', async (name) => {
+  test.each(['TypeORM', 'MikroORM'])('%s returns no rows of another tenant from its result cache', async (name) => {
     const { run } = world.tenancy
     const library = (await run('acme', async () => await libraries[name]?.(world.tenancy))) as Library
     for (const round of ['first', 'second']) {
@@ -194,7 +194,7 @@ describe.each([
     }
   })
 
-  test('libraries with one instance for all tenants refuse work for none', async () => {
+  test('libraries with one instance for all tenants reject calls without a tenant', async () => {
     for (const name of ['raw pg, tenancy.pg', 'another copy of Kysely', 'TypeORM', 'Sequelize', 'Knex', 'MikroORM']) {
       const library = (await world.tenancy.run('acme', async () => await libraries[name]?.(world.tenancy))) as Library
       const session = await library.of(handles.get('acme') as TenantHandle)
@@ -203,7 +203,7 @@ describe.each([
     }
   })
 
-  test('Prisma merges findUnique of one tick for each tenant apart', async () => {
+  test('Prisma merges findUnique calls of one tick for each tenant separately', async () => {
     const clients = [...handles].map(([id, tenant]) => ({
       id,
       prisma: new PrismaClient({ adapter: prismaAdapter(PrismaPg, tenant) }),
@@ -222,7 +222,7 @@ describe.each([
     await Promise.all(clients.map(({ prisma }) => prisma.$disconnect()))
   })
 
-  test('Prisma clients beyond max are disposed, and those in use go on', async () => {
+  test('Prisma clients above max are closed, except those in use', async () => {
     for (const [id, { pool }] of handles) {
       await pool.query('delete from notes')
       await pool.query('insert into notes (id, body) values (1, $1)', [`of ${id}`])
@@ -257,7 +257,7 @@ describe.each([
     expect(disposed).toBeGreaterThan(0)
   })
 
-  test('Prisma without prismaAdapter stays in the scope or fails, and takes no handle of all tenants', async () => {
+  test('Prisma without prismaAdapter stays in the scope or fails, and rejects handles without a tenant', async () => {
     const acme = handles.get('acme') as TenantHandle
     for (const [adapter, reason] of [
       [new PrismaPg(acme.pool as never), /permission denied|does not exist/],
@@ -272,7 +272,7 @@ describe.each([
   })
 })
 
-test('prismaAdapter puts the schema before the names of tables, with qualified names', async () => {
+test('prismaAdapter qualifies table names with the schema', async () => {
   const world = await testTenancy(inject('postgresUrl'), {
     migrations: [NOTES],
     isolation: [schemaPg({ names: 'qualified' })],

@@ -1,4 +1,4 @@
-/** Objects of ours that a library is given as its configuration, with real libraries. `PG*` names the owner. */
+/** Objects of Tenantry as configuration of real libraries. `PG*` names the owner. */
 import { PrismaPg } from '@prisma/adapter-pg'
 import { drizzle } from 'drizzle-orm/node-postgres'
 import createKnex from 'knex'
@@ -49,7 +49,7 @@ describe.each(Object.keys(libraries))('%s', (name) => {
         (failure) => `${failure.code} ${failure.cause?.code} ${failure.message}`,
       )
 
-  test('reaches the owner with no settings, and no server with an object of ours', async () => {
+  test('no library connects as the owner when it is configured with an object of Tenantry', async () => {
     expect(await use({})).toContain('"role"')
     const { tenancy } = world
     const objects: Record<string, object> = {
@@ -62,7 +62,7 @@ describe.each(Object.keys(libraries))('%s', (name) => {
       'new tenancy.pg.Pool()': new tenancy.pg.Pool(),
       // The others call a class, which fails.
       ...(name === 'Prisma' ? { 'tenant.pg.Client': acme.pg.Client, 'tenancy.pg.Pool': tenancy.pg.Pool } : {}),
-      // The others make a pool with its Client, which refuses that.
+      // The others create a pool with its Client, which rejects that.
       ...(name === 'Knex' ? { 'tenant.pg': acme.pg, 'tenancy.pg': tenancy.pg } : {}),
     }
     const outcomes = await Promise.all(Object.entries(objects).map(async ([of, object]) => [of, await use(object)]))
@@ -70,7 +70,7 @@ describe.each(Object.keys(libraries))('%s', (name) => {
   })
 })
 
-test('Prisma refuses the module of a tenancy and its Client, and names the way that there is', async () => {
+test('Prisma rejects the module of a tenancy and its Client, and names the supported way', async () => {
   const { tenancy } = world
   for (const settings of [tenancy.pg, { Client: tenancy.pg.Client }, acme.pg, { Client: acme.pg.Client }]) {
     const prisma = new PrismaClient({ adapter: new PrismaPg(settings as never) })

@@ -1,6 +1,6 @@
 /**
- * Whose everything is. Read from the catalog, so that a table, a queue or a key which nobody thought of is asked too: each row
- * names one tenant that the registry knows, or is declared here, with its reason, to be nobody's.
+ * Finds rows, store keys and jobs without a tenant. Tables and queues are read from the catalog, so that new ones are included: each row
+ * names one tenant of the registry, or its table is listed here with the reason.
  */
 
 import { TENANT_SCHEMA } from '../../src/drivers/isolation/database-pg.ts'
@@ -9,64 +9,64 @@ import type { Database } from '../../src/kernel/database/database.ts'
 
 /** Tables of the backoffice without a tenant in their rows. */
 const OF_NO_TENANT: Readonly<Record<string, string>> = {
-  migrations: 'what our own tables have been brought up to',
-  idempotency_keys: 'answers to admin tokens, sealed, for a day; a request may be about many tenants, or none yet',
+  migrations: 'applied migrations of Tenantry’s own tables',
+  idempotency_keys: 'encrypted responses to admin tokens, for a day; a request may concern many tenants, or none yet',
   job_names: 'queues and schedules that processes know',
   installation: 'the id of the installation itself',
   placement_logins: 'roles of a server',
   tenant_logins: 'roles of a server, by the locators of its databases, which name their tenants',
-  lost_placements: 'servers that are gone',
-  schema_versions: "sets of the host's migrations, which tenants have in common",
-  migration_runs: 'a run is over many tenants; its items name them',
+  lost_placements: 'former servers',
+  schema_versions: "sets of the host's migrations, which tenants share",
+  migration_runs: 'a run covers many tenants; its items name them',
   audit_state: 'the key of all seals',
-  billing_inbox: 'events of the payment provider: whose they are turns out when they are processed',
-  billing_metered_quotas: 'since when a quota is paid for, whoever uses it',
-  billing_health: 'how the payment provider has answered',
-  store_sum_sources: 'processes, and how far the store has taken what they count; the sums name their tenants',
+  billing_inbox: 'events of the payment provider: their processing finds the tenant',
+  billing_metered_quotas: 'start of billing of a quota, for all tenants',
+  billing_health: 'health of the payment provider',
+  store_sum_sources: 'processes, and the progress of their counts; the sums name their tenants',
 }
 
-/** Where a row may name nobody, by null or, in a key, by a dash. */
+/** Tables whose rows may have no tenant: null or, in a key, a dash. */
 const MAY_BE_NOBODYS: Readonly<Record<string, string>> = {
-  audit_entries: 'what is done to the service itself',
-  audit_seals: 'of what is done to the service itself, under a dash',
+  audit_entries: 'changes of the service itself',
+  audit_seals: 'the chain of changes of the service itself, under a dash',
   audit_heads: 'of that chain',
   audit_checkpoints: 'of that chain',
-  migration_items: 'tables that tenants share are migrated for all of them',
-  webhook_subscriptions: "the host's own, which hear of all tenants",
-  webhook_messages: 'events that are of no tenant, and what is sent to the host to try its subscription',
+  migration_items: 'shared tables are migrated for all tenants',
+  webhook_subscriptions: "subscriptions of the host, which receive events of all tenants",
+  webhook_messages: 'events without a tenant, and test messages to the host',
   webhook_deliveries: 'of such messages',
   webhook_attempts: 'of such deliveries',
-  webhook_counters: 'such deliveries, counted',
+  webhook_counters: 'counts of such deliveries',
 }
 
-/** Columns that name the tenant, where they are called otherwise. */
+/** Columns that name the tenant under another name. */
 const NAMED_BY: Readonly<Record<string, string>> = { tenants: 'id', store: 'owner' }
 
-/** Keys of the store that are the service's own. */
+/** Store keys of the service itself. */
 const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
-  [/^session:/, 'of a person with an admin token'],
-  [/^sign-in-code:/, 'makes such a session'],
+  [/^session:/, 'of a user with an admin token'],
+  [/^sign-in-code:/, 'creates such a session'],
   [/^failed-sign-ins:/, 'of a client address'],
   [/^circuit(-probe)?:/, 'of a server, which tenants share'],
 ]
 
 /** Queues whose jobs belong to no tenant. */
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
-  [/^__pgboss__/, "the queue's own upkeep"],
+  [/^__pgboss__/, "the queue's own maintenance"],
   [
     /^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RunBackups)$/,
-    'looks through all tenants',
+    'checks all tenants',
   ],
   [/^tenantry\.(DeliverWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
   [/^tenantry\.(SealAuditLog|TrimAuditLog)$/, 'entries of all tenants'],
-  [/^tenantry\.ProcessProviderEvent$/, 'of the payment provider: whose it is turns out when it is processed'],
-  [/^tenantry\.CancelSubscriptions$/, 'of a customer, which is left when its tenant is gone'],
+  [/^tenantry\.ProcessProviderEvent$/, 'of the payment provider: the processing finds the tenant'],
+  [/^tenantry\.CancelSubscriptions$/, 'of a customer, which remains after its tenant is deleted'],
   [/^tenantry\.(SweepBilling|CleanUpBilling|PingProvider)$/, 'subscriptions of all tenants'],
-  [/^tenantry\.FlushMetrics$/, 'what was counted of all tenants'],
-  [/^tenantry\.UninstallTenant$/, 'of the service: as the tenant’s own it would be left over from what it removes'],
+  [/^tenantry\.FlushMetrics$/, 'counts of all tenants'],
+  [/^tenantry\.UninstallTenant$/, 'of the service: a job of the tenant would remain after its own deletion'],
 ]
 
-/** What does not say whose it is, in words; empty when everything does. */
+/** Lists everything without a tenant; empty if there is nothing. */
 export async function unowned(database: Database): Promise<string[]> {
   const known = new Set((await database.sql('select id from multitenancy.tenants')).rows.map(({ id }) => id))
   return [
@@ -90,12 +90,12 @@ async function unownedRows(database: Database, known: ReadonlySet<string>): Prom
     const column = NAMED_BY[name] ?? 'tenant_id'
     const others = (columns ?? []).filter((one) => one !== column)
     if (name in OF_NO_TENANT) {
-      if (columns?.length) found.push(`the table ${name} is declared nobody's, and has ${columns}`)
+      if (columns?.length) found.push(`the table ${name} is declared without a tenant, and has ${columns}`)
       continue
     }
-    if (others.length > 0) found.push(`the table ${name} names a tenant in ${others} too`)
+    if (others.length > 0) found.push(`the table ${name} also names a tenant in ${others}`)
     if (!(name in NAMED_BY) && !columns?.includes(column)) {
-      found.push(`the table ${name} does not say whose its rows are`)
+      found.push(`the table ${name} does not name its tenant`)
       continue
     }
     const { rows } = await database.sql(`select distinct ${column} as id from multitenancy.${name}`)
@@ -111,11 +111,11 @@ async function unownedKeys(database: Database): Promise<string[]> {
   const { rows } = await database.sql(`select key from multitenancy.store where owner = '' order by key`)
   return rows
     .filter(({ key }) => !OF_THE_SERVICE.some(([pattern]) => pattern.test(key)))
-    .map(({ key }) => `the key ${key} of the store belongs to nobody`)
+    .map(({ key }) => `the key ${key} of the store belongs to no tenant`)
 }
 
 async function unownedJobs(database: Database, known: ReadonlySet<string>): Promise<string[]> {
-  // The schedule counts as well as its jobs: whether one of them exists depends on the time of day.
+  // Schedules count like jobs: whether a job exists depends on the time of day.
   const { rows } = await database.sql(
     `select name, source_name, group_id, data ->> 'tenantId' as named from multitenancy_jobs.job
      union select name, null, null, null from multitenancy_jobs.schedule`,
@@ -126,12 +126,12 @@ async function unownedJobs(database: Database, known: ReadonlySet<string>): Prom
     if (group !== null && !known.has(group)) return [`${words} belongs to ${JSON.stringify(group)}`]
     if (group !== null && named !== null && named !== group)
       return [`${words} belongs to ${group}, and is for ${named}`]
-    if (group === null && !SERVES_ALL.some(([pattern]) => pattern.test(queue))) return [`${words} belongs to nobody`]
+    if (group === null && !SERVES_ALL.some(([pattern]) => pattern.test(queue))) return [`${words} belongs to no tenant`]
     return []
   })
 }
 
-/** Beside tenants' rows, in the database that they are in: what is kept by locator. */
+/** Tables of the drivers with a locator, next to the tenants' rows. */
 async function unownedStorage(database: Database): Promise<string[]> {
   const { rows: tables } = await database.sql(
     `select format('%I.%I', relnamespace::regnamespace, relname) as name, attname as column
@@ -147,7 +147,7 @@ async function unownedStorage(database: Database): Promise<string[]> {
        and pg_class.oid <> all ($2::regclass[])`,
     [ROWS_SCHEMA, tables.map(({ name }) => name)],
   )
-  const found = silent.map(({ name }) => `the table ${name} does not say whose its rows are`)
+  const found = silent.map(({ name }) => `the table ${name} does not name its tenant`)
   for (const { name, column } of tables) {
     const { rows } = await database.sql(
       `select distinct ${column} as locator from ${name}

@@ -1,7 +1,4 @@
-/**
- * PgBouncer in transaction mode before a server, with one connection to each database: every transaction of every client goes
- * through the same session. It refuses to be root, so as root it runs as `nobody`.
- */
+/** Starts PgBouncer in transaction mode with one connection to each database, so that all transactions share a session. As root it runs as `nobody`. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -10,19 +7,19 @@ import { join } from 'node:path'
 import { programPath } from '../setup/not-run.ts'
 import { freePort } from '../support/free-port.ts'
 
-/** Another program may take the port between its choice and its use. */
+/** Another program may take the port before PgBouncer listens on it. */
 const ATTEMPTS = 5
 
 export interface PgBouncer {
-  /** The same login and database, by way of the pooler. */
+  /** URL of the same login and database through the pooler. */
   through(url: string): string
   stop(): Promise<void>
 }
 
-/** @param urls of the logins that it lets through, each with its password. */
+/** @param urls permitted logins, with their passwords */
 export async function startPgBouncer(serverUrl: string, urls: readonly string[]): Promise<PgBouncer> {
   const program = programPath('pgbouncer')
-  if (!program) throw new Error('there is no pgbouncer on this machine')
+  if (!program) throw new Error('pgbouncer is not installed')
   const directory = mkdtempSync(join(tmpdir(), 'tenantry-pgbouncer-'))
   const user = process.getuid?.() === 0 ? nobody() : undefined
   for (let attempt = 1; ; attempt++) {
@@ -80,7 +77,7 @@ ignore_startup_parameters = extra_float_digits
   return [settings, logins]
 }
 
-/** What it said before it ended; nothing when it is up. */
+/** Output of a process that exited; undefined if it is ready. */
 async function started(child: ChildProcess): Promise<string | undefined> {
   let output = ''
   const gone = once(child, 'exit')
@@ -98,7 +95,7 @@ function nobody(): { uid: number; gid: number } {
   return { uid: id('-u'), gid: id('-g') }
 }
 
-/** However this process ends. Returns what sends the watcher away. */
+/** Ends the pooler with this process, even after SIGKILL. Returns a function that stops the watcher. */
 function endWithThisProcess(pid: number): () => void {
   const watcher = spawn('sh', ['-c', 'cat; kill "$1"', 'sh', String(pid)], {
     stdio: ['pipe', 'ignore', 'ignore'],

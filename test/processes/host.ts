@@ -1,4 +1,4 @@
-/** A host that embeds Tenantry, in a process of its own: asked for a tenant, it says what a route of it would. */
+/** A host that embeds Tenantry in its own process, and returns what a route would for a tenant. */
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { problemOf } from '../../src/http/problem.ts'
 import { createLogger } from '../../src/kernel/base/logger.ts'

@@ -1,7 +1,6 @@
 /**
- * What the tenants of a walk may be, by the table of the life cycle and what was answered. Jobs run meanwhile, so of a tenant
- * that is being installed there is more than one thing it may be; each answer narrows that down, and one that none of them
- * explains is a fault.
+ * Possible states of the tenants of a walk, by the lifecycle table and the responses. Jobs run concurrently, so a tenant that is being
+ * installed has several possible states; each response narrows them, and a response that no state explains is a failure.
  */
 import { type Action, decide, type Move, type Status } from '../../src/tenants/tenant/lifecycle.ts'
 import type { HttpResponse } from '../contract/calls.ts'
@@ -9,7 +8,7 @@ import { FAILING } from '../contract/row.ts'
 
 interface State {
   readonly status: Status
-  /** Of a deleted one: what a restore leads to. */
+  /** Status after a restore, for a deleted tenant. */
   readonly before: Status | null
 }
 
@@ -23,16 +22,16 @@ const EDITS = ['tenants.update', 'tenants.setPlan', 'tenants.enterMaintenance', 
 
 export interface StepOutcome {
   readonly fault?: string
-  /** Whether the tenant was changed; undefined when the table does not tell. */
+  /** Whether the tenant was changed; undefined if the table does not decide. */
   readonly changed?: boolean
 }
 
 export class Model {
   readonly #states = new Map<string, readonly State[]>()
-  /** Made from another tenant, which may be gone when it is copied. */
+  /** Created from another tenant, which may be gone before the copy. */
   readonly #clones = new Set<string>()
 
-  /** Takes in what an operation on a tenant, its `{id}`, was answered. */
+  /** Processes the response to an operation on the tenant `{id}`. */
   hear(operation: string, id: string | undefined, response: HttpResponse): StepOutcome {
     const action = ACTIONS[operation]
     if (id !== undefined && action) return this.#move(id, action, response)
@@ -42,10 +41,10 @@ export class Model {
     return {}
   }
 
-  /** Takes in a tenant that an answer showed. */
+  /** Processes a tenant in a response. */
   see({ id, status }: { id: string; status: Status }): string | undefined {
     const possible = this.#possible(id)
-    return this.#narrow(id, possible, status, `${id} is shown ${status}, and was ${wordsOf(possible)}`)
+    return this.#narrow(id, possible, status, `${id} is shown as ${status}, expected ${wordsOf(possible)}`)
   }
 
   knows(id: string): boolean {
@@ -60,7 +59,7 @@ export class Model {
       const next = typeof decided === 'object' ? moved(state, decided.move) : state
       return { state, decided, next }
     })
-    const description = `${action} of ${id}, which was ${wordsOf(possible)}, is answered ${response.status} ${response.json?.status}`
+    const description = `${action} of ${id}, formerly ${wordsOf(possible)}, returned ${response.status} ${response.json?.status}`
     if (response.json?.code === 'E_TENANT_STATE') {
       const rejected = outcomes.filter(({ decided }) => decided === 'rejected').map(({ state }) => state)
       this.#states.set(id, rejected)
@@ -79,12 +78,12 @@ export class Model {
 
   #create({ status, json }: HttpResponse): StepOutcome {
     if (status !== 201) return { changed: false }
-    if (this.knows(json.id)) return { fault: `${json.id} was made a second time` }
+    if (this.knows(json.id)) return { fault: `${json.id} was created twice` }
     const fresh = this.#withJobs(json.id, [{ status: 'provisioning', before: null }])
-    return { fault: this.#narrow(json.id, fresh, json.status, `${json.id} is made ${json.status}`), changed: true }
+    return { fault: this.#narrow(json.id, fresh, json.status, `${json.id} was created as ${json.status}`), changed: true }
   }
 
-  /** 202, or 200 to who has waited for its end. */
+  /** 202, or 200 after a wait. */
   #clone(response: HttpResponse): StepOutcome {
     if (response.status >= 300) return { changed: false }
     this.#clones.add(response.json.id)
@@ -95,9 +94,9 @@ export class Model {
     const possible = this.#possible(id)
     if (possible.length === 0) return expectAbsent(id, response)
     if (response.status < 300 && response.json.status === 'deleted')
-      return { fault: `${id} is deleted, and is changed` }
+      return { fault: `${id} is deleted, and was changed` }
     if (response.json?.code !== 'E_TENANT_STATE') return rejectedOtherwise(id, response)
-    const fault = this.#narrow(id, possible, 'deleted', `${id} is rejected a change, and was ${wordsOf(possible)}`)
+    const fault = this.#narrow(id, possible, 'deleted', `a change of ${id} was rejected, formerly ${wordsOf(possible)}`)
     return { fault, changed: false }
   }
 
@@ -105,7 +104,7 @@ export class Model {
     return this.#withJobs(id, this.#states.get(id) ?? [])
   }
 
-  /** With what the job InstallTenant may have made of them meanwhile. */
+  /** Adds the possible effects of the job InstallTenant. */
   #withJobs(id: string, states: readonly State[]): readonly State[] {
     const ends = this.#clones.has(id)
       ? (['fail', 'install'] as const)
@@ -129,16 +128,16 @@ function moved(state: State, move: Move): State {
   return { status, before: status === 'deleted' ? state.status : null }
 }
 
-/** Everything but "not found" is rejected before anybody looks for the tenant. */
+/** Every rejection except "not found" precedes the lookup of the tenant. */
 function expectAbsent(id: string, { status, json }: HttpResponse): StepOutcome {
   const wasLookedFor = status < 300 || status === 409
-  return wasLookedFor ? { fault: `${id} does not exist, and is answered ${status} ${json?.code}` } : { changed: false }
+  return wasLookedFor ? { fault: `${id} does not exist, and returned ${status} ${json?.code}` } : { changed: false }
 }
 
 function rejectedOtherwise(id: string, { status, json }: HttpResponse): StepOutcome {
-  if (json?.code === 'E_TENANT_NOT_FOUND') return { fault: `${id} exists, and is not found` }
+  if (json?.code === 'E_TENANT_NOT_FOUND') return { fault: `${id} exists, and was not found` }
   return status < 300 ? {} : { changed: false }
 }
 
 const wordsOf = (states: readonly State[]): string =>
-  [...new Set(states.map(({ status }) => status))].join(' or ') || 'not there'
+  [...new Set(states.map(({ status }) => status))].join(' or ') || 'absent'

@@ -1,9 +1,8 @@
 /**
- * Random requests of an operation, made from what the document says of it.
+ * Random requests of an operation, generated from openapi.json.
  *
- * A few names stand for things of the walk: `{a}`, `{b}` and `{c}` are ids of tenants; `{cursor}`, `{webhookId}`, `{deliveryId}` and,
- * of the host, `{hostWebhookId}`, `{hostDeliveryId}` are the last that were seen; `{receiver}` is where webhooks go. They are filled
- * in when a request is sent, so that each walk has tenants of its own.
+ * Names stand for values of a walk, which are inserted when a request is sent: `{a}`, `{b}` and `{c}` are ids of tenants; `{cursor}`,
+ * `{webhookId}`, `{deliveryId}`, `{hostWebhookId}` and `{hostDeliveryId}` are the latest ones; `{receiver}` is the URL of a receiver.
  */
 import fc, { type Arbitrary } from 'fast-check'
 import type { Who } from '../contract/calls.ts'
@@ -11,16 +10,16 @@ import type { Described, JsonSchema, Parameter } from '../contract/document.ts'
 import { FAILING } from '../contract/row.ts'
 import { anything, type Likely, mostly, nasty, valueFor } from './values.ts'
 
-/** One request as it was drawn. */
+/** A generated request. */
 export interface Drawn {
   readonly operation: Described
   readonly who: Who
   readonly params: Readonly<Record<string, string>>
   readonly query: Readonly<Record<string, string>>
   readonly headers: Readonly<Record<string, string>>
-  /** As it goes out; undefined for none. */
+  /** Sent unchanged; undefined for none. */
   readonly body: string | undefined
-  /** One, or two: a caller that heard nothing repeats itself. */
+  /** One, or two for a repeat after a lost response. */
   readonly times: number
 }
 
@@ -94,7 +93,7 @@ const wordsOf = (request: Drawn): string =>
     request.body,
   ].join(' ')
 
-/** By bytes: `encodeURIComponent` refuses half of a surrogate pair. The names that stand for something stay. */
+/** Escapes bytes, because `encodeURIComponent` rejects unpaired surrogates. Names remain. */
 const percent = (text: string): string =>
   text.replaceAll(/\{\w+\}|[^\w.~-]+/g, (part) =>
     /^\{\w+\}$/.test(part)
@@ -103,9 +102,9 @@ const percent = (text: string): string =>
   )
 
 const inUrl = (name: string, schema: JsonSchema): Arbitrary<string> => {
-  // Not String(): a drawn object may have a toString of its own.
+  // Not String(): a generated object may have its own toString.
   const value = valueFor(schema, LIKELY, name).map((drawn) => (typeof drawn === 'string' ? drawn : textOf(drawn)))
-  // Nearly any other cursor is refused.
+  // Nearly every other cursor is rejected.
   return name === 'cursor' ? mostly(fc.constant('{cursor}'), value) : mostly(value, nasty)
 }
 
@@ -119,7 +118,7 @@ const ofHost = (params: Record<string, string>): Record<string, string> =>
     ]),
   )
 
-/** Empty ones and dots would be another path. */
+/** Empty segments and dots would be another path. */
 const asSegment = (text: string): string => (/^\.*$/.test(text) ? 'x' : text)
 
 type Members<T> = readonly (readonly [string, Arbitrary<T>])[]
@@ -127,7 +126,7 @@ type Members<T> = readonly (readonly [string, Arbitrary<T>])[]
 const all = <T>(members: Members<T>): Arbitrary<Record<string, T>> =>
   fc.record(Object.fromEntries(members), { noNullPrototype: true })
 
-/** Each member one time in four: together they seldom find anything. */
+/** Each member with a probability of a quarter: requests with many filters rarely match. */
 const some = <T>(members: Members<T>): Arbitrary<Record<string, T>> =>
   all(members.map(([name, arbitrary]) => [name, fc.option(arbitrary, { freq: 4, nil: undefined })] as const)).map(
     (drawn) =>
@@ -141,5 +140,5 @@ function bodyOf(schema: JsonSchema | undefined): Arbitrary<string | undefined> {
   return mostly<string | undefined>(valueFor(schema, LIKELY).map(textOf), none, wrong)
 }
 
-/** JSON has no word for `undefined`. */
+/** JSON cannot represent `undefined`. */
 const textOf = (value: unknown): string => JSON.stringify(value) ?? 'null'

@@ -1,4 +1,4 @@
-/** Random values of a JSON Schema: nearly always legal, now and then at a limit, sometimes nonsense. */
+/** Random values of a JSON Schema: mostly valid, sometimes at a limit, sometimes invalid. */
 import fc, { type Arbitrary } from 'fast-check'
 import { type JsonSchema, resolved } from '../contract/document.ts'
 
@@ -45,14 +45,14 @@ export const anything = fc.oneof(
   fc.constantFrom(0, -1, 1.5, 2 ** 53, null, true, [], {}),
 )
 
-/** Often enough right that a request with ten members is right more often than not. */
+/** Valid so often that a request with ten members is usually valid. */
 export const mostly = <T>(right: Arbitrary<T>, ...odd: readonly Arbitrary<T>[]): Arbitrary<T> =>
   fc.oneof({ weight: 50, arbitrary: right }, ...odd.map((arbitrary) => ({ weight: 1, arbitrary })))
 
-/** What the names of parameters and members stand for, where their schema does not tell. */
+/** Plausible values by name of a parameter or member, where the schema does not define them. */
 export type Likely = Readonly<Record<string, readonly string[]>>
 
-/** @param name of the member or parameter that it is for */
+/** @param name name of the member or parameter */
 export function valueFor(given: JsonSchema, likely: Likely, name = ''): Arbitrary<unknown> {
   const schema = resolved(given)
   const legal = legalFor(schema, likely, name)
@@ -91,7 +91,7 @@ function textFor({ example, format, pattern, minLength = 0, maxLength = TEXT_MAX
   if (example !== undefined) return fc.constant(example)
   const known = FORMATS[format]
   if (known) return known
-  // `stringMatching` knows no lookaround; what has one is any text.
+  // `stringMatching` does not support lookaround; such a pattern gets any text.
   if (pattern !== undefined && !pattern.includes('(?')) return fc.stringMatching(new RegExp(pattern))
   return fc.string({ unit: 'grapheme', minLength, maxLength: Math.max(minLength, Math.min(maxLength, TEXT_MAX)) })
 }
@@ -114,11 +114,11 @@ function objectFor(schema: JsonSchema, likely: Likely): Arbitrary<unknown> {
   const known = fc.record(Object.fromEntries(own), { requiredKeys: required, noNullPrototype: true })
   const strange = fc.dictionary(nasty, anything, { maxKeys: 2, noNullPrototype: true })
   const more = additionalProperties === false ? mostly(fc.constant({}), strange) : freeMembers(likely)
-  // Not by a spread: a member named __proto__ must stay one.
+  // Not a spread: a member named __proto__ must remain a member.
   return fc.tuple(known, more).map((parts) => Object.fromEntries(parts.flatMap((part) => Object.entries(part))))
 }
 
-/** Of an object that takes any: some that somebody looks at, and others. */
+/** Members of an object that accepts any: known names and others. */
 const freeMembers = (likely: Likely): Arbitrary<object> =>
   fc
     .tuple(
@@ -133,7 +133,7 @@ const freeMembers = (likely: Likely): Arbitrary<object> =>
     )
     .map((parts) => Object.fromEntries(parts.flatMap((part) => Object.entries(part))))
 
-/** At a limit of the schema, or one beyond it. */
+/** At a limit of the schema, or beyond it by one. */
 function borderlineFor(schema: JsonSchema): Arbitrary<unknown> {
   const { type, minLength = 0, maxLength = 1_000, minimum = 0, maximum = 2 ** 53 } = schema
   if (type !== 'string') {

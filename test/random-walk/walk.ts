@@ -1,6 +1,6 @@
 /**
- * A walk: one request after the other. Each answer is held against the document, the life cycle and the first answer of its
- * `Idempotency-Key`, and in the end all of them against the audit log, where there is one.
+ * Runs a walk of sequential requests. Each response is compared with openapi.json, the lifecycle and the first response of its
+ * `Idempotency-Key`; in the end all changes are compared with the audit log, if there is one.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Api, HttpResponse } from '../contract/calls.ts'
@@ -10,14 +10,14 @@ import { type Drawn, isOfTenant, pathOf, TENANTS } from './requests.ts'
 
 const hasAuditLog = described.some(({ name }) => name === 'auditLogs.listAll')
 
-/** Whose refusals come before a key is looked at, or after: nobody can tell. */
+/** Rejections that may precede or follow the check of a key. */
 const MAYBE_NOT_KEPT: readonly unknown[] = [400, 401, 403, 413, 415, 'E_NOT_FOUND']
 
 const UNSEEN = '00000000-0000-7000-8000-000000000000'
 
 let walks = 0
 
-/** Throws at the first answer that is not as it should be. @param receiver URL to which webhooks may go */
+/** Throws at the first violation. @param receiver URL of a webhook receiver */
 export async function walk(api: Api, receiver: string, requests: readonly Drawn[]): Promise<void> {
   const walker = new Walker(api, receiver)
   for (const request of requests) {
@@ -30,11 +30,11 @@ interface Step {
   readonly requestId: string
   readonly words: string
   readonly operation: string
-  /** Undefined when nobody can tell. */
+  /** Undefined if unknown. */
   readonly hasChanged: boolean | undefined
 }
 
-/** A tenant as an answer shows it. */
+/** A tenant in a response. */
 type Shown = Parameters<Model['see']>[0]
 
 class Walker {
@@ -43,10 +43,10 @@ class Walker {
   readonly #name = `w${process.pid}-${++walks}`
   readonly #started = new Date().toISOString()
   readonly #steps: Step[] = []
-  /** Answers that are kept, or may be, by who asked, their path and key. */
+  /** Responses that are or may be stored, by token, path and key. */
   readonly #keyed = new Map<string, readonly { body: string; answer: HttpResponse }[]>()
   readonly #receiver: string
-  /** What was seen last, by the name that stands for it. */
+  /** Latest values, by name. */
   readonly #seen: Record<string, string> = {
     cursor: 'none',
     webhookId: UNSEEN,
@@ -75,8 +75,8 @@ class Walker {
       ...breaches(operation, response),
       ...this.#faultsOfKey(`${who} ${path} ${headers['Idempotency-Key']}`, textOf(body), response, operation.shownOnce),
     ]
-    if (response.status >= 500) faults.push('a fault of ours')
-    if (response.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than was sent')
+    if (response.status >= 500) faults.push('an internal error')
+    if (response.headers.get('x-request-id') !== requestId) faults.push('another x-request-id than the request had')
     const outcome = acceptedOf(operation.name, response)
     const observed = this.#hear(drawn, outcome)
     if (observed.fault) faults.push(observed.fault)
@@ -87,14 +87,14 @@ class Walker {
     this.#steps.push({ requestId, words, operation: operation.name, hasChanged })
   }
 
-  /** What was changed is in the log, once, under its operation's name; what was not changed is not. */
+  /** Every change is in the log once, under the name of its operation; other requests are not. */
   async checkAuditLog(): Promise<void> {
     const entries = Map.groupBy(await this.#auditLog(), ({ requestId }) => requestId)
     for (const { requestId, words, operation, hasChanged } of this.#steps) {
       const logged = (entries.get(requestId) ?? []).map(({ action, outcome }) => `${action} ${outcome}`)
       const expected = (hasChanged ?? logged.length > 0) ? [`${operation} success`] : []
       if (isDeepStrictEqual(logged, expected)) continue
-      throw new Error(`${words}\n  should be logged as [${expected}], and is as [${logged}]`)
+      throw new Error(`${words}\n  has the audit entries [${logged}], expected [${expected}]`)
     }
   }
 
@@ -121,7 +121,7 @@ class Walker {
   }
 
   #hear({ operation, params }: Drawn, response: HttpResponse): ReturnType<Model['hear']> {
-    if (response.headers.has('idempotency-replayed')) return { changed: false } // what it says is of another day
+    if (response.headers.has('idempotency-replayed')) return { changed: false } // a repeat's response describes an earlier state
     const id = this.#fill(params.id ?? '')
     const observed = this.#model.hear(operation.name, this.#isOwn(id) ? id : undefined, response)
     const [fault = observed.fault] = tenantsIn(response.json).flatMap((tenant) => this.#see(tenant) ?? [])
@@ -130,14 +130,14 @@ class Walker {
 
   #see(tenant: Shown): string | undefined {
     if (!this.#isOwn(tenant.id)) return undefined
-    return this.#model.knows(tenant.id) ? this.#model.see(tenant) : `${tenant.id} is shown, and was never made`
+    return this.#model.knows(tenant.id) ? this.#model.see(tenant) : `${tenant.id} is shown, and was never created`
   }
 
   #isOwn(id: string): boolean {
     return id.startsWith(`${this.#name}-`)
   }
 
-  /** @param scope path and key: all of a walk that are run have one token */
+  /** @param scope path and key: all requests of a walk have one token */
   #faultsOfKey(scope: string, body: string, response: HttpResponse, shownOnce: readonly string[]): string[] {
     const { status, text, json, headers } = response
     const earlier = this.#keyed.get(scope) ?? []
@@ -148,18 +148,18 @@ class Walker {
           one.answer.status === status &&
           comparableText(one.answer, shownOnce) === comparableText({ text, json }),
       )
-      return isKnown ? [] : ['it is replayed, and was never answered so']
+      return isKnown ? [] : ['a response was replayed that was never sent']
     }
     if (json?.code === 'E_IDEMPOTENCY_MISMATCH') {
-      return earlier.some((one) => one.body !== body) ? [] : ['its key was used for no other body']
+      return earlier.some((one) => one.body !== body) ? [] : ['a mismatch was reported for an unused key']
     }
     if (scope.endsWith(' undefined')) return []
     this.#keyed.set(scope, [...earlier, { body, answer: response }])
     const wasKept = !mayNotBeKept(response) && earlier.some((one) => !mayNotBeKept(one.answer))
-    return wasKept ? ['it is run, and its key was used'] : []
+    return wasKept ? ['a request ran although its key was used'] : []
   }
 
-  /** What the GET nearest to an operation's path shows; of a tenant only what is edited, because jobs change the rest. */
+  /** Response to the GET nearest to an operation's path; for a tenant only edited members, because jobs change the others. */
   async #visible({ operation, params, who }: Drawn): Promise<unknown> {
     if (operation.method === 'GET' || operation.method === 'POST' || who !== 'admin') return undefined
     const [nearest] = described
@@ -197,10 +197,10 @@ function tenantsIn(json: any): Shown[] {
   return all.filter((one: any) => typeof one?.id === 'string' && 'purgeAt' in one)
 }
 
-/** A body as UTF-8 decoders read it: without a byte order mark. */
+/** Decodes a body without its byte order mark. */
 const textOf = (body = ''): string => body.replace(/^\ufeff/, '')
 
-/** What an answer says, without what is shown once; a problem that is given again has the request id of the repeat. */
+/** Comparable response: without members that are shown once; a replayed problem has the request id of the repeat. */
 function comparableText(
   { text, json }: Pick<HttpResponse, 'text' | 'json'>,
   shownOnce: readonly string[] = [],
@@ -210,7 +210,7 @@ function comparableText(
   return JSON.stringify(Object.fromEntries(Object.entries(json).filter(([name]) => !shownOnce.includes(name))))
 }
 
-/** A request that waited received the problem of its job. It was accepted all the same, and its tenant has failed. */
+/** A waiting request received the problem of its job, but was accepted, and its tenant has failed. */
 function acceptedOf(operation: string, response: HttpResponse): HttpResponse {
   if (response.status < 400 || !response.headers.has('preference-applied')) return response
   const id = /\/tenants\/([^/]+)/.exec(response.headers.get('location') ?? '')?.[1]

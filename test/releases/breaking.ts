@@ -1,10 +1,9 @@
 /**
- * What of an API document would break who calls it, against an earlier one. Breaking is: less is offered or accepted than before, more
- * is asked for, what is left out means something else, or an answer has not what it had: a status, a code of an error, a header, a
- * member. What is not: new operations, optional members of requests, members of answers, values of an enumeration that only answers
- * hold, further statuses and codes of errors, words.
+ * Lists the breaking changes between two versions of openapi.json.
  *
- * Schemas are read as far as our documents go: references, objects, maps, arrays, alternatives, enumerations, formats, bounds, defaults.
+ * - Breaking: less is offered or accepted, more is required, a default changes, or a response loses a status, error code, header or member.
+ * - Not breaking: new operations, optional request members, response members, values of response enumerations, statuses, error codes, texts.
+ * - Reads only the schema features of our documents: references, objects, maps, arrays, alternatives, enumerations, formats, bounds, defaults.
  */
 import { isDeepStrictEqual } from 'node:util'
 
@@ -42,7 +41,7 @@ interface Answer extends Content {
   readonly 'x-error-codes'?: readonly string[]
 }
 
-/** Names of schemes that are needed together; any of several is enough. */
+/** Names of schemes that are required together; one list of several suffices. */
 type Security = readonly Readonly<Record<string, unknown>>[]
 
 interface Described {
@@ -61,7 +60,7 @@ export interface Document {
 
 type Direction = 'request' | 'answer'
 
-/** Those that may not grow, and those that may not shrink, of what is sent; of an answer nobody relies on them. */
+/** Request bounds that may not shrink, and those that may not grow; response bounds are not compared. */
 const UPPER = ['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties']
 const LOWER = ['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties']
 
@@ -79,33 +78,33 @@ export function breaking(before: Document, after: Document): string[] {
 
   function operation(name: string, was: Described, is: Described): void {
     if (was.operationId !== is.operationId)
-      found.push(`${name} is called ${is.operationId}, and was ${was.operationId}`)
+      found.push(`${name} has the operation id ${is.operationId}, formerly ${was.operationId}`)
     const keyed = (all: Described['parameters'] = [], document: Document) =>
       new Map(all.map((one) => resolved(one, document)).map((one: Parameter) => [`${one.in} ${one.name}`, one]))
     const [old, now] = [keyed(was.parameters, before), keyed(is.parameters, after)]
     for (const [key, one] of old) {
       const same = now.get(key)
-      if (!same) found.push(`${name} does not take ${key}`)
+      if (!same) found.push(`${name} no longer accepts ${key}`)
       else schema(`${name} ${key}`, one.schema, same.schema, 'request')
     }
     for (const [key, one] of now) {
-      if (one.required && !old.get(key)?.required) found.push(`${name} asks for ${key}`)
+      if (one.required && !old.get(key)?.required) found.push(`${name} requires ${key}`)
     }
     body(name, was, is)
     security(name, was, is)
     for (const [status, given] of Object.entries(was.responses)) {
       const same = is.responses[status]
-      if (!same) found.push(`${name} does not answer ${status}`)
+      if (!same) found.push(`${name} no longer returns ${status}`)
       else answer(`${name} ${status}`, resolved(given, before), resolved(same, after))
     }
   }
 
   function answer(name: string, was: Answer, is: Answer): void {
     const codes = codesOf(is)
-    for (const code of codesOf(was).filter((one) => !codes.includes(one))) found.push(`${name} is never ${code}`)
+    for (const code of codesOf(was).filter((one) => !codes.includes(one))) found.push(`${name} no longer returns ${code}`)
     for (const [header, { schema: old = {} }] of Object.entries(was.headers ?? {})) {
       const now = is.headers?.[header]
-      if (!now) found.push(`${name} has no ${header}`)
+      if (!now) found.push(`${name} no longer has ${header}`)
       else schema(`${name} ${header}`, old, now.schema ?? {}, 'answer')
     }
     contents(name, was, is, 'answer')
@@ -116,22 +115,22 @@ export function breaking(before: Document, after: Document): string[] {
     for (const way of waysIn(was, before)) {
       const isEnough = nows.some((now) => now.every((needed) => way.some((one) => isDeepStrictEqual(one, needed))))
       if (!isEnough)
-        found.push(`${name} asks for something else than ${way.map(({ name }) => name).join(' and ') || 'nothing'}`)
+        found.push(`${name} no longer accepts ${way.map(({ name }) => name).join(' and ') || 'requests without credentials'}`)
     }
   }
 
   function body(name: string, was: Described, is: Described): void {
-    if (!was.requestBody && is.requestBody?.required) found.push(`${name} asks for a body`)
+    if (!was.requestBody && is.requestBody?.required) found.push(`${name} requires a body`)
     if (!was.requestBody) return
-    if (!is.requestBody) return void found.push(`${name} takes no body`)
-    if (is.requestBody.required && !was.requestBody.required) found.push(`${name} asks for its body`)
+    if (!is.requestBody) return void found.push(`${name} no longer accepts a body`)
+    if (is.requestBody.required && !was.requestBody.required) found.push(`${name} requires its body`)
     contents(`${name} body`, was.requestBody, is.requestBody, 'request')
   }
 
   function contents(name: string, was: Content, is: Content, direction: Direction): void {
     for (const [type, { schema: old = {} }] of Object.entries(was.content ?? {})) {
       const now = is.content?.[type]
-      if (!now) found.push(`${name} has no ${type}`)
+      if (!now) found.push(`${name} no longer has ${type}`)
       else schema(name, old, now.schema ?? {}, direction)
     }
   }
@@ -147,7 +146,7 @@ export function breaking(before: Document, after: Document): string[] {
     if (wasGiven.$ref && seen.includes(key)) return
     const deeper = wasGiven.$ref ? [...seen, key] : seen
     const [was, is]: [Schema, Schema] = [resolved(wasGiven, before), resolved(isGiven, after)]
-    // Of an answer they say nothing.
+    // Defaults of responses have no effect.
     const standing = wasGiven.default ?? was.default
     if (
       direction === 'request' &&
@@ -163,12 +162,12 @@ export function breaking(before: Document, after: Document): string[] {
     const lost = types(from).filter((type) => !accepts(types(to), type))
     if (lost.length > 0 || (types(from).length === 0 && types(to).length > 0)) {
       return void found.push(
-        `${name} is ${types(is).join(' or ') || 'anything'}, and was ${types(was).join(' or ') || 'anything'}`,
+        `${name} has the type ${types(is).join(' or ') || 'any'}, formerly ${types(was).join(' or ') || 'any'}`,
       )
     }
     values(name, was, is, direction)
     if (from.format !== to.format && to.format !== undefined) {
-      found.push(`${name} is ${is.format ?? 'of no format'}, and was ${was.format ?? 'of none'}`)
+      found.push(`${name} has the format ${is.format ?? 'none'}, formerly ${was.format ?? 'none'}`)
     }
     if (direction === 'request') bounds(name, was, is)
     members(name, was, is, direction, deeper)
@@ -183,7 +182,7 @@ export function breaking(before: Document, after: Document): string[] {
     direction: Direction,
     seen: readonly string[],
   ): void {
-    // Of what is sent, each that was fine has to be; of an answer, none may come that did not before.
+    // Each alternative of a request must still be accepted; a response may have no new alternative.
     const [each, among] = direction === 'request' ? [olds, nows] : [nows, olds]
     for (const [index, one] of each.entries()) {
       const attempt = (other: Schema) => {
@@ -204,8 +203,8 @@ export function breaking(before: Document, after: Document): string[] {
     const of = (one: Schema) => one.enum ?? ('const' in one ? [one.const] : undefined)
     const [old, now] = [of(was), of(is)]
     if (direction === 'answer' || !now) return
-    const gone = old ? old.filter((value) => !now.includes(value)) : ['whatever else it took']
-    if (gone.length > 0) found.push(`${name} does not take ${gone.join(', ')}`)
+    const gone = old ? old.filter((value) => !now.includes(value)) : ['other values']
+    if (gone.length > 0) found.push(`${name} no longer accepts ${gone.join(', ')}`)
   }
 
   function bounds(name: string, was: Schema, is: Schema): void {
@@ -220,13 +219,13 @@ export function breaking(before: Document, after: Document): string[] {
     if (is.pattern !== undefined && is.pattern !== was.pattern) found.push(`${name} has another pattern`)
   }
 
-  /** Those that have no name here: of a map, or of an object that takes whatever else comes. */
+  /** Members without a declared name: of a map, or of an object that accepts any member. */
   function furtherMembers(name: string, was: Schema, is: Schema, direction: Direction, seen: readonly string[]): void {
     const [old, now] = [was.additionalProperties, is.additionalProperties]
     const of = (one: Schema['additionalProperties']) => (typeof one === 'object' ? one : {})
     const isTold = typeof old === 'object' || (typeof now === 'object' && direction === 'request')
     const isClosed = now === false && (direction === 'request' ? old !== false : isTold)
-    if (isClosed) found.push(`${name} takes or has no further members`)
+    if (isClosed) found.push(`${name} no longer has additional members`)
     else if (isTold && old !== false) schema(`${name}.*`, of(old), of(now), direction, seen)
     if (direction === 'answer' || !is.propertyNames) return
     schema(`${name}, names of members`, was.propertyNames ?? { type: 'string' }, is.propertyNames, direction, seen)
@@ -242,20 +241,20 @@ export function breaking(before: Document, after: Document): string[] {
     const required = (one: Schema) => one.required ?? []
     const [more, less] = direction === 'request' ? [is, was] : [was, is]
     for (const member of required(more).filter((one) => !required(less).includes(one))) {
-      if (direction === 'answer' && !is.properties?.[member]) continue // told above
-      found.push(`${name}.${member} is ${direction === 'request' ? 'asked for' : 'not always there'}`)
+      if (direction === 'answer' && !is.properties?.[member]) continue // reported above
+      found.push(`${name}.${member} is ${direction === 'request' ? 'required' : 'optional'}`)
     }
   }
 }
 
-/** What a call may prove itself by, each a list of schemes; nothing is one that always is enough. */
+/** Alternatives to authenticate, each a list of schemes; an empty list always suffices. */
 function waysIn(operation: Described, document: Document): { readonly name?: string }[][] {
   const given = operation.security ?? document.security ?? []
   const ways = given.length > 0 ? given : [{}]
   return ways.map((way) => Object.keys(way).map((name) => document.components?.securitySchemes?.[name] ?? { name }))
 }
 
-/** The first release named them in its words only. */
+/** The first release named codes only in descriptions. */
 const codesOf = ({ 'x-error-codes': codes, description = '' }: Answer): readonly string[] =>
   codes ?? description.match(/\bE_[A-Z_]+\b/g) ?? []
 
@@ -266,6 +265,6 @@ function resolved<T extends { readonly $ref?: string }>(one: T, document: Docume
   if (!one.$ref) return one
   const [kind = '', name = ''] = one.$ref.replace('#/components/', '').split('/')
   const found = document.components?.[kind]?.[name]
-  if (!found) throw new Error(`there is no ${one.$ref}`)
+  if (!found) throw new Error(`${one.$ref} does not exist`)
   return resolved(found, document)
 }

@@ -1,8 +1,8 @@
-/** Checksums of migrations, as `migrations.json` of a release holds them. */
+/** Checksums of migrations, in the form of a release's `migrations.json`. */
 import { createHash } from 'node:crypto'
 import type { MigratedPart } from '../../src/kernel/database/migrations.ts'
 
-/** By part and name, in their order. */
+/** By part and name, in order. */
 export const checksumsOf = (parts: readonly MigratedPart[]): Record<string, Record<string, string>> =>
   Object.fromEntries(
     parts.map(({ part, migrations }) => [

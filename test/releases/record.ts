@@ -1,7 +1,6 @@
 /**
- * `node --conditions=tenantry-source test/releases/record.ts`: records what is released, under the version of the package; the program as
- * `npm run build` has made it. `rows.sql` and `held.json` are written by hand: what an installation of that version may hold, and what is
- * asked of it after an upgrade.
+ * `node --conditions=tenantry-source test/releases/record.ts`: records the present version with the program that `npm run build` created.
+ * `rows.sql` and `held.json` are written by hand: the data of an installation, and the expected data after an upgrade.
  */
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -10,7 +9,7 @@ import { catalogueOf } from '../../src/service/catalogue.ts'
 import { VERSION } from '../../src/tenancy/version.ts'
 import { checksumsOf } from './checksums.ts'
 
-/** Of what is built only readers, or browsers, need it. */
+/** Parts of the build that only readers or browsers need. */
 const LEFT_OUT = ['*.map', '*.d.ts', 'dist/testing', 'vendor']
 
 if (import.meta.main) {

@@ -1,4 +1,4 @@
-/** The recorded releases, the oldest first. */
+/** Lists recorded releases, oldest first, and reads their files. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -11,6 +11,6 @@ export const lastRelease = releases.at(-1) ?? ''
 
 export const recordedFile = (release: string, file: string): string => join(import.meta.dirname, release, file)
 
-/** @param file JSON */
+/** @param file JSON file of the release */
 export const readRecorded = (release: string, file: string) =>
   JSON.parse(readFileSync(recordedFile(release, file), 'utf8'))

@@ -1,7 +1,7 @@
-/** What tenants must not leave behind on a server: schemas, databases, roles, default rights, and rows about them. */
+/** Finds objects that purged tenants left on a server: schemas, databases, roles, default rights, and rows about them. */
 import pg from 'pg'
 
-/** Names of everything there is of a kind. */
+/** Queries for the names of all objects of a kind. */
 const KINDS: Readonly<Record<string, string>> = {
   schema: `select nspname as name from pg_namespace where nspname !~ '^pg_(toast_)?temp_'`,
   database: 'select datname as name from pg_database',
@@ -11,7 +11,7 @@ const KINDS: Readonly<Record<string, string>> = {
   domain: 'select domain as name from multitenancy.tenant_domains',
   'migration item': 'select storage as name from multitenancy.migration_items where tenant_id is not null',
   'tenant that was not purged': 'select id as name from multitenancy.tenants where purged_at is null',
-  'tombstone with something in it': `select id as name from multitenancy.tenants
+  'tombstone with data': `select id as name from multitenancy.tenants
     where name <> '' or metadata <> '{}' or domains <> '{}' or failure is not null`,
 }
 
@@ -19,7 +19,7 @@ export class Left {
   readonly #url: string
   readonly #before: ReadonlyMap<string, ReadonlySet<string>>
 
-  /** What was there before the first tenant. */
+  /** Records the objects before the first tenant. */
   static async before(url: string): Promise<Left> {
     return new Left(url, await everything(url))
   }
@@ -29,7 +29,7 @@ export class Left {
     this.#before = before
   }
 
-  /** What is there now and was not before. */
+  /** Lists present objects that did not exist before. */
   async found(): Promise<string[]> {
     const now = await everything(this.#url)
     return [...now].flatMap(([kind, names]) =>

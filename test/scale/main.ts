@@ -1,7 +1,6 @@
 /**
- * `npm run test:scale [-- --schemas 1000 --databases 100]`: so many tenants live a whole life on one server, by the ways that any
- * host has: created, used, migrated, deleted and purged. All along, the server is asked how many connections there are and how
- * much memory its backends hold. Exits with 1 when a budget was exceeded, a step was not complete, or anything was left behind.
+ * `npm run test:scale [-- --schemas 1000 --databases 100]`: creates, uses, migrates, deletes and purges many tenants on one server, and
+ * samples the connections and memory of the server. Exits with 1 if a budget is exceeded, a step is incomplete, or an object is left.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -64,7 +63,7 @@ async function live(serverUrl: string): Promise<void> {
   const sampler = await Sampler.start(serverUrl, { 'tenant login': BUDGET })
   try {
     let tenancy = await open(database.url, [NOTES])
-    for (const { inventory } of tenancy.tenants.storage.drivers) await inventory?.('main') // makes what a server needs once
+    for (const { inventory } of tenancy.tenants.storage.drivers) await inventory?.('main') // creates objects that a server needs once
     const left = await Left.before(database.url)
     const step = async (name: string, work: () => Promise<void>) => {
       sampler.begin(name)
@@ -111,7 +110,7 @@ async function create({ tenants }: Tenancy): Promise<void> {
   })
 }
 
-/** Each tenant answers for itself, with far fewer connections than there are tenants. */
+/** Each tenant runs a statement, over far fewer connections than tenants. */
 async function use(tenancy: Tenancy, statement: string): Promise<void> {
   await forEachConcurrent(ids, READ_AT_ONCE, async ({ id }) => {
     const { pool } = await tenancy.tenant(id)
@@ -121,7 +120,7 @@ async function use(tenancy: Tenancy, statement: string): Promise<void> {
   })
 }
 
-/** Interrupted on the way; the same again goes on with the rest, and the report is of all of it. */
+/** Interrupts a migration run and continues it; the report covers all tenants. */
 async function migrate({ tenants, on }: Tenancy): Promise<void> {
   const stop = new AbortController()
   let migrated = 0
@@ -132,12 +131,12 @@ async function migrate({ tenants, on }: Tenancy): Promise<void> {
   const started = await tenants.migrations.run({ concurrency: MIGRATED_AT_ONCE, signal: stop.signal })
   if (started.state !== 'running' || started.running > 0 || started.pending + started.done !== ids.length) {
     throw new Error(
-      `the interrupted run is ${started.state}: ${started.done} done, ${started.pending} of ${ids.length} left`,
+      `the interrupted run is ${started.state}: ${started.done} done, ${started.pending} of ${ids.length} pending`,
     )
   }
   const report = await tenants.migrations.run({ concurrency: MIGRATED_AT_ONCE })
-  if (report.runId !== started.runId) throw new Error('what was interrupted was not gone on with')
-  console.log(`migrated ${started.done}, and after an interruption ${report.done - started.done} more`)
+  if (report.runId !== started.runId) throw new Error('the interrupted run was not continued')
+  console.log(`migrated ${started.done}, and ${report.done - started.done} more after an interruption`)
   const isComplete = report.state === 'completed' && report.done === ids.length
   if (!isComplete || report.items.some(({ migrations }) => migrations.join() !== TAGS.name)) {
     throw new Error(`the run is ${report.state}: ${report.done} of ${ids.length} done, ${report.failed} failed`)

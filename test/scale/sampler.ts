@@ -1,4 +1,4 @@
-/** Looks at the server's sessions all along: how many of each kind, against their budgets, and the memory that each holds. */
+/** Samples the sessions of the server: their number by kind, against budgets, and their memory. */
 import { readFileSync } from 'node:fs'
 import pg from 'pg'
 
@@ -9,9 +9,9 @@ interface Seen {
   readonly name: string
   readonly startedAt: number
   samples: number
-  /** The most at once, by kind. */
+  /** Maximum of concurrent sessions, by kind. */
   readonly most: Map<string, number>
-  /** The most that one backend, and all of them, held of their own in KiB. */
+  /** Maximum of private memory of one backend, and of all, in KiB. */
   one: number
   all: number
 }
@@ -25,7 +25,7 @@ export class Sampler {
   #isStopping = false
   #running: Promise<void> = Promise.resolve()
 
-  /** @param budgets the sessions that there may be of a kind: of the tenant login, or by `application_name`. */
+  /** @param budgets limits of sessions by kind: of the tenant login, or by `application_name` */
   static async start(url: string, budgets: Readonly<Record<string, number>>): Promise<Sampler> {
     const client = new pg.Client({ connectionString: url, application_name: OWN_NAME })
     await client.connect()
@@ -39,19 +39,19 @@ export class Sampler {
     this.#budgets = budgets
   }
 
-  /** What is seen from now on belongs to this step. */
+  /** Starts a step; later samples belong to it. */
   begin(name: string): void {
     this.#seen = seenOf(name)
   }
 
-  /** What has been seen of the step, as a line. */
+  /** Summary of the step, as one line. */
   summary(): string {
     const { name, startedAt, samples, most, one, all } = this.#seen
     const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1)
     const sessions = [...most].map(([kind, count]) => `${kind} ${count}${this.#of(kind)}`)
     return (
       `${name}: ${seconds} s, ${samples} samples; sessions at most: ${sessions.join(', ')}; ` +
-      `memory of a backend's own at most ${mebibytes(one)}, of all together ${mebibytes(all)}`
+      `private memory of a backend at most ${mebibytes(one)}, of all together ${mebibytes(all)}`
     )
   }
 
@@ -114,7 +114,7 @@ const seenOf = (name: string): Seen => ({
 
 const mebibytes = (kibibytes: number): string => `${(kibibytes / 1_024).toFixed(1)} MiB`
 
-/** What a process shares with no other. Zero for one that has ended since, and where the system does not tell. */
+/** Private memory of a process; 0 if it has exited, and on systems without this information. */
 function privateKiB(pid: number): number {
   try {
     const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')

@@ -1,6 +1,6 @@
 /**
- * The last lines of a run: the fast files that took too long, the programs that this machine lacks, and `N passed, N failed`. A
- * skipped test counts as failed: there are none.
+ * Prints the last lines of a run: fast test files over their time limit, missing programs, and `N passed, N failed`. A skipped test counts
+ * as failed.
  */
 import { relative } from 'node:path'
 import type { Reporter, TestModule } from 'vitest/node'
@@ -16,11 +16,11 @@ export default class ClosingLine implements Reporter {
     const slow = modules.filter((module) => tierOf(module.moduleId) === 'fast' && durationOf(module) > FAST_FILE_MS)
     const lines = [
       ...slow.map((module) => `slow: ${relative('', module.moduleId)} took ${seconds(durationOf(module))}`),
-      ...notRun.map(({ name, program }) => `not run: ${name} (there is no ${program})`),
+      ...notRun.map(({ name, program }) => `not run: ${name} (${program} is not installed)`),
       '',
       `${passed} passed, ${states.length - passed + broken} failed`,
     ]
-    // Written when the process ends, after everything else that reports.
+    // Written on exit, after all other reporters.
     process.once('exit', () => process.stdout.write(`${lines.join('\n')}\n`))
   }
 }

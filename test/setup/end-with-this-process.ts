@@ -1,11 +1,11 @@
-/** What was started for a run of tests does not outlive it. */
+/** Ends a started process with this one. */
 import { spawn } from 'node:child_process'
 
 /**
- * A shell that waits for its input to end, which it does when this process is gone, however it went: Vitest calls no
- * teardown when a signal ends it. Returns what sends the shell away.
+ * Starts a shell that waits for the end of its input, which comes when this process ends in any way: Vitest runs no teardown after a
+ * signal. Returns a function that stops the shell.
  *
- * @param directory is removed then.
+ * @param directory removed afterwards
  */
 export function endWithThisProcess(pid: number, directory: string): () => void {
   const script = 'cat; kill -QUIT "$1"; while kill -0 "$1"; do sleep 0.1; done; rm -rf "$2"'

@@ -1,4 +1,4 @@
-/** Fast tests start no process and no thread: not by themselves, and not through the code that they test. */
+/** Rejects processes and threads in fast tests, including those of the code under test. */
 import childProcess from 'node:child_process'
 import { syncBuiltinESMExports } from 'node:module'
 import workerThreads from 'node:worker_threads'
@@ -8,7 +8,7 @@ import { tierOf } from './tiers.ts'
 const file = expect.getState().testPath ?? ''
 
 function reject(): never {
-  throw new Error(`${file} starts a process or a thread: that is for the slow tier, *.slow.test.ts`)
+  throw new Error(`${file} starts a process or a thread, which only *.slow.test.ts may do`)
 }
 
 if (tierOf(file) === 'fast') {

@@ -1,4 +1,4 @@
-/** Tests of what a machine may lack. They are not skipped in silence: the closing line says what was not run. */
+/** Programs that tests need and a machine may lack. The closing lines of a run list the tests that did not run. */
 import { accessSync, constants, existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
@@ -19,7 +19,7 @@ const OPTIONAL = [
   { name: 'fish', program: 'fish', files: ['test/shells.slow.test.ts'] },
 ]
 
-/** A package of its own: `npm ci --prefix test/orms` installs it, and makes Prisma's client. */
+/** Separate package: `npm ci --prefix test/orms` installs it, and generates Prisma's client. */
 const ORMS = {
   name: 'orms',
   program: 'npm ci --prefix test/orms',
@@ -27,7 +27,7 @@ const ORMS = {
 }
 export const hasOrms = existsSync(join(import.meta.dirname, '../orms/generated/client.ts'))
 
-/** Where Debian keeps programs that a user's PATH leaves out. */
+/** Debian's folders for programs outside a user's PATH. */
 const ELSEWHERE = ['/usr/sbin', '/usr/local/sbin']
 
 export const notRun = [

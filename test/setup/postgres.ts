@@ -1,8 +1,8 @@
 /**
- * One real PostgreSQL for the whole run, in a temporary directory; `inject('postgresUrl')` is its superuser's URL. Tests do
- * not share databases on it: `createTestDatabase(inject('postgresUrl'))` makes each its own.
+ * Starts one PostgreSQL server for the run, in a temporary directory; `inject('postgresUrl')` is its superuser's URL. Each test creates its
+ * own database with `createTestDatabase(inject('postgresUrl'))`.
  *
- * TENANTRY_TEST_POSTGRES_URL names another server to use instead, by a role that may create databases and roles.
+ * TENANTRY_TEST_POSTGRES_URL names another server, with a role that may create databases and roles.
  */
 import { access, constants, mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -17,7 +17,7 @@ declare module 'vitest' {
   }
 }
 
-/** Nothing here outlives the run, so nothing has to survive a crash. */
+/** The data is discarded after the run, so that durability is not needed. */
 const SETTINGS = {
   fsync: 'off',
   synchronous_commit: 'off',
@@ -25,9 +25,9 @@ const SETTINGS = {
   max_connections: '400',
 }
 
-/** Where Linux keeps files in memory: a database is made there in a quarter of the time. */
+/** File system in memory on Linux: creating a database takes a quarter of the time. */
 const MEMORY = '/dev/shm'
-/** All databases and the log of a run take half of it. */
+/** All databases and the log of a run need half of it. */
 const NEEDED_BYTES = 4 * 2 ** 30
 
 export default async function startPostgres(project: TestProject): Promise<(() => Promise<void>) | undefined> {

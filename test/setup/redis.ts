@@ -1,7 +1,6 @@
 /**
- * One real Redis for the whole run; `inject('redisUrl')` is its URL. Tests share it: each takes a prefix of its own for its keys.
- *
- * It is the one of REDIS_URL, else a `redis-server` that is on the path, else Valkey as WebAssembly.
+ * Provides one Redis for the run; `inject('redisUrl')` is its URL. Tests share it, each with its own key prefix. It is the server of
+ * REDIS_URL, a `redis-server` on the path, or Valkey as WebAssembly.
  */
 import type { TestProject } from 'vitest/node'
 import { startRedisServer } from '../support/redis-server.ts'
@@ -19,7 +18,7 @@ export default async function startRedis(project: TestProject): Promise<(() => P
   const given = process.env.REDIS_URL
   if (given) {
     project.provide('redisUrl', given)
-    // What a test starts is configured by that test alone.
+    // Only a test configures the processes that it starts.
     delete process.env.REDIS_URL
     return undefined
   }

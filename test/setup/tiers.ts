@@ -1,7 +1,7 @@
-/** The tier of a test file, by its name: `*.test.ts` is fast, `*.slow.test.ts` slow, `*.nightly.test.ts` nightly. */
+/** Tier of a test file by its name: `*.test.ts` is fast, `*.slow.test.ts` slow, `*.nightly.test.ts` nightly. */
 export type Tier = 'fast' | 'slow' | 'nightly'
 
-/** The tests and hooks of a fast file take at most this long; the closing lines of a run list those that take longer. */
+/** Time limit for tests and hooks of a fast file; the closing lines of a run list files that exceed it. */
 export const FAST_FILE_MS = 6_000
 
 export function tierOf(file: string): Tier {

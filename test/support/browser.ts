@@ -1,13 +1,9 @@
 /**
- * A real Chromium for tests, out of an npm package, so that `npm ci` is all it takes on Linux. Elsewhere, or to use
- * another one, CHROMIUM_PATH names the executable.
+ * Launches a real Chromium from an npm package on Linux; CHROMIUM_PATH names another executable.
  *
- * It reaches this machine and nothing else: every other host name or address is unknown to it, and its own background
- * traffic is off.
- *
- * The package unpacks itself (220 MB, 1.5 s) to fixed paths in the temporary directory, where two test files at once
- * would run each other's half-written file. So it unpacks once, in a process of its own with a temporary directory of
- * its own, which is then renamed to its place in node_modules/.cache: whole or not at all.
+ * - The browser reaches only this machine: other host names and addresses do not resolve, and background traffic is off.
+ * - The package unpacks 220 MB to fixed paths in the temporary directory, which is unsafe for concurrent test files. A separate process
+ *   therefore unpacks it once, in its own temporary directory, which is then renamed to node_modules/.cache: complete or absent.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -35,7 +31,7 @@ const ARGUMENTS = [
   '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost',
 ]
 
-/** Close it when done; that ends its processes and removes its profile. */
+/** Closing the browser ends its processes and removes its profile. */
 export async function launchBrowser(): Promise<Browser> {
   const own = process.env.CHROMIUM_PATH
   if (own) return chromium.launch({ executablePath: own, args: ARGUMENTS, timeout: LAUNCH_LIMIT_MS })
@@ -44,7 +40,7 @@ export async function launchBrowser(): Promise<Browser> {
     executablePath: join(home, 'chromium'),
     args: ARGUMENTS,
     timeout: LAUNCH_LIMIT_MS,
-    // NSS and its kin are in the package too: a bare machine or container lacks them.
+    // The package contains NSS and related libraries, which minimal machines and containers lack.
     env: {
       ...process.env,
       LD_LIBRARY_PATH: join(home, 'al2023/lib'),
@@ -65,7 +61,7 @@ async function unpacked(): Promise<string> {
     await rename(stage, home)
   } catch (error) {
     await rm(stage, { recursive: true, force: true })
-    // Another process was quicker.
+    // Another process was first.
     if (!existsSync(home)) throw error
   }
   return home
@@ -84,7 +80,7 @@ async function unpack(stage: string): Promise<void> {
   })
 }
 
-/** The package's one family first, then what the machine has: text is seen, and nearly the same, on a machine without fonts. */
+/** Prefers the package's font family, so that pages look nearly the same on a machine without fonts. */
 function fontsConf(home: string): string {
   return `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">

@@ -1,6 +1,6 @@
 /**
- * A process of its own for a test: what only several processes show (`kill -9`, a race without a common event loop) is
- * shown with real ones. It ends when its parent does.
+ * Runs part of a test in a child process, for effects that need several processes: `kill -9`, races without a common event loop. The
+ * child ends with its parent.
  *
  *   the test     const child = await startChild(new URL('./racer.fixture.ts', import.meta.url), { url })
  *                await child.request('suspend')
@@ -11,15 +11,15 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
 export interface Child {
-  /** Rejects with the text of what the program throws, or when it is gone before it has answered. */
+  /** Rejects with the text of the program's error, or if the program exits before its response. */
   request(question: unknown): Promise<any>
-  /** Resolves when the process is gone. SIGTERM lets nothing finish either: the program does not handle it. */
+  /** Resolves when the process has exited. The program does not handle SIGTERM, so that nothing finishes after it. */
   kill(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>
 }
 
 type Reply = { readonly number: number; readonly answer?: unknown; readonly failure?: string }
 
-/** @param options handed to the program; anything that JSON can hold. */
+/** @param options JSON value for the program */
 export async function startChild(program: URL, options: unknown): Promise<Child> {
   const child = fork(fileURLToPath(program), [JSON.stringify(options)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -33,7 +33,7 @@ export async function startChild(program: URL, options: unknown): Promise<Child>
     else waiting?.reject(new Error(failure))
   })
   child.on('exit', () => {
-    for (const { reject } of pending.values()) reject(new Error('the child process is gone'))
+    for (const { reject } of pending.values()) reject(new Error('the child process has exited'))
     pending.clear()
   })
   const replyTo = (number: number) =>
@@ -57,7 +57,7 @@ export async function startChild(program: URL, options: unknown): Promise<Child>
   }
 }
 
-/** The other end: `open` makes what answers; its first promise kept is what `startChild` waits for. */
+/** The child's side: `open` creates the request handler; `startChild` waits for it. */
 export async function serveParent(open: (options: any) => Promise<(question: any) => Promise<unknown>>): Promise<void> {
   process.on('disconnect', () => process.exit())
   const say = (reply: Reply) => process.send?.(reply)

@@ -1,13 +1,12 @@
 /**
- * A way to a PostgreSQL server on which things go wrong at a chosen message: the line is cut before the message arrives, or before
- * its answer does, or nothing more is heard until somebody lets go.
+ * A proxy to a PostgreSQL server that injects faults at chosen messages: the connection is cut before the message arrives, the response is
+ * lost, or the server hangs until the fault ends.
  *
  *   const fault = proxy.at('commit', 'lose the answer')
  *   ... what sends a COMMIT ...
  *   await fault.happened
  *
- * A message is found by a text in it, in what a client writes at once: enough for statements, names of prepared ones, and the
- * startup (`application_name`).
+ * A message is selected by a text in one write of a client: statements, names of prepared statements, the startup (`application_name`).
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -15,28 +14,28 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 export type FaultKind = 'cut the line' | 'lose the answer' | 'hang'
 
 export interface Fault {
-  /** Resolves when a message has met it. */
+  /** Resolves when a message has met the fault. */
   readonly happened: Promise<void>
   readonly hasHappened: boolean
-  /** What hangs is cut off; a fault that nothing has met is taken away. */
+  /** Cuts off hanging connections; removes a fault that no message has met. */
   end(): void
 }
 
 export interface FaultProxy {
-  /** Another URL of the same server, by way of the proxy. */
+  /** URL of the same server through the proxy. */
   through(url: string): string
   /**
-   * Once: the next message that has `text` in it, from whichever client.
-   * @param passes how many of them get through before.
+   * Arms a fault for one message that contains `text`, from any client.
+   * @param passes number of such messages that pass before
    */
   at(text: string, kind: FaultKind, passes?: number): Fault
-  /** Connections that are open through it. */
+  /** Number of open connections through the proxy. */
   readonly open: number
   close(): Promise<void>
 }
 
 export interface FaultProxyOptions {
-  /** Changes the first message of a connection, which says who wants to reach which database. */
+  /** Changes the first message of a connection, which names user and database. */
   readonly startup?: (message: Buffer) => Buffer
 }
 
@@ -53,7 +52,7 @@ interface Armed {
   readonly meet: (line: Line) => void
 }
 
-/** @param serverUrl of any database of the server. */
+/** @param serverUrl URL of any database of the server */
 export async function startFaultProxy(serverUrl: string, { startup }: FaultProxyOptions = {}): Promise<FaultProxy> {
   const target = new URL(serverUrl)
   const lines = new Set<Line>()
@@ -92,7 +91,7 @@ export async function startFaultProxy(serverUrl: string, { startup }: FaultProxy
     if (fault.kind === 'cut the line') cut(line)
     if (fault.kind === 'lose the answer') {
       line.server.write(message)
-      line.server.once('data', () => cut(line)) // it has been answered, so it has been done
+      line.server.once('data', () => cut(line)) // the server has responded, so the message is effective
     }
     fault.meet(line)
   }

@@ -1,4 +1,4 @@
-/** A port of this machine that nobody listens on now; another program may take it before it is used. */
+/** Finds a port without a listener; another program may take it before it is used. */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 

@@ -1,9 +1,9 @@
-/** Locks that a test holds while something else waits for them. */
+/** Holds locks while other code waits for them. */
 
 import { createLogger } from '../../src/kernel/base/logger.ts'
 import { Database } from '../../src/kernel/database/database.ts'
 
-/** Holds what these statements lock, in a transaction that ends when what this answers is called. */
+/** Runs the statements in a transaction, and returns a function that ends it. */
 export async function latch(url: string, ...statements: string[]): Promise<() => Promise<void>> {
   const database = new Database({ url, max: 1 }, createLogger({ level: 'silent' }))
   const held = Promise.withResolvers<void>()
@@ -22,6 +22,6 @@ export async function latch(url: string, ...statements: string[]): Promise<() =>
   }
 }
 
-/** What makes the place with this locator waits. @param url of the database that it is made in */
+/** Blocks the provisioning of the storage with this locator. @param url database of the storage */
 export const latchImport = (url: string, locator: string) =>
   latch(url, `select pg_advisory_xact_lock(hashtextextended('${locator}', 1))`)

@@ -1,21 +1,21 @@
-/** A way to a server that a test can close and open again: closed, it refuses connections as if nobody listened. */
+/** A proxy to a server that a test can close and open: a closed proxy refuses connections. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Transform } from 'node:stream'
 
 export interface Proxy {
-  /** The server's URL by way of the proxy. */
+  /** URL of the server through the proxy. */
   readonly url: string
   /** Ends every connection and refuses new ones. */
   close(): Promise<void>
   open(): Promise<void>
-  /** From now on nothing is passed on, either way, and new connections are made to nobody: as when a network is cut. */
+  /** Stops forwarding in both directions, and accepts new connections without a server: a cut network. */
   blackhole(): void
-  /** From now on each piece is passed on that much later, either way; 0: at once again. */
+  /** Delays each piece by `ms`, in both directions; 0 removes the delay. */
   slow(ms: number): void
 }
 
-/** @param change what a client sends, piece by piece */
+/** @param change converts the bytes that a client sends, piece by piece */
 export async function startProxy(serverUrl: string, change?: (sent: Buffer) => Buffer): Promise<Proxy> {
   const target = new URL(serverUrl)
   const sockets = new Set<Socket>()

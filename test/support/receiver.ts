@@ -1,5 +1,5 @@
 /**
- * A receiver of webhooks: an HTTP server on loopback that keeps what it was sent and answers as it is told.
+ * A receiver of webhooks on loopback that stores requests and sends configured responses.
  *
  *   const receiver = await startReceiver()
  *   receiver.respondWith(() => ({ status: 503 }))
@@ -19,13 +19,13 @@ export interface ReceiverResponse {
   readonly body?: string
 }
 
-/** Answers, or with undefined has answered, or never will, by itself. */
+/** Returns a response; undefined if it has written one, or never will. */
 export type Responder = (received: Received, response: ServerResponse) => ReceiverResponse | undefined
 
 export interface Receiver {
   readonly url: string
   readonly received: readonly Received[]
-  /** Empties `received`, for the next test. */
+  /** Empties `received`. */
   forget(): void
   respondWith(how: Responder): void
   close(): Promise<void>

@@ -1,4 +1,4 @@
-/** What a tenancy says about its tenants while a test looks: changes by their action, events by their name, in order. */
+/** Records what a tenancy publishes about its tenants: changes by action, events by name, in order. */
 import { ChangeRecorded } from '../../src/kernel/events/changes.ts'
 import type { EventOf } from '../../src/kernel/events/events.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
@@ -8,9 +8,9 @@ import { eventually } from '../../src/testing/base/tenancy.ts'
 export interface Recorded {
   readonly changes: EventOf<typeof ChangeRecorded>[]
   readonly events: { readonly name: string; readonly tenantId: string; readonly [member: string]: unknown }[]
-  /** Actions and events of one tenant since the last call, e.g. `['tenants.suspend', 'TenantSuspended']`. */
+  /** Actions and events of one tenant since the last call, such as `['tenants.suspend', 'TenantSuspended']`. */
   of(tenantId: string): string[]
-  /** The same, once `word` has been said: what a job did is in the database a moment before it is said here. */
+  /** Waits for `word`, then returns the same: the effect of a job is in the database slightly before its event is published. */
   until(tenantId: string, word: string): Promise<string[]>
 }
 
@@ -26,7 +26,7 @@ export function recorded({ on }: Pick<Tenancy, 'on'>): Recorded {
     },
     async until(tenantId, word) {
       await eventually(() => {
-        if (!all.some((one) => one.tenantId === tenantId && one.word === word)) throw new Error(`no ${word} was heard`)
+        if (!all.some((one) => one.tenantId === tenantId && one.word === word)) throw new Error(`${word} was not published`)
       })
       return recorded.of(tenantId)
     },

@@ -1,4 +1,4 @@
-/** Three masters of a Redis cluster, a third of the slots each. */
+/** Starts a Redis cluster of three masters with a third of the slots each. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { freePort, type RedisServer, startRedisServer } from './redis-server.ts'
 
@@ -12,7 +12,7 @@ export interface RedisCluster {
   stop(): Promise<void>
 }
 
-/** @param password that clients have to give, if any */
+/** @param password required from clients, if any */
 export async function startRedisCluster(password = ''): Promise<RedisCluster> {
   const { Redis } = await import('ioredis')
   const servers = await Promise.all(
@@ -37,7 +37,7 @@ export async function startRedisCluster(password = ''): Promise<RedisCluster> {
     const deadline = performance.now() + AGREED_MS
     for (const client of clients) {
       while (!agrees(String(await client.call('CLUSTER', 'INFO')))) {
-        if (performance.now() > deadline) throw new Error('the nodes of the cluster did not come to an agreement')
+        if (performance.now() > deadline) throw new Error('the nodes of the cluster did not reach an agreement')
         await pause(50)
       }
     }

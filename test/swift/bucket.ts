@@ -1,4 +1,4 @@
-/** A bucket in Swift, as the subject of the suite of archives. */
+/** A bucket in Swift, as the subject of the archives suite. */
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
 import { s3 } from '../../src/drivers/archives/s3.ts'
 import type { Archives } from '../../src/tenants/transfers/archive/port.ts'

@@ -1,7 +1,4 @@
-/**
- * OpenStack Swift with its S3 interface, as Debian packages it: a server that others run in earnest, here in four processes with
- * one disk, one replica and no daemons beside them. What its directory holds is gone when it stops.
- */
+/** Starts OpenStack Swift with its S3 interface, as Debian packages it: four processes, one disk, one replica, no daemons, temporary data. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,7 +9,7 @@ import { programPath } from '../setup/not-run.ts'
 import { freePort } from '../support/free-port.ts'
 
 const STARTED_WITHIN_MS = 60_000
-/** Few, so that a list of several pages is a short one. */
+/** Small, so that a list of several pages is short. */
 export const LISTED_AT_ONCE = 5
 
 export interface Swift {
@@ -48,7 +45,7 @@ export async function startSwift(): Promise<Swift> {
     const endpoint = `http://127.0.0.1:${port}`
     await eventually(async () => {
       const { status } = await fetch(`${endpoint}/healthcheck`)
-      if (status !== 200) throw new Error(`swift answers ${status}`)
+      if (status !== 200) throw new Error(`swift returned ${status}`)
     }, STARTED_WITHIN_MS)
     return { endpoint, credentials: { accessKeyId: 'test:tester', secretAccessKey: 'testing' }, stop }
   } catch (error) {
@@ -57,7 +54,7 @@ export async function startSwift(): Promise<Swift> {
   }
 }
 
-/** Where each server finds the others: always the one there is. By one program, as Python takes its time to begin. */
+/** Writes the rings, which name the address of each server. One program writes all, because Python starts slowly. */
 function makeRings(directory: string, ports: Readonly<Record<string, number>>): void {
   const program = `
 import sys
@@ -73,7 +70,7 @@ for ring in sys.argv[2:]:
   execFileSync('/usr/bin/python3', ['-c', program, directory, ...rings])
 }
 
-/** One process each, and time enough for a machine that does other things as well. */
+/** One process each, with timeouts for a busy machine. */
 const common = (directory: string, port: number) => `[DEFAULT]
 bind_ip = 127.0.0.1
 bind_port = ${port}
@@ -87,7 +84,7 @@ conn_timeout = 30
 node_timeout = 60
 `
 
-/** Listings are told of each object within its request, so that they are never late. */
+/** Each object updates its listing within the request, so that listings are never stale. */
 const storageServer = (directory: string, server: string, port: number) => `${common(directory, port)}
 container_update_timeout = 60
 [pipeline:main]
@@ -140,7 +137,7 @@ async function ended(child: ChildProcess): Promise<void> {
   await gone
 }
 
-/** However this process ends. Returns what sends the watcher away. */
+/** Ends the processes with this one. Returns a function that stops the watcher. */
 function endWithThisProcess(running: readonly ChildProcess[], directory: string): () => void {
   const script = 'cat; directory="$1"; shift; kill -9 "$@"; rm -rf "$directory"'
   const watcher = spawn('sh', ['-c', script, 'sh', directory, ...running.map(({ pid }) => String(pid))], {
@@ -153,6 +150,6 @@ function endWithThisProcess(running: readonly ChildProcess[], directory: string)
 
 function required(name: string): string {
   const path = programPath(name)
-  if (!path) throw new Error(`there is no ${name} on this machine`)
+  if (!path) throw new Error(`${name} is not installed`)
   return path
 }
