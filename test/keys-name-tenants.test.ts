@@ -85,7 +85,7 @@ test.each([
     'create table multitenancy.two_tenants (tenant_id text, other_tenant text)',
   ],
   [
-    "the table schema_versions is declared without a tenant, and has tenant_id",
+    'the table schema_versions is declared without a tenant, and has tenant_id',
     'alter table multitenancy.schema_versions add tenant_id text',
   ],
   ['a row of store belongs to "nobody"', `insert into multitenancy.store values ('nobody', 'cache', '1')`],

@@ -77,7 +77,8 @@ export function breaches({ method, path, responses }: Described, response: HttpR
   const pointer = ['paths', DEFAULT_PREFIX + path, method.toLowerCase(), 'responses', String(status)]
   const { content, headers: promised = {} } = pointed(document, pointer)
   const hasTag = headers.has('etag')
-  if (status < 300 && hasTag !== 'ETag' in promised) found.push(hasTag ? 'the response has an ETag' : 'the ETag is missing')
+  if (status < 300 && hasTag !== 'ETag' in promised)
+    found.push(hasTag ? 'the response has an ETag' : 'the ETag is missing')
   if (!content) return text === '' ? found : [...found, `the response has a body: ${text}`]
   if (!content[mediaType]) return [...found, `the media type is "${mediaType}"`]
   if (!/[/+]json$/.test(mediaType)) return found

@@ -15,13 +15,15 @@ const casesOf = (kind: 'operations' | 'jobs' | 'commands') =>
   sorted(parts.flatMap((part: Part) => Object.keys(part[kind] ?? {})))
 
 describe('contract cases of all parts', () => {
-  test('contract cases have each operation once', () => expect(casesOf('operations')).toEqual(namesOf(catalogue.operations)))
+  test('contract cases have each operation once', () =>
+    expect(casesOf('operations')).toEqual(namesOf(catalogue.operations)))
   test('contract cases have each job once', () => expect(casesOf('jobs')).toEqual(namesOf(catalogue.jobs)))
   test('contract cases have each command once', () => {
     const commands = [...tenantCommands, ...satellites.flatMap(({ commands = [] }) => commands)]
     expect(casesOf('commands')).toEqual(namesOf(commands))
   })
-  test('contract cases have each event once', () => expect(sorted(parts.flatMap(eventsOf))).toEqual(namesOf(catalogue.events)))
+  test('contract cases have each event once', () =>
+    expect(sorted(parts.flatMap(eventsOf))).toEqual(namesOf(catalogue.events)))
 
   test('each coverage.fixture.ts has a coverage.test.ts that runs its cases', () => {
     const root = join(import.meta.dirname, '../..')

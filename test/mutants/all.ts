@@ -1,4 +1,4 @@
-/** All mutants, in the order in which they are listed. */
+/** All mutants, in the order of the list. */
 import { CONNECTION_MUTANTS } from './connection-mutants.ts'
 import { CONTEXT_MUTANTS } from './context-mutants.ts'
 import { DRIVER_MUTANTS } from './driver-mutants.ts'

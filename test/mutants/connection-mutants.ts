@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted is source
-/** In the connections that tenants share, in the login, and in the way from a tenant's id to its storage. */
+/** Mutants of shared connections, the login, and the path from a tenant's id to its storage. */
 import type { SourceMutant } from './mutant.ts'
 
 const CONNECTIONS = 'drivers/isolation/connections/pool.ts'
@@ -15,21 +15,21 @@ const REGISTRY_TESTS = ['src/tenants/registry/registry.test.ts', 'src/tenants/re
 export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a client lent twice',
-    story: 'Who takes an idle connection does not take it away: two tenants have it at once.',
+    story: 'An idle connection is lent and stays in the list of idle ones: two tenants use it concurrently.',
     file: IDLE_CLIENTS,
     replace: 'last < 0 ? clients.splice(-1) : clients.splice(last, 1)',
     by: 'last < 0 ? clients.slice(-1) : clients.slice(last, last + 1)',
   },
   {
     name: 'destroyed ones used on',
-    story: 'A connection that is to be destroyed is lent again.',
+    story: 'A connection that must be destroyed is lent again.',
     file: CONNECTIONS,
     replace: 'if (destroy || this.#isClosed || ',
     by: 'if (this.#isClosed || ',
   },
   {
     name: 'budget free before the socket is closed',
-    story: 'The server sees more connections than there may be.',
+    story: 'The server has more connections than the budget permits.',
     file: CONNECTIONS,
     replace: '    this.#ending++\n    const releasePermit',
     by: '    this.#ending++\n    this.#total--\n    const releasePermit',
@@ -37,7 +37,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'one tenant may have them all',
-    story: 'A loud tenant takes every connection, and others wait behind it.',
+    story: 'A noisy tenant takes every connection, and other tenants wait.',
     file: CONNECTIONS,
     replace: '(this.#inUse.get(tenantId) ?? 0) < this.#options.limits.perTenant',
     by: '(this.#inUse.get(tenantId) ?? 0) < this.#options.limits.max',
@@ -45,7 +45,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a privileged login accepted',
-    story: 'Tenants’ queries run as a superuser, past every policy.',
+    story: 'Tenant queries run as a superuser, which bypasses every policy.',
     file: LOGIN_CLIENTS,
     replace: 'await rejectPrivilegedRole(client, scopeRole)',
     by: '',
@@ -53,7 +53,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a login that inherits accepted',
-    story: 'The login has the rights of the scope role without taking it.',
+    story: 'The login has the rights of the scope role without SET ROLE.',
     file: 'drivers/isolation/roles/login-rights.ts',
     replace: `when rolname = $1 and pg_has_role(session_user, oid, 'usage')`,
     by: 'when rolname = $1 and false',
@@ -61,7 +61,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'settings of the login taken over',
     story:
-      'Sessions begin with what a tenant has set for the login: alter role current_user set standard_conforming_strings = off.',
+      'Sessions start with settings that a tenant has set for the login: alter role current_user set standard_conforming_strings = off.',
     file: LOGIN_CLIENTS,
     replace: 'return this.#placement.pooler ? url : withSettings(url, settings)',
     by: 'return url',
@@ -69,7 +69,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'role of the login taken over',
-    story: 'Sessions begin in the scope role, which a tenant has set for the login: an unscoped statement reads rows.',
+    story: 'Sessions start in the scope role, which a tenant has set for the login: an unscoped statement reads rows.',
     file: 'drivers/isolation/scope/session-settings.ts',
     replace: `{ role: 'none', 'app.tenant_id': '' }`,
     by: '{}',
@@ -85,7 +85,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'configured settings left out behind a pooler',
-    story: 'Sessions behind PgBouncer do not have work_mem of the configuration.',
+    story: 'Sessions behind PgBouncer lack the configured work_mem.',
     file: LOGIN_CLIENTS,
     replace: 'pooledSettings(settings, this.#placement.settings)',
     by: 'pooledSettings(settings)',
@@ -93,7 +93,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a refused login left as it is',
-    story: 'A tenant changes the password of the login, and no tenant can connect any more.',
+    story: 'A tenant changes the password of the login, and no tenant can connect.',
     file: LOGIN_CLIENTS,
     replace: 'if (!restores || !isPasswordRejection(error)) throw error',
     by: 'throw error',
@@ -101,7 +101,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'defaults of the login not compared',
-    story: 'What a tenant has set for the login stays there, for whoever connects without the startup packet.',
+    story: 'Settings of a tenant for the login remain, and apply to connections without the startup packet.',
     file: 'drivers/isolation/roles/login-state.ts',
     replace: 'return { isThere: true, isRejected, defaults: rows }',
     by: 'return { isThere: true, isRejected, defaults: rows.slice(rows.length) }',
@@ -109,14 +109,14 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'storage made by several at once',
-    story: 'The lock that lets one process at a time make a storage is left out.',
+    story: 'The lock that serializes the creation of a storage is left out.',
     file: 'drivers/isolation/transactions/owner-transaction.ts',
     replace: 'begin; select pg_advisory_xact_lock(${lockOf(locator)});',
     by: 'begin; select 1;',
   },
   {
     name: 'no tenant is "" and not an error',
-    story: 'current_tenant() answers the empty text outside of a scope: an INSERT succeeds for nobody.',
+    story: 'current_tenant() returns the empty text outside a scope: an INSERT succeeds without a tenant.',
     file: 'drivers/isolation/migrations/postgres-migrator.ts',
     replace: `if coalesce(tenant, '') = '' then`,
     by: 'if false then',
@@ -133,7 +133,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a place kept for ever',
-    story: 'A handle goes on to the place where its tenant was first.',
+    story: 'A handle continues to use the first storage location of its tenant.',
     file: 'tenants/handles/router.ts',
     replace: 'usable(id, registry.peek(id) ?? (await registry.find(id)))',
     by: '(((parts as any).first ??= new Map()).get(id) ?? (parts as any).first.set(id, usable(id, registry.peek(id) ?? (await registry.find(id)))).get(id))',
@@ -149,7 +149,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'context and handle need not agree',
-    story: 'Work for one tenant uses the handle of another.',
+    story: 'Code in the context of one tenant uses the handle of another.',
     file: 'tenants/handles/router.ts',
     replace: '  assertAgrees(id)\n',
     by: '',
@@ -157,7 +157,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'context and tenant need not agree',
-    story: 'assertAgrees lets every tenant pass.',
+    story: 'assertAgrees accepts every tenant.',
     file: 'tenants/handles/agreement.ts',
     replace: 'if (tenantId === undefined || tenantId === null || tenantId === id) return',
     by: 'return',
@@ -165,7 +165,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'tried again where it was',
-    story: 'Who meets the fence of storage that a tenant has left goes there again.',
+    story: 'A process that meets the fence of a tenant’s former storage uses that storage again.',
     file: 'tenants/handles/router.ts',
     replace: 'circuits.run(location, () => work(storage.driver(location.isolation), location))',
     by: 'circuits.run(located.location, () => work(driver, located.location))',
@@ -173,7 +173,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'never asked again at a fence',
-    story: 'A process whose registry is behind stays behind.',
+    story: 'A process with an outdated registry cache does not update it.',
     file: 'tenants/registry/tenant-cache.ts',
     replace: 'return this.#load({ ...this.#loadOf(id), before: () => undefined })',
     by: 'return this.find(id)',
@@ -181,7 +181,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'an old read kept over a change',
-    story: 'What was read before a change is put into the cache after it.',
+    story: 'A value that was read before a change is cached after it.',
     file: 'tenants/registry/tenant-cache.ts',
     replace: 'if (generation === this.#generation) keep(located, started)',
     by: 'keep(located, started)',
@@ -189,7 +189,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a domain’s last owner',
-    story: 'A domain that was given up still leads to the tenant that had it.',
+    story: 'A removed domain still resolves to its former tenant.',
     file: 'tenants/registry/tenant-cache.ts',
     replace: 'return entry?.located.tenant.domains.includes(domain) ? entry : undefined',
     by: 'return entry',
@@ -197,7 +197,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'no fence when a tenant is suspended',
-    story: 'A process that has not heard of a suspension goes on serving.',
+    story: 'A process without the notification of a suspension continues to serve.',
     file: 'tenants/lifecycle/fences.ts',
     replace: '    if (!isKeptOut(row)) return\n    try {',
     by: '    if (row) return\n    try {',
@@ -205,7 +205,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a fence is never lifted',
-    story: 'A tenant that is active again is refused by its storage.',
+    story: 'The storage of a reactivated tenant rejects its statements.',
     file: 'tenants/lifecycle/fences.ts',
     replace: '      this.#kernel.database.afterCommit(() => this.repair(row.id))\n',
     by: '',
@@ -213,7 +213,7 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'the fence of a suspended tenant mended',
-    story: 'Who meets a fence has it lifted, whatever the status of its tenant.',
+    story: 'A fence that a process meets is lifted, regardless of the tenant’s status.',
     file: 'tenants/lifecycle/fences.ts',
     replace: '      if (!isLetIn(row)) return false\n',
     by: '',

@@ -1,4 +1,4 @@
-/** In the async context and the handles: work that leaves its tenant, and libraries that leave the scope. */
+/** Mutants of the async context and the handles: code that leaves its tenant, and libraries that leave the scope. */
 import type { SourceMutant } from './mutant.ts'
 
 const SCOPE_TESTS = ['src/tenants/handles/tenant-context.test.ts', 'src/kernel/base/context.test.ts']
@@ -40,7 +40,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'transaction not compared with the context',
-    story: 'A client that is held reads one tenant’s rows in the work for another.',
+    story: 'A retained client reads rows of one tenant in the context of another.',
     file: CLIENT,
     replace: '      this.#assertSame(transaction)\n      if (!transaction.connection) {',
     by: '      if (!transaction.connection) {',
@@ -48,7 +48,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'pool without a client class',
-    story: 'A library with another copy of pg makes clients of its own.',
+    story: 'A library with another copy of pg creates clients outside the pool.',
     file: 'tenants/handles/pg-pool.ts',
     replace: '{ ...REFUSED_SETTINGS, Client: clientClass(sourceOf) }',
     by: '{ ...REFUSED_SETTINGS }',
@@ -64,7 +64,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a client without refused settings',
-    story: 'A library that takes a client for its configuration connects as the owner.',
+    story: 'A library that uses a client as its configuration connects as the owner.',
     file: CLIENT,
     replace: '    rejectSettings(this)\n',
     by: '',
@@ -72,7 +72,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a pool makes clients of the module',
-    story: 'Prisma merges queries of two tenants on a pool of its own.',
+    story: 'Prisma merges queries of two tenants on its own pool.',
     file: 'tenants/handles/pg-module.ts',
     replace: `if (typeof config === 'object' && 'Client' in config) {`,
     by: 'if (false) {',
@@ -80,7 +80,7 @@ export const CONTEXT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'failed begin forgotten',
-    story: 'A transaction whose first statement was refused commits the second one alone.',
+    story: 'A transaction whose first statement was rejected commits only the second one.',
     file: CLIENT,
     replace: '      transaction.isFailed = true\n',
     by: '',

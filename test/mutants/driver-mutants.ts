@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted is source
-/** In one driver alone: its names, its rights, its fence. */
+/** Mutants of single drivers: names, privileges, fences. */
 import type { SourceMutant } from './mutant.ts'
 import { ROW_MUTANTS } from './row-mutants.ts'
 
@@ -25,7 +25,7 @@ const byPublicRights = {
 const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'public: rights not taken',
-    story: 'What one tenant writes into a large object, another one reads.',
+    story: 'A tenant reads a large object of another tenant.',
     file: 'drivers/isolation/server/postgres-server.ts',
     replace: '; ${adjustPublicRights(this.#placement)}; commit',
     by: '; commit',
@@ -33,7 +33,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'public: sessions of others may be ended',
-    story: 'A statement of one tenant ends those of another.',
+    story: 'A statement of one tenant cancels statements of another.',
     file: 'drivers/isolation/roles/public-rights.ts',
     replace: 'lowrite|pg_cancel_backend|pg_terminate_backend|',
     by: 'lowrite|',
@@ -41,7 +41,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'public: rights of a tenant’s database kept',
-    story: 'SQL of a tenant ends sessions of the server from its own database.',
+    story: 'SQL of a tenant ends sessions of other databases of the server.',
     file: DATABASE,
     replace: "; ${adjustPublicRights(server.placement, 'tenant')}`",
     by: '`',
@@ -49,7 +49,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'login: refused for what gives no right',
-    story: 'One tenant makes a large object, and nobody is served any more.',
+    story: 'A tenant creates a large object, and no tenant is served.',
     file: 'drivers/isolation/roles/login-rights.ts',
     replace: 'and ${GIVES_RIGHTS}',
     by: '',
@@ -57,7 +57,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'login: refused for temporary objects',
-    story: 'A function in pg_temp of one tenant stops the connections of all.',
+    story: 'A function in pg_temp of one tenant blocks the connections of all tenants.',
     file: 'drivers/isolation/roles/login-rights.ts',
     replace: "n.nspname ~ '^pg_temp_')`",
     by: "n.nspname ~ '^never_')`",
@@ -68,7 +68,7 @@ const PUBLIC_MUTANTS: readonly SourceMutant[] = [
 const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'schema: name without the epoch',
-    story: 'Storage that a tenant has left is taken for the one it has now.',
+    story: 'A tenant’s former storage is used as its present one.',
     file: SCHEMA,
     replace: '`t${epoch}_${tenantId}`',
     by: '`t_${tenantId}`',
@@ -84,7 +84,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: name cut off',
-    story: 'Long ids share the schema of those that begin alike.',
+    story: 'Long ids with a common prefix share a schema.',
     file: SCHEMA,
     replace: '`t${epoch}_${tenantId}`',
     by: '`t${epoch}_${tenantId}_a_longer_name_for_every_schema`.slice(0, 64)',
@@ -92,7 +92,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: search_path of the first tenant',
-    story: 'The path is made once and kept for all.',
+    story: 'The search path of the first tenant is used for all.',
     file: DRIVER,
     replace: `  const searchPathOf = (schema: string): string =>
     [schema,`,
@@ -103,7 +103,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: temporary tables first',
-    story: 'Without pg_temp at the end a temporary table stands before the tenant’s own.',
+    story: 'Without pg_temp at the end of the path, a temporary table hides the tenant’s table.',
     file: DRIVER,
     replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
     by: `(extensionsSchema ? [extensionsSchema] : [])]`,
@@ -111,7 +111,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: public in the path',
-    story: 'A table that a tenant does not have is looked for where everybody’s are.',
+    story: 'A table that a tenant lacks is searched in the schema public.',
     file: DRIVER,
     replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
     by: `(extensionsSchema ? [extensionsSchema] : []), 'public', 'pg_temp']`,
@@ -127,7 +127,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: missing storage not noticed',
-    story: 'A schema that is not there is skipped in the path, and so is a fence.',
+    story: 'A missing schema is skipped in the path, and so is a fenced one.',
     file: SCHEMA,
     replace: 'openSchema: locator',
     by: 'openSchema: null',
@@ -151,7 +151,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: fence not told',
-    story: 'isFenced() says no whatever is there.',
+    story: 'isFenced() always returns false.',
     file: SCHEMA,
     replace: 'return rows[0]?.open !== true',
     by: 'return false',
@@ -159,7 +159,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: fence not recognised',
-    story: 'mayBeFence() never says so: nobody looks where the tenant is now.',
+    story: 'mayBeFence() always returns false: the present storage location is not read.',
     file: DRIVER,
     replace: 'StorageFenced.matches(error) || ',
     by: '',
@@ -167,7 +167,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: fence not looked at',
-    story: 'The scope does not notice that the storage is closed.',
+    story: 'The scope does not detect that the storage is closed.',
     file: 'drivers/isolation/scope/scoped-query.ts',
     replace: `ln(has_schema_privilege($3, $4, 'usage')::int)`,
     by: '0',
@@ -191,7 +191,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: more rights than needed',
-    story: 'Tenants may TRUNCATE and make triggers.',
+    story: 'Tenants may TRUNCATE and create triggers.',
     file: RIGHTS,
     replace: 'grant select, insert, update, delete on tables to',
     by: 'grant all on tables to',
@@ -199,7 +199,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: drop leaves it there',
-    story: 'A tenant that comes back finds the rows of the one that was purged.',
+    story: 'A new tenant of the same id finds the rows of the purged tenant.',
     file: SCHEMA,
     replace: 'drop schema if exists ${pg.escapeIdentifier(schema)} cascade',
     by: 'select ${pg.escapeLiteral(schema)}',
@@ -207,7 +207,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'schema: qualified with another’s name',
-    story: 'The schema before each table’s name is the first tenant’s.',
+    story: 'Table names are qualified with the schema of the first tenant.',
     file: SCHEMA,
     replace: '? ({ locator }) => locator : undefined',
     by: '? ({ locator }) => ((globalThis as any).firstSchema ??= locator) : undefined',
@@ -218,7 +218,7 @@ const SCHEMA_MUTANTS: readonly SourceMutant[] = [
 const DATABASE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'database: name without the epoch',
-    story: 'The database that a tenant has left is taken for the one it has now.',
+    story: 'A tenant’s former database is used as its present one.',
     file: DATABASE,
     replace: '`t${epoch.toString(36)}_${installation}_${tenantId}`',
     by: '`t1_${installation}_${tenantId}`',
@@ -226,7 +226,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: name without the installation',
-    story: 'Two installations on a server have one database for tenants of the same id.',
+    story: 'Two installations on a server share a database for tenants of the same id.',
     file: DATABASE,
     replace: '`t${epoch.toString(36)}_${installation}_${tenantId}`',
     by: '`t${epoch.toString(36)}_${tenantId}`',
@@ -235,7 +235,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: a client of another database',
-    story: 'Who finds no idle client of its own takes one of another tenant’s.',
+    story: 'Without an idle client, a tenant gets an idle client of another tenant.',
     file: 'drivers/isolation/connections/idle-clients.ts',
     replace: `    const clients = this.#byDatabase.get(database)
     if (!clients) return undefined
@@ -247,7 +247,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: evicted and handed over',
-    story: 'The connection that is closed to make room stays among the idle ones.',
+    story: 'The connection that is closed for another tenant remains in the list of idle ones.',
     file: CONNECTIONS,
     replace: 'if (oldest) this.#endAll([oldest])',
     by: 'if (oldest) this.#end(oldest)',
@@ -263,7 +263,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: not asked which it is',
-    story: 'What stands between gives another database, and nobody notices.',
+    story: 'A pooler connects to another database, and the driver does not detect it.',
     file: LOGIN_CLIENTS,
     replace: 'if (database !== OWN_DATABASE && reached.database !== database) {',
     by: 'if (false) {',
@@ -272,7 +272,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: statements go to the placement’s',
-    story: 'execute() does not say whose database it means.',
+    story: 'execute() does not name the database of the tenant.',
     file: DRIVER,
     replace: 'return server.execute(scopeOf(location, schema, server), scopeMode, statement, database)',
     by: 'return server.execute(scopeOf(location, schema, server), scopeMode, statement)',
@@ -280,7 +280,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: temporary tables first',
-    story: 'Without pg_temp at the end a temporary table stands before the tenant’s own.',
+    story: 'Without pg_temp at the end of the path, a temporary table hides the tenant’s table.',
     file: DRIVER,
     replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
     by: `(extensionsSchema ? [extensionsSchema] : [])]`,
@@ -296,7 +296,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: sessions go on behind a fence',
-    story: 'The door is closed; who is inside stays.',
+    story: 'New sessions are rejected, and open sessions remain.',
     file: TENANT_DATABASE,
     replace: '    AWAITED,\n  )\n  await endSessions(server, name)\n',
     by: '    AWAITED,\n  )\n',
@@ -304,7 +304,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: fence leaves the door open',
-    story: 'Sessions are ended, and may come back.',
+    story: 'Sessions are ended, and new ones are accepted.',
     file: TENANT_DATABASE,
     replace: 'if (grantees.length === 0) return',
     by: 'if (grantees) return',
@@ -312,7 +312,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: fence not recognised',
-    story: 'A closed database is an error like any other.',
+    story: 'A closed database is not reported as a fence.',
     file: 'drivers/isolation/connections/closed-database.ts',
     replace: 'return isClosed ? StorageFenced(',
     by: 'return false ? StorageFenced(',
@@ -320,7 +320,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: fence not told',
-    story: 'isFenced() says no whatever is there.',
+    story: 'isFenced() always returns false.',
     file: TENANT_DATABASE,
     replace: 'server.ownedWithTimeout(async (client) => !(await isOpen(server, client, name)))',
     by: 'server.ownedWithTimeout(async () => false)',
@@ -328,7 +328,7 @@ const DATABASE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'database: everybody may connect',
-    story: 'PUBLIC keeps its right to connect to a new database.',
+    story: 'PUBLIC keeps the privilege CONNECT on a new database.',
     file: TENANT_DATABASE,
     replace: 'revoke all on database ${database} from public; ',
     by: '',

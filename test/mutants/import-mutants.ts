@@ -1,4 +1,4 @@
-/** An import that accepts more than data, or more than the data of its tenant. */
+/** Mutants of the SQL import: it accepts more than data, or data of another tenant. */
 import type { SourceMutant } from './mutant.ts'
 
 const BYPASSES = ['src/tenants/sql-import/import.bypass.test.ts']
@@ -6,7 +6,7 @@ const BYPASSES = ['src/tenants/sql-import/import.bypass.test.ts']
 export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'an import that names any schema',
-    story: 'INSERT INTO t1_globex.notes writes into another tenant, or seems to.',
+    story: 'INSERT INTO t1_globex.notes writes into another tenant, or is accepted without effect.',
     file: 'tenants/sql-import/target.ts',
     replace: "    if (schema !== undefined && schema !== 'public' && schema !== this.#schema) return undefined\n",
     by: '',
@@ -14,7 +14,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'an import that names any table',
-    story: 'A view, a catalog or a table of the driver takes rows from a file.',
+    story: 'A file inserts rows into a view, a catalog or a table of the driver.',
     file: 'tenants/sql-import/target.ts',
     replace: "tables: relation(`'r', 'p'`)",
     by: "tables: relation(`'r', 'p', 'v'`)",
@@ -30,7 +30,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'an import whose values are any word',
-    story: 'A value is a column, a function or whatever else has a name.',
+    story: 'A value may be a column, a function or another name.',
     file: 'tenants/sql-import/rules.ts',
     replace: "  } else if (!at.is('string') && !at.is('number') && !LITERAL_WORDS.has(at.word)) {",
     by: "  } else if (!at.is('string') && !at.is('number') && !at.is('word')) {",
@@ -38,7 +38,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'an import that compares no scope',
-    story: 'A trigger of the host changes the tenant: the rows after it are those of another one.',
+    story: 'A trigger of the host changes the tenant: later rows belong to another tenant.',
     file: 'tenants/sql-import/import.ts',
     replace: 'this.#connection.query({ text: apart(sent), keepsScope: true })',
     by: 'this.#connection.query({ text: apart(sent) })',
@@ -62,7 +62,8 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a comparison without the reading of strings',
-    story: 'A trigger of the host sets standard_conforming_strings: in the statements after it a value ends elsewhere.',
+    story:
+      'A trigger of the host sets standard_conforming_strings: in later statements a string ends at another position.',
     file: 'drivers/isolation/scope/keeping-query.ts',
     replace:
       " and\n  pg_catalog.current_setting('standard_conforming_strings') operator(pg_catalog.=) 'on')::pg_catalog.int4`",
@@ -72,7 +73,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'strings that the server reads in another way',
     story:
-      'A function of the host has left standard_conforming_strings off in the session: a value ends where the rules do not see it.',
+      'A function of the host has switched standard_conforming_strings off in the session: a string ends at a position that the rules do not detect.',
     file: 'tenants/sql-import/target.ts',
     replace: ", set_config('standard_conforming_strings', 'on', true)`",
     by: '`',
@@ -80,7 +81,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'an import that moves shared sequences to their end',
-    story: 'One file takes all numbers from the other tenants of the placement.',
+    story: 'One file uses up the sequence numbers of all tenants of the placement.',
     file: 'drivers/isolation/copy/sequences.ts',
     replace: 'case when $3 and seqincrement > 0 then least',
     by: 'case when $3 and false then least',
@@ -89,7 +90,7 @@ export const IMPORT_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'an import that moves shared sequences beyond 2^53',
-    story: 'JavaScript changes the new ids of all tenants of the placement.',
+    story: 'New ids of all tenants of the placement exceed the exact integers of JavaScript.',
     file: 'drivers/isolation/copy/sequences.ts',
     replace: 'const SHARED_LIMIT = 2 ** 52',
     by: 'const SHARED_LIMIT = 2n ** 62n',

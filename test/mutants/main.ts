@@ -1,7 +1,7 @@
 /**
- * `npm run test:mutants [-- --only <text> --driver <name> --lanes 2 --trust --write]`: puts each mutant into a copy of the source (or
- * into a database) and runs the proof there. Prints what noticed it, and the score; exits with 1 when a mutant survives, does
- * not apply, or does not run at all. `--write` lists them in README.md.
+ * `npm run test:mutants [-- --only <text> --driver <name> --lanes 2 --trust --write]`: applies each mutant to a copy of the source (or
+ * to a database) and runs the proof there. Prints the killing test and the score; exits with 1 if a mutant survives, does not apply, or
+ * does not run. `--write` lists the mutants in README.md.
  */
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ import { endProofs, type Outcome, type Proof, proofOf, runProof, tryMutant } fro
 import { writeList } from './report.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-/** What the proof needs of the repository. */
+/** Files of the repository that the proof needs. */
 const COPIED = ['src', 'test/setup', 'test/mutants', 'package.json', 'tsconfig.json', 'vitest.config.ts']
 
 const { values } = parseArgs({
@@ -22,14 +22,14 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     driver: { type: 'string', default: '' },
     lanes: { type: 'string', default: '2' },
-    /** The proof was seen to pass without a mutant just before. */
+    /** Skips the check that the proof passes without a mutant. */
     trust: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },
   },
 })
 interface Attempt {
   readonly mutant: Mutant
-  /** Absent where tests of its own decide. */
+  /** Absent if the mutant names its own tests. */
   readonly kind: string | undefined
 }
 
@@ -104,7 +104,7 @@ async function forEachTree<T>(
   await Promise.all(trees.map(worker))
 }
 
-/** All that decides about a mutant. */
+/** Proofs of all mutants. */
 function proofs(): Proof[] {
   const own = attempts.map(({ mutant, kind }) => proofOf(mutant, kind))
   const kinds = new Set(attempts.filter(({ mutant }) => isSql(mutant) || !mutant.tests).map(({ kind }) => kind))
@@ -115,7 +115,7 @@ function proofs(): Proof[] {
   ]
 }
 
-/** A proof that fails by itself would kill everything. */
+/** A proof that fails without a mutant would kill every mutant. */
 async function assertProofPasses(proof: Proof, tree: string): Promise<void> {
   const started = performance.now()
   const { verdict, by, message } = await runProof(proof, { tree, postgresUrl: server.url })

@@ -1,4 +1,4 @@
-/** That there is something to kill: the mutants themselves are tried by `npm run test:mutants`. */
+/** Checks that the mutants apply; `npm run test:mutants` runs them. */
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { DRIVERS, driversOf, isSql, type SourceMutant } from './mutant.ts'
 
 const SOURCE = resolve(import.meta.dirname, '../../src')
 
-test('each mutant has a name of its own, and breaks a text that is there exactly once', () => {
+test('each mutant has a unique name, and replaces a text that occurs exactly once', () => {
   expect(new Set(MUTANTS.map(({ name }) => name)).size).toBe(MUTANTS.length)
   const sources = MUTANTS.filter((mutant): mutant is SourceMutant => !isSql(mutant))
   const found = sources.map(({ name, file, replace }) => ({
@@ -23,6 +23,6 @@ test('the test files that mutants name exist', () => {
   expect(files.filter((file) => !existsSync(resolve(SOURCE, '..', file)))).toEqual([])
 })
 
-test.each(DRIVERS)('%s has 25 mutants and more', (driver) => {
+test.each(DRIVERS)('%s has at least 25 mutants', (driver) => {
   expect(MUTANTS.filter((mutant) => driversOf(mutant).includes(driver)).length).toBeGreaterThanOrEqual(25)
 })

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted is source
-/** In the logins that tenants with a database each have of their own. */
+/** Mutants of separate logins of tenants with their own databases. */
 import type { SourceMutant } from './mutant.ts'
 
 const ROLE = 'drivers/isolation/roles/own-login-role.ts'
@@ -22,7 +22,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: made and not used',
-    story: 'Connections are those of the shared login.',
+    story: 'Connections use the shared login.',
     file: CLIENTS,
     replace: 'const login = ownPassword === undefined ? tenantUrl',
     by: 'const login = true ? tenantUrl',
@@ -30,7 +30,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: the shared login is let in',
-    story: 'The database of a tenant opens to the login that tenants of other databases use.',
+    story: 'The database of a tenant admits the login that tenants of other databases use.',
     file: ROLE,
     replace: '=== undefined ? server.login : name',
     by: '=== undefined ? server.login : server.login',
@@ -46,7 +46,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: inherits',
-    story: 'It has the rights of the scope role without a scope.',
+    story: 'The login has the rights of the scope role without a scope.',
     file: ROLE,
     replace: 'nobypassrls noinherit',
     by: 'nobypassrls inherit',
@@ -54,7 +54,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: may make roles',
-    story: 'SQL of a tenant gives itself the logins of others.',
+    story: 'SQL of a tenant grants itself the logins of other tenants.',
     file: ROLE,
     replace: 'nocreatedb nocreaterole',
     by: 'nocreatedb createrole',
@@ -62,7 +62,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: a role of another is taken over',
-    story: 'A role that has the name of a database by chance gets another password.',
+    story: 'An unrelated role with the name of a database gets another password.',
     file: ROLE,
     replace: 'if (isThere && !isOurs) throw',
     by: 'if (false) throw',
@@ -70,7 +70,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: role left by a purge',
-    story: 'The login of a tenant that is gone may still log in.',
+    story: 'The login of a purged tenant can still log in.',
     file: ROLE,
     replace: 'await client.query(`drop role if exists ${pg.escapeIdentifier(name)}`)',
     by: '',
@@ -78,7 +78,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: password left by a purge',
-    story: 'Its password stays in the backoffice.',
+    story: 'The password of a purged tenant remains in the backoffice.',
     file: ROLE,
     replace: 'await ownLogins.remove(name)',
     by: '',
@@ -86,7 +86,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: password replaced by a second run',
-    story: 'Of two that provision at once, one keeps a password that the role does not have.',
+    story: 'Of two concurrent provisioning processes, one keeps a password that the role does not have.',
     file: KEPT,
     replace: ".onConflict((conflict) => conflict.columns(['placement', 'locator']).doNothing())",
     by: ".onConflict((conflict) => conflict.columns(['placement', 'locator']).doUpdateSet(row))",
@@ -94,7 +94,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: passwords of any database',
-    story: 'A sealed password opens in the row of another tenant.',
+    story: 'An encrypted password can be decrypted in the row of another tenant.',
     file: 'tenants/isolation/own-logins.ts',
     replace: '`${TABLE} ${placement} ${database}`',
     by: '`${TABLE}`',
@@ -102,7 +102,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: its refusal counts for the server',
-    story: 'A tenant that is kept out opens the circuit of all tenants of the server.',
+    story: 'A tenant with a wrong password opens the circuit of all tenants of the server.',
     file: 'tenants/circuits/classify.ts',
     replace: '  if (error instanceof OwnLoginRejected) return TENANT_FAILED\n',
     by: '  if (error instanceof OwnLoginRejected) return SERVER_FAILED\n',
@@ -110,7 +110,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: restored in the name of the shared one',
-    story: 'A tenant that changes its password keeps itself out for ever.',
+    story: 'A tenant that changes its password locks itself out permanently.',
     file: CLIENTS,
     replace: 'this.#restored(password === undefined ? undefined : database)',
     by: 'this.#restored(undefined)',
@@ -118,7 +118,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: a closed database is opened with it',
-    story: 'The doctor gives a suspended tenant its login, and lets it in.',
+    story: 'The doctor repairs the login of a suspended tenant, and admits it.',
     file: DATABASE,
     replace: 'if (login === server.login || !(await isOpen(server, client, name))) return',
     by: 'if (login === server.login) return',
@@ -126,7 +126,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: the shared login stays',
-    story: 'A tenant has a login of its own, and its database still opens to that of the others.',
+    story: 'A tenant has its own login, and its database still admits the shared login.',
     file: DATABASE,
     replace: 'revoke connect on database ${database} from ${pg.escapeIdentifier(server.login)}`',
     by: 'select 1`',
@@ -134,7 +134,7 @@ export const OWN_LOGIN_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'own login: members of it not found',
-    story: 'The login of one tenant may become that of another, and doctor --prove says nothing.',
+    story: 'The login of one tenant may become that of another, and doctor --prove reports nothing.',
     file: 'drivers/isolation/audit/own-login-rules.ts',
     replace: 'where m.member <> owner and not member.rolsuper',
     by: 'where false',

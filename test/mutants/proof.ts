@@ -1,4 +1,4 @@
-/** One mutant in one copy of the source: put in, the proof run, taken out again. */
+/** Applies one mutant to a copy of the source, runs the proof, and reverts the copy. */
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ export interface Outcome {
   readonly mutant: Mutant
   readonly kind: string | undefined
   readonly verdict: Verdict
-  /** The test that noticed it, or what went wrong. */
+  /** Killing test, or the error. */
   readonly by: string
   readonly elapsedMs: number
 }
@@ -36,7 +36,7 @@ export function proofOf(mutant: Mutant | undefined, kind: string | undefined): P
   return { files: kind === undefined ? [] : driverProof(kind), name: kind }
 }
 
-/** One after the other: the first is quick, the leak fuzzer in `suite.slow.test.ts` is not. */
+/** In order: the first file is quick, the leak fuzzer in `suite.slow.test.ts` is slow. */
 function driverProof(kind: string): readonly string[] {
   const [driver, mode = 'batch'] = kind.split(', ')
   const suites =
@@ -79,7 +79,7 @@ export async function tryMutant(
 interface Noticed {
   readonly verdict: Verdict
   readonly by: string
-  /** How the test failed. */
+  /** Failure message of the test. */
   readonly message?: string | undefined
 }
 
@@ -97,12 +97,12 @@ interface Report {
 
 const running = new Set<number>()
 
-/** Ends what runs, with all that it has started. */
+/** Ends all running proofs with their processes. */
 export function endProofs(): void {
   for (const pid of running) process.kill(-pid, 'SIGKILL')
 }
 
-/** Each file by itself, until one has noticed something. @param sqlMutant what is done to the databases. */
+/** Runs the files one by one until a test fails. @param sqlMutant mutant to apply to the databases */
 export async function runProof(
   { files, name }: Proof,
   environment: ProofEnvironment,

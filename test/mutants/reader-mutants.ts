@@ -1,11 +1,11 @@
-/** By a reader who had written neither the source nor the suite, and looked for what would go unnoticed. */
+/** Mutants by an independent reader of the source, who searched for mistakes that the suite could miss. */
 import type { SourceMutant } from './mutant.ts'
 
 export const READER_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a job keyed without its tenant',
     story:
-      'Two tenants are suspended while their server is away: the job of the second is dropped, and its storage stays open.',
+      'Two tenants are suspended while their server is unavailable: the job of the second is dropped, and its storage stays open.',
     file: 'tenants/lifecycle/fences.ts',
     replace: '{ tenantId: row.id, key: row.id })',
     by: `{ tenantId: row.id, key: 'closed' })`,
@@ -13,7 +13,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'used on after a commit that failed',
-    story: 'A COMMIT that fails takes its cleaning along: locks of a tenant stay for the next one.',
+    story: 'A failed COMMIT skips the reset of the session: locks of a tenant remain for the next one.',
     file: 'drivers/isolation/scope/scoped-connection.ts',
     replace: '    const wasClean = this.#isClean\n    this.#isClean = false\n',
     by: '    const wasClean = this.#isClean\n',
@@ -21,7 +21,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a login trusted for ever',
-    story: 'A login that is made a superuser after the first connection is never asked again.',
+    story: 'A login that becomes a superuser after the first connection is not checked again.',
     file: 'drivers/isolation/roles/login-clients.ts',
     replace: 'this.#trustedUntil.set(where, performance.now() + TRUSTED_MS)',
     by: 'this.#trustedUntil.set(where, Number.POSITIVE_INFINITY)',
@@ -29,7 +29,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'tried again though it may have run',
-    story: 'A statement whose answer was lost runs twice.',
+    story: 'A statement whose response was lost runs twice.',
     file: 'tenants/handles/router.ts',
     replace: '  if (!StorageFenced.matches(error)) throw toTenantError(error) // may have run\n',
     by: '',
@@ -38,7 +38,7 @@ export const READER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a handle with the schema that its tenant has left',
-    story: 'With qualified names the handle that is made once goes on to the schema of an earlier epoch.',
+    story: 'With qualified names, a handle continues to use the schema of an earlier epoch.',
     file: 'tenants/handles/handles.ts',
     replace: 'if (kept?.locator === location.locator) return kept.handle',
     by: 'if (kept) return kept.handle',

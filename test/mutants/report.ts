@@ -1,4 +1,4 @@
-/** The list of mutants in the documentation: between two marks, the rest of the page is written by hand. */
+/** Writes the list of mutants between two marks of a document. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { DRIVERS, driversOf, type Mutant } from './mutant.ts'
 import type { Outcome } from './proof.ts'
@@ -9,7 +9,7 @@ const END = '<!-- end of mutants -->'
 export function writeList(file: string, mutants: readonly Mutant[], outcomes: readonly Outcome[]): void {
   const page = readFileSync(file, 'utf8')
   const [before, after] = [page.indexOf(BEGIN), page.indexOf(END)]
-  if (before < 0 || after < before) throw new Error(`${file} does not have the marks between which mutants are listed`)
+  if (before < 0 || after < before) throw new Error(`${file} lacks the marks around the list of mutants`)
   const list = `${BEGIN}\n\n${scores(mutants, outcomes)}\n\n${table(mutants, outcomes)}\n\n`
   writeFileSync(file, page.slice(0, before) + list + page.slice(after))
 }

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted is source
-/** In the tables that all tenants share: policies, keys, and whose rows are whose. */
+/** Mutants of shared tables: policies, keys, and the owners of rows. */
 import type { SourceMutant } from './mutant.ts'
 
 const DRIVER = 'drivers/isolation/postgres-driver.ts'
@@ -14,7 +14,7 @@ const byPolicies = { on, tests: ['src/drivers/isolation/row-security/apply.test.
 export const ROW_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'rows: security not enabled',
-    story: 'Policies are there and nothing asks them.',
+    story: 'Policies exist and are not applied.',
     file: RULES,
     replace: "if (!relation.isSecured) found.push(repair('RLS is disabled'",
     by: "if (false) found.push(repair('RLS is disabled'",
@@ -38,7 +38,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: USING (true)',
-    story: 'Everybody sees everything.',
+    story: 'Every tenant sees all rows.',
     file: SQL,
     replace: `using (tenant_id = current_setting('app.tenant_id', true) and tenant_id = (select tenantry.admitted_tenant()))`,
     by: 'using (true)',
@@ -46,7 +46,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: without a tenant no error',
-    story: 'A policy that compares with the setting alone answers no rows, where it has to refuse.',
+    story: 'A policy that only compares with the setting returns no rows where it must raise an error.',
     file: SQL,
     replace: `current_setting('app.tenant_id', true) and tenant_id = (select tenantry.admitted_tenant()))`,
     by: `current_setting('app.tenant_id', true))`,
@@ -70,7 +70,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a tenant asks for all and gets them',
-    story: 'The owner’s policy does not ask who logged in.',
+    story: 'The owner’s policy does not check the login.',
     file: SQL,
     replace: "(select pg_has_role(session_user, ${pg.escapeLiteral(role)}, 'member'))\n     and ",
     by: '',
@@ -78,7 +78,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: TRUNCATE granted',
-    story: 'TRUNCATE knows no policies.',
+    story: 'TRUNCATE ignores policies.',
     file: RULES,
     replace: `const READ_AND_WRITE = ['DELETE', 'INSERT', 'SELECT', 'UPDATE']`,
     by: `const READ_AND_WRITE = ['DELETE', 'INSERT', 'SELECT', 'TRUNCATE', 'UPDATE']`,
@@ -86,7 +86,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: rights of everybody kept',
-    story: 'What PUBLIC was granted stays.',
+    story: 'Privileges of PUBLIC remain.',
     file: RULES,
     replace: 'if (relation.isPublic) found.push(',
     by: 'if (false) found.push(',
@@ -94,7 +94,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a table without a default accepted',
-    story: 'A row that names no tenant is refused at best, and another one’s at worst.',
+    story: 'A row without a tenant is rejected, or belongs to another tenant.',
     file: RULES,
     replace: 'if (tenantId.default !== DEFAULT) yield',
     by: 'if (false) yield',
@@ -102,7 +102,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a key without tenant_id accepted',
-    story: 'A duplicate tells that another tenant has the value.',
+    story: 'A duplicate reveals that another tenant has the value.',
     file: RULES,
     replace: 'keys.filter(({ leads }) => !leads)',
     by: 'keys.filter(() => false)',
@@ -110,7 +110,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a view of its owner accepted',
-    story: 'A view without security_invoker reads past the policies.',
+    story: 'A view without security_invoker bypasses the policies.',
     file: RULES,
     replace: `if (kind === 'v' && !relation.isInvoker) {`,
     by: 'if (false) {',
@@ -118,7 +118,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a materialised view accepted',
-    story: 'It keeps the rows of all tenants, and has no policies.',
+    story: 'A materialized view has the rows of all tenants, and no policies.',
     file: RULES,
     replace: `if (kind === 'm') {`,
     by: 'if (false) {',
@@ -126,7 +126,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a foreign key without tenant_id accepted',
-    story: 'A reference tells whether another tenant has a row.',
+    story: 'A reference reveals whether another tenant has a row.',
     file: RULES,
     replace: 'isTenants(other) && !isScoped',
     by: 'false',
@@ -134,7 +134,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a permissive policy of the host accepted',
-    story: 'It adds to what a tenant sees.',
+    story: 'An additional permissive policy extends the rows that a tenant sees.',
     file: RULES,
     replace: 'policy.isPermissive && !OURS.test(policy.name)',
     by: 'false',
@@ -142,7 +142,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a changed policy not noticed',
-    story: 'A policy that somebody has altered goes on under its name.',
+    story: 'An altered policy keeps its name and is not replaced.',
     file: RULES,
     replace: 'name === `${wanted?.prefix}_${kept}`',
     by: "name.startsWith(wanted?.prefix ?? ' ')",
@@ -199,7 +199,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a privileged function of an aggregate accepted',
-    story: 'Tenants may not execute a SECURITY DEFINER function, and an aggregate calls it for them.',
+    story: 'An aggregate calls a SECURITY DEFINER function that tenants must not execute.',
     file: EXPOSURE,
     replace: 'or exists (select from pg_aggregate where',
     by: 'or exists (select from pg_aggregate where false and',
@@ -207,7 +207,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a privileged trigger function of another schema accepted',
-    story: 'A write of one tenant changes the rows of all.',
+    story: 'A write of one tenant changes the rows of all tenants.',
     file: EXPOSURE,
     replace: 'where not tgisinternal and pronamespace <> shared',
     by: 'where false',
@@ -215,7 +215,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a view of another schema accepted',
-    story: 'A view in public reads the rows of all with the rights of its owner.',
+    story: 'A view in public reads the rows of all tenants with the rights of its owner.',
     file: EXPOSURE,
     replace: `where relkind = 'v' and not "isInvoker" and not "isDeclared"`,
     by: 'where false',
@@ -223,7 +223,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: only views of tables checked',
-    story: 'A view over another view reads the rows of all.',
+    story: 'A view over another view reads the rows of all tenants.',
     file: EXPOSURE,
     replace: 'select ev_class from reading join pg_depend',
     by: 'select ev_class from kept reading join pg_depend',
@@ -231,7 +231,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: tables of another schema accepted',
-    story: 'A copy of all rows in public has no policies.',
+    story: 'A copy of the rows in public has no policies.',
     file: EXPOSURE,
     replace: `where relkind <> 'v' and not`,
     by: `where false and not`,
@@ -239,7 +239,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a declared table may be written',
-    story: 'Tenants write to one another in a table of public.',
+    story: 'Tenants share rows in a table of public.',
     file: EXPOSURE,
     replace: `not ("isDeclared" and rights = '{SELECT}')`,
     by: 'not "isDeclared"',
@@ -247,7 +247,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a rule of another schema accepted',
-    story: 'An insert into a view of public deletes the rows of all.',
+    story: 'An insert into a view of public deletes the rows of all tenants.',
     file: EXPOSURE,
     replace: `where rulename <> '_RETURN' and exists`,
     by: 'where false and exists',
@@ -263,7 +263,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: marked without the epoch',
-    story: 'Rows that a tenant has left are among those it has now.',
+    story: 'Rows of a tenant’s former location appear among its present ones.',
     file: ROWS,
     replace: '(epoch === 1 ? tenantId : `${tenantId}~${epoch}`)',
     by: 'tenantId + (epoch === 1 ? "" : "")',
@@ -279,7 +279,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: entry not recorded',
-    story: 'A location is entered, and its rows are taken for those of another one.',
+    story: 'Rows of an entered location are labelled with another location.',
     file: 'drivers/isolation/copy/enter-rows.ts',
     replace: '    await recordEntry(client, location)\n',
     by: '',
@@ -287,7 +287,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: left among those entered',
-    story: 'Rows that a tenant has left are deleted where it enters others.',
+    story: 'Rows of a former location are deleted when the tenant enters another one.',
     file: 'drivers/isolation/copy/enter-rows.ts',
     replace: 'await relabel(client, shared, { from: tenant, to: left })',
     by: 'await relabel(client, shared, { from: tenant, to: left }); await deleteTenantRows(client, schema, { ...storage, tenant: left, searchPath })',
@@ -295,7 +295,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a dropped location forgotten',
-    story: 'After a switch that failed a tenant writes into storage without its rows.',
+    story: 'After a failed cutover a tenant writes into storage without its rows.',
     file: 'drivers/isolation/row-security/locations.ts',
     replace: "update tenantry.row_locations set locator = '' where",
     by: 'delete from tenantry.row_locations where',
@@ -304,7 +304,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: entered without a fence',
-    story: 'A late process gives the rows that a tenant writes the label of what it left.',
+    story: 'A late process labels new rows of a tenant with its former location.',
     file: 'drivers/isolation/copy/enter-rows.ts',
     replace: '    await assertFenced(client, tenant)\n',
     by: '',
@@ -313,7 +313,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: an older location is entered',
-    story: 'A late process brings back the rows that a tenant has left.',
+    story: 'A late process restores rows of a tenant’s former location.',
     file: 'drivers/isolation/copy/enter-rows.ts',
     replace: 'if (entered.epoch > location.epoch) return false',
     by: '',
@@ -322,7 +322,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: an export by a label of before',
-    story: 'An export that begins while a restore changes the labels copies the rows of another location.',
+    story: 'An export that starts while a restore changes the labels copies rows of another location.',
     file: 'drivers/isolation/copy/copy-out.ts',
     replace: '    await source.confirm?.(client)\n',
     by: '',
@@ -331,7 +331,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: fence of the one entered',
-    story: 'A fence of storage that was left closes what the tenant has now.',
+    story: 'A fence of a former location closes the present one.',
     file: ROWS,
     replace: 'async () => fence(client, await labelOf(client, storage))',
     by: 'async () => fence(client, storage.tenantId)',
@@ -340,7 +340,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: temporary tables first',
-    story: 'Without pg_temp at the end a temporary table stands before everybody’s.',
+    story: 'Without pg_temp at the end of the path, a temporary table hides the shared table.',
     file: DRIVER,
     replace: `(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']`,
     by: `(extensionsSchema ? [extensionsSchema] : [])]`,
@@ -365,7 +365,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: a drop lifts the fence',
-    story: 'A process that has not heard of a purge writes rows for a tenant that is no more.',
+    story: 'A process without the notification of a purge writes rows for the purged tenant.',
     file: ROWS,
     replace: `    await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole })`,
     by: `    await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole })
@@ -384,7 +384,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: fence not told',
-    story: 'isFenced() says no whatever is there.',
+    story: 'isFenced() always returns false.',
     file: ROWS,
     replace: 'storage.server.ownedWithTimeout((client) => isClosed(client, storage))',
     by: 'Promise.resolve(false)',
@@ -392,7 +392,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: fence not recognised',
-    story: 'What the policies raise for a fenced tenant is an error like any other.',
+    story: 'The error of the policies for a fenced tenant is not reported as a fence.',
     file: 'drivers/isolation/scope/scoped-connection.ts',
     replace: 'sqlState(error) === FENCED ? ',
     by: 'false ? ',
@@ -400,7 +400,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'rows: tables not protected',
-    story: 'Migrations make tables, and nobody gives them policies.',
+    story: 'New tables of migrations get no policies.',
     file: ROWS,
     replace: '        await protectRows(client, schema, server.scopeRole)\n',
     by: '',

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is quoted is source
-/** In what all PostgreSQL drivers share: the scope, the connection it is on, and what a session keeps. */
+/** Mutants of code that all PostgreSQL drivers share: scope, connection, session state. */
 import type { SourceMutant } from './mutant.ts'
 
 const QUERY = 'drivers/isolation/scope/scoped-query.ts'
@@ -10,28 +10,28 @@ const TRANSACTION = ['schema-pg, transaction', 'rowscope-pg, transaction', 'data
 export const SCOPE_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'tenant id set for the session',
-    story: 'set_config(.., false): the tenant stays on the connection when its transaction is over.',
+    story: 'set_config(.., false): the tenant remains on the connection after its transaction.',
     file: QUERY,
     replace: `set_config('app.tenant_id', $1, true)`,
     by: `set_config('app.tenant_id', $1, false)`,
   },
   {
     name: 'search_path set for the session',
-    story: 'The next one who asks without a scope looks into the last tenant’s tables.',
+    story: 'A later statement without a scope reads the last tenant’s tables.',
     file: QUERY,
     replace: `set_config('search_path', $2, true)`,
     by: `set_config('search_path', $2, false)`,
   },
   {
     name: 'role set for the session',
-    story: 'The connection keeps the rights on tenants’ rows outside of any scope.',
+    story: 'The connection keeps the rights on tenants’ rows outside any scope.',
     file: QUERY,
     replace: `set_config('role', $3, true)`,
     by: `set_config('role', $3, false)`,
   },
   {
     name: 'temporary tables not looked for',
-    story: 'What a tenant has put into a temporary table is found by the next one on the connection.',
+    story: 'The next tenant on the connection reads a temporary table of the previous one.',
     file: QUERY,
     replace: '1 / (${hasNoTables})::int',
     by: '1',
@@ -58,42 +58,42 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'sequences’ values kept',
-    story: 'lastval() answers what another tenant was given.',
+    story: 'lastval() returns a number of another tenant.',
     file: QUERY,
     replace: `writeAll(connection, ['discard sequences', `,
     by: 'writeAll(connection, [',
   },
   {
     name: 'released as it is',
-    story: 'A connection goes back to the others whatever state it is in.',
+    story: 'A connection is returned to the pool in any state.',
     file: CONNECTION,
     replace: 'destroy || !this.#isClean || !isReusable(this.#pooled.client)',
     by: 'destroy',
   },
   {
     name: 'released inside a transaction',
-    story: 'The next tenant runs inside the transaction, and the scope, of the last one.',
+    story: 'The next tenant runs inside the transaction and scope of the last one.',
     file: CONNECTION,
     replace: 'isIdle(client) && stateOf(client).readyForQuery && isAlive(client)',
     by: 'isAlive(client)',
   },
   {
     name: 'spoiled connections kept',
-    story: 'PREPARE, DO and LOAD leave something that cleaning does not take away, and the connection is used on.',
+    story: 'PREPARE, DO and LOAD leave state that the reset does not remove, and the connection is used again.',
     file: CONNECTION,
     replace: 'if (spoils(result.command, statement.text)) this.#isClean = false',
     by: '',
   },
   {
     name: 'used after its release',
-    story: 'A host keeps a client that it gave back, and asks in the transaction of whoever has the connection now.',
+    story: 'A host uses a released client, and its statements run in the transaction of the connection’s present user.',
     file: CONNECTION,
     replace: 'if (this.#isReleased) throw new Error(',
     by: 'if (false) throw new Error(',
   },
   {
     name: 'released twice',
-    story: 'A second release gives away a connection that somebody else has.',
+    story: 'A second release returns a connection that another caller uses.',
     file: CONNECTION,
     replace: `    if (this.#isReleased) return
     this.#isReleased = true`,
@@ -101,14 +101,14 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a chained transaction used on',
-    story: 'COMMIT AND CHAIN begins a transaction without the scope, and statements run in it.',
+    story: 'COMMIT AND CHAIN starts a transaction without the scope, and statements run in it.',
     file: CONNECTION,
     replace: 'if (this.inTransaction && hasEnded(result.command, statement.text)) {',
     by: 'if (false) {',
   },
   {
     name: 'a session used on after its own end',
-    story: 'What a tenant has in the session when its statement ends the transaction reaches the next tenant.',
+    story: 'Session state of a tenant whose statement ends the transaction reaches the next tenant.',
     file: CONNECTION,
     replace: 'if (!this.inTransaction) this.#isClean = false',
     by: '',
@@ -116,7 +116,7 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'session not cleaned',
-    story: 'What a transaction leaves in the session reaches the next tenant.',
+    story: 'Session state of a transaction reaches the next tenant.',
     file: CONNECTION,
     replace: '`${how}; ${this.#cleaning}`',
     by: '`${how}; select 1`',
@@ -131,21 +131,21 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'every statement in a batch',
-    story: 'SET, LISTEN and PREPARE go with the scope in one batch, after which nothing is cleaned.',
+    story: 'SET, LISTEN and PREPARE are sent in one batch with the scope, after which the session is not reset.',
     file: CONNECTION,
     replace: `this.#scopeMode.mode === 'batch' && leavesNothing(statement.text)`,
     by: `this.#scopeMode.mode === 'batch'`,
   },
   {
     name: 'a failed commit taken for done',
-    story: 'COMMIT of an aborted transaction answers ROLLBACK, and nobody looks.',
+    story: 'COMMIT of an aborted transaction returns ROLLBACK, which is not checked.',
     file: CONNECTION,
     replace: `if (how === 'commit' && ended?.command === 'ROLLBACK') {`,
     by: 'if (false) {',
   },
   {
     name: 'statements of one client not in their order',
-    story: 'Which scope a statement needs is decided before the one before it was answered.',
+    story: 'The scope of a statement is decided before the previous statement has ended.',
     file: CONNECTION,
     replace: 'this.#last ? this.#last.then(held, held) : held()',
     by: 'held()',
@@ -161,7 +161,7 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a transaction without a scope',
-    story: 'BEGIN alone is sent: what follows runs as the login.',
+    story: 'Only BEGIN is sent: later statements run as the login.',
     file: QUERY,
     replace: `    writeAll(connection, this.#modes)
     writeScope(connection, this.#scope, this.#form)`,
@@ -169,21 +169,21 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'goes on after the host’s own COMMIT',
-    story: 'A statement in a Kysely transaction that is over runs alone, as if nothing had been.',
+    story: 'A statement in an ended Kysely transaction runs without a transaction.',
     file: 'tenants/handles/kysely.ts',
     replace: 'if (!connection.inTransaction) throw endedBefore()',
     by: '',
   },
   {
     name: 'settings not reset',
-    story: 'RESET ALL is left out of the cleaning.',
+    story: 'The reset of a session lacks RESET ALL.',
     file: SESSION,
     replace: 'set session authorization default; reset all; select',
     by: 'set session authorization default; select',
   },
   {
     name: 'role not reset',
-    story: 'A role that a tenant has set for the session stays.',
+    story: 'A role that a tenant has set for the session remains.',
     file: SESSION,
     replace: 'set session authorization default; reset all; select',
     by: 'reset all; select',
@@ -204,28 +204,28 @@ export const SCOPE_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'channels kept',
-    story: 'A connection goes on hearing what a tenant listened to.',
+    story: 'A connection continues to receive notifications for a former tenant.',
     file: SESSION,
     replace: 'discard sequences; unlisten *`',
     by: 'discard sequences`',
   },
   {
     name: 'PREPARE spoils nothing',
-    story: 'A statement that a tenant has prepared is there for the next one.',
+    story: 'The next tenant can execute a statement that a tenant has prepared.',
     file: SESSION,
     replace: `new Set(['PREPARE', 'DEALLOCATE', `,
     by: `new Set(['DEALLOCATE', `,
   },
   {
     name: 'set_config taken for a read',
-    story: 'SELECT set_config(.., false) goes in a batch, and nothing is cleaned after it.',
+    story: 'SELECT set_config(.., false) is sent in a batch, after which the session is not reset.',
     file: SESSION,
     replace: '(set_config|pg_settings|',
     by: '(pg_settings|',
   },
   {
     name: 'advisory locks taken for a read',
-    story: 'SELECT pg_advisory_lock(..) goes in a batch, and nothing is cleaned after it.',
+    story: 'SELECT pg_advisory_lock(..) is sent in a batch, after which the session is not reset.',
     file: SESSION,
     replace: 'setseed|pg_(try_)?advisory_lock(_shared)?|',
     by: 'setseed|',

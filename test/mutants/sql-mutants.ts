@@ -1,4 +1,4 @@
-/** Done to a database in use, by an administrator in a hurry: the proof, and `doctor --prove`, have to see it. */
+/** Mutants of a database in use: mistakes of an administrator that the proof and `doctor --prove` must detect. */
 import type { SqlMutant } from './mutant.ts'
 
 const on = {
@@ -20,7 +20,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
   },
   {
     name: 'SQL: the scope role bypasses row security',
-    story: 'ALTER ROLE .. BYPASSRLS of the role that the login takes.',
+    story: 'ALTER ROLE .. BYPASSRLS of the scope role.',
     sql: ({ scopeRole }) => `alter role ${scopeRole} bypassrls`,
   },
   {
@@ -40,7 +40,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
   },
   {
     name: 'SQL: the login has rights of its own',
-    story: 'GRANT .. TO the login, past the scope role.',
+    story: 'GRANT .. TO the login, in addition to the scope role.',
     sql: ({ schema, login }) =>
       `grant usage on schema ${schema} to ${login}; grant select on ${schema}.items to ${login}`,
   },
@@ -72,7 +72,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
   },
   {
     name: 'SQL: everybody may connect',
-    story: 'GRANT CONNECT on a tenant’s database to PUBLIC: a fence closes nothing for the next login.',
+    story: 'GRANT CONNECT on a tenant’s database to PUBLIC: a fence does not reject new connections.',
     sql: ({ database }) => `grant connect on database ${database} to public`,
     on: on.database,
   },
@@ -90,7 +90,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
   },
   {
     name: 'SQL: a policy that admits all',
-    story: 'CREATE POLICY .. USING (true) beside the others.',
+    story: 'CREATE POLICY .. USING (true) in addition to the others.',
     sql: ({ schema }) =>
       `drop policy if exists support on ${schema}.items; create policy support on ${schema}.items using (true)`,
     on: on.rows,
@@ -109,7 +109,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
   },
   {
     name: 'SQL: policies dropped',
-    story: 'A table that is forced and has no policy answers nobody.',
+    story: 'A table with FORCE and without a policy returns no rows.',
     sql: ({ schema }) => `do $$ declare name text; begin
       for name in select polname from pg_policy where polrelid = '${schema}.items'::regclass loop
         execute format('drop policy %I on ${schema}.items', name);
@@ -124,7 +124,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
   },
   {
     name: 'SQL: a materialised view',
-    story: 'It keeps the rows of all tenants.',
+    story: 'A materialized view has the rows of all tenants.',
     sql: ({
       schema,
       scopeRole,
@@ -140,7 +140,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
   },
   {
     name: 'SQL: another default',
-    story: 'Rows that name no tenant become those of one.',
+    story: 'Rows without a tenant become rows of one tenant.',
     sql: ({ schema }) => `alter table ${schema}.items alter column tenant_id set default 'a'`,
     on: on.rows,
   },
@@ -153,7 +153,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
   },
   {
     name: 'SQL: usage for everybody',
-    story: 'GRANT USAGE .. TO PUBLIC: the fence revokes it from the scope role alone.',
+    story: 'GRANT USAGE .. TO PUBLIC: the fence revokes it only from the scope role.',
     sql: ({ schema }) => `grant usage on schema ${schema} to public`,
     on: on.schema,
   },

@@ -1,6 +1,6 @@
 /**
- * The suite of all drivers on databases to which one of `sql-mutants.ts` is done (TENANTRY_SQL_MUTANT): it has to fail. In a run
- * of all tests, where none is named, each mutant is seen to be one that PostgreSQL takes.
+ * Runs the suite of all drivers on databases with one of `sql-mutants.ts` (TENANTRY_SQL_MUTANT), where it must fail. Without the variable,
+ * checks that PostgreSQL accepts the statements of each mutant.
  */
 import { expect, inject, test } from 'vitest'
 import { KINDS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'
@@ -14,7 +14,7 @@ import { SQL_MUTANTS } from './sql-mutants.ts'
 const chosen = SQL_MUTANTS.find(({ name }) => name === process.env.TENANTRY_SQL_MUTANT)
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
 
-/** @param around what stands before and after the statements. */
+/** @param around statements before and after the mutant's */
 async function mutate(
   { viewOf }: Subject,
   location: StorageLocation,
@@ -22,7 +22,7 @@ async function mutate(
   around: (statements: string) => string = (statements) => statements,
 ): Promise<void> {
   const view = viewOf?.(location)
-  if (!view) throw new Error('only what a server keeps can be changed behind its back')
+  if (!view) throw new Error('a SQL mutant needs a driver with a server')
   const login = decodeURIComponent(new URL(view.tenantUrl).username)
   const outside = new Outside()
   try {
@@ -43,7 +43,7 @@ async function mutate(
   }
 }
 
-/** Every tenant that it provisions is mutated at once. */
+/** Applies the mutant to every provisioned tenant. */
 const mutated = (subject: Subject, mutant: SqlMutant): Subject => ({
   ...subject,
   async open(migrations): Promise<IsolationDriver> {
@@ -66,7 +66,7 @@ if (chosen) {
   }
 } else {
   const kinds = ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch']
-  test.each(kinds)('mutants in SQL for %s are statements that PostgreSQL takes', async (kind) => {
+  test.each(kinds)('PostgreSQL accepts the statements of the SQL mutants for %s', async (kind) => {
     const subject = await openSubject(inject('postgresUrl'), kind)
     try {
       const driver = await subject.open(proofMigrations('postgres'))

@@ -1,4 +1,4 @@
-/** In the copying of tenants: what is lost, doubled, or left open by a move or a restore. */
+/** Mutants of transfers: rows lost, rows duplicated, or storage left open by a move or a restore. */
 import type { SourceMutant } from './mutant.ts'
 
 const MOVE = 'tenants/transfers/kinds/move.ts'
@@ -9,7 +9,7 @@ const TRANSFERS = { tests: ['src/tenants/transfers/transfers.test.ts'] }
 export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
   {
     name: 'a move that closes nothing',
-    story: 'What is written while the copy is made stays behind.',
+    story: 'Rows that are written during the copy are lost.',
     file: MOVE,
     replace: '    await storage.driver(row.isolation).fence(toLocation(row))\n',
     by: '',
@@ -17,7 +17,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a move that waits for nobody',
-    story: 'A transaction that had begun before the fence commits into what the tenant leaves.',
+    story: 'A transaction that started before the fence commits into the tenant’s former storage.',
     file: MOVE,
     replace: '  await storage.driver(closed.isolation).drain(toLocation(closed), { signal: attempt.signal })\n',
     by: '',
@@ -25,7 +25,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a move that others may open',
-    story: 'A tenant that is suspended and activated while it is moved has its old storage opened.',
+    story: 'The former storage of a tenant that is suspended and activated during a move is opened.',
     file: 'tenants/lifecycle/fences.ts',
     replace: `status === 'active' && heldBy === null`,
     by: `status === 'active'`,
@@ -33,7 +33,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'what a tenant leaves stays open',
-    story: 'A process with a stale cache goes on writing to the storage of before a restore.',
+    story: 'A process with a stale cache continues to write to the storage from before a restore.',
     file: SWITCH,
     replace: '    await close(dependencies, attempt, row)\n',
     by: '',
@@ -41,7 +41,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a suspended tenant restored open',
-    story: 'New storage of a suspended tenant can be used.',
+    story: 'New storage of a suspended tenant accepts statements.',
     file: SWITCH,
     replace: `    if (row.status === 'suspended') await driver.fence(location)\n`,
     by: '',
@@ -49,7 +49,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
   },
   {
     name: 'a switch by whoever is late',
-    story: 'An attempt that was given up switches the tenant to what it has made.',
+    story: 'An abandoned attempt switches the tenant to its storage.',
     file: SWITCH,
     replace: '    await attempt.hold()\n    if (row.status',
     by: '    if (row.status',

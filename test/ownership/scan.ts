@@ -32,7 +32,7 @@ const MAY_BE_NOBODYS: Readonly<Record<string, string>> = {
   audit_heads: 'of that chain',
   audit_checkpoints: 'of that chain',
   migration_items: 'shared tables are migrated for all tenants',
-  webhook_subscriptions: "subscriptions of the host, which receive events of all tenants",
+  webhook_subscriptions: 'subscriptions of the host, which receive events of all tenants',
   webhook_messages: 'events without a tenant, and test messages to the host',
   webhook_deliveries: 'of such messages',
   webhook_attempts: 'of such deliveries',
@@ -53,10 +53,7 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
 /** Queues whose jobs belong to no tenant. */
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own maintenance"],
-  [
-    /^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RunBackups)$/,
-    'checks all tenants',
-  ],
+  [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RunBackups)$/, 'checks all tenants'],
   [/^tenantry\.(DeliverWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
   [/^tenantry\.(SealAuditLog|TrimAuditLog)$/, 'entries of all tenants'],
   [/^tenantry\.ProcessProviderEvent$/, 'of the payment provider: the processing finds the tenant'],

@@ -80,7 +80,10 @@ export class Model {
     if (status !== 201) return { changed: false }
     if (this.knows(json.id)) return { fault: `${json.id} was created twice` }
     const fresh = this.#withJobs(json.id, [{ status: 'provisioning', before: null }])
-    return { fault: this.#narrow(json.id, fresh, json.status, `${json.id} was created as ${json.status}`), changed: true }
+    return {
+      fault: this.#narrow(json.id, fresh, json.status, `${json.id} was created as ${json.status}`),
+      changed: true,
+    }
   }
 
   /** 202, or 200 after a wait. */

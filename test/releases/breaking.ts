@@ -101,7 +101,8 @@ export function breaking(before: Document, after: Document): string[] {
 
   function answer(name: string, was: Answer, is: Answer): void {
     const codes = codesOf(is)
-    for (const code of codesOf(was).filter((one) => !codes.includes(one))) found.push(`${name} no longer returns ${code}`)
+    for (const code of codesOf(was).filter((one) => !codes.includes(one)))
+      found.push(`${name} no longer returns ${code}`)
     for (const [header, { schema: old = {} }] of Object.entries(was.headers ?? {})) {
       const now = is.headers?.[header]
       if (!now) found.push(`${name} no longer has ${header}`)
@@ -115,7 +116,9 @@ export function breaking(before: Document, after: Document): string[] {
     for (const way of waysIn(was, before)) {
       const isEnough = nows.some((now) => now.every((needed) => way.some((one) => isDeepStrictEqual(one, needed))))
       if (!isEnough)
-        found.push(`${name} no longer accepts ${way.map(({ name }) => name).join(' and ') || 'requests without credentials'}`)
+        found.push(
+          `${name} no longer accepts ${way.map(({ name }) => name).join(' and ') || 'requests without credentials'}`,
+        )
     }
   }
 

@@ -26,7 +26,8 @@ export function recorded({ on }: Pick<Tenancy, 'on'>): Recorded {
     },
     async until(tenantId, word) {
       await eventually(() => {
-        if (!all.some((one) => one.tenantId === tenantId && one.word === word)) throw new Error(`${word} was not published`)
+        if (!all.some((one) => one.tenantId === tenantId && one.word === word))
+          throw new Error(`${word} was not published`)
       })
       return recorded.of(tenantId)
     },
