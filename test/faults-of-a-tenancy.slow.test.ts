@@ -32,7 +32,7 @@ interface Way {
   readonly go: (tenancy: Tenancy) => Promise<unknown>
 }
 const WAYS: Readonly<Record<string, Way>> = {
-  'a statement alone': { writes: 1, go: async (tenancy) => raw((await tenancy.tenant('a')).db, WRITE) },
+  'a single statement': { writes: 1, go: async (tenancy) => raw((await tenancy.tenant('a')).db, WRITE) },
   'a statement of the pool': { writes: 1, go: async (tenancy) => (await tenancy.tenant('a')).pool.query(WRITE) },
   'a transaction': {
     writes: 2,

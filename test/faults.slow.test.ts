@@ -29,7 +29,7 @@ afterAll(() => outside.close())
 const bothRows = (id: string) => `insert into items (id, owner) values (1, 'of ${id}'), (2, 'of ${id}')`
 /** Ways to send a statement; each writes two rows or none. */
 const WAYS: Readonly<Record<string, (handle: TenantHandle) => Promise<unknown>>> = {
-  'a statement alone': ({ id, db }) => raw(db, bothRows(id)),
+  'a single statement': ({ id, db }) => raw(db, bothRows(id)),
   'a statement of the session': ({ db }) => raw(db, `set app.faulty = 'by whom'`),
   'a transaction': ({ id, transaction }) =>
     transaction(async (db) => {

@@ -13,7 +13,7 @@ export interface PrintedOptions {
   readonly isJson?: boolean | undefined
 }
 
-/** Returns standard output. Questions are answered with yes. */
+/** Returns standard output. Questions are confirmed. */
 export async function printedBy(
   { commands }: Tenancy,
   line: readonly string[],

@@ -20,7 +20,7 @@ interface CaseRequest {
 export const FAILING = 'broken'
 
 /** Happening: a listener of the host rejects all later events of the tenant. */
-export const REFUSED = 'the host refuses'
+export const REFUSED = 'the host rejects events'
 
 export interface Case extends CaseRequest {
   /** Default `active`. */

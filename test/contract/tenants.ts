@@ -163,7 +163,7 @@ export const tenants: Part = {
       await tenancy.kernel.database.sql(`alter role "${rows[0].login}" set datestyle = 'German'`)
       await tenancy.doctor.fix({ approve: async () => true })
     },
-    'a suspension that somebody repeats': async ({ api: { tenancy }, prepare }) => {
+    'a repeated suspension': async ({ api: { tenancy }, prepare }) => {
       const { id = '' } = await prepare(suspended)
       await tenancy.tenants.suspend(id)
     },
