@@ -1,6 +1,6 @@
 /**
- * `npm run bench [-- --quick] [--only <text>] [--write]`: runs all benchmarks; each result is a ratio to a reference or a physical limit.
- * `--write` writes the results and the machine to docs/benchmarks.md.
+ * `npm run bench [-- --quick] [--only <text>] [--write]`: runs all benchmarks; each result is a ratio to a reference or
+ * a physical limit. `--write` writes the results and the machine to docs/benchmarks.md.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

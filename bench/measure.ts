@@ -1,6 +1,6 @@
 /**
- * Measures two sides in one run: alternating, five times each, with the ratio of the medians. The ratio is the result, because absolute
- * values depend on the machine.
+ * Measures two sides in one run: alternating, five times each, with the ratio of the medians. The ratio is the result,
+ * because absolute values depend on the machine.
  */
 
 export interface Comparison {

@@ -1,6 +1,6 @@
 /**
- * Test data of the benchmarks: 50 tenants with 200 notes each in ten folders; a read returns one folder, 20 rows by an index. The same rows
- * are in an unprotected table of the host, where each statement names the tenant.
+ * Test data of the benchmarks: 50 tenants with 200 notes each in ten folders; a read returns one folder, 20 rows by an
+ * index. The same rows are in an unprotected table of the host, where each statement names the tenant.
  */
 import pg from 'pg'
 import {

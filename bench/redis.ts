@@ -1,4 +1,6 @@
-/** Redis for benchmarks: REDIS_URL, or a `redis-server` on the path. Without either, cases that need Redis do not run. */
+/**
+ * Redis for benchmarks: REDIS_URL, or a `redis-server` on the path. Without either, cases that need Redis do not run.
+ */
 import { startRedisServer } from '../test/support/redis-server.ts'
 
 export interface BenchRedis {

@@ -1,4 +1,7 @@
-/** Starts a slow network between a client and its server, as a process, so that the client does not spend CPU time on it. */
+/**
+ * Starts a slow network between a client and its server, as a process, so that the client does not spend CPU time on
+ * it.
+ */
 import { serve } from './serve.ts'
 
 export interface SlowNetwork {

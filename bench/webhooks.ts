@@ -1,6 +1,6 @@
 /**
- * Sends webhooks from a tenancy in this process, and from its references: one shared undici pool with an HMAC, without and with a
- * minimal durable outbox.
+ * Sends webhooks from a tenancy in this process, and from its references: one shared undici pool with an HMAC, without
+ * and with a minimal durable outbox.
  */
 import { createHmac, randomUUID } from 'node:crypto'
 import pg from 'pg'
@@ -59,7 +59,10 @@ type Post = (id: string, body: string) => Promise<void>
 export const baselineLoop = (url: string, count: number): Promise<number> =>
   loop(url, count, (post, n) => post(String(n), JSON.stringify(PAYLOAD)))
 
-/** The same with an outbox table: a row is inserted before its request, and marked after the response. Concurrent rows are batched. */
+/**
+ * The same with an outbox table: a row is inserted before its request, and marked after the response. Concurrent rows
+ * are batched.
+ */
 export async function outboxLoop(url: string, count: number, postgresUrl: string): Promise<number> {
   const client = new pg.Client({ connectionString: postgresUrl })
   const other = new pg.Client({ connectionString: postgresUrl })

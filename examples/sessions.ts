@@ -1,6 +1,6 @@
 /**
- * Sessions of the host's users, as a signed cookie. Replace it by your sign-in: a guard only needs the caller, and whether the caller
- * belongs to the tenant.
+ * Sessions of the host's users, as a signed cookie. Replace it by your sign-in: a guard only needs the caller, and
+ * whether the caller belongs to the tenant.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Actor, GuardedRequest, Tenant } from 'tenantry'

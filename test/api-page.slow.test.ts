@@ -1,4 +1,7 @@
-/** Tests the admin API page in a real browser: sign-in by the printed link, no external resources, and a call from the page. */
+/**
+ * Tests the admin API page in a real browser: sign-in by the printed link, no external resources, and a call from the
+ * page.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'

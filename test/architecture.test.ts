@@ -1,4 +1,7 @@
-/** Checks the direction of imports by one table, and limits of files and folders. A part may import only the parts in its row. */
+/**
+ * Checks the direction of imports by one table, and limits of files and folders. A part may import only the parts in
+ * its row.
+ */
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -60,9 +63,9 @@ const ONLY_IN: Readonly<Record<string, RegExp>> = {
 }
 
 /**
- * Imports that only `*.slow.test.ts` and `*.nightly.test.ts` may use: support that starts processes, browsers, proxies or servers, and real
- * waits. Fast tests share the run's PostgreSQL and Redis, receive HTTP in their own process, move a fake clock, and poll with
- * `eventually`. `setup/fast-tier.ts` rejects processes and threads of the code under test.
+ * Imports that only `*.slow.test.ts` and `*.nightly.test.ts` may use: support that starts processes, browsers, proxies
+ * or servers, and real waits. Fast tests share the run's PostgreSQL and Redis, receive HTTP in their own process, move
+ * a fake clock, and poll with `eventually`. `setup/fast-tier.ts` rejects processes and threads of the code under test.
  */
 const NOT_IN_FAST_TESTS: readonly RegExp[] = [
   /^node:(child_process|cluster|worker_threads)$/,

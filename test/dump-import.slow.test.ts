@@ -17,7 +17,10 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const PG_DUMP = programPath('pg_dump') ?? ''
 
-/** `$KEY` and `$TENANT` stand for additions in tenants' tables: the tenant id, as the last column and as the first column of each key. */
+/**
+ * `$KEY` and `$TENANT` stand for additions in tenants' tables: the tenant id, as the last column and as the first
+ * column of each key.
+ */
 const TABLES = `
   create type mood as enum ('sad', 'it''s ok');
   create table authors (id int generated always as identity, name text not null, mood mood, primary key ($KEY id)$TENANT);

@@ -1,7 +1,9 @@
 /**
- * Injects faults into the complete path of a host's statement: `tenancy.tenant(id)`, registry, circuit, driver, retry after a fence.
+ * Injects faults into the complete path of a host's statement: `tenancy.tenant(id)`, registry, circuit, driver, retry
+ * after a fence.
  *
- * At each message to the server the connection is cut, the response is lost, or the server hangs. Afterwards, on every driver:
+ * At each message to the server the connection is cut, the response is lost, or the server hangs. Afterwards, on every
+ * driver:
  * - no statement ran twice, and every acknowledged statement is effective
  * - no row belongs to another tenant, and no connection is in another tenant's scope
  * - no connection is lost from the budget, and the next call succeeds
@@ -18,7 +20,10 @@ import { expectWhole, openTenancyEnvironment, ownersOf, type TenancyEnvironment 
 import type { FaultKind } from './support/fault-proxy.ts'
 
 const KINDS = ['schema-pg, batch', 'rowscope-pg, batch', 'database-pg, batch', 'schema-pg, transaction']
-/** Driver that meets each fault in each way; the others meet each fault in one way, by turns, because the tenancy code is the same. */
+/**
+ * Driver that meets each fault in each way; the others meet each fault in one way, by turns, because the tenancy code
+ * is the same.
+ */
 const COMPLETE = 'schema-pg, batch'
 const FAULTS: readonly FaultKind[] = ['cut the line', 'lose the answer', 'hang']
 const WRITE = `insert into items (id, owner) values (nextval('numbers')::int, 'of a')`

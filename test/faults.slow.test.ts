@@ -1,7 +1,8 @@
 /**
  * Injects faults at every await on the path to a tenant's rows: connect, scope, statement, commit, reset, eviction.
  *
- * At each message the connection is cut before it arrives, the response is lost, or the server hangs. Afterwards, on every driver:
+ * At each message the connection is cut before it arrives, the response is lost, or the server hangs. Afterwards, on
+ * every driver:
  * - errors are outage errors, and writes are complete or absent
  * - no connection is lost from the budget, and no tenant sees rows of another tenant
  */
@@ -19,8 +20,8 @@ import type { FaultKind } from './support/fault-proxy.ts'
 
 const kinds = Object.keys(KINDS).filter((kind) => KINDS[kind]?.engine === 'postgres' && !kind.includes('qualified'))
 /**
- * Kinds that meet each fault in each way: one with a shared database, one with separate databases, each with another scope mode. The
- * other kinds differ only in the statements, and meet each fault in one way, by turns.
+ * Kinds that meet each fault in each way: one with a shared database, one with separate databases, each with another
+ * scope mode. The other kinds differ only in the statements, and meet each fault in one way, by turns.
  */
 const COMPLETE = ['schema-pg, batch', 'database-pg, transaction']
 const outside = new Outside()

@@ -1,6 +1,7 @@
 /**
- * Compares output of commands with golden files: `--json` prints one JSON value, or one per line for streams. Every command needs a golden
- * file. The cases of tenants and satellites are in test/contract; see golden.program.test.ts and golden.worker.test.ts for the others.
+ * Compares output of commands with golden files: `--json` prints one JSON value, or one per line for streams. Every
+ * command needs a golden file. The cases of tenants and satellites are in test/contract; see golden.program.test.ts and
+ * golden.worker.test.ts for the others.
  */
 import { expect, test } from 'vitest'
 import { allCommands } from '../src/cli/program.ts'

@@ -1,4 +1,7 @@
-/** Checks that each command of tenants and satellites prints text. Commands that need a worker are in golden.worker.test.ts. */
+/**
+ * Checks that each command of tenants and satellites prints text. Commands that need a worker are in
+ * golden.worker.test.ts.
+ */
 import { expect, test } from 'vitest'
 import { useGolden, withoutWorker } from './golden.fixture.ts'
 

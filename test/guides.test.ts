@@ -1,4 +1,7 @@
-/** Checks which guides have TypeScript, and creates their example tables on every driver. guides.slow.test.ts compiles and runs the guides. */
+/**
+ * Checks which guides have TypeScript, and creates their example tables on every driver. guides.slow.test.ts compiles
+ * and runs the guides.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Checks, after every operation of the contract, that each row, store key and job names one tenant or is declared to belong to none; and
- * that the scan reports violations.
+ * Checks, after every operation of the contract, that each row, store key and job names one tenant or is declared to
+ * belong to none; and that the scan reports violations.
  */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'

@@ -1,10 +1,11 @@
 /**
- * Compares the lifecycle of tenants with a model, on all isolation drivers and in three processes, of which one is killed or loses a
- * connection at random moments.
+ * Compares the lifecycle of tenants with a model, on all isolation drivers and in three processes, of which one is
+ * killed or loses a connection at random moments.
  *
  * - The contract's table explains every response. Registry, processes and servers agree in the end.
  * - A closed tenant is closed at the server, each tenant reads exactly its rows, and a purge leaves nothing.
- * - A failure names its seed. TENANTRY_TEST_LIFE_CYCLE_SECONDS sets the duration, TENANTRY_TEST_LIFE_CYCLE_SEED repeats a walk.
+ * - A failure names its seed. TENANTRY_TEST_LIFE_CYCLE_SECONDS sets the duration, TENANTRY_TEST_LIFE_CYCLE_SEED repeats
+ *   a walk.
  */
 import { randomInt } from 'node:crypto'
 import fc from 'fast-check'

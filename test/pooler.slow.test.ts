@@ -1,4 +1,7 @@
-/** Runs tenants' queries through a pooler in transaction mode with one server session: any remaining state would reach another tenant. */
+/**
+ * Runs tenants' queries through a pooler in transaction mode with one server session: any remaining state would reach
+ * another tenant.
+ */
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { databasePg, TENANT_SCHEMA } from '../src/drivers/isolation/database-pg.ts'
@@ -25,7 +28,9 @@ const OPERATIONS = 1_000
 const WORKERS = 8
 const CLIENTS = 5
 
-/** Operations that watch or end a server session, which no connection owns here; tests below check the same properties. */
+/**
+ * Operations that watch or end a server session, which no connection owns here; tests below check the same properties.
+ */
 const NOT_THROUGH_A_POOLER = [
   'backend terminated',
   'backend cancelled',

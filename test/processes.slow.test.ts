@@ -1,4 +1,6 @@
-/** Runs four processes of the real program on one database, two API processes and two workers, and kills one of them. */
+/**
+ * Runs four processes of the real program on one database, two API processes and two workers, and kills one of them.
+ */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -72,7 +72,9 @@ const VALUES: Readonly<Record<string, string>> = {
 /** Values of columns that the purge reads. */
 const READ: Readonly<Record<string, string>> = { isolation: `'schema-pg'`, placement: `'main'` }
 
-/** Inserts a row with values in its key and its tenant only: constraints of other columns are dropped in this database. */
+/**
+ * Inserts a row with values in its key and its tenant only: constraints of other columns are dropped in this database.
+ */
 async function plant(table: string, columns: readonly Column[], tenantId: string): Promise<void> {
   for (const { name, isKey } of columns) {
     if (!isKey) await database.sql(`alter table multitenancy.${table} alter ${name} drop not null`)

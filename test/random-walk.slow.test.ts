@@ -1,7 +1,7 @@
 /**
- * Sends thousands of random requests to the whole admin API: every response is one that openapi.json promises and never an internal error,
- * and the reported state of tenants follows from earlier responses. A failure prints its seed: set `seed` and `path` in the options of
- * `fc.assert` to repeat it.
+ * Sends thousands of random requests to the whole admin API: every response is one that openapi.json promises and never
+ * an internal error, and the reported state of tenants follows from earlier responses. A failure prints its seed: set
+ * `seed` and `path` in the options of `fc.assert` to repeat it.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, inject, test } from 'vitest'

@@ -1,4 +1,6 @@
-/** Starts the programs of docs/receiving-webhooks.md, in examples/webhook-receiver, and sends signed requests to them. */
+/**
+ * Starts the programs of docs/receiving-webhooks.md, in examples/webhook-receiver, and sends signed requests to them.
+ */
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * Compares recorded releases in test/releases with the present documents and migrations. CONTRIBUTING.md describes how to record a release;
- * releases.nightly.test.ts upgrades an installation of each.
+ * Compares recorded releases in test/releases with the present documents and migrations. CONTRIBUTING.md describes how
+ * to record a release; releases.nightly.test.ts upgrades an installation of each.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

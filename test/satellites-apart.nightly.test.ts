@@ -1,6 +1,7 @@
 /**
- * Removes each satellite from a copy of the project by deleting its folder and its line in service/main.ts. The copy must generate, compile,
- * pass its tests, and have every operation except those of the removed satellite. Examples that use the satellite are left out.
+ * Removes each satellite from a copy of the project by deleting its folder and its line in service/main.ts. The copy
+ * must generate, compile, pass its tests, and have every operation except those of the removed satellite. Examples that
+ * use the satellite are left out.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
@@ -17,8 +18,8 @@ const ROOT = join(import.meta.dirname, '..')
 const MAIN = 'src/service/main.ts'
 const folders = readdirSync(join(ROOT, 'src/satellites'))
 /**
- * Tests that read or run the whole project, and the contract of each remaining satellite. Other tests depend on no other satellite, which
- * the compiler checks.
+ * Tests that read or run the whole project, and the contract of each remaining satellite. Other tests depend on no
+ * other satellite, which the compiler checks.
  */
 const TESTS = [
   ...['test/architecture.test.ts', 'test/generated.test.ts', 'src/tenants/tenant/lifecycle.test.ts'],

@@ -1,4 +1,6 @@
-/** Moves tenants between two independent PostgreSQL servers: roles, rights and rows of one do not exist on the other. */
+/**
+ * Moves tenants between two independent PostgreSQL servers: roles, rights and rows of one do not exist on the other.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Redis is unavailable and PostgreSQL is available: behaviour that docs/resilience.md promises for the store. Quotas and flags have separate
- * tests (satellites/quotas/outages.slow.test.ts, http/quotas.slow.test.ts).
+ * Redis is unavailable and PostgreSQL is available: behaviour that docs/resilience.md promises for the store. Quotas
+ * and flags have separate tests (satellites/quotas/outages.slow.test.ts, http/quotas.slow.test.ts).
  */
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { redisStore } from '../src/drivers/store/redis.ts'

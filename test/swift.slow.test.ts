@@ -1,6 +1,6 @@
 /**
- * Tests archives in OpenStack Swift through its S3 interface, for properties that s3rver lacks: unfinished uploads are listed and
- * can be aborted, objects are replaced atomically, lists have pages, and credentials are checked.
+ * Tests archives in OpenStack Swift through its S3 interface, for properties that s3rver lacks: unfinished uploads are
+ * listed and can be aborted, objects are replaced atomically, lists have pages, and credentials are checked.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { s3 } from '../src/drivers/archives/s3.ts'

@@ -1,4 +1,7 @@
-/** Benchmark of GET /tenants/{id} against a plain Hono route with the same indexed SELECT: separate processes, 25 connections. */
+/**
+ * Benchmark of GET /tenants/{id} against a plain Hono route with the same indexed SELECT: separate processes, 25
+ * connections.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

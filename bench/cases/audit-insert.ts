@@ -1,7 +1,8 @@
 /**
  * Benchmark of audit entries: `append` of one entry against a prepared insert of the same row into an ordinary table.
  *
- * - The table of the reference has the same columns, check, primary key and page index, but no HMAC, transaction id or partitions.
+ * - The table of the reference has the same columns, check, primary key and page index, but no HMAC, transaction id or
+ *   partitions.
  * - Short spans alternate, and each ratio compares neighbours, so that load of the machine affects both sides.
  * - In production a worker process seals the entries; here sealing runs between the spans and is reported separately.
  */

@@ -1,6 +1,6 @@
 /**
- * Benchmark of backup, restore and clone of a million rows against COPY, from the row in the registry to the verified archive or the
- * cutover; of a small tenant among thousands; and of the memory for a large tenant.
+ * Benchmark of backup, restore and clone of a million rows against COPY, from the row in the registry to the verified
+ * archive or the cutover; of a small tenant among thousands; and of the memory for a large tenant.
  */
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -125,7 +125,10 @@ async function copies(say: Bench['say'], tenancy: Tenancy, url: string, rows: nu
     goal,
   })
   const isShared = isolation === 'rowscope-pg'
-  /** In shared tables, a restore in place writes each row, then updates the `tenant_id` of that row and of the replaced one. */
+  /**
+   * In shared tables, a restore in place writes each row, then updates the `tenant_id` of that row and of the replaced
+   * one.
+   */
   const restoreGoal = isShared ? 0.3 : 0.7
   const intoTables = (fill: (into: ReturnType<typeof copyIn>) => Promise<unknown>, what: string) =>
     isShared

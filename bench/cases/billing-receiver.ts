@@ -1,8 +1,10 @@
 /**
- * Benchmark of the receiver of payment events against a plain Hono route that verifies the signature and inserts one row.
+ * Benchmark of the receiver of payment events against a plain Hono route that verifies the signature and inserts one
+ * row.
  *
  * - The receiver stores each event once, without personal data, with the job that processes it.
- * - 64 requests are in flight on persistent connections. Each side is a process with ten connections to the same PostgreSQL server.
+ * - 64 requests are in flight on persistent connections. Each side is a process with ten connections to the same
+ *   PostgreSQL server.
  */
 import { type Bench, compare, type Result, RUNS } from '../measure.ts'
 import { eventsPerSecond, withSigner } from '../provider-events.ts'

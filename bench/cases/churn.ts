@@ -1,6 +1,7 @@
 /**
- * Benchmark of more tenants than connections: 100 tenants, 50 connections, 50 statements in flight for random tenants. With a database
- * for each tenant, connections are closed for other tenants; that driver also runs with 300 tenants in a Zipf distribution.
+ * Benchmark of more tenants than connections: 100 tenants, 50 connections, 50 statements in flight for random tenants.
+ * With a database for each tenant, connections are closed for other tenants; that driver also runs with 300 tenants in
+ * a Zipf distribution.
  */
 import type { Tenancy } from '../../src/index.ts'
 import { type Bench, median, perSecond, type Result, RUNS } from '../measure.ts'
@@ -92,7 +93,10 @@ async function run(
   return { perSecond: median(rates), hits: Math.max(0, 1 - made / statements) }
 }
 
-/** Sessions that the server has started for tenants' databases. No session of another database starts during the measurement. */
+/**
+ * Sessions that the server has started for tenants' databases. No session of another database starts during the
+ * measurement.
+ */
 async function sessions({ kernel }: Tenancy): Promise<number> {
   const { rows } = await kernel.database.sql('select sum(sessions)::int as sessions from pg_stat_database')
   return rows[0].sessions

@@ -1,5 +1,6 @@
 /**
- * Benchmark of the first query of a tenant in a process: reading the registry, creating the handle, and tables that are new to the session.
+ * Benchmark of the first query of a tenant in a process: reading the registry, creating the handle, and tables that are
+ * new to the session.
  *
  * - Reference: a checkout from a plain pool and the same query. That is one statement; a cold tenant needs two.
  * - With a database for each tenant the reference is a new connection and the query.

@@ -1,6 +1,6 @@
 /**
- * Benchmark of a cached flag at 50 % for a thousand users, against other flag clients that hash in the process, and against the hash
- * only; and of the time until a change reaches another process, with and without Redis.
+ * Benchmark of a cached flag at 50 % for a thousand users, against other flag clients that hash in the process, and
+ * against the hash only; and of the time until a change reaches another process, with and without Redis.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'

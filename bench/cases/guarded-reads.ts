@@ -1,8 +1,9 @@
 /**
- * Main benchmark: guarded tenant reads over HTTP against the same route and query without tenancy, with equal numbers of connections.
+ * Main benchmark: guarded tenant reads over HTTP against the same route and query without tenancy, with equal numbers
+ * of connections.
  *
- * A read is the tenant of a header, the guard, and one indexed SELECT of 20 rows (50 tenants with 200 rows each). Each side is a process;
- * one load generator has 25 connections, each of which requests all tenants in its own order.
+ * A read is the tenant of a header, the guard, and one indexed SELECT of 20 rows (50 tenants with 200 rows each). Each
+ * side is a process; one load generator has 25 connections, each of which requests all tenants in its own order.
  */
 import { type Bench, compare, type Result, RUNS } from '../measure.ts'
 import { fillNotes, optionsFor, SCHEMA_QUALIFIED, WAYS, type Way } from '../notes.ts'

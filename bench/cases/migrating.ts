@@ -1,6 +1,7 @@
 /**
- * Benchmark of a migration run that adds one column to 2,000 schemas, against plain ALTERs over as many connections; and of a run without
- * pending migrations. Both sides open new connections, because a backend is slower with tables that it has not used.
+ * Benchmark of a migration run that adds one column to 2,000 schemas, against plain ALTERs over as many connections;
+ * and of a run without pending migrations. Both sides open new connections, because a backend is slower with tables
+ * that it has not used.
  */
 import pg from 'pg'
 import type { Tenancy, TenantMigration } from '../../src/index.ts'

@@ -1,6 +1,6 @@
 /**
- * Benchmark of provisioning, with registry and job or by the driver only, against the same DDL in a loop. With a database for each tenant
- * the reference creates databases with that DDL.
+ * Benchmark of provisioning, with registry and job or by the driver only, against the same DDL in a loop. With a
+ * database for each tenant the reference creates databases with that DDL.
  */
 import pg from 'pg'
 import type { Tenancy } from '../../src/index.ts'

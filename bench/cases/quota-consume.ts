@@ -1,8 +1,10 @@
 /**
- * Benchmark of `tenancy.quotas.consume`, with tenant, plan, limit, thresholds and metrics, against the shortest handwritten code.
+ * Benchmark of `tenancy.quotas.consume`, with tenant, plan, limit, thresholds and metrics, against the shortest
+ * handwritten code.
  *
  * - Reference in PostgreSQL: one upsert with a limit for each call. In Redis: one EVALSHA, pipelined by the client.
- * - Over 500 counters and over one hot counter, with 100 calls in flight. The reference uses its best number of connections.
+ * - Over 500 counters and over one hot counter, with 100 calls in flight. The reference uses its best number of
+ *   connections.
  * - quota-stores.ts measures only the stores.
  */
 import { randomUUID } from 'node:crypto'

@@ -1,6 +1,6 @@
 /**
- * Benchmark of the guarded read (guarded-reads.ts, rowscope-pg) with `enforceQuota`, against the same read without guard and quota, and
- * against the guard only. 50 tenants, one load generator, 25 connections.
+ * Benchmark of the guarded read (guarded-reads.ts, rowscope-pg) with `enforceQuota`, against the same read without
+ * guard and quota, and against the guard only. 50 tenants, one load generator, 25 connections.
  */
 import { alternate, type Bench, type Result, RUNS } from '../measure.ts'
 import { fillNotes, optionsFor, ROWSCOPE } from '../notes.ts'

@@ -1,6 +1,7 @@
 /**
- * Benchmark of the stores' counters with a limit against handwritten code, for concurrent callers on 500 counters and on one. Reference
- * in Redis: a pipelined script for each call; in PostgreSQL: an upsert for each call, on the best number of connections.
+ * Benchmark of the stores' counters with a limit against handwritten code, for concurrent callers on 500 counters and
+ * on one. Reference in Redis: a pipelined script for each call; in PostgreSQL: an upsert for each call, on the best
+ * number of connections.
  */
 import { Redis } from 'ioredis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'

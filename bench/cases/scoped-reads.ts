@@ -1,6 +1,6 @@
 /**
- * Benchmark of one indexed SELECT of 20 rows in a tenant's scope, without HTTP, against the same unprotected SELECT with the tenant in its
- * predicate.
+ * Benchmark of one indexed SELECT of 20 rows in a tenant's scope, without HTTP, against the same unprotected SELECT
+ * with the tenant in its predicate.
  *
  * - The statement is unnamed, as hosts write it; a named one is reported for information.
  * - With 2 ms of network delay, the scope must not cost a round trip.

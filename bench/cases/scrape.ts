@@ -1,4 +1,7 @@
-/** Benchmark of a scrape of /metrics: 100,000 tenants against 1,000. A scrape only formats values, so its time must not grow. */
+/**
+ * Benchmark of a scrape of /metrics: 100,000 tenants against 1,000. A scrape only formats values, so its time must not
+ * grow.
+ */
 import { createHttp } from '../../src/index.ts'
 import { type Bench, compare, median, RUNS, timed } from '../measure.ts'
 import { fillRegistry, TOKEN, withTenancy } from '../tenancy.ts'

@@ -1,6 +1,7 @@
 /**
- * Benchmark of an idle system's webhook, from `dispatch` to the receiver, and of the delay of due retries. References: a LISTEN/NOTIFY round
- * trip and a POST; and an INSERT of one row and a POST, which is the minimum for durable delivery.
+ * Benchmark of an idle system's webhook, from `dispatch` to the receiver, and of the delay of due retries. References:
+ * a LISTEN/NOTIFY round trip and a POST; and an INSERT of one row and a POST, which is the minimum for durable
+ * delivery.
  */
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'

@@ -1,8 +1,10 @@
 /**
  * Benchmark of sending webhooks, from dispatch to settled, with durable rows and 64 dispatches in flight.
  *
- * - References: a loop over one shared undici pool with an HMAC; and the same with one row each, the minimum for durable delivery.
- * - Also: many events to five subscriptions each, and the effect of one unresponsive endpoint on twenty responsive ones.
+ * - References: a loop over one shared undici pool with an HMAC; and the same with one row each, the minimum for
+ *   durable delivery.
+ * - Also: many events to five subscriptions each, and the effect of one unresponsive endpoint on twenty responsive
+ *   ones.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { alternate, type Bench, median, type Result, RUNS } from '../measure.ts'

@@ -1,4 +1,6 @@
-/** Serves one guarded route on node:http: the tenant of the header, and one indexed SELECT of 20 rows in its storage. */
+/**
+ * Serves one guarded route on node:http: the tenant of the header, and one indexed SELECT of 20 rows in its storage.
+ */
 import { guard } from '../../src/http/hosts/node.ts'
 import { fromHeader, type GuardedTenant } from '../../src/index.ts'
 import { listen } from '../listen.ts'

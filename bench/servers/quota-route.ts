@@ -1,4 +1,6 @@
-/** Serves the route of guarded-read.ts with a quota that has a limit. The store is Redis at STORE_URL, or PostgreSQL. */
+/**
+ * Serves the route of guarded-read.ts with a quota that has a limit. The store is Redis at STORE_URL, or PostgreSQL.
+ */
 import { postgresStore } from '../../src/drivers/store/postgres.ts'
 import { redisStore } from '../../src/drivers/store/redis.ts'
 import { enforceQuota, guard } from '../../src/http/hosts/node.ts'

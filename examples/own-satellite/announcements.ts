@@ -1,9 +1,10 @@
 /**
  * A custom satellite: announcements, which an administrator publishes to all users of one tenant.
  *
- * A satellite is one object: its name, tables, events, a service, and the interfaces to that service. Members are plain data or functions
- * whose first argument is the service; all are optional. With `createTenancy`, its operations are in the admin API and in openapi.json, its
- * changes are in the audit log, and `tenancy.announcements` is the typed service.
+ * A satellite is one object: its name, tables, events, a service, and the interfaces to that service. Members are plain
+ * data or functions whose first argument is the service; all are optional. With `createTenancy`, its operations are in
+ * the admin API and in openapi.json, its changes are in the audit log, and `tenancy.announcements` is the typed
+ * service.
  */
 import {
   assertTenantExists,
@@ -25,8 +26,8 @@ import {
 import { z } from 'zod'
 
 /**
- * Migrations of the schema `multitenancy` in the backoffice database. They run in this order, each once: never edit a released
- * migration, add another one. Tables with rows of tenants have a column `tenant_id`.
+ * Migrations of the schema `multitenancy` in the backoffice database. They run in this order, each once: never edit a
+ * released migration, add another one. Tables with rows of tenants have a column `tenant_id`.
  */
 const tables: readonly Migration[] = [
   {

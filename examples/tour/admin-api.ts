@@ -6,7 +6,10 @@ export const PREFIX = '/admin/multitenancy'
 export interface Call {
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
-  /** Status, then the `code` of a problem or the `status` of a tenant: `201 active`, `404 E_TENANT_NOT_FOUND`. Or alternatives. */
+  /**
+   * Status, then the `code` of a problem or the `status` of a tenant: `201 active`, `404 E_TENANT_NOT_FOUND`. Or
+   * alternatives.
+   */
   readonly expect: string | readonly string[]
   /** Returns a part of the response to print. */
   readonly also?: (result: HttpResponse) => string

@@ -1,4 +1,6 @@
-/** Runs `tenantry` as a child process, in a separate process group: only the tour receives Ctrl-C, and stops the child. */
+/**
+ * Runs `tenantry` as a child process, in a separate process group: only the tour receives Ctrl-C, and stops the child.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

@@ -1,9 +1,9 @@
 /**
- * Starts the real service in a temporary directory: `tenantry serve` with its configuration, data directory and PostgreSQL server; and
- * runs commands of the same program.
+ * Starts the real service in a temporary directory: `tenantry serve` with its configuration, data directory and
+ * PostgreSQL server; and runs commands of the same program.
  *
- * Read access to the data directory gives full control of the installation: it has the admin token, the application key and, while the
- * service runs, the addresses of the service and its PostgreSQL server. The tour reads them there.
+ * Read access to the data directory gives full control of the installation: it has the admin token, the application key
+ * and, while the service runs, the addresses of the service and its PostgreSQL server. The tour reads them there.
  */
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -92,7 +92,9 @@ async function resultOf(program: Program, call: string, signal: AbortSignal): Pr
   return JSON.parse(await program.output)
 }
 
-/** A killed service cannot stop its PostgreSQL server. SIGINT is PostgreSQL's fast shutdown; sending it twice is safe. */
+/**
+ * A killed service cannot stop its PostgreSQL server. SIGINT is PostgreSQL's fast shutdown; sending it twice is safe.
+ */
 async function endOrphan(pidFile: string): Promise<void> {
   const pid = Number.parseInt(await readFile(pidFile, 'utf8').catch(() => ''), 10)
   const deadline = Date.now() + ORPHAN_TIMEOUT_MS

@@ -1,8 +1,9 @@
 /**
  * `npm run tour`: the main features in a minute.
  *
- * - Starts a service in a temporary directory, creates a dozen tenants over its HTTP API, and uses them as a host does, through the library
- *   on the same database. Prints every call with its response; the first unexpected response ends the tour with exit code 1.
+ * - Starts a service in a temporary directory, creates a dozen tenants over its HTTP API, and uses them as a host does,
+ *   through the library on the same database. Prints every call with its response; the first unexpected response ends
+ *   the tour with exit code 1.
  * - On success, failure and Ctrl-C it stops the service and removes the directory.
  */
 import { mkdtemp, rm } from 'node:fs/promises'

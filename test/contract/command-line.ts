@@ -1,6 +1,6 @@
 /**
- * Runs a command line on an open tenancy and records its output. Questions are confirmed; an endless command is interrupted after its
- * first output.
+ * Runs a command line on an open tenancy and records its output. Questions are confirmed; an endless command is
+ * interrupted after its first output.
  */
 import { Readable } from 'node:stream'
 import { runProgram } from '../../src/cli/parser/parser.ts'

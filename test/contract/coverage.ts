@@ -1,5 +1,6 @@
 /**
- * Runs the contract cases of one part, and checks that each response of openapi.json, each event and each job has occurred.
+ * Runs the contract cases of one part, and checks that each response of openapi.json, each event and each job has
+ * occurred.
  *
  * - Cases are data: contract/tenants.ts, contract/backups.ts, contract/transfers.ts, and the coverage.fixture.ts of a satellite.
  * - Each part has its own test file and runner. parts.test.ts checks that the parts have cases for everything.

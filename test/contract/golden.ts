@@ -1,6 +1,6 @@
 /**
- * Compares output of commands with committed golden files, so that a review shows changes. Golden files of a satellite are in its folder.
- * `UPDATE_GOLDEN=1 npx vitest run test/golden` writes them again.
+ * Compares output of commands with committed golden files, so that a review shows changes. Golden files of a satellite
+ * are in its folder. `UPDATE_GOLDEN=1 npx vitest run test/golden` writes them again.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

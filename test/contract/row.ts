@@ -1,9 +1,11 @@
 /**
- * Types of contract cases: for each operation a successful request, an invalid one, and one for every other documented response; for each
- * command and job, its invocation. A satellite has its cases in `coverage.fixture.ts`.
+ * Types of contract cases: for each operation a successful request, an invalid one, and one for every other documented
+ * response; for each command and job, its invocation. A satellite has its cases in `coverage.fixture.ts`.
  *
- * - `{id}` is the tenant of the case. `{webhookId}` and the like are members of earlier responses; their `id` is `{given}`.
- * - `{receiver}` is the URL of a webhook receiver, which responds with 200; `{receiver}/410` with the status in its path.
+ * - `{id}` is the tenant of the case. `{webhookId}` and the like are members of earlier responses; their `id` is
+ *   `{given}`.
+ * - `{receiver}` is the URL of a webhook receiver, which responds with 200; `{receiver}/410` with the status in its
+ *   path.
  */
 import type { Satellite } from '../../src/tenancy/satellite.ts'
 import type { Api } from './calls.ts'
@@ -29,11 +31,17 @@ export interface Case extends CaseRequest {
   readonly placement?: string
   /** Recorded driver of the tenant's storage. */
   readonly isolation?: string
-  /** Preparation: requests of an admin (`PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`), or a happening. */
+  /**
+   * Preparation: requests of an admin (`PUT /tenants/{id}/suspend`, or with a body `POST /tenants {"name":"Acme"}`), or
+   * a happening.
+   */
   readonly given?: readonly string[]
   /** Backup of the tenant before `given`, `{backupId}`: complete, failed, or with only its file known. */
   readonly backup?: 'completed' | 'failed' | 'forgotten'
-  /** Whether to call a process with workers with `Prefer: wait`; `cancelled`: a process without workers, while the transfer is cancelled. */
+  /**
+   * Whether to call a process with workers with `Prefer: wait`; `cancelled`: a process without workers, while the
+   * transfer is cancelled.
+   */
   readonly waits?: true | 'cancelled'
   /** Whether the host decides plans, with a failing `getPlan`, and there is no backup storage. */
   readonly plansOfHost?: boolean

@@ -1,6 +1,6 @@
 /**
- * Normalizes output of commands: replaces ids, times, hashes, tokens, addresses and amounts that depend on the machine. Equal items of a
- * list are then merged, because their number is not part of the shape.
+ * Normalizes output of commands: replaces ids, times, hashes, tokens, addresses and amounts that depend on the machine.
+ * Equal items of a list are then merged, because their number is not part of the shape.
  */
 
 const TEXTS: readonly [RegExp, string][] = [

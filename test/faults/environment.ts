@@ -65,7 +65,10 @@ export async function expectRecovered({ driver, handles, proxy }: Environment): 
   }
 }
 
-/** Ends all sessions of the tenants' logins, and waits until the driver has detected the loss of idle ones; those in use fail later. */
+/**
+ * Ends all sessions of the tenants' logins, and waits until the driver has detected the loss of idle ones; those in use
+ * fail later.
+ */
 export async function endSessions({ subject, driver }: Environment, outside: Outside): Promise<void> {
   const views = TENANTS.flatMap((id) => subject.viewOf?.(locationIn(subject, driver, id)) ?? [])
   const [view] = views

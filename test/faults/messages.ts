@@ -1,4 +1,7 @@
-/** Messages to a tenant's server at which faults are injected, by a text in them. A way without the message is not affected. */
+/**
+ * Messages to a tenant's server at which faults are injected, by a text in them. A way without the message is not
+ * affected.
+ */
 export const MESSAGES = {
   startup: 'tenantry tenants',
   scope: 'tenantry_scope',

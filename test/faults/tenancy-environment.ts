@@ -1,6 +1,6 @@
 /**
- * A tenancy whose tenants are on a server behind a fault proxy, for the owner and the tenants' login; the backoffice is not. Each tenant
- * has a row with its id, and a sequence that counts statements, including those that were rolled back.
+ * A tenancy whose tenants are on a server behind a fault proxy, for the owner and the tenants' login; the backoffice is
+ * not. Each tenant has a row with its id, and a sequence that counts statements, including those that were rolled back.
  */
 import pg from 'pg'
 import { expect } from 'vitest'

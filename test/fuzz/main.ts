@@ -1,6 +1,6 @@
 /**
- * `npm run test:fuzz [-- --operations 100000 --driver <start of a name> --seed <n>]`: runs the leak fuzzer on each driver and mode, prints
- * counts and seed, and exits with 1 if there is a violation.
+ * `npm run test:fuzz [-- --operations 100000 --driver <start of a name> --seed <n>]`: runs the leak fuzzer on each
+ * driver and mode, prints counts and seed, and exits with 1 if there is a violation.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

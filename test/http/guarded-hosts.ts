@@ -1,4 +1,7 @@
-/** Hosts of each framework with a guard: routes receive tenant and body, and return JSON; other errors become "host: ..". */
+/**
+ * Hosts of each framework with a guard: routes receive tenant and body, and return JSON; other errors become "host:
+ * ..".
+ */
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { createAdaptorServer } from '@hono/node-server'

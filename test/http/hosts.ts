@@ -1,6 +1,6 @@
 /**
- * Serves the admin API on a socket with each framework. Each host adds `GET /mine`, which returns "mine", and its own 404. `service` is
- * last, because it replaces the process's Request and Response.
+ * Serves the admin API on a socket with each framework. Each host adds `GET /mine`, which returns "mine", and its own
+ * 404. `service` is last, because it replaces the process's Request and Response.
  */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'

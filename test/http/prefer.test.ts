@@ -1,4 +1,6 @@
-/** `Prefer: wait=N` (RFC 7240): the response comes when the job has ended, or with the present state after the timeout. */
+/**
+ * `Prefer: wait=N` (RFC 7240): the response comes when the job has ended, or with the present state after the timeout.
+ */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Opened, openApi } from '../contract/api.ts'
 

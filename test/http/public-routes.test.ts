@@ -1,6 +1,7 @@
 /**
- * No request without a token blocks the event loop: the most expensive bodies, headers and targets, for every public route of a service
- * with billing and single sign-on. The CPU time of the request, including its client, bounds the delay.
+ * No request without a token blocks the event loop: the most expensive bodies, headers and targets, for every public
+ * route of a service with billing and single sign-on. The CPU time of the request, including its client, bounds the
+ * delay.
  */
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'

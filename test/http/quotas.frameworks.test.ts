@@ -1,4 +1,7 @@
-/** Quotas on routes of a host, specific to each framework: parsed bodies, the framework's own responses, timeouts of the host. */
+/**
+ * Quotas on routes of a host, specific to each framework: parsed bodies, the framework's own responses, timeouts of the
+ * host.
+ */
 import { createServer, type Server } from 'node:http'
 import { createAdaptorServer } from '@hono/node-server'
 import express from 'express'

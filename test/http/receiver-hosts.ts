@@ -1,6 +1,7 @@
 /**
- * Hosts of each framework with receivers before the guard, a body parser and `POST /echo`, which returns tenant and body; or with the
- * guard before the receivers. Frameworks with such a setting use `x-forwarded-for` of any sender as the client's address.
+ * Hosts of each framework with receivers before the guard, a body parser and `POST /echo`, which returns tenant and
+ * body; or with the guard before the receivers. Frameworks with such a setting use `x-forwarded-for` of any sender as
+ * the client's address.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'

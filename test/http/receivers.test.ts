@@ -1,4 +1,7 @@
-/** Receivers of external systems' requests in each framework: unchanged bytes, past guards, before parsers, and without a host. */
+/**
+ * Receivers of external systems' requests in each framework: unchanged bytes, past guards, before parsers, and without
+ * a host.
+ */
 import { once } from 'node:events'
 import { createServer, request, type Server } from 'node:http'
 import { json } from 'node:stream/consumers'

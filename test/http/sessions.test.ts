@@ -1,4 +1,7 @@
-/** Browser sessions: sign-in by token or one-time code, bound to the origin, ended with the token; on every host framework. */
+/**
+ * Browser sessions: sign-in by token or one-time code, bound to the origin, ended with the token; on every host
+ * framework.
+ */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Host, hosts } from './hosts.ts'
 import { ADMIN, type HttpResponse, PREFIX, type Served, send, served, TOKEN } from './served.ts'

@@ -1,6 +1,6 @@
 /**
- * Streamed responses: at the reader's pace, ended when the reader disconnects, and never apparently complete when they break off. The
- * satellite of this test counts its chunks, and records the end of its streams.
+ * Streamed responses: at the reader's pace, ended when the reader disconnects, and never apparently complete when they
+ * break off. The satellite of this test counts its chunks, and records the end of its streams.
  */
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'

@@ -1,4 +1,6 @@
-/** Expected and possible rows of a tenant: if the writer of a pair was killed, the pair is in doubt until it is read. */
+/**
+ * Expected and possible rows of a tenant: if the writer of a pair was killed, the pair is in doubt until it is read.
+ */
 import { expect } from 'vitest'
 import { type Note, numberOf, pairOf } from './notes.ts'
 

@@ -1,6 +1,7 @@
 /**
- * Model of a tenant by the contract's table. Actions of a round overlap, jobs run concurrently, and the effect of an action in a killed
- * process is unknown. The model is therefore a set of states, which responses and observations narrow; an empty set is a failure.
+ * Model of a tenant by the contract's table. Actions of a round overlap, jobs run concurrently, and the effect of an
+ * action in a killed process is unknown. The model is therefore a set of states, which responses and observations
+ * narrow; an empty set is a failure.
  */
 import type { TaskResult } from './actor.ts'
 import { type Act, MIGRATES, READS, WRITES } from './steps.ts'
@@ -32,8 +33,8 @@ export interface Observation {
 /** Other explanations of a response. */
 export interface Circumstances {
   /**
-   * Results that a process with an outdated cache may return: the codes that rejected the tenant since all processes were up to date, and
-   * null for admission.
+   * Results that a process with an outdated cache may return: the codes that rejected the tenant since all processes
+   * were up to date, and null for admission.
    */
   readonly recent: ReadonlySet<string | null>
   /** Whether another migration run may be unfinished. */

@@ -1,6 +1,6 @@
 /**
- * A tenancy in a separate process that is killed or loses a connection at a given point of an action. The point is a count of statements that
- * the action sends to any server; background work of the process is not counted.
+ * A tenancy in a separate process that is killed or loses a connection at a given point of an action. The point is a
+ * count of statements that the action sends to any server; background work of the process is not counted.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import pg from 'pg'

@@ -1,8 +1,8 @@
 /**
  * Steps of a walk: rounds of actions that start concurrently in different processes, and changes of the clock.
  *
- * An action in the killable process may have a fault, at a number of statements that it sends: so faults occur at every await between two
- * processes or statements, and shrinking finds earlier ones.
+ * An action in the killable process may have a fault, at a number of statements that it sends: so faults occur at every
+ * await between two processes or statements, and shrinking finds earlier ones.
  */
 import fc, { type Arbitrary } from 'fast-check'
 
@@ -50,7 +50,9 @@ export const CLOSES: readonly Act[] = ['suspend', 'delete', 'purge']
 /** Actions of jobs, which are retried. */
 export const REPEATED: readonly Act[] = ['install', 'purge', 'close']
 
-/** `before` and `after` kill the process before a statement is sent or before its response; `cut` ends its connection. */
+/**
+ * `before` and `after` kill the process before a statement is sent or before its response; `cut` ends its connection.
+ */
 export interface Fault {
   readonly how: 'before' | 'after' | 'cut'
   /** Number of successful statements and connections before the fault. */

@@ -53,8 +53,8 @@ export async function claimsNoMore({ tenants }: Tenancy, database: Database, row
 }
 
 /**
- * Checks that nothing of a purged tenant is left, except audit entries, the row that reserves its id, and in shared tables a fence and the
- * row without a location.
+ * Checks that nothing of a purged tenant is left, except audit entries, the row that reserves its id, and in shared
+ * tables a fence and the row without a location.
  */
 export async function nothingIsLeft(database: Database, { id, locator }: Registered): Promise<void> {
   await eventually(async () => {

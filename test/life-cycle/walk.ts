@@ -1,6 +1,7 @@
 /**
- * Runs a walk: rounds of actions, and after each the comparison of the registry with the model. After a settled round it also checks the
- * caches of all processes, rejections by servers, rows of tenants, and remaining data of purged tenants.
+ * Runs a walk: rounds of actions, and after each the comparison of the registry with the model. After a settled round
+ * it also checks the caches of all processes, rejections by servers, rows of tenants, and remaining data of purged
+ * tenants.
  */
 import { expect } from 'vitest'
 import { eventually } from '../../src/testing/base/tenancy.ts'

@@ -1,7 +1,7 @@
 /**
- * `npm run test:mutants [-- --only <text> --driver <name> --lanes 2 --trust --write]`: applies each mutant to a copy of the source (or
- * to a database) and runs the proof there. Prints the killing test and the score; exits with 1 if a mutant survives, does not apply, or
- * does not run. `--write` lists the mutants in README.md.
+ * `npm run test:mutants [-- --only <text> --driver <name> --lanes 2 --trust --write]`: applies each mutant to a copy of
+ * the source (or to a database) and runs the proof there. Prints the killing test and the score; exits with 1 if a
+ * mutant survives, does not apply, or does not run. `--write` lists the mutants in README.md.
  */
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,7 @@
-/** Types of mutants. A mutant is a plausible mistake that breaks isolation, in a source line or in a database; the proof must detect it. */
+/**
+ * Types of mutants. A mutant is a plausible mistake that breaks isolation, in a source line or in a database; the proof
+ * must detect it.
+ */
 
 export const DRIVERS = ['schema-pg', 'rowscope-pg', 'database-pg'] as const
 export type DriverName = (typeof DRIVERS)[number]

@@ -1,6 +1,6 @@
 /**
- * Runs the suite of all drivers on databases with one of `sql-mutants.ts` (TENANTRY_SQL_MUTANT), where it must fail. Without the variable,
- * checks that PostgreSQL accepts the statements of each mutant.
+ * Runs the suite of all drivers on databases with one of `sql-mutants.ts` (TENANTRY_SQL_MUTANT), where it must fail.
+ * Without the variable, checks that PostgreSQL accepts the statements of each mutant.
  */
 import { expect, inject, test } from 'vitest'
 import { KINDS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'

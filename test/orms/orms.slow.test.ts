@@ -1,4 +1,7 @@
-/** Real libraries inside a tenant's scope, on each driver. `PG*` names the owner, so that a query outside the scope is seen by its role. */
+/**
+ * Real libraries inside a tenant's scope, on each driver. `PG*` names the owner, so that a query outside the scope is
+ * seen by its role.
+ */
 import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'

@@ -1,6 +1,6 @@
 /**
- * Finds rows, store keys and jobs without a tenant. Tables and queues are read from the catalog, so that new ones are included: each row
- * names one tenant of the registry, or its table is listed here with the reason.
+ * Finds rows, store keys and jobs without a tenant. Tables and queues are read from the catalog, so that new ones are
+ * included: each row names one tenant of the registry, or its table is listed here with the reason.
  */
 
 import { TENANT_SCHEMA } from '../../src/drivers/isolation/database-pg.ts'

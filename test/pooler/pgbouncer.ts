@@ -1,6 +1,6 @@
 /**
- * Starts PgBouncer in transaction mode with one connection to each database, so that all transactions share a session. As root it runs as
- * the system user `nobody`.
+ * Starts PgBouncer in transaction mode with one connection to each database, so that all transactions share a session.
+ * As root it runs as the system user `nobody`.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,6 +1,7 @@
 /**
- * Possible states of the tenants of a walk, by the lifecycle table and the responses. Jobs run concurrently, so a tenant that is being
- * installed has several possible states; each response narrows them, and a response that no state explains is a failure.
+ * Possible states of the tenants of a walk, by the lifecycle table and the responses. Jobs run concurrently, so a
+ * tenant that is being installed has several possible states; each response narrows them, and a response that no state
+ * explains is a failure.
  */
 import { type Action, decide, type Move, type Status } from '../../src/tenants/tenant/lifecycle.ts'
 import type { HttpResponse } from '../contract/calls.ts'

@@ -1,8 +1,9 @@
 /**
  * Random requests of an operation, generated from openapi.json.
  *
- * Names stand for values of a walk, which are inserted when a request is sent: `{a}`, `{b}` and `{c}` are ids of tenants; `{cursor}`,
- * `{webhookId}`, `{deliveryId}`, `{hostWebhookId}` and `{hostDeliveryId}` are the latest ones; `{receiver}` is the URL of a receiver.
+ * Names stand for values of a walk, which are inserted when a request is sent: `{a}`, `{b}` and `{c}` are ids of
+ * tenants; `{cursor}`, `{webhookId}`, `{deliveryId}`, `{hostWebhookId}` and `{hostDeliveryId}` are the latest ones;
+ * `{receiver}` is the URL of a receiver.
  */
 import fc, { type Arbitrary } from 'fast-check'
 import type { Who } from '../contract/calls.ts'

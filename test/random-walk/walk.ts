@@ -1,6 +1,6 @@
 /**
- * Runs a walk of sequential requests. Each response is compared with openapi.json, the lifecycle and the first response of its
- * `Idempotency-Key`; in the end all changes are compared with the audit log, if there is one.
+ * Runs a walk of sequential requests. Each response is compared with openapi.json, the lifecycle and the first response
+ * of its `Idempotency-Key`; in the end all changes are compared with the audit log, if there is one.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Api, HttpResponse } from '../contract/calls.ts'
@@ -159,7 +159,10 @@ class Walker {
     return wasKept ? ['a request ran although its key was used'] : []
   }
 
-  /** Response to the GET nearest to an operation's path; for a tenant only edited members, because jobs change the others. */
+  /**
+   * Response to the GET nearest to an operation's path; for a tenant only edited members, because jobs change the
+   * others.
+   */
   async #visible({ operation, params, who }: Drawn): Promise<unknown> {
     if (operation.method === 'GET' || operation.method === 'POST' || who !== 'admin') return undefined
     const [nearest] = described

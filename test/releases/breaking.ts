@@ -1,9 +1,12 @@
 /**
  * Lists the breaking changes between two versions of openapi.json.
  *
- * - Breaking: less is offered or accepted, more is required, a default changes, or a response loses a status, error code, header or member.
- * - Not breaking: new operations, optional request members, response members, values of response enumerations, statuses, error codes, texts.
- * - Reads only the schema features of our documents: references, objects, maps, arrays, alternatives, enumerations, formats, bounds, defaults.
+ * - Breaking: less is offered or accepted, more is required, a default changes, or a response loses a status, error
+ *   code, header or member.
+ * - Not breaking: new operations, optional request members, response members, values of response enumerations,
+ *   statuses, error codes, texts.
+ * - Reads only the schema features of our documents: references, objects, maps, arrays, alternatives, enumerations,
+ *   formats, bounds, defaults.
  */
 import { isDeepStrictEqual } from 'node:util'
 

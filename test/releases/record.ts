@@ -1,6 +1,7 @@
 /**
- * `node --conditions=tenantry-source test/releases/record.ts`: records the present version with the program that `npm run build` created.
- * `rows.sql` and `held.json` are written by hand: the data of an installation, and the expected data after an upgrade.
+ * `node --conditions=tenantry-source test/releases/record.ts`: records the present version with the program that `npm
+ * run build` created. `rows.sql` and `held.json` are written by hand: the data of an installation, and the expected
+ * data after an upgrade.
  */
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'

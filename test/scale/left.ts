@@ -1,4 +1,6 @@
-/** Finds objects that purged tenants left on a server: schemas, databases, roles, default rights, and rows about them. */
+/**
+ * Finds objects that purged tenants left on a server: schemas, databases, roles, default rights, and rows about them.
+ */
 import pg from 'pg'
 
 /** Queries for the names of all objects of a kind. */

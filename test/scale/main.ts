@@ -1,6 +1,7 @@
 /**
- * `npm run test:scale [-- --schemas 1000 --databases 100]`: creates, uses, migrates, deletes and purges many tenants on one server, and
- * samples the connections and memory of the server. Exits with 1 if a budget is exceeded, a step is incomplete, or an object is left.
+ * `npm run test:scale [-- --schemas 1000 --databases 100]`: creates, uses, migrates, deletes and purges many tenants on
+ * one server, and samples the connections and memory of the server. Exits with 1 if a budget is exceeded, a step is
+ * incomplete, or an object is left.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

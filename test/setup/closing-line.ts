@@ -1,6 +1,6 @@
 /**
- * Prints the last lines of a run: fast test files over their time limit, missing programs, and `N passed, N failed`. A skipped test counts
- * as failed.
+ * Prints the last lines of a run: fast test files over their time limit, missing programs, and `N passed, N failed`. A
+ * skipped test counts as failed.
  */
 import { relative } from 'node:path'
 import type { Reporter, TestModule } from 'vitest/node'

@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process'
 
 /**
- * Starts a shell that waits for the end of its input, which comes when this process ends in any way: Vitest runs no teardown after a
- * signal. Returns a function that stops the shell.
+ * Starts a shell that waits for the end of its input, which comes when this process ends in any way: Vitest runs no
+ * teardown after a signal. Returns a function that stops the shell.
  *
  * @param directory removed afterwards
  */

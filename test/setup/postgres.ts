@@ -1,6 +1,6 @@
 /**
- * Starts one PostgreSQL server for the run, in a temporary directory; `inject('postgresUrl')` is its superuser's URL. Each test creates its
- * own database with `createTestDatabase(inject('postgresUrl'))`.
+ * Starts one PostgreSQL server for the run, in a temporary directory; `inject('postgresUrl')` is its superuser's URL.
+ * Each test creates its own database with `createTestDatabase(inject('postgresUrl'))`.
  *
  * TENANTRY_TEST_POSTGRES_URL names another server, with a role that may create databases and roles.
  */

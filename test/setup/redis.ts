@@ -1,6 +1,6 @@
 /**
- * Provides one Redis for the run; `inject('redisUrl')` is its URL. Tests share it, each with its own key prefix. It is the server of
- * REDIS_URL, a `redis-server` on the path, or Valkey as WebAssembly.
+ * Provides one Redis for the run; `inject('redisUrl')` is its URL. Tests share it, each with its own key prefix. It is
+ * the server of REDIS_URL, a `redis-server` on the path, or Valkey as WebAssembly.
  */
 import type { TestProject } from 'vitest/node'
 import { startRedisServer } from '../support/redis-server.ts'

@@ -1,9 +1,11 @@
 /**
  * Launches a real Chromium from an npm package on Linux; CHROMIUM_PATH names another executable.
  *
- * - The browser reaches only this machine: other host names and addresses do not resolve, and background traffic is off.
- * - The package unpacks 220 MB to fixed paths in the temporary directory, which is unsafe for concurrent test files. A separate process
- *   therefore unpacks it once, in its own temporary directory, which is then renamed to node_modules/.cache: complete or absent.
+ * - The browser reaches only this machine: other host names and addresses do not resolve, and background traffic is
+ *   off.
+ * - The package unpacks 220 MB to fixed paths in the temporary directory, which is unsafe for concurrent test files. A
+ *   separate process therefore unpacks it once, in its own temporary directory, which is then renamed to
+ *   node_modules/.cache: complete or absent.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Runs part of a test in a child process, for effects that need several processes: `kill -9`, races without a common event loop. The
- * child ends with its parent.
+ * Runs part of a test in a child process, for effects that need several processes: `kill -9`, races without a common
+ * event loop. The child ends with its parent.
  *
  *   the test     const child = await startChild(new URL('./racer.fixture.ts', import.meta.url), { url })
  *                await child.request('suspend')

@@ -1,12 +1,13 @@
 /**
- * A proxy to a PostgreSQL server that injects faults at chosen messages: the connection is cut before the message arrives, the response is
- * lost, or the server hangs until the fault ends.
+ * A proxy to a PostgreSQL server that injects faults at chosen messages: the connection is cut before the message
+ * arrives, the response is lost, or the server hangs until the fault ends.
  *
  *   const fault = proxy.at('commit', 'lose the answer')
  *   ... what sends a COMMIT ...
  *   await fault.happened
  *
- * A message is selected by a text in one write of a client: statements, names of prepared statements, the startup (`application_name`).
+ * A message is selected by a text in one write of a client: statements, names of prepared statements, the startup
+ * (`application_name`).
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'

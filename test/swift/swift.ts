@@ -1,4 +1,7 @@
-/** Starts OpenStack Swift with its S3 interface, as Debian packages it: four processes, one disk, one replica, no daemons, temporary data. */
+/**
+ * Starts OpenStack Swift with its S3 interface, as Debian packages it: four processes, one disk, one replica, no
+ * daemons, temporary data.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

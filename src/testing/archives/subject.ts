@@ -7,7 +7,10 @@ import type { Archives, StoredArchive, WriteOptions } from '../../tenants/transf
 export interface ArchivesSubject {
   /** Starts a driver on the storage, which is empty at first. A second driver represents another process. */
   open(): Promise<Archives>
-  /** Leaves the remains of a process that was killed after 20 MB of `key`. Required for drivers that list partial archives. */
+  /**
+   * Leaves the remains of a process that was killed after 20 MB of `key`. Required for drivers that list partial
+   * archives.
+   */
   crash?(key: string): Promise<void>
   /** Stops the drivers and removes the storage. */
   close(): Promise<void>

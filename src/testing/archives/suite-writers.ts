@@ -1,4 +1,7 @@
-/** Group of `archivesSuite`: concurrent writers of one key, in several processes. Exactly one of the archives is kept, complete. */
+/**
+ * Group of `archivesSuite`: concurrent writers of one key, in several processes. Exactly one of the archives is kept,
+ * complete.
+ */
 
 import type { Vitest } from '../base/vitest.ts'
 import type { ArchivesAbilities, ArchivesProof } from './proof.ts'

@@ -46,8 +46,8 @@ export function databaseUrl(serverUrl: string, name: string): string {
 export const unreachableUrl = (url: string): string => Object.assign(new URL(url), { port: '1' }).href
 
 /**
- * Locks that sessions of the current database wait for. Copies of one template have the same OIDs, so the OID of a table is unique
- * only within its database.
+ * Locks that sessions of the current database wait for. Copies of one template have the same OIDs, so the OID of a
+ * table is unique only within its database.
  *
  * @example `select pid from ${WAITING_LOCKS} where locktype = 'advisory'`
  */

@@ -1,4 +1,7 @@
-/** Fixtures of the isolation suite and the leak fuzzer: a driver with its storage, and tables whose rows name their tenant. */
+/**
+ * Fixtures of the isolation suite and the leak fuzzer: a driver with its storage, and tables whose rows name their
+ * tenant.
+ */
 import { sql } from 'kysely'
 import type { TenantHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
@@ -7,8 +10,8 @@ import { directHandle } from './direct-handle.ts'
 
 export interface Subject {
   /**
-   * Starts a driver with these migrations on the storage of this subject. A second driver represents another process. `close` stops
-   * all of them. Use a long timeout for connections: the suite has more workers than connections.
+   * Starts a driver with these migrations on the storage of this subject. A second driver represents another process.
+   * `close` stops all of them. Use a long timeout for connections: the suite has more workers than connections.
    */
   open(migrations: readonly TenantMigration[]): Promise<IsolationDriver>
   readonly placement: string
@@ -31,8 +34,8 @@ export interface StorageView {
 }
 
 /**
- * Returns the migrations that `isolationSuite` and `leakFuzz` need. `items` has every kind of constraint, immediate and deferred.
- * All PostgreSQL drivers share one definition; sqlite has the same columns, as a migration in TypeScript.
+ * Returns the migrations that `isolationSuite` and `leakFuzz` need. `items` has every kind of constraint, immediate and
+ * deferred. All PostgreSQL drivers share one definition; sqlite has the same columns, as a migration in TypeScript.
  *
  * @example const driver = await subject.open(proofMigrations('postgres'))
  */

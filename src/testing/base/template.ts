@@ -1,9 +1,10 @@
 /**
- * Creates test databases as copies of a migrated template: a copy takes milliseconds, the migration of all parts a second.
+ * Creates test databases as copies of a migrated template: a copy takes milliseconds, the migration of all parts a
+ * second.
  *
  * - The template has the tables of the given parts and of the job queue, but no roles, no installation and no rows.
- * - A template is kept for one role, UTC day and set of migrations, because migrations create partitions from the present day on.
- *   A finished template is named `tenantry_template_…`; an unfinished one has another name.
+ * - A template is kept for one role, UTC day and set of migrations, because migrations create partitions from the
+ *   present day on. A finished template is named `tenantry_template_…`; an unfinished one has another name.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { PgBossJobs } from '../../drivers/jobs/pg-boss.ts'

@@ -24,7 +24,10 @@ const STORE_TIMEOUT_MS = 10_000
 export interface TestTenancy<Satellites extends readonly Satellite[]> {
   readonly tenancy: Tenancy<Satellites>
   readonly url: string
-  /** Starts another tenancy on the same database, as another process would. The options are merged into those of the first. */
+  /**
+   * Starts another tenancy on the same database, as another process would. The options are merged into those of the
+   * first.
+   */
   open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites>>
   /** Tenancies that are running. */
   opened(): readonly Tenancy<Satellites>[]
@@ -33,8 +36,8 @@ export interface TestTenancy<Satellites extends readonly Satellite[]> {
 }
 
 /**
- * Creates a database and starts a tenancy on it. The database is a copy of a migrated template, which stays on the server
- * (`tenantry_template_…`) for later tests.
+ * Creates a database and starts a tenancy on it. The database is a copy of a migrated template, which stays on the
+ * server (`tenantry_template_…`) for later tests.
  *
  * @param serverUrl URL of any database of the server, with a role that may create databases and roles.
  * @example

@@ -1,4 +1,7 @@
-/** Group of `isolationSuite` that connects to the server without the driver, and checks rows, privileges and connections. */
+/**
+ * Group of `isolationSuite` that connects to the server without the driver, and checks rows, privileges and
+ * connections.
+ */
 
 import { inTransaction } from '../base/in-transaction.ts'
 import { locationIn } from '../base/subject.ts'

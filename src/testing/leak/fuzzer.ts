@@ -1,5 +1,6 @@
 /**
- * Leak fuzzer: tenants with equal keys, more workers than connections, and correct and incorrect host code in a seeded order.
+ * Leak fuzzer: tenants with equal keys, more workers than connections, and correct and incorrect host code in a seeded
+ * order.
  *
  *   foreign marker    every row names its tenant; no result may contain a row of another tenant
  *   foreign change    between rounds, the server's view of each tenant equals the rows that the workers have written

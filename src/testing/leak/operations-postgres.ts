@@ -1,4 +1,7 @@
-/** Operations of the leak fuzzer on PostgreSQL: attempts to leave state in a session, to end a scope, and to find remaining state. */
+/**
+ * Operations of the leak fuzzer on PostgreSQL: attempts to leave state in a session, to end a scope, and to find
+ * remaining state.
+ */
 import type { StatementResult } from '../../tenants/isolation/driver.ts'
 import { ENDED, type LeakOperation, raw, writing } from './operations.ts'
 import type { FuzzStep } from './step.ts'

@@ -1,6 +1,6 @@
 /**
- * Operations of the leak fuzzer that use the server directly: terminated and cancelled backends, statements of the tenants' login
- * without a scope, and inspections of connections.
+ * Operations of the leak fuzzer that use the server directly: terminated and cancelled backends, statements of the
+ * tenants' login without a scope, and inspections of connections.
  */
 import { MARKS } from '../../drivers/isolation/scope/scoped-query.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
@@ -80,7 +80,9 @@ async function reachesAnother(step: FuzzStep, outside: Outside): Promise<void> {
   await step.rejected(outside.unscoped({ ...theirs, tenantUrl: own.href }, 'select 1'), '42501')
 }
 
-/** Every role may change its own defaults, and tenants may share a login: no session may start with changed defaults. */
+/**
+ * Every role may change its own defaults, and tenants may share a login: no session may start with changed defaults.
+ */
 async function altersItsLogin(step: FuzzStep): Promise<void> {
   const setting = step.random.pick([
     'standard_conforming_strings = off',

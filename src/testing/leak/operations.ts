@@ -1,6 +1,6 @@
 /**
- * Operations of the leak fuzzer for all engines: reads, writes and transactions, with all ways to fail. A legal operation must succeed,
- * an illegal one must be rejected, and the worker's rows record the kept changes.
+ * Operations of the leak fuzzer for all engines: reads, writes and transactions, with all ways to fail. A legal
+ * operation must succeed, an illegal one must be rejected, and the worker's rows record the kept changes.
  */
 import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
@@ -201,7 +201,9 @@ async function usesReleased(step: FuzzStep): Promise<void> {
   await step.rejected(client.query(step.random.pick(['begin', 'rollback', 'commit'])))
 }
 
-/** A client of another tenant's transaction, used outside its context: no statement runs, and its transaction is lost. */
+/**
+ * A client of another tenant's transaction, used outside its context: no statement runs, and its transaction is lost.
+ */
 async function usesElsewhere(step: FuzzStep): Promise<void> {
   const { Client } = step.handle.pg
   const client = new Client()

@@ -1,6 +1,6 @@
 /**
- * One operation of the leak fuzzer, by one worker in one tenant's storage. Only this worker writes its rows, so it knows their values;
- * it records every violation.
+ * One operation of the leak fuzzer, by one worker in one tenant's storage. Only this worker writes its rows, so it
+ * knows their values; it records every violation.
  */
 
 import { TenancyError } from '../../kernel/base/errors.ts'

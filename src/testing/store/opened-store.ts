@@ -11,7 +11,10 @@ export interface OpenedStore {
   cleanUp?(): Promise<void>
 }
 
-/** Moves the store's clock to noon of the next day, so that no test crosses midnight by accident. Returns the difference. */
+/**
+ * Moves the store's clock to noon of the next day, so that no test crosses midnight by accident. Returns the
+ * difference.
+ */
 export async function moveToNoon({ store, advance }: OpenedStore): Promise<number> {
   const { nowMs } = await store.counters.read('any', 'any')
   const ms = DAY_MS + DAY_MS / 2 - (nowMs % DAY_MS)
