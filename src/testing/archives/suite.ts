@@ -173,9 +173,9 @@ export async function archivesSuite(
         yield Buffer.from('x')
       }
       for (const key of NO_KEYS) {
-        await expect(writing(archives, key, chunks()), key).rejects.toThrow('invalid key')
-        await expect(contentOf(archives.read(key)), key).rejects.toThrow('invalid key')
-        await expect(archives.delete(key), key).rejects.toThrow('invalid key')
+        await expect(writing(archives, key, chunks()), key).rejects.toThrow('not a key')
+        await expect(contentOf(archives.read(key)), key).rejects.toThrow('not a key')
+        await expect(archives.delete(key), key).rejects.toThrow('not a key')
       }
       expect(isRead).toBe(false)
       expect(await listed(archives)).toEqual([])
