@@ -365,6 +365,8 @@ describe('the URL of a proxy', () => {
     ...['http://us:secret@proxy.example:0', 'http://us:secret@proxy.example:65536', 'http://us:sec ret@proxy.example'],
     ...['http://us:secret@proxy.example\\a', 'http://us:secret@proxy.example\r\nx: y', 'http://us:secret@[::1'],
   ])('rejects the proxy URL %j without quoting it', (proxy) => {
-    expect(() => new Egress({ proxy })).toThrow(/^egress\.proxy: must be a URL such as http:\/\/user:password@host:3128$/)
+    expect(() => new Egress({ proxy })).toThrow(
+      /^egress\.proxy: must be a URL such as http:\/\/user:password@host:3128$/,
+    )
   })
 })
