@@ -21,6 +21,7 @@ export class Storage {
   readonly #drivers: ReadonlyMap<string, IsolationDriver>
   readonly #placements: readonly string[]
   readonly #default: IsolationDriver
+  readonly #started: IsolationDriver[] = []
 
   constructor({ drivers, defaultDriver, placements }: StorageConfig) {
     this.#drivers = new Map(drivers.map((driver) => [driver.name, driver]))
@@ -32,11 +33,15 @@ export class Storage {
   }
 
   async start(environment: DriverEnvironment): Promise<void> {
-    for (const driver of this.#drivers.values()) await driver.start(environment)
+    for (const driver of this.#drivers.values()) {
+      await driver.start(environment)
+      this.#started.push(driver)
+    }
   }
 
+  /** Leaves drivers that did not start, because they may serve another tenancy. */
   async stop(): Promise<void> {
-    for (const driver of this.#drivers.values()) await driver.stop()
+    for (const driver of this.#started.splice(0)) await driver.stop()
   }
 
   /** Dependencies of the statements of this driver's tenants. */

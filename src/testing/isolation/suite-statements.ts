@@ -10,7 +10,7 @@ import { raw } from '../leak/operations.ts'
 import type { Proof } from './proof.ts'
 
 const ITEMS = 'select owner, id, value from items order by id'
-const ENDED = /ended the transaction|rolled back|given back/
+const ENDED = /ended the transaction|rolled back|was released/
 
 const items = (db: Kysely<any>) => db.selectFrom('items').select(['owner', 'id', 'value']).orderBy('id').execute()
 /** Rows of a tenant before each test. */

@@ -8,7 +8,7 @@
 import type { SQLInputValue, SQLOutputValue } from 'node:sqlite'
 import { SqliteError } from './errors.ts'
 
-const COMMENT = String.raw`--[^\n]*|/\*(?:(?!\*/)[\s\S])*(?:\*/|$)`
+const COMMENT = String.raw`--[^\n]*(?:\n|$)|/\*(?:(?!\*/)[\s\S])*(?:\*/|$)`
 const BLANK = new RegExp(`^(?:[\\s;]|${COMMENT})*$`)
 const QUOTED_OR_COMMENT = new RegExp(`'(?:[^']+|'')*'|"(?:[^"]+|"")*"|\`[^\`]*\`|\\[[^\\]]*\\]|${COMMENT}`, 'g')
 const PARAMETER = /(?<![\w$])\$\d+|\?\d*/g
