@@ -125,15 +125,15 @@ test('secrets of a disabled satellite are counted by the doctor and re-encrypted
     const isOff = { sso: false, webhooks: false, auditLogs: false }
     await writeFile(config, JSON.stringify({ satellites: isOff }))
     const which = '1 in sso.client_secret, of a disabled satellite, is encrypted under'
-    const logins = '1 in tenant_logins.password, of logins of tenants, is sealed under'
+    const logins = '1 in tenant_logins.password, of logins of tenants, is encrypted under'
     // The first start with a former key re-encrypts the secrets that every start needs.
     expect(await secretsFound(keyOf(1))).toEqual([
       ['info', 'secrets.old-key', `${logins} a former application key`],
       ['info', 'secrets.old-key', `${which} a former application key`],
     ])
     expect(await secretsFound()).toEqual([
-      ['warn', 'secrets.lost-key', `${logins} an application key that is not configured here`],
-      ['warn', 'secrets.lost-key', `${which} an application key that is not configured here`],
+      ['warn', 'secrets.lost-key', `${logins} an application key that is not configured`],
+      ['warn', 'secrets.lost-key', `${which} an application key that is not configured`],
     ])
     const ofLogins = { table: 'tenant_logins', column: 'password', resealed: 0, current: 0, failed: 0 }
     const ofWebhooks = ['secret', 'previous_secret'].map((column) => ({

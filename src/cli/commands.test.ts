@@ -142,7 +142,7 @@ describe.concurrent('what is refused', () => {
     [3, ['tenant:show', 'nobody'], /Tenant "nobody" not found/],
     [2, ['tenant:create'], /missing required argument 'name'/],
     [2, ['tenant:create', 'New', '--id', 'Not valid'], /id: /],
-    [2, ['tenant:create', 'New', '--metadata', '{'], /--metadata <json>.*not JSON/],
+    [2, ['tenant:create', 'New', '--metadata', '{'], /--metadata <json>.*must be JSON/],
     [2, ['tenant:create', 'New', '--plan', 'unheard-of'], /plan/],
     [5, ['tenant:create', 'New', '--id', 'globex'], /"globex" is taken/],
     [3, ['tenant:activate', 'nobody'], /nobody/],

@@ -70,7 +70,7 @@ describe('help', () => {
 
       Options:
         --id <id>             your own id; default: a UUIDv7
-        --plan <plan>         written to metadata.plan
+        --plan <plan>         plan, written to metadata.plan
         --metadata <json>     a JSON object
         --domain <domain...>  host names of the tenant
         --isolation <driver>  isolation driver

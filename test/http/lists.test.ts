@@ -60,7 +60,7 @@ const cursorOf = async ({ path }: Described, from: Api = api): Promise<string> =
   return json.nextCursor
 }
 const MESSAGES: Readonly<Record<string, string>> = {
-  limit: 'a whole number from 1 to 200',
+  limit: 'must be a whole number from 1 to 200',
   from: 'must be RFC 3339 (2026-01-31T12:00:00Z) or a date',
   to: 'must be RFC 3339 (2026-01-31T12:00:00Z) or a date',
 }

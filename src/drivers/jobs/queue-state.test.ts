@@ -42,7 +42,7 @@ describe('waiting jobs', () => {
       {
         severity: 'error',
         code: 'queue.stuck',
-        message: `3 jobs are due since ${oldest.at.toISOString()}, and nobody works on any job`,
+        message: `3 jobs are due since ${oldest.at.toISOString()}, and no worker runs`,
         remedy: expect.stringContaining('role all or worker'),
       },
     ])

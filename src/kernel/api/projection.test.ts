@@ -171,9 +171,9 @@ describe('commandsOf', () => {
   test.each([
     ['--size-bytes', '2', 2],
     ['--size-bytes', '0', /1/],
-    ['--size-bytes', '1e1', /"1e1" is not a number/],
+    ['--size-bytes', '1e1', /"1e1" must be a number/],
     ['--metadata', '{"a":1}', { a: 1 }],
-    ['--metadata', '{', /not JSON/],
+    ['--metadata', '{', /must be JSON/],
     ['--metadata', '[]', /record/],
   ])('parses the value of an option: %s %s', (flag, text, expected) => {
     const parse = only(createNote()).options?.find(({ flags }) => flags.startsWith(flag))?.parse ?? expect.fail(flag)
