@@ -31,7 +31,7 @@ test('GET /doctor returns 200 without findings or with warnings, and 503 with an
         name: 'storage',
         severity: 'error',
         code: 'storage.missing',
-        message: 'the storage "t1_globex" on "main" is not there',
+        message: 'the storage "t1_globex" on "main" does not exist',
         remedy: expect.stringContaining('tenant:backup:restore'),
         fixable: false,
         tenantId: 'globex',

@@ -201,7 +201,7 @@ describe.each([
     for (const name of ['raw pg, tenancy.pg', 'another copy of Kysely', 'TypeORM', 'Sequelize', 'Knex', 'MikroORM']) {
       const library = (await world.tenancy.run('acme', async () => await libraries[name]?.(world.tenancy))) as Library
       const session = await library.of(handles.get('acme') as TenantHandle)
-      await expect(session.bodies(), name).rejects.toThrow('This work is for no tenant')
+      await expect(session.bodies(), name).rejects.toThrow('The context has no tenant')
       await library.close()
     }
   })

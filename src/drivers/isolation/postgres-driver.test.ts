@@ -26,7 +26,7 @@ test('tenants of an unknown placement are unavailable, and only the log contains
   const error = await pool.query('select 1').catch((failure: unknown) => failure)
   expect(error).toMatchObject({
     code: 'E_DEPENDENCY_UNAVAILABLE',
-    cause: { message: 'the placement "closet" is not configured in this process' },
+    cause: { message: 'placement "closet" is not configured in this process' },
   })
   const problem = problemOf(error)
   expect(problem).toMatchObject({ status: 503, headers: { 'retry-after': expect.stringMatching(/^\d+$/) } })
