@@ -118,7 +118,12 @@ describe('never silence', () => {
       },
     }
     expect((await examined([slow, finds('two', finding('info', 'two.i'))])).checks).toMatchObject([
-      { name: 'slow', severity: 'error', code: 'doctor.timed-out', message: expect.stringContaining('exceeded its time limit of 20 ms') },
+      {
+        name: 'slow',
+        severity: 'error',
+        code: 'doctor.timed-out',
+        message: expect.stringContaining('exceeded its time limit of 20 ms'),
+      },
       { code: 'slow.before' },
       { code: 'two.i' },
     ])
