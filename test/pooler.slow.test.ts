@@ -291,7 +291,7 @@ test('a configuration without the pooler setting is rejected, regardless of earl
   await unaware.provision(location)
   const { db } = directHandle(unaware, location)
   const refused = () =>
-    expect(raw(db, 'select owner from items')).rejects.toThrow(/set placements\.main\.pooler to true/)
+    expect(raw(db, 'select owner from items')).rejects.toThrow(/Set placements\.main\.pooler to true/)
   await refused()
   const { username } = new URL(direct.tenantUrl)
   await installation.database.sql(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1`, [

@@ -142,16 +142,17 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     prefix,
     handles: (pathname) => probes.handles(pathname) || isApi(pathname),
     routes: [...probes.paths, ...(options.api === false ? [] : prefix === '' ? ['/*'] : [prefix, `${prefix}/*`])],
-    fetch(request, { ip, socketIp = ip } = {}) {
+    async fetch(request, { ip, socketIp = ip } = {}) {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
       const pathname = pathOf(request.url)
-      return enterContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
+      const response = await enterContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
         withProblemResponse(log, () => {
           if (probes.handles(pathname)) return probes.respond(request, pathname, socketIp)
           if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)
           throw NotFound('There is nothing at this path.')
         }),
       )
+      return request.method === 'HEAD' ? new Response(null, response) : response
     },
     async signInLink() {
       const { adminTokens } = options

@@ -63,11 +63,7 @@ export function createProbes(
       assertHost(request, socketIp)
       const route = routes.get(withoutSlash(pathname))
       if (!route) throw new Error(`${pathname} is not a probe`)
-      if (request.method === 'GET') return route()
-      if (request.method === 'HEAD') {
-        const { status, headers } = await route()
-        return new Response(null, { status, headers })
-      }
+      if (request.method === 'GET' || request.method === 'HEAD') return route()
       throw MethodNotAllowed('This path takes GET, HEAD.', { headers: { allow: 'GET, HEAD' } })
     },
   }

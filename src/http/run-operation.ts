@@ -88,12 +88,24 @@ export class OperationRunner {
       })
       return send(await this.#wait(call, response, lease))
     } catch (error) {
-      const known = withMembers(toTenancyError(error), call)
-      if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await lease.release()
-      else await lease.keep(withoutRequestId(toStoredResponse(known)))
+      await this.#storeFailure(call, lease, error)
       throw error
     } finally {
       await lease.end()
+    }
+  }
+
+  /** Never throws, so that the error of the request is logged and sent. A lease that is not released expires. */
+  async #storeFailure(call: Call, lease: Lease, error: unknown): Promise<void> {
+    const known = withMembers(toTenancyError(error), call)
+    try {
+      if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await lease.release()
+      else await lease.keep(withoutRequestId(toStoredResponse(known)))
+    } catch (failure) {
+      this.#core.kernel.log.error(
+        { err: failure },
+        `the failure of ${call.operation.name} was not stored for its Idempotency-Key`,
+      )
     }
   }
 

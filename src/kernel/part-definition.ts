@@ -39,11 +39,11 @@ export interface Receiver<Service = any> {
   readonly receive: (service: Service, request: Received) => Promise<unknown>
 }
 
-/** @typeParam Dependencies settings and services of the parts before it in the list */
+/** @typeParam Dependencies settings and services: those of earlier parts for `service`, of all parts for `start` */
 export interface Part<Name extends string = string, Service = any, Dependencies = any> {
   readonly name: Name
   readonly tables?: readonly Migration[]
-  /** Tables whose rows of a tenant a purge deletes, in this order, after the listeners within. Each has a column `tenant_id`. */
+  /** Tables whose rows of a tenant a purge deletes, in this order, after the part's own listeners. Each has a column `tenant_id`. */
   readonly tenantTables?: readonly string[]
   readonly events?: readonly EventType[]
   /** Columns with encrypted values, for a change of the application key. */

@@ -1,4 +1,4 @@
-/** The parts of a tenancy, in the order of their creation and start. Each depends only on services of earlier ones. */
+/** The parts of a tenancy, in the order of their creation and start. A service is created from those of earlier parts. */
 import { loginsPart, storagePart } from '../drivers/isolation/parts.ts'
 import type { Part } from '../kernel/part-definition.ts'
 import { kernelPart, storePart } from '../kernel/parts.ts'
@@ -62,9 +62,9 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     kernelPart,
     storePart(store),
     tableChangesPart,
-    circuitsPart,
     storagePart,
     loginsPart,
+    circuitsPart,
     registryPart,
     plansPart,
     lifecyclePart,

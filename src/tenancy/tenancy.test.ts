@@ -68,4 +68,13 @@ describe('the parts of a tenancy', () => {
     expect(() => parts('notes', 'tasks', 'notes')).toThrow('Satellite "notes" is configured twice.')
     expect(parts('notes').map(({ name }) => name)).toContain('notes')
   })
+
+  test('a driver that serves another tenancy continues after a failed start', async () => {
+    const driver = sqliteMemory()
+    const { tenancy, end } = await testTenancy(inject('postgresUrl'), { isolation: [driver] })
+    ends.push(end)
+    await installed(tenancy, { id: 'acme', name: 'Acme' })
+    await expect(testTenancy(inject('postgresUrl'), { isolation: [driver] })).rejects.toThrow('serves one tenancy')
+    expect(await (await tenancy.tenant('acme')).pool.query('select 1 as one')).toMatchObject({ rows: [{ one: 1 }] })
+  })
 })

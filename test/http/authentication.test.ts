@@ -64,6 +64,17 @@ test.each([undefined, {}, { adminTokens: [] }])(
   },
 )
 
+test.each([
+  ['/nothing', 404],
+  ['/tenants/none/backup', 405],
+])('HEAD %s returns %d without a body', async (path, status) => {
+  const headers = { 'x-admin-token': TOKEN }
+  const request = new Request(`http://localhost${PREFIX}${path}`, { method: 'HEAD', headers })
+  const response = await tenancy.http.fetch(request)
+  expect(response.status).toBe(status)
+  expect(response.body).toBeNull()
+})
+
 describe.each(Object.entries(hosts))('%s', (name, start) => {
   const from = `127.0.1.${Object.keys(hosts).indexOf(name) + 1}`
   let host: Host

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { Idempotency } from '../../src/kernel/api/idempotency.ts'
 import { DependencyUnavailable, defineError } from '../../src/kernel/base/errors.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
 import { type HttpResponse, TOKENS } from '../contract/calls.ts'
@@ -9,8 +10,10 @@ import { type Notes, notes } from './notes.fixture.ts'
 
 let api: Opened
 let service: Notes
+const logged: string[] = []
 beforeAll(async () => {
-  api = await openApi(inject('postgresUrl'), { satellites: [notes()], role: 'api' })
+  const logger = createLogger({ level: 'warn', write: (line) => void logged.push(line) })
+  api = await openApi(inject('postgresUrl'), { satellites: [notes()], role: 'api', logger })
   service = (api.tenancy as unknown as { notes: Notes }).notes
 })
 afterAll(() => api.end())
@@ -116,6 +119,22 @@ test('a stored response is not released, because its commit may have been report
   await lease.release()
   lease.end()
   expect(await idempotency.begin([key], '')).toEqual(response)
+})
+
+test('the error of a request is logged, also if its key cannot be released', async () => {
+  const refusal = `create function public.refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`
+  const { database } = api.tenancy.kernel
+  await database.sql(refusal)
+  await database.sql(
+    'create trigger refuse before delete on multitenancy.idempotency_keys execute function public.refuse()',
+  )
+  service.faults.push(new Error('the pen is empty'))
+  logged.length = 0
+  const response = await add('hello')
+  expect(response).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } })
+  expect(logged.join()).toContain('the pen is empty')
+  expect(logged.join()).toContain('the failure of notes.add was not stored for its Idempotency-Key')
+  await database.sql('drop function public.refuse() cascade')
 })
 
 test('a repeated rejection has the request id of the repeat, and Retry-After', async () => {

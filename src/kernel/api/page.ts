@@ -52,7 +52,7 @@ export const MomentOrDate = z.union([Moment, z.date()], NO_MOMENT)
 
 /**
  * Columns whose values are unique together, all ascending or all descending, as one index has them: `table.column`, or the name alone
- * where the query has one table. Each is a member of the row.
+ * where the query has one table. Each is a member of the row, never null. A time has whole milliseconds: the cursor keeps no more.
  */
 export interface Order<Column extends string = string> {
   readonly columns: readonly Column[]
@@ -157,4 +157,7 @@ export function keysetQuery<Row, Column extends string>(
 
 const memberOf = (column: string): string => column.slice(column.lastIndexOf('.') + 1)
 
-const textOf = (value: unknown): string => (value instanceof Date ? value.toISOString() : String(value))
+function textOf(value: unknown): string {
+  if (value === null || value === undefined) throw new Error('a column of a sort key is null')
+  return value instanceof Date ? value.toISOString() : String(value)
+}

@@ -2,7 +2,7 @@
  * Imports a copy into tables that all tenants of a placement share, in one transaction of their owner: a killed import
  * changes nothing.
  *
- * - Rows pass through a staging schema (staging-schema.ts), or are written directly by COPY if no trigger needs to run.
+ * - Rows pass through a staging schema (staging-schema.ts), or COPY writes them directly (`isDirect`).
  * - Migrations of the placement wait for the import: otherwise they would wait for its table locks and block all
  *   queries.
  * - The lock of the rows prevents two concurrent imports of one copy.
@@ -107,12 +107,9 @@ async function found(
 /** Throws if the label of the location's rows has changed. */
 export async function assertSameLabel(client: pg.ClientBase, location: RowLocation, label: string): Promise<void> {
   if ((await labelOf(client, location)) === label) return
-  throw DependencyUnavailable(
-    'Another transfer has changed the location of the tenant’s rows. The import is repeated.',
-    {
-      retryAfterSeconds: RETRY_AFTER_SECONDS,
-    },
-  )
+  throw DependencyUnavailable('Another transfer has changed the location of the tenant’s rows. Try again.', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  })
 }
 
 /**

@@ -11,11 +11,12 @@
  * `failed`.
  */
 import { transactionInProgress } from '../../../tenants/handles/transaction-errors.ts'
-import type {
-  Statement,
-  StatementResult,
-  TenantConnection,
-  TransactionModes,
+import {
+  type Statement,
+  type StatementResult,
+  StorageFenced,
+  type TenantConnection,
+  type TransactionModes,
 } from '../../../tenants/isolation/driver.ts'
 import { SqliteError } from './errors.ts'
 import type { SqliteStorage } from './storage.ts'
@@ -30,6 +31,7 @@ export class SqliteConnection implements TenantConnection {
   #isReadOnly = false
   #holdsStorage = false
   #isReleased = false
+  #isEvicted = false
   #last: Promise<unknown> = Promise.resolve()
 
   /** @param waitMs how long a transaction may wait for the storage */
@@ -61,6 +63,7 @@ export class SqliteConnection implements TenantConnection {
       this.#assertUsable()
       this.#isReadOnly = accessMode.trim().toLowerCase() === 'read only'
       this.#state = 'begun'
+      this.#isEvicted = false
     })
   }
 
@@ -86,6 +89,7 @@ export class SqliteConnection implements TenantConnection {
       if (!this.inTransaction) throw new Error('The transaction has ended before; there is nothing to commit')
       if (this.hasFailed) {
         this.#leave()
+        this.#assertNotEvicted()
         throw new Error('The transaction was rolled back because a statement in it had failed')
       }
       this.#leave(() => {
@@ -103,6 +107,7 @@ export class SqliteConnection implements TenantConnection {
 
   async #inside(statement: Statement): Promise<StatementResult> {
     if (this.hasFailed && !(this.#holdsStorage && ROLLBACK_TO.test(statement.text))) {
+      this.#assertNotEvicted()
       throw new SqliteError('25P02', 'current transaction is aborted, commands ignored until end of transaction block')
     }
     try {
@@ -122,6 +127,7 @@ export class SqliteConnection implements TenantConnection {
     if (this.#passesFence) return
     this.#leave()
     this.#state = 'failed'
+    this.#isEvicted = true
   }
 
   #leave(commit?: () => void): void {
@@ -148,6 +154,10 @@ export class SqliteConnection implements TenantConnection {
   #assertUsable(): void {
     this.#assertNotReleased()
     this.#storage.assertUsable(this.#passesFence)
+  }
+
+  #assertNotEvicted(): void {
+    if (this.#isEvicted) throw StorageFenced('The storage of the tenant was closed during the transaction.')
   }
 
   #assertNotReleased(): void {

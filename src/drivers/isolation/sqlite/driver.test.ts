@@ -208,6 +208,13 @@ describe('a statement', () => {
     }
   })
 
+  test('comments of any length are skipped', async () => {
+    const { db } = await one()
+    const line = '-'.repeat(20_000)
+    expect(await raw(db, `${line}\n/*${'* /'.repeat(20_000)}*/ select 1 as one ${line}`)).toEqual([{ one: 1 }])
+    expect(await raw(db, `${line}\n${line}x`)).toEqual([])
+  })
+
   test('a result has rows, count, command and fields as in node-postgres', async () => {
     const { db, pool } = await one()
     const inserted = await pool.query(
@@ -738,6 +745,27 @@ describe('storage', () => {
     await driver.provision(location)
     expect(await owners(db)).toEqual(['a'])
     for (const one of [client, inside, ending]) one.release()
+  })
+
+  test('a transaction that a drain has ended rejects its statements and its commit as fenced', async () => {
+    const { driver, handles } = await opened('a')
+    const [{ db, pool }] = handles as [TenantHandle]
+    const location = locationOf(driver, 'a')
+    const [reading, ending] = [await pool.connect(), await pool.connect()]
+    const fenced = { code: 'E_TENANT_STORAGE_FENCED' }
+    for (const [client, statement] of [
+      [reading, 'select 1'],
+      [ending, 'commit'],
+    ] as const) {
+      await client.query('begin')
+      await client.query(`insert into notes (id, owner) values (1, 'late')`)
+      await driver.fence(location)
+      await driver.drain(location, { graceMs: 0 })
+      await expect(client.query(statement)).rejects.toMatchObject(fenced)
+      client.release()
+      await driver.unfence(location)
+    }
+    expect(await owners(db)).toEqual([])
   })
 
   test('a drop ends open transactions and rejects waiting statements', async () => {

@@ -45,11 +45,12 @@ export function sqliteMemory(): IsolationDriver {
     const key = keyOf(location)
     const placement = environment.placements.get(location.placement)
     if (!placement) throw unknownPlacement(location.placement)
-    const storage = storages.get(key) ?? new SqliteStorage(sqlite, location.tenantId, placement.connections)
+    const existing = storages.get(key)
+    const storage = existing ?? new SqliteStorage(sqlite, location.tenantId, placement.connections)
     try {
       await migrator.up(storage)
       if (running?.storages !== storages) throw stopped()
-      if (!storages.has(key)) storages.set(key, storage)
+      if (!existing && !storages.has(key)) storages.set(key, storage)
     } finally {
       if (storages.get(key) !== storage) storage.close(storageMissing())
     }

@@ -27,7 +27,8 @@ const limits = (lockMs: number, transactionMs: number): string =>
   `select set_config('lock_timeout', '${lockMs}', true), set_config('statement_timeout', '${transactionMs}', true),
     set_config('idle_in_transaction_session_timeout', '${transactionMs}', true)`
 
-const timeoutError = (ms = SETTLE_TIMEOUT_MS) => new Error(`The consequences of a failed delivery took over ${ms} ms`)
+const timeoutError = (ms: number) => new Error(`The consequences of a failed delivery took over ${ms} ms`)
+const settleTimeout = () => timeoutError(SETTLE_TIMEOUT_MS)
 
 interface Pending {
   readonly settlement: Settlement
@@ -48,7 +49,8 @@ export class PermanentFailureHandler {
   constructor(kernel: Kernel, followUpTimeoutMs = FOLLOW_UP_TIMEOUT_MS) {
     this.#kernel = kernel
     this.#followUpTimeoutMs = followUpTimeoutMs
-    const run = (pending: Pending) => withTimeout(this.#run(pending), TRANSACTION_TIMEOUT_MS, timeoutError)
+    const run = (pending: Pending) =>
+      withTimeout(this.#run(pending), TRANSACTION_TIMEOUT_MS, () => timeoutError(TRANSACTION_TIMEOUT_MS))
     this.#transactions = new Batcher(([pending]) => Promise.all(pending ? [run(pending)] : []), { maxItems: 1 })
   }
 
@@ -60,7 +62,7 @@ export class PermanentFailureHandler {
     const pending: Pending = { settlement, until: performance.now() + SETTLE_TIMEOUT_MS, isAbandoned: false }
     const abandon = () => {
       pending.isAbandoned = true
-      return timeoutError()
+      return settleTimeout()
     }
     try {
       return await withTimeout(this.#transactions.add(pending), SETTLE_TIMEOUT_MS, abandon)
@@ -72,7 +74,7 @@ export class PermanentFailureHandler {
       )
       // A transaction that has started keeps the row locked until it is rolled back, or has committed just before.
       const started = pending.transaction?.catch(() => undefined)
-      return started && withTimeout(started, TIMEOUT_MS, timeoutError).catch(() => undefined)
+      return started && withTimeout(started, TIMEOUT_MS, settleTimeout).catch(() => undefined)
     }
   }
 
@@ -122,7 +124,7 @@ export class PermanentFailureHandler {
     if (pending.isAbandoned) return undefined
     // At the timeout the transaction is rolled back. Later statements of a listener fail.
     pending.transaction = this.#kernel.database.transaction(() =>
-      withTimeout(this.#settleWithConsequences(pending), Math.max(0, pending.until - performance.now()), timeoutError),
+      withTimeout(this.#settleWithConsequences(pending), Math.max(0, pending.until - performance.now()), settleTimeout),
     )
     return pending.transaction
   }
@@ -134,7 +136,7 @@ export class PermanentFailureHandler {
     const [settled] = (await new DeliveryQueue(database, clock).settle([settlement])) as [Settled]
     if (!settled.isOurs) return settled
     for (const consequence of this.#consequencesOf(settlement, settled)) await consequence()
-    if (pending.isAbandoned) throw timeoutError()
+    if (pending.isAbandoned) throw settleTimeout()
     return settled
   }
 

@@ -20,7 +20,7 @@ import { CHANNEL } from '../sql/functions.ts'
 import { Claimer, type ClaimRules } from './claim.ts'
 import { InFlight, type InFlightDelivery, type Limits } from './in-flight.ts'
 
-/** A settlement is retried for this number of request timeouts, while the lease lasts. */
+/** Request timeouts in a lease, in addition to its margin. A settlement is retried for as long. */
 const LEASE_TIMEOUTS = 3
 /** Time between the end of a request and the end of its lease. */
 const LEASE_MARGIN_MS = 3_000
@@ -254,7 +254,7 @@ export class DeliveryWorker {
     if (!joined && settled.isOurs) permanentFailures?.followUp(settlement, settled)
   }
 
-  /** Retries until the leases end or the worker aborts. */
+  /** Retries for LEASE_TIMEOUTS request timeouts, or until the worker aborts. */
   async #settleBatch(settlements: readonly Settlement[]): Promise<Settled[]> {
     const { kernel, queue } = this.#dependencies
     const until = performance.now() + LEASE_TIMEOUTS * this.#options.timeoutMs

@@ -82,8 +82,8 @@ export class TarReader {
   /** The library accepts a file that has no end or has blocks of zeros after it. */
   #assertEnd(): void {
     const end = this.#endOfEntries + TAR_END.length
-    if (this.#bytes < end || !this.#lastBytes.equals(TAR_END)) throw truncated()
     if (this.#bytes > end) throw altered('data follows the end of the archive')
+    if (this.#bytes < end || !this.#lastBytes.equals(TAR_END)) throw truncated()
   }
 }
 

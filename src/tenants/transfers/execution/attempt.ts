@@ -16,7 +16,7 @@ import { Meter } from './progress.ts'
 const LEASE_MS = 15_000
 /** A renewal also publishes the progress, so renewals are more frequent than a lease needs. */
 const RENEWALS_PER_LEASE = 15
-const TRANSFERS = { table: 'multitenancy.transfers', group: 'id', row: 'id' }
+const TRANSFERS = { table: 'multitenancy.transfers', group: 'id', row: 'id', locked: 'wait' } as const
 
 export class Attempt {
   readonly transfer: TransferRow
@@ -92,7 +92,7 @@ export class Attempt {
   async hold(): Promise<void> {
     const row = await this.#lease.lock(this.transfer.id)
     if (!row) throw this.#lose()
-    this.transfer.enteredMaintenance = row.entered_maintenance // an operator may have cancelled it
+    this.transfer.enteredMaintenance = row.entered_maintenance // an operator may have taken over the maintenance
   }
 
   /** In a transaction that has called `hold`. */

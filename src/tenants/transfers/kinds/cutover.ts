@@ -72,7 +72,7 @@ export async function switchTo(
     if (row.status === 'suspended') await driver.fence(location)
     await close(dependencies, attempt, row)
     const lastEpoch = row.lastEpoch ?? row.epoch
-    const epoch = was === 'making' ? location.epoch : lastEpoch + 1 // excludes the time of the fence from the timeout
+    const epoch = was === 'making' ? location.epoch : lastEpoch + 1 // a return to the former storage gets a new epoch
     await driver.enter?.({ ...location, epoch }, { signal: attempt.signal })
     await stagedStorage.take(location, was)
     await stagedStorage.leave(row, attempt.transfer.id, new Date(clock.now().getTime() + keptForMs))
