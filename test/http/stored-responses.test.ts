@@ -126,7 +126,7 @@ test('the error of a request is logged, also if its key cannot be released', asy
   const { database } = api.tenancy.kernel
   await database.sql(refusal)
   await database.sql(
-    'create trigger refuse before delete on multitenancy.idempotency_keys execute function public.refuse()',
+    'create trigger refuse before delete on multitenancy.idempotency_keys for each row execute function public.refuse()',
   )
   service.faults.push(new Error('the pen is empty'))
   logged.length = 0

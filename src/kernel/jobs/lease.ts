@@ -4,6 +4,8 @@
  *   pending ──claim──► running ──settle──► an end state
  *      ▲                │ ▲ └── renew(): later `lease_until`
  *      └────release─────┘ └──── claim by another worker, after `lease_until`
+ *
+ * The owner of the rows claims them: tenants/migrations/items.ts, tenants/transfers/execution/attempt.ts.
  */
 import { randomUUID } from 'node:crypto'
 import type { Database } from '../database/database.ts'

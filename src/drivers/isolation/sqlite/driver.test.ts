@@ -830,9 +830,13 @@ describe('driver sqlite-memory', () => {
     ).rejects.toThrow('A driver serves one tenancy')
   })
 
-  test('the driver rejects copies and names the drivers that support them', async () => {
+  test('the driver rejects copies and names the remedy', async () => {
     const { driver } = await opened('a')
-    const rejected = { code: 'E_NOT_SUPPORTED', status: 409, message: expect.stringContaining('use schema-pg') }
+    const rejected = {
+      code: 'E_NOT_SUPPORTED',
+      status: 409,
+      message: expect.stringContaining('use an isolation driver for PostgreSQL'),
+    }
     const options = { signal: new AbortController().signal }
     await expect(driver.export(locationOf(driver, 'a'), async () => undefined, options)).rejects.toMatchObject(rejected)
     await expect(driver.import(locationOf(driver, 'b'), {} as TenantCopy, options)).rejects.toMatchObject(rejected)
