@@ -66,7 +66,7 @@ export function reportFailure(error: unknown, { json }: { json: boolean }, conte
 
 export const exitCodeOf = ({ code, status }: TenancyError): number => BY_CODE[code] ?? BY_STATUS[status] ?? FAILED
 
-/** Keeps the message of the error: unlike an HTTP caller, a user of the terminal can read the configuration and the log. */
+/** Keeps the message: unlike an HTTP caller, a user of the terminal can read the configuration and the log. */
 export function asTenancyError(error: unknown): TenancyError {
   if (error instanceof TenancyError) return error
   if (error instanceof Interrupted) return Stopped('interrupted')

@@ -25,7 +25,7 @@ interface RunOptions {
   readonly env?: NodeJS.ProcessEnv
   /** Content of standard input. Default: standard input stays open. */
   readonly stdin?: string
-  /** Whether the run opens and stops its own tenancy. Default: runs with the same configuration share one until `close`. */
+  /** Whether the run has its own tenancy. Default: runs with the same configuration share one until `close`. */
   readonly isAlone?: boolean
 }
 

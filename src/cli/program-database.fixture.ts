@@ -10,7 +10,7 @@ import { createProgramDatabase, type InProcess } from './in-process.fixture.ts'
 import type { Program } from './program.fixture.ts'
 
 /**
- * Creates both before the tests of one file, and removes them after. Call it before the hooks of the file.
+ * Creates the database and directory before the tests of one file, and removes them after. Call it before other hooks.
  *
  * @param program runs in this process, or as child processes.
  * @param env variables in addition to the required ones.

@@ -1,4 +1,4 @@
-/** Runs `tenantry doctor`: reports problems of the installation with remedies, and fixes them with `--fix` if that is safe. */
+/** Runs `tenantry doctor`: reports problems with remedies, and fixes them with `--fix` if that is safe. */
 
 import { invalid } from '../../kernel/base/errors.ts'
 import { type DoctorReport, FindingsStand, type FixReport, type ReportedFinding } from '../../kernel/doctor/doctor.ts'

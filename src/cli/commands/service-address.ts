@@ -7,7 +7,10 @@ import { readRunning } from '../../service/data-directory.ts'
 
 const START = 'Start it with: tenantry serve'
 
-/** Returns `given`, or the URL in the configuration. Throws E_DEPENDENCY_UNAVAILABLE if no service runs on the data directory. */
+/**
+ * Returns `given`, or the URL in the configuration or the data directory. Throws E_DEPENDENCY_UNAVAILABLE if no service
+ * runs on the data directory.
+ */
 export function serviceUrl(config: ServiceConfig, given: string | undefined): string {
   if (given !== undefined) return checked(given)
   if (config.databaseUrl) {

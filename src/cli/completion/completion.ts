@@ -1,4 +1,4 @@
-/** Prints completion scripts, and the completions of `tenantry complete -- <words>` from declarations and tenants' ids. */
+/** Prints completion scripts, and completions of `tenantry complete -- <words>` from declarations and tenants' ids. */
 import { RootCommand, script } from '@bomb.sh/tab'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { OwnInput } from '../parser/own-input.ts'
@@ -28,8 +28,8 @@ function fromLibrary(shell: string): string {
 }
 
 /**
- * Returns the completions of the last word, one on each line, in the protocol of the scripts. Does not reject without tenants' ids:
- * a shell cannot show an error.
+ * Returns the completions of the last word, one on each line, in the protocol of the scripts. Does not reject without
+ * tenants' ids: a shell cannot show an error.
  */
 export async function completed(
   commands: readonly Described[],
@@ -64,7 +64,7 @@ export async function completed(
   return `${lines.join('\n')}\n`
 }
 
-/** Returns the ids with `prefix` of tenants that are not deleted. Does not start a database: returns none if none is running. */
+/** Returns the ids with `prefix` of tenants that are not deleted, or none if no database is running. Starts nothing. */
 export async function tenantIdsOf(loadConfig: OwnInput['loadConfig'], prefix: string): Promise<string[]> {
   const [{ Database }, { createLogger }, { readRunning }] = await Promise.all([
     import('../../kernel/database/database.ts'),

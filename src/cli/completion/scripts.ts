@@ -1,11 +1,11 @@
 /**
  * Contains the completion scripts of bash and zsh: docs/decisions/completion-scripts.md.
- * - They pass the typed words as arguments and evaluate nothing: a key press runs no typed command and writes to no file.
+ * - They pass the typed words as arguments and evaluate nothing: a key press runs no typed command, and writes no file.
  */
 
 /**
- * Bash splits words at colons and equals signs, and includes redirections. The script joins adjacent words, omits redirections, and
- * inserts only the part of a completion after the last colon.
+ * Bash splits words at colons and equals signs, and includes redirections. The script joins adjacent words, omits
+ * redirections, and inserts only the part of a completion after the last colon.
  */
 export const bashScript = (program: string): string => `# bash completion for ${program}
 

@@ -49,8 +49,8 @@ export function aborted(signal: AbortSignal): Promise<never> {
 }
 
 /**
- * Returns the result of `work`. If `signal` aborts, waits at most `graceMs` for the end of `work`, and rejects with the signal's
- * reason.
+ * Returns the result of `work`. If `signal` aborts, waits at most `graceMs` for the end of `work`, and rejects with the
+ * signal's reason.
  */
 export async function interruptible<T>(work: Promise<T>, signal: AbortSignal, graceMs: number): Promise<T> {
   const tooLate = aborted(signal).catch((reason) =>

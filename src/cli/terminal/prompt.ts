@@ -1,5 +1,6 @@
 /**
- * Opens the prompt of Node.js with names for the parts of a tenancy, or runs standard input as a script if it is not a terminal.
+ * Opens the prompt of Node.js with names for the parts of a tenancy, or runs standard input as a script without a
+ * terminal.
  * - A script can use `await`, and prints with `console.log`. Its error fails the command.
  */
 import { Console } from 'node:console'

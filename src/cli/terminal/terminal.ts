@@ -1,6 +1,6 @@
 /**
- * Writes the result of a command to standard output, as text or JSON; messages, progress and confirmation prompts go to standard
- * error.
+ * Writes the result of a command to standard output, as text or JSON; messages, progress and confirmation prompts go to
+ * standard error.
  */
 import { once } from 'node:events'
 import colors from 'picocolors'
@@ -35,7 +35,7 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
   const showsProgress = stderr.isTTY && !json
   const { dim } = colors.createColors(usesColor(stdout, context))
   let hasProgress = false
-  /** Whether parts of the result are on the same screen: clearing a progress line would delete the end of the last part. */
+  /** Whether parts of the result are on the same screen: clearing progress would delete the end of the last part. */
   let isTaken = false
 
   const close = () => {
