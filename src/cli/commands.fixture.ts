@@ -1,4 +1,4 @@
-/** The program with a configuration and one migration, on a database. */
+/** Creates programs with a configuration and one migration, each on its own database. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,19 +10,19 @@ import { createProgramDatabase, type InProcess, inProcess } from './in-process.f
 
 export interface Program {
   readonly tenantry: InProcess
-  /** Its configuration is here. */
+  /** Directory of the configuration and the migrations. */
   readonly directory: string
-  /** The one JSON value of a command that succeeds and says nothing else. */
+  /** Returns the JSON value of a command that must succeed without output on standard error. */
   json(...argv: string[]): Promise<any>
   writeMigration(name: string, up: string, down: string): Promise<void>
 }
 
-/** For one file: programs in this process, each on its own database. */
+/** Opens programs in the process of one test file, and closes them after its tests. */
 export function usePrograms() {
   const opened: (() => Promise<void>)[] = []
   afterAll(() => Promise.all(opened.map((end) => end())))
 
-  /** The program on its own database, with one migration. */
+  /** @param database default: one with the tables of the program. */
   return async function openProgram(
     database: Promise<TestDatabase> = createProgramDatabase(inject('postgresUrl')),
   ): Promise<Program> {
@@ -56,7 +56,7 @@ export function usePrograms() {
       },
       async writeMigration(name, up, down) {
         await writeFile(join(directory, 'migrations', `${name}.sql`), `-- up\n${up};\n-- down\n${down};\n`)
-        await tenantry.close() // a tenancy reads them when it opens
+        await tenantry.close() // a tenancy reads migrations when it opens
       },
     }
     await program.writeMigration('0001_notes', 'create table notes (body text)', 'drop table notes')

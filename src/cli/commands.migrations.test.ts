@@ -1,4 +1,4 @@
-/** Commands that migrate the backoffice and tenants, by their arguments, standard output, standard error and exit code. */
+/** Tests commands that migrate the backoffice and tenants, by their output and exit code. */
 import { describe, expect, inject, test } from 'vitest'
 import { createTestDatabase } from '../testing/base/database.ts'
 import { type Program, usePrograms } from './commands.fixture.ts'
@@ -13,19 +13,19 @@ test('backoffice:setup creates missing tables, and a second run changes nothing'
   expect(first.stdout).toMatch(/^logins\.main +tenantry_tenant/m)
   expect(first.stdout).toMatch(/^queues +.*tenantry\.InstallTenant, /m)
   const second = await tenantry.start(['backoffice:setup', '--json'], { isAlone: true }).ended
-  expect(second).toMatchObject({ code: 0, stderr: 'nothing was missing\n' })
+  expect(second).toMatchObject({ code: 0, stderr: 'no pending migrations\n' })
   expect(JSON.parse(second.stdout)).toMatchObject({ migrated: [], logins: { main: expect.any(String) } })
 })
 
 describe('migrations', () => {
-  /** Two tenants, with the first migration. */
+  /** Opens a program with two tenants that have the first migration. */
   async function openMigrated(): Promise<Program> {
     const program = await openProgram()
     for (const id of ['acme', 'globex']) await program.json('tenant:create', id, '--id', id)
     return program
   }
 
-  test('tenant:migrate and tenant:migrate:rollback', async () => {
+  test('tenant:migrate applies pending migrations, and tenant:migrate:rollback rolls back the last ones', async () => {
     const { tenantry, json, writeMigration } = await openMigrated()
     await writeMigration('0002_dates', 'alter table notes add day date', 'alter table notes drop day')
     expect(await json('tenant:migrate', '--dry-run')).toEqual([
@@ -49,7 +49,7 @@ describe('migrations', () => {
     ])
   })
 
-  test('tenant:migrate that fails says for whom and why, and goes on once it is mended', async () => {
+  test('tenant:migrate reports the first failure with its cause, and continues after the migration is fixed', async () => {
     const { tenantry, json, writeMigration } = await openMigrated()
     await writeMigration('0003_wrong', 'select 1 / 0', 'select 1')
     const { code, stdout, stderr } = await tenantry.run('tenant:migrate', 'acme', 'globex', '--json')
@@ -57,7 +57,7 @@ describe('migrations', () => {
     expect(JSON.parse(stdout)).toMatchObject({ state: 'failed', total: 2, failed: 2 })
     expect(stderr).toContain('"code": "E_MIGRATIONS_INCOMPLETE"')
     expect(stderr).toMatch(/"detail": "2 of 2 failed; the first is acme: .*0003_wrong \(up\) failed/)
-    expect(stderr).toContain('division by zero') // in the log, for who runs it
+    expect(stderr).toContain('division by zero') // in the log
     await writeMigration('0003_wrong', 'select 1', 'select 1')
     expect(await json('tenant:migrate', '--concurrency', '1')).toMatchObject({ state: 'completed', done: 2 })
     expect(await json('tenant:migrate:rollback', '--all', '--dry-run')).toMatchObject([

@@ -1,4 +1,4 @@
-/** Each command by its arguments, standard output, standard error and exit code; those that migrate are in commands.migrations.test.ts. */
+/** Tests commands by their output and exit code; commands.migrations.test.ts tests those that migrate. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -15,20 +15,20 @@ beforeAll(async () => {
   await json('tenant:create', 'Globex', '--id', 'globex')
 })
 
-/** Active. */
+/** Creates an active tenant. */
 async function tenant(id: string, name = id): Promise<string> {
   await json('tenant:create', name, '--id', id)
   return id
 }
 
-describe('a tenant', () => {
-  test('an empty list is said in words, and is an empty value', async () => {
+describe('tenant commands', () => {
+  test('tenant:list without tenants prints a message, and an empty list with --json', async () => {
     const none = ['tenant:list', '--q', 'nothing is named like this']
     expect(await tenantry.run(...none)).toEqual({ code: 0, stdout: '', stderr: 'none\n' })
     expect(await json(...none)).toEqual({ data: [], nextCursor: null })
   })
 
-  test('tenant:create waits until it is active', async () => {
+  test('tenant:create waits until the tenant is active', async () => {
     const metadata = JSON.stringify({ seats: 5 })
     const domains = ['--domain', 'a.example', '--domain', 'b.example']
     const given = ['--id', 'created', '--metadata', metadata, '--plan', 'pro', ...domains]
@@ -41,7 +41,7 @@ describe('a tenant', () => {
     })
   })
 
-  test('tenant:list and tenant:show', async () => {
+  test('tenant:list filters and pages tenants, and tenant:show prints one', async () => {
     await json('tenant:create', 'Listed first', '--id', 'listed-1', '--plan', 'pro')
     await tenant('listed-2', 'Listed last')
     const { stdout, stderr } = await tenantry.run('tenant:list', '--q', 'Listed', '--limit', '1')
@@ -54,7 +54,7 @@ describe('a tenant', () => {
     expect((await tenantry.run('tenant:show', 'listed-1')).stdout).toMatch(/^metadata\.plan +pro$/m)
   })
 
-  test('tenant:exec, from the command line and from a file', async () => {
+  test('tenant:exec runs SQL of the command line or a file in one transaction', async () => {
     const [one, other] = [await tenant('exec-1'), await tenant('exec-2')]
     await tenantry.run('tenant:exec', one, '--sql', "insert into notes values ('one'), (null)")
     const { stdout } = await tenantry.run('tenant:exec', one, '--sql', 'select body, 7 as seven from notes')
@@ -71,7 +71,7 @@ describe('a tenant', () => {
     expect(await json('tenant:exec', other, '--file', file)).toEqual([{ body: 'a;b' }])
   })
 
-  test('tenant:seed, from SQL and from a program, all or nothing for each tenant', async () => {
+  test('tenant:seed runs SQL or a program in one transaction for each tenant', async () => {
     const [one, failing] = [await tenant('seed-1'), await tenant('seed-failing')]
     const file = join(directory, 'seed.sql')
     await writeFile(file, `insert into notes (body) values ('one; two');\ninsert into notes (body) values ('three');`)
@@ -98,7 +98,7 @@ describe('a tenant', () => {
     expect(await bodies(failing)).not.toContain(failing)
   })
 
-  test('tenant:suspend, tenant:activate and tenant:maintenance', async () => {
+  test('tenant:suspend, tenant:activate and tenant:maintenance print the changed tenant', async () => {
     const id = await tenant('suspended')
     expect(await json('tenant:suspend', id)).toMatchObject({ status: 'suspended' })
     expect(await json('tenant:activate', id)).toMatchObject({ status: 'active' })
@@ -109,7 +109,7 @@ describe('a tenant', () => {
     expect(await json('tenant:maintenance', id, '--off')).toMatchObject({ maintenance: null })
   })
 
-  test('tenant:queue:stats and tenant:audit:export', async () => {
+  test('tenant:queue:stats counts jobs, and tenant:audit:export prints audit entries', async () => {
     const id = await tenant('audited')
     await json('tenant:suspend', id)
     expect(await json('tenant:queue:stats', id)).toMatchObject([{ queue: 'tenantry.InstallTenant', completed: 1 }])
@@ -123,7 +123,7 @@ describe('a tenant', () => {
     expect(entries.find(({ action }) => action === 'tenants.suspend').actor.type).toBe('cli')
   })
 
-  test('tenant:delete, tenant:restore and tenant:purge', async () => {
+  test('tenant:delete, tenant:restore and tenant:purge print the changed tenants', async () => {
     const id = await tenant('deleted')
     expect(await json('tenant:delete', id, '--yes')).toMatchObject({ status: 'deleted' })
     expect(await json('tenant:restore', id)).toMatchObject({ status: 'active' })
@@ -133,45 +133,45 @@ describe('a tenant', () => {
     expect(await json('tenant:purge', '--yes')).toEqual([])
   })
 })
-describe.concurrent('what is refused', () => {
+describe.concurrent('a rejected command', () => {
   test.each<[Ended['code'], string[], RegExp]>([
     [2, ['tenant:lsit'], /unknown command 'tenant:lsit'\n\(Did you mean tenant:list\?\)/],
     [2, ['tenant:list', '--limit', '0'], /--limit <count>.*from 1 to 200/],
     [2, ['tenant:list', '--cursor', 'made-up'], /cursor/],
     [2, ['tenant:show'], /missing required argument 'id'/],
-    [3, ['tenant:show', 'nobody'], /Tenant "nobody" not found/],
+    [3, ['tenant:show', 'initech'], /Tenant "initech" not found/],
     [2, ['tenant:create'], /missing required argument 'name'/],
     [2, ['tenant:create', 'New', '--id', 'Not valid'], /id: /],
     [2, ['tenant:create', 'New', '--metadata', '{'], /--metadata <json>.*must be JSON/],
     [2, ['tenant:create', 'New', '--plan', 'unheard-of'], /plan/],
     [5, ['tenant:create', 'New', '--id', 'globex'], /"globex" is taken/],
-    [3, ['tenant:activate', 'nobody'], /nobody/],
+    [3, ['tenant:activate', 'initech'], /initech/],
     [2, ['tenant:activate', 'globex', '--wait', 'long'], /--wait <seconds>/],
-    [3, ['tenant:suspend', 'nobody'], /nobody/],
+    [3, ['tenant:suspend', 'initech'], /initech/],
     [2, ['tenant:suspend', 'globex', 'acme'], /too many arguments/],
-    [3, ['tenant:delete', 'nobody', '--yes'], /nobody/],
+    [3, ['tenant:delete', 'initech', '--yes'], /initech/],
     [
       2,
       ['tenant:move', 'globex', '--isolation', 'database-pg'],
       /Move globex from schema-pg on main to database-pg .*--yes/,
     ],
     [2, ['tenant:delete', 'globex'], /Delete Globex \(globex\)\?.*--yes/],
-    [3, ['tenant:restore', 'nobody'], /nobody/],
+    [3, ['tenant:restore', 'initech'], /initech/],
     [5, ['tenant:restore', 'globex'], /active/],
-    [3, ['tenant:maintenance', 'nobody'], /nobody/],
+    [3, ['tenant:maintenance', 'initech'], /initech/],
     [2, ['tenant:maintenance', 'globex', '--retry-after', 'soon'], /--retry-after/],
     [2, ['tenant:purge', 'globex', '--yes'], /"globex" is not a deleted tenant/],
-    [3, ['tenant:migrate', 'nobody'], /nobody/],
+    [3, ['tenant:migrate', 'initech'], /initech/],
     [2, ['tenant:migrate:rollback', 'globex'], /--yes/],
     [2, ['tenant:migrate:rollback', '--yes'], /Name the tenants, or give --all/],
     [2, ['tenant:migrate', '--concurrency', '100'], /concurrency/],
-    [3, ['tenant:migrate:status', 'nobody'], /nobody/],
+    [3, ['tenant:migrate:status', 'initech'], /initech/],
     [2, ['tenant:seed', 'globex', '--file', 'missing.sql'], /File "missing\.sql" not found/],
     [2, ['tenant:seed', 'globex', '--file', 'seed.txt'], /a seed must be a \.sql, \.ts or \.js file/],
     [2, ['tenant:seed', '--file', 'seed.sql'], /Name the tenants, or give --all/],
-    [3, ['tenant:migrate:rollback', 'nobody', '--yes'], /nobody/],
+    [3, ['tenant:migrate:rollback', 'initech', '--yes'], /initech/],
     [2, ['tenant:exec', 'globex'], /--sql or --file/],
-    [3, ['tenant:exec', 'nobody', '--sql', 'select 1'], /nobody/],
+    [3, ['tenant:exec', 'initech', '--sql', 'select 1'], /initech/],
     [2, ['tenant:exec', 'globex', '--sql', 'selec'], /character 1: syntax error at or near "selec"/],
     [
       2,
@@ -182,17 +182,17 @@ describe.concurrent('what is refused', () => {
     [2, ['tenant:exec', 'globex', '--file', 'missing.sql'], /File "missing\.sql" not found/],
     [2, ['tenant:queue:stats', 'a', 'b'], /too many arguments/],
     [2, ['tenant:audit:export', '--format', 'xml'], /"xml" must be one of/],
-    [3, ['tenant:audit:export', 'nobody'], /nobody/],
+    [3, ['tenant:audit:export', 'initech'], /initech/],
     [2, ['backoffice:setup', '--config', 'missing.json'], /missing\.json: file not found/],
     [2, ['openapi', 'too', 'much'], /too many arguments/],
-  ])('exit code %i: %j', async (code, argv, words) => {
+  ])('ends with exit code %i for the arguments %j', async (code, argv, words) => {
     const ended = await tenantry.run(...argv)
     expect(ended).toMatchObject({ code, stdout: '' })
     expect(ended.stderr).toMatch(/^error: /)
     expect(ended.stderr).toMatch(words)
   })
 
-  test('SQL that the database rejects is a problem with its SQLSTATE and position', async () => {
+  test('reports rejected SQL as a problem with SQLSTATE and position', async () => {
     const { code, stderr } = await tenantry.run('tenant:exec', 'globex', '--sql', 'select 1 from nowhere', '--json')
     expect(code).toBe(2)
     expect(JSON.parse(stderr)).toMatchObject({
@@ -208,7 +208,7 @@ describe.concurrent('what is refused', () => {
     ['2D000', 'commit and chain', 'AND CHAIN would start one without a scope'],
     ['2D000', 'select 1; commit; select 2', 'a statement ended the transaction'],
     ['0A000', 'copy (select 1) to stdout', 'COPY is not available'],
-  ])('SQL that ends with %s while the session lives is rejected: %s', async (sqlState, sql, words) => {
+  ])('reports SQLSTATE %s of a session that survives as rejected SQL: %s', async (sqlState, sql, words) => {
     const { code, stderr } = await tenantry.run('tenant:exec', 'globex', '--sql', sql, '--json')
     expect(JSON.parse(stderr)).toMatchObject({
       ...{ status: 422, code: 'E_SQL_REJECTED', sqlState },
@@ -217,7 +217,7 @@ describe.concurrent('what is refused', () => {
     expect(code).toBe(2)
   })
 
-  test('with --json it is a problem, on standard error', async () => {
+  test('prints a problem on standard error with --json', async () => {
     const { code, stdout, stderr } = await tenantry.run('tenant:create', 'New', '--id', 'Not valid', '--json')
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(JSON.parse(stderr)).toMatchObject({
@@ -228,7 +228,7 @@ describe.concurrent('what is refused', () => {
     })
   })
 
-  test('a database that nobody serves is a missing dependency', async () => {
+  test('ends with 7 if the database is unreachable, without its password in the message', async () => {
     const nowhere = 'postgres://tenantry:secret@127.0.0.1:1/tenantry'
     const { code, stderr } = await tenantry.start(['tenant:list'], { env: { DATABASE_URL: nowhere } }).ended
     expect(code).toBe(7)
@@ -236,7 +236,7 @@ describe.concurrent('what is refused', () => {
     expect(stderr).not.toContain('secret')
   })
 
-  test('a satellite that does not exist', async () => {
+  test('ends with 2 if a configured satellite does not exist', async () => {
     const config = join(directory, 'typo.json')
     await writeFile(config, JSON.stringify({ satellites: { auditLog: false } }))
     const { code, stderr } = await tenantry.run('tenant:list', '--config', config)

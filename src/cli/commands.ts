@@ -1,4 +1,4 @@
-/** The program's own commands: those that speak of the service itself. Each is loaded when it is asked for. */
+/** Declares the program's own commands, which concern the service itself; each is loaded when it runs. */
 import type { Option } from '../kernel/api/commands.ts'
 import type { OwnInput } from './parser/own-input.ts'
 import type { Described } from './parser/parser.ts'
@@ -9,7 +9,7 @@ export interface OwnCommand extends Described {
 
 export const OWN_HEADING = 'The service:'
 
-const url: Option = { flags: '--url <url>', summary: 'of the service; absent: the one that runs on the data directory' }
+const url: Option = { flags: '--url <url>', summary: 'URL of the service; default: the one of this configuration' }
 
 export const ownCommands: readonly OwnCommand[] = [
   {
@@ -27,21 +27,21 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'status',
-    summary: 'Say whether the service is ready, and what its checks say',
+    summary: 'Show the readiness of the service and the result of each check',
     options: [url],
     run: async (input) => (await import('./commands/status.ts')).status(input),
   },
   {
     name: 'doctor',
-    summary: 'Say what is wrong, and what to do about it',
+    summary: 'Check the installation, and list problems with remedies',
     options: [
-      { flags: '--prove', summary: 'prove the isolation of tenants from the catalogs of their servers too' },
+      { flags: '--prove', summary: 'also prove the isolation of tenants from the catalogs of their servers' },
       {
         flags: '--show-sql',
-        summary: 'with the beginning of statements that run for long, whatever values stand in it',
+        summary: 'show the beginning of long-running statements, including the values in it',
       },
-      { flags: '--fix', summary: 'put right what can be without harm, and say what stands then' },
-      { flags: '--dry-run', summary: 'with --fix: only say what it would put right' },
+      { flags: '--fix', summary: 'fix the findings that are safe to fix, and check again' },
+      { flags: '--dry-run', summary: 'with --fix: only list the fixes' },
     ],
     run: async (input) => (await import('./commands/doctor.ts')).doctor(input),
   },
@@ -50,11 +50,15 @@ export const ownCommands: readonly OwnCommand[] = [
     summary: 'Call the running service with the admin token',
     arguments: [
       { name: 'method', summary: 'GET, POST, PUT, PATCH or DELETE', required: true },
-      { name: 'path', summary: 'as in the API description: /tenants; with the prefix or without', required: true },
+      {
+        name: 'path',
+        summary: 'path in the API description, such as /tenants, with or without the prefix',
+        required: true,
+      },
     ],
     options: [
-      { flags: '--data <json>', summary: 'body of the request; @file reads a file, - standard input' },
-      { flags: '--header <name:value...>', summary: 'a header of the request; may be given again' },
+      { flags: '--data <json>', summary: 'body of the request; @file reads a file, - reads standard input' },
+      { flags: '--header <name:value...>', summary: 'header of the request; can be repeated' },
       url,
     ],
     run: async (input) => (await import('./commands/api.ts')).api(input),
@@ -62,15 +66,15 @@ export const ownCommands: readonly OwnCommand[] = [
   {
     name: 'openapi',
     summary: 'Print the OpenAPI document of the service',
-    options: [{ flags: '--out <file>', summary: 'write it to this file' }],
+    options: [{ flags: '--out <file>', summary: 'write the document to this file' }],
     run: async (input) => (await import('./commands/openapi.ts')).openapi(input),
   },
   {
     name: 'completion',
-    summary: 'Print what a shell has to read to complete commands, options and ids of tenants',
+    summary: 'Print a shell script that completes commands, options and ids of tenants',
     arguments: [{ name: 'shell', summary: 'bash, zsh, fish or powershell', required: true }],
     notes: [
-      'To load it in every shell, put its line into the file behind it:',
+      'To load the script in every shell, add the line of your shell to the file next to it:',
       '  source <(tenantry completion bash)                               ~/.bashrc',
       '  source <(tenantry completion zsh)                                ~/.zshrc, after compinit',
       '  tenantry completion fish | source                                ~/.config/fish/config.fish',
@@ -80,12 +84,12 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'backoffice:setup',
-    summary: 'Make the schema, roles and queues in the backoffice database; again does no harm',
+    summary: 'Create the schema, roles and queues in the backoffice database. Safe to run again',
     run: async (input) => (await import('./commands/backoffice-setup.ts')).setUpBackoffice(input),
   },
   {
     name: 'tenant:secrets:reencrypt',
-    summary: 'Seal under the present application key what was sealed under a former one; again does no harm',
+    summary: 'Encrypt stored secrets of former application keys with the current one. Safe to run again',
     run: async (input) => (await import('./commands/reencrypt.ts')).reencrypt(input),
   },
 ]

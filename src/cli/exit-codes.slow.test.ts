@@ -1,4 +1,4 @@
-/** Each exit code of the program, by one process, and its colours without a terminal. */
+/** Tests the exit codes of the program, one process for each, and output without colors. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, expect, test, vi } from 'vitest'
@@ -17,32 +17,32 @@ beforeAll(async () => {
   expect(await tenantry.run('tenant:create', 'Acme', '--id', 'acme', '--plan', 'pro')).toMatchObject({ code: 0 })
 })
 
-/** Without the plan of the tenant: a finding of the doctor. */
+/** Plans without the plan of the tenant, which the doctor reports. */
 const UNKNOWN_PLANS = { defaultPlan: 'small', definitions: { small: { limits: {} } } }
 
 const RUNS: Readonly<Record<number, (url: string) => Promise<Ended>>> = {
   0: () => tenantry.run('tenant:show', 'acme'),
   1: () => tenantry.run('tenant:create', 'Broken', '--config', join(tenantry.directory, 'broken-migrations.json')),
   2: () => tenantry.run('tenant:create'),
-  3: () => tenantry.run('tenant:show', 'nobody'),
+  3: () => tenantry.run('tenant:show', 'initech'),
   4: (url) => tenantry.run('api', 'GET', '/tenants', '--url', url, '--header', 'x-admin-token: wrong'),
   5: () => tenantry.run('tenant:create', 'Acme', '--id', 'acme'),
   6: () => tenantry.run('doctor', '--config', join(tenantry.directory, 'unknown-default.json')),
   7: () => tenantry.run('status', '--url', 'http://127.0.0.1:1'),
   130: async () => {
     const child = tenantry.start(['api', 'POST', '/tenants', '--data', '-'])
-    // More than a pipe holds: once it is written, the program reads.
+    // Larger than the buffer of a pipe: the write ends only after the program has begun to read.
     await new Promise((resolve) => child.process.stdin.write(' '.repeat(1_000_000), resolve))
     child.process.kill('SIGINT')
     return child.ended
   },
 }
 
-test('each exit code of the reference has a run', () => {
+test('each exit code of the reference has a test run', () => {
   expect(Object.keys(RUNS)).toEqual(Object.keys(EXIT_CODES))
 })
 
-test('a process ends with each exit code', async () => {
+test('each test run ends with its exit code', async () => {
   const service = tenantry.start(['serve'])
   const [, url = ''] = await service.says(/Admin API +(http:\/\/127\.0\.0\.1:\d+)/)
   const ended = await Promise.all(
@@ -51,8 +51,8 @@ test('a process ends with each exit code', async () => {
   for (const { expected, ...end } of ended) expect(end, end.stderr).toMatchObject({ code: expected })
 })
 
-test('without a terminal there are no colours, although FORCE_COLOR is set', async () => {
-  for (const argv of [['tenant:list'], ['tenant:show', 'nobody'], ['--help']]) {
+test('output without a terminal has no colors, even with FORCE_COLOR', async () => {
+  for (const argv of [['tenant:list'], ['tenant:show', 'initech'], ['--help']]) {
     const { stdout, stderr } = await tenantry.start(argv, { env: { FORCE_COLOR: '1' }, stdin: '' }).ended
     expect(stdout + stderr).not.toBe('')
     expect(stdout + stderr).not.toContain('\u001b')

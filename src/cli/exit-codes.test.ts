@@ -10,27 +10,27 @@ import { Interrupted } from './process/stop-signal.ts'
 const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code: 'ECONNREFUSED' })
 
 test.each([
-  [1, new Error('anything else')],
-  [1, 'not even an error'],
+  [1, new Error('unexpected')],
+  [1, 'a string'],
   [1, defineError('E_TENANT_QUOTA_EXCEEDED', 429, 'Too much')('too much')],
-  [2, InvalidRequest('what?')],
+  [2, InvalidRequest('invalid')],
   [2, new ConfigurationError(['PORT: not a number'])],
   [2, defineError('E_URL_NOT_ALLOWED', 422, 'Not allowed')('private address')],
-  [3, NotFound('nothing')],
-  [4, Unauthorized('who?')],
-  [4, Forbidden('no')],
+  [3, NotFound('not found')],
+  [4, Unauthorized('no token')],
+  [4, Forbidden('not allowed')],
   [5, TenantExists('taken')],
   [5, new AlreadyRunning('/data', null)],
-  [6, defineError('E_FINDINGS', 409, 'Findings')('two faults')],
-  [7, DependencyUnavailable('away')],
+  [6, defineError('E_FINDINGS', 409, 'Findings')('two problems')],
+  [7, DependencyUnavailable('unavailable')],
   [7, refused],
   [7, new AggregateError([refused])],
   [130, new Interrupted('interrupted')],
-])('exit code %i for %s', (code, error) => {
+])('exitCodeOf returns %i for %s', (code, error) => {
   expect(exitCodeOf(asTenancyError(error))).toBe(code)
 })
 
-test("an error's own words are told", () => {
+test('asTenancyError keeps the messages of all errors', () => {
   expect(asTenancyError(new AggregateError([refused, new Error('and more')])).message).toContain('and more')
   expect(asTenancyError(new Error('no such column')).message).toBe('no such column')
 })

@@ -1,4 +1,4 @@
-/** Turns an error into an exit code and a message on standard error. No other file does. */
+/** Converts the error of a command to an exit code and a message on standard error. */
 import colors from 'picocolors'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import { isDatabaseUnavailable } from '../kernel/database/database.ts'
@@ -9,15 +9,15 @@ import { Interrupted, OutputClosed } from './process/stop-signal.ts'
 import { usesColor } from './terminal/color.ts'
 import { visible } from './terminal/table.ts'
 
-/** What each means. */
+/** Meanings for the reference. */
 export const EXIT_CODES: Readonly<Record<number, string>> = {
-  0: 'done',
-  1: 'failed',
-  2: 'usage: what was asked, or the configuration, is not valid',
+  0: 'success',
+  1: 'failure',
+  2: 'invalid arguments or configuration',
   3: 'not found',
-  4: 'unauthorised',
+  4: 'unauthorized',
   5: 'conflict',
-  6: 'findings: what was checked has faults',
+  6: 'a check found problems',
   7: 'a dependency is unavailable',
   130: 'interrupted',
 }
@@ -29,7 +29,7 @@ const BY_CODE: Readonly<Record<string, number>> = {
   /** Thrown by a checking command after it has printed its findings. */
   E_FINDINGS: 6,
   E_INTERRUPTED: 130,
-  /** Of a wrong token: without it the status would be 401. */
+  /** Rate limit of wrong tokens: the same exit code as for one wrong token (401). */
   E_TOO_MANY_ATTEMPTS: 4,
 }
 
@@ -49,12 +49,12 @@ const BY_STATUS: Readonly<Record<number, number>> = {
   504: 7,
 }
 
-export const InvalidConfiguration = defineError('E_CONFIGURATION', 400, 'The configuration is not valid')
+export const InvalidConfiguration = defineError('E_CONFIGURATION', 400, 'Invalid configuration')
 export const Running = defineError('E_ALREADY_RUNNING', 409, 'Already running')
 export const Stopped = defineError('E_INTERRUPTED', 499, 'Interrupted')
 export const Failed = defineError('E_INTERNAL', 500, 'Failed')
 
-/** Says what went wrong, with `json` as a problem (RFC 9457), and answers the exit code. */
+/** Prints the error, with `json` as a problem (RFC 9457), and returns the exit code. */
 export function reportFailure(error: unknown, { json }: { json: boolean }, context: ProcessContext): number {
   if (error instanceof OutputClosed) return OK
   const failure = asTenancyError(error)
@@ -66,13 +66,17 @@ export function reportFailure(error: unknown, { json }: { json: boolean }, conte
 
 export const exitCodeOf = ({ code, status }: TenancyError): number => BY_CODE[code] ?? BY_STATUS[status] ?? FAILED
 
-/** Contains the text of the error: unlike a caller over HTTP, a user of the terminal has access to the configuration and the log. */
+/** Keeps the message: unlike an HTTP caller, a user of the terminal can read the configuration and the log. */
 export function asTenancyError(error: unknown): TenancyError {
   if (error instanceof TenancyError) return error
   if (error instanceof Interrupted) return Stopped('interrupted')
   if (error instanceof ConfigurationError) return InvalidConfiguration(error.message)
   if (error instanceof AlreadyRunning) return Running(error.message)
-  if (isDatabaseUnavailable(error)) return DependencyUnavailable(`the database cannot be reached: ${textOf(error)}`)
+  if (isDatabaseUnavailable(error)) {
+    return DependencyUnavailable(
+      `The database cannot be reached (${textOf(error)}). Check that its server is running and its URL is correct.`,
+    )
+  }
   return Failed(textOf(error))
 }
 

@@ -1,4 +1,4 @@
-/** How commands end when they do not end by themselves, and what they ask before they destroy something. */
+/** Tests interrupted commands, closed standard output, and confirmation of destructive commands. */
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { hasScript, throughScript } from './terminal-script.fixture.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
-/** Several times what a pipe holds. */
+/** Several times the buffer of a pipe. */
 const ENTRIES = 5_000
 const ASLEEP = 'select pg_sleep(300)'
 
@@ -40,17 +40,17 @@ async function sleepers(): Promise<number> {
   return rows[0].count
 }
 
-/** Starts them all, and resolves when each has a statement running that would go on for minutes. */
+/** Starts the commands, and resolves when each runs a statement that takes minutes. */
 async function asleep(...commands: readonly [string[], NodeJS.ProcessEnv?][]): Promise<Child[]> {
   const children = commands.map(([argv, env = {}]) => tenantry.start(argv, { env }))
   await eventually(async () => expect(await sleepers()).toBe(commands.length), 60_000)
   return children
 }
 
-describe('interrupted', () => {
+describe('an interrupted command', () => {
   const exec = ['tenant:exec', 'acme', '--sql', ASLEEP]
 
-  test('a command closes what is open and ends with 130, and nothing goes on running', async () => {
+  test('closes its connections, ends with 130, and leaves no running statement', async () => {
     const migrations = join(tenantry.directory, 'migrations')
     const config = join(tenantry.directory, 'slow.json')
     await mkdir(migrations)
@@ -65,21 +65,21 @@ describe('interrupted', () => {
       expect(code).toBe(130)
       expect(stderr).toMatch(/^interrupted$/m)
     }
-    // The status of the new tenant, if it is read within the second that a command has for its last step.
+    // tenant:create prints the status of the new tenant if it reads it within the grace time.
     const outputs = ['', '', '', expect.stringMatching(/^$|^status +provisioning$/m)]
     expect(ended.map(({ stdout }) => stdout)).toEqual(outputs)
     await eventually(async () => expect(await sleepers()).toBe(0), 20_000)
   })
 
-  test('a command that reads its input stops reading', async () => {
+  test('stops reading standard input', async () => {
     const child = tenantry.start(['api', 'POST', '/tenants', '--data', '-'])
-    // More than a pipe holds: once it is written, somebody is reading.
+    // Larger than the buffer of a pipe: the write ends only after the program has begun to read.
     await new Promise((resolve) => child.process.stdin.write(' '.repeat(1_000_000), resolve))
     child.process.kill('SIGINT')
     expect(await child.ended).toMatchObject({ code: 130, stdout: '' })
   })
 
-  test('a second time, later, it ends at once', async () => {
+  test('ends immediately at a second signal more than a second later', async () => {
     const [child] = await asleep([exec])
     child?.process.kill('SIGINT')
     const first = performance.now()
@@ -90,14 +90,14 @@ describe('interrupted', () => {
 })
 
 describe('standard output', () => {
-  test('closed early, as by head, ends the command quietly', async () => {
+  test('that is closed early ends the command with 0 and without a message', async () => {
     const child = tenantry.start(['tenant:audit:export'])
     await child.says(/"action":"test"/)
     child.process.stdout.destroy()
     expect(await child.ended).toMatchObject({ code: 0, stderr: '' })
   })
 
-  test('closed before a result that is written at once', async () => {
+  test('that is closed before a large result ends the command with 0 and without a message', async () => {
     const child = tenantry.start([
       'tenant:exec',
       'acme',
@@ -108,14 +108,14 @@ describe('standard output', () => {
     expect(await child.ended).toMatchObject({ code: 0, stderr: '' })
   })
 
-  test.runIf(existsSync('/dev/full'))('that takes nothing is a failure', async () => {
+  test.runIf(existsSync('/dev/full'))('on a full device ends the command with 1', async () => {
     const through = ['sh', '-c', `"${process.execPath}" "${PROGRAM}" openapi > /dev/full`] as const
     const { code, stderr } = await tenantry.start([], { through }).ended
     expect(code).toBe(1)
     expect(stderr).toMatch(/^error: .*ENOSPC/)
   })
 
-  test('read slowly, gets everything, and the command waits', async () => {
+  test('with a slow reader receives the whole result', async () => {
     const child = tenantry.start(['tenant:audit:export'])
     const { stdout } = child.process
     stdout.removeAllListeners('data').pause()
@@ -129,14 +129,14 @@ describe('standard output', () => {
 
 if (!hasScript()) console.log('not run: questions at a terminal (needs the script of util-linux)')
 
-describe.runIf(hasScript())('at a terminal', () => {
+describe.runIf(hasScript())('a command at a terminal', () => {
   const atTerminal = (command: string, env: NodeJS.ProcessEnv = {}): Child =>
     tenantry.start([], {
       env: { TERM: 'xterm', ...env },
       through: throughScript(`stty cols 120 rows 40; "${process.execPath}" "${PROGRAM}" ${command}`),
     })
 
-  test('it asks, and goes ahead only on yes', async () => {
+  test('asks for confirmation, and deletes the tenant only after yes', async () => {
     const declined = atTerminal('tenant:delete acme')
     await declined.says(/Delete Acme \(acme\)\?/)
     declined.process.stdin.write('n')
@@ -149,7 +149,7 @@ describe.runIf(hasScript())('at a terminal', () => {
     expect((await tenantry.run('tenant:restore', 'acme')).code).toBe(0)
   })
 
-  test('Ctrl-C is an answer too', async () => {
+  test('ends with 130 after Ctrl-C at the confirmation, and changes nothing', async () => {
     const child = atTerminal('tenant:delete acme')
     await child.says(/Delete Acme \(acme\)\?/)
     child.process.stdin.write('\u0003')
@@ -157,12 +157,12 @@ describe.runIf(hasScript())('at a terminal', () => {
     expect((await tenantry.run('tenant:show', 'acme')).stdout).toMatch(/^status +active$/m)
   })
 
-  test('colours, unless NO_COLOR says not to', async () => {
-    const [coloured, plain] = await Promise.all([
+  test('prints colors unless NO_COLOR is set', async () => {
+    const [colored, plain] = await Promise.all([
       atTerminal('tenant:list').ended,
       atTerminal('tenant:list', { NO_COLOR: '1' }).ended,
     ])
-    expect(coloured.stdout).toContain('\u001b[2mid')
+    expect(colored.stdout).toContain('\u001b[2mid')
     expect(plain.stdout).toMatch(/^id +name/)
     expect(plain.stdout).not.toContain('\u001b')
   })

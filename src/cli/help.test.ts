@@ -1,4 +1,4 @@
-/** What the program says of itself, with nothing running and nothing to connect to. */
+/** Tests help, version and OpenAPI document, which need no database. */
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ afterAll(async () => {
 })
 
 describe('help', () => {
-  test('names every command there is, and needs no configuration', async () => {
+  test('lists every command, even with an invalid configuration', async () => {
     const { code, stdout, stderr } = await inProcess({ PORT: 'nonsense' }).run('--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     for (const { name, summary } of allCommands()) {
@@ -41,24 +41,24 @@ describe('help', () => {
       The service:
         serve [options]                                   Run the service until Ctrl-C
         dev [options]                                     Run the service for development, with readable logs
-        status [options]                                  Say whether the service is ready, and what its checks say
-        doctor [options]                                  Say what is wrong, and what to do about it
+        status [options]                                  Show the readiness of the service and the result of each check
+        doctor [options]                                  Check the installation, and list problems with remedies
         api [options] <method> <path>                     Call the running service with the admin token
         openapi [options]                                 Print the OpenAPI document of the service
-        completion [options] <shell>                      Print what a shell has to read to complete commands, options and ids of tenants
-        backoffice:setup [options]                        Make the schema, roles and queues in the backoffice database; again does no harm
-        tenant:secrets:reencrypt [options]                Seal under the present application key what was sealed under a former one; again does no harm
+        completion [options] <shell>                      Print a shell script that completes commands, options and ids of tenants
+        backoffice:setup [options]                        Create the schema, roles and queues in the backoffice database. Safe to run again
+        tenant:secrets:reencrypt [options]                Encrypt stored secrets of former application keys with the current one. Safe to run again
       "
     `)
   })
 
-  test('nothing asked for is help too', async () => {
+  test('is printed without arguments', async () => {
     const { code, stdout } = await tenantry.run()
     expect(code).toBe(0)
     expect(stdout).toMatch(/^Usage: tenantry <command>/)
   })
 
-  test('of one command', async () => {
+  test('of one command lists its arguments and options', async () => {
     const [asked, help] = await Promise.all([tenantry.run('tenant:create', '--help'), tenantry.run('help', 'api')])
     expect(asked.stdout).toMatchInlineSnapshot(`
       "Usage: tenantry tenant:create [options] <name>
@@ -79,7 +79,7 @@ describe('help', () => {
 
       Options of every command:
         --json                print the result as one JSON value
-        --yes                 do not ask before something is destroyed
+        --yes                 confirm destructive commands without a prompt
         --config <file>       read this configuration file
         -h, --help            print help
       "
@@ -91,30 +91,30 @@ describe('help', () => {
 
       Arguments:
         method                    GET, POST, PUT, PATCH or DELETE
-        path                      as in the API description: /tenants; with the prefix
-                                  or without
+        path                      path in the API description, such as /tenants, with
+                                  or without the prefix
 
       Options:
-        --data <json>             body of the request; @file reads a file, - standard
-                                  input
-        --header <name:value...>  a header of the request; may be given again
-        --url <url>               of the service; absent: the one that runs on the
-                                  data directory
+        --data <json>             body of the request; @file reads a file, - reads
+                                  standard input
+        --header <name:value...>  header of the request; can be repeated
+        --url <url>               URL of the service; default: the one of this
+                                  configuration
 
       Options of every command:
         --json                    print the result as one JSON value
-        --yes                     do not ask before something is destroyed
+        --yes                     confirm destructive commands without a prompt
         --config <file>           read this configuration file
         -h, --help                print help
       "
     `)
   })
 
-  test('of completion says how a shell loads it', async () => {
+  test('of completion shows how each shell loads the script', async () => {
     const { stdout } = await tenantry.run('help', 'completion')
-    expect(stdout.slice(stdout.indexOf('To load it'))).toBe(
+    expect(stdout.slice(stdout.indexOf('To load the'))).toBe(
       [
-        'To load it in every shell, put its line into the file behind it:',
+        'To load the script in every shell, add the line of your shell to the file next to it:',
         '  source <(tenantry completion bash)                               ~/.bashrc',
         '  source <(tenantry completion zsh)                                ~/.zshrc, after compinit',
         '  tenantry completion fish | source                                ~/.config/fish/config.fish',
@@ -124,17 +124,17 @@ describe('help', () => {
     )
   })
 
-  test('the version', async () => {
+  test('--version prints the version of the package', async () => {
     const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'))
     expect(await tenantry.run('--version')).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
   })
 })
 
-/** Whichever there are: a test outside its folder knows no satellite by name. */
-const [one = expect.fail('there is no satellite')] = satellites
+/** Any satellite: tests outside the folder of a satellite do not name it. */
+const [one = expect.fail('No satellite exists.')] = satellites
 
 describe('openapi', () => {
-  test('prints the document of what is switched on', async () => {
+  test('prints the document of enabled operations, with the prefix', async () => {
     const { code, stdout, stderr } = await tenantry.start(['openapi'], { env: { TENANTRY_PREFIX: '/ops/' } }).ended
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     const paths = Object.keys(JSON.parse(stdout).paths)
@@ -143,7 +143,7 @@ describe('openapi', () => {
     expect(paths.every((path) => path.startsWith('/ops/'))).toBe(true)
   })
 
-  test('leaves out what is switched off, and writes to a file', async () => {
+  test('--out writes the document to a file, without the operations of disabled satellites', async () => {
     const config = join(directory, 'quiet.json')
     const file = join(directory, 'openapi.json')
     await writeFile(config, JSON.stringify({ satellites: { [one.name]: false } }))

@@ -1,7 +1,4 @@
-/**
- * The program inside the process of the test: `argv` goes through its parser, with its environment, standard streams and signal
- * given. Nothing of this process changes.
- */
+/** Runs the program in the process of the test, with separate environment, standard streams and signal. */
 import { PassThrough, Writable } from 'node:stream'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { type Opened, openTenancy, satellitesOn } from '../service/main.ts'
@@ -20,33 +17,33 @@ export interface Run {
   readonly stdin: PassThrough
   readonly ended: Promise<Ended>
   readonly says: Says
-  /** Ctrl-C. */
+  /** Aborts the run as Ctrl-C does. */
   interrupt(): Promise<Ended>
 }
 
 interface RunOptions {
   readonly env?: NodeJS.ProcessEnv
-  /** All of standard input; absent: it stays open. */
+  /** Content of standard input. Default: standard input stays open. */
   readonly stdin?: string
-  /** Whether it opens its own tenancy and stops it; else runs with the same configuration share one until `close`. */
+  /** Whether the run has its own tenancy. Default: runs with the same configuration share one until `close`. */
   readonly isAlone?: boolean
 }
 
 export interface InProcess {
   start(argv: readonly string[], options?: RunOptions): Run
-  /** Runs it to its end. */
+  /** Runs a command until it ends. */
   run(...argv: string[]): Promise<Ended>
-  /** Interrupts every run that has not ended, and stops the tenancies: the next run opens another. */
+  /** Interrupts unfinished runs, and stops the shared tenancies. The next run opens another. */
   close(): Promise<void>
 }
 
-/** @param env all there is. */
+/** @param env the whole environment. */
 export function inProcess(env: NodeJS.ProcessEnv): InProcess {
   const running = new Set<Run>()
   const tenancies = new Map<string, Promise<Opened>>()
   const openShared: typeof openTenancy = async (config, options) => {
     const key = JSON.stringify([config, options.role])
-    // Its log goes to the run that opens it.
+    // The first run receives the log of the tenancy.
     const opened = tenancies.get(key) ?? openTenancy(config, { ...options, signal: undefined })
     tenancies.set(key, opened)
     opened.catch(() => tenancies.delete(key))
@@ -99,6 +96,6 @@ export function inProcess(env: NodeJS.ProcessEnv): InProcess {
   }
 }
 
-/** A database with the tables that the program has without a configuration. */
+/** Creates a database with the tables of a program without a configuration file. */
 export const createProgramDatabase = (serverUrl: string): Promise<TestDatabase> =>
   createMigratedDatabase(serverUrl, tablesOf(partsOf(postgresStore(), satellitesOn({ satellites: {} }))))

@@ -1,12 +1,13 @@
 #!/usr/bin/env node
-/** The program `tenantry`. The compile cache serves only modules that are imported after it is enabled. */
+/** Runs the program `tenantry`. */
 import { enableCompileCache } from 'node:module'
 
+// The cache serves only modules that are imported after this call.
 enableCompileCache()
 const [{ run }, { stopSignal }] = await Promise.all([import('./run.ts'), import('./process/stop-signal.ts')])
 const signal = stopSignal()
 const code = await run(process.argv.slice(2), process, signal)
 // A script of `tenant:repl` may have set another exit code.
 if (code !== 0) process.exitCode = code
-// Work that exceeds its time after the signal must not keep the process alive.
+// Ends work that exceeds its grace time after the signal.
 if (signal.aborted) process.exit()

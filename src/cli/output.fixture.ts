@@ -1,4 +1,4 @@
-/** What a run of the program printed, and how it ended. */
+/** Waits for output of a running program. */
 import { eventually } from '../testing/base/tenancy.ts'
 
 const WAIT_TIMEOUT_MS = 30_000
@@ -10,10 +10,10 @@ export interface Ended {
   readonly stderr: string
 }
 
-/** Resolves when standard output or error matches `words`; rejects when the run ends before. */
+/** Resolves when standard output or error matches `words`. Rejects if the run ends first. */
 export type Says = (words: RegExp) => Promise<RegExpMatchArray>
 
-/** @param output grows while the program runs. */
+/** @param output is appended to while the program runs. */
 export function reading(output: Pick<Ended, 'stdout' | 'stderr'>, ended: Promise<Ended>): Says {
   let end: Ended | undefined
   ended.then(
@@ -25,10 +25,13 @@ export function reading(output: Pick<Ended, 'stdout' | 'stderr'>, ended: Promise
   return async (words) => {
     const found = await eventually(() => {
       const match = (output.stdout + output.stderr).match(words)
-      if (!match && !end) throw new Error(`it does not say ${words}: ${output.stdout}${output.stderr}`)
+      if (!match && !end) throw new Error(`The output does not match ${words}: ${output.stdout}${output.stderr}`)
       return match
     }, WAIT_TIMEOUT_MS)
-    if (!found) throw new Error(`it ended (${end?.code}) without saying ${words}: ${output.stdout}${output.stderr}`)
+    if (!found)
+      throw new Error(
+        `The run ended (${end?.code}) without output that matches ${words}: ${output.stdout}${output.stderr}`,
+      )
     return found
   }
 }

@@ -1,4 +1,4 @@
-/** The program on a database that has its tables, with an empty data directory. */
+/** Runs the program on a migrated database with an empty data directory. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,11 +10,11 @@ import { createProgramDatabase, type InProcess } from './in-process.fixture.ts'
 import type { Program } from './program.fixture.ts'
 
 /**
- * For one file. Hooks of the file come after this call.
+ * Creates the database and directory before the tests of one file, and removes them after. Call it before other hooks.
  *
- * @param program in this process, or as child processes.
- * @param env in addition to what it needs.
- * @param config the content of its configuration file; without it, it has none.
+ * @param program runs in this process, or as child processes.
+ * @param env variables in addition to the required ones.
+ * @param config content of the configuration file. Default: no file.
  */
 export function useProgram<P extends InProcess | Program>(
   program: (env: NodeJS.ProcessEnv) => P,

@@ -1,4 +1,4 @@
-/** The real program as child processes, each with its whole environment given: nothing of the machine it runs on leaks in. */
+/** Runs the program as child processes, without the environment of the machine except PATH and HOME. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -20,19 +20,19 @@ export interface StartOptions {
   readonly env?: NodeJS.ProcessEnv
   readonly stdin?: string
   readonly cwd?: string
-  /** What runs the program, in place of Node alone. */
+  /** Command that starts the program. Default: Node. */
   readonly through?: readonly [string, ...string[]]
 }
 
 export interface Program {
   start(argv: readonly string[], options?: StartOptions): Child
-  /** Runs it to its end. */
+  /** Runs a command until it ends. */
   run(...argv: string[]): Promise<Ended>
-  /** Ends whatever is still running, at once. */
+  /** Kills all running processes. */
   killAll(): Promise<void>
 }
 
-/** @param env beside PATH and HOME, all there is. */
+/** @param env the whole environment, except PATH and HOME. */
 export function programWith(env: NodeJS.ProcessEnv): Program {
   const running = new Set<Child>()
   const start: Program['start'] = (argv, { env: more = {}, stdin, cwd = ROOT, through } = {}) => {
@@ -62,7 +62,7 @@ function observed(process: ChildProcessWithoutNullStreams): Child {
       output[name] += text
     })
   }
-  process.stdin.on('error', () => undefined) // it may end before it has read everything
+  process.stdin.on('error', () => undefined) // the child may end before it has read its input
   const ended = once(process, 'close').then(([code, signal]): Ended => ({ code: code ?? signal, ...output }))
   return { process, ended, says: reading(output, ended) }
 }

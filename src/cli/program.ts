@@ -1,7 +1,4 @@
-/**
- * Lists all commands: the program's own, and those of tenants and satellites, which receive the service of their part in an open
- * tenancy. Help and the reference read declarations and open nothing.
- */
+/** Lists all commands: the program's own, and those of tenants and satellites, which run in an open tenancy. */
 import type { Command } from '../kernel/api/commands.ts'
 import { SatelliteDisabled } from '../kernel/base/errors.ts'
 import { satellites } from '../service/main.ts'
@@ -10,6 +7,7 @@ import { withTenancy } from './commands/with-tenancy.ts'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { CommandGroup } from './parser/parser.ts'
 
+/** Declarations for the parser, help and the reference. A tenancy is opened only when a command runs. */
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },
   ...[{ name: 'tenants', commands: tenantCommands }, ...satellites]
@@ -34,7 +32,7 @@ function inTenancy(part: string, command: Command): OwnCommand {
   }
 }
 
-/** `auditLogs` as "Audit logs:". */
+/** Converts `auditLogs` to "Audit logs:". */
 function headingOf(name: string): string {
   const words = name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
   return `${words.charAt(0).toUpperCase()}${words.slice(1)}:`

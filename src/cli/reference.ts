@@ -1,25 +1,25 @@
-/** Prints the reference page of all commands from their declarations. */
+/** Generates the reference page of all commands from their declarations. */
 import { Environment } from '../service/settings.ts'
 import type { OwnCommand } from './commands.ts'
 import { EXIT_CODES } from './exit-codes.ts'
 import { COMMON_OPTIONS, type CommandGroup, type Described } from './parser/parser.ts'
 
-/** In addition to those of the configuration, for a terminal. */
+/** Environment variables of the terminal, in addition to those of the configuration. */
 const TERMINAL_VARIABLES: Readonly<Record<string, string>> = {
-  NO_COLOR: 'Not empty: no colours, https://no-color.org',
-  TERM: '`dumb`: no colours',
+  NO_COLOR: 'If not empty, disables colors: https://no-color.org',
+  TERM: '`dumb` disables colors',
 }
 
-/** Of the service alone; no command listens. */
+/** Environment variables of `serve` and `dev` only; other commands do not listen. */
 const OF_THE_SERVICE = ['PORT', 'HOST', 'TENANTRY_ROLE']
 
-const INTRODUCTION = `\`tenantry <command>\`; in the repository \`npm run -s tenantry -- <command>\`. \`tenantry help <command>\` says what is here of one.
+const INTRODUCTION = `\`tenantry <command>\`; in a clone \`npm run -s tenantry -- <command>\`. \`tenantry help <command>\` shows one command.
 
-The result is on standard output, everything else on standard error. With \`--json\` the result is one JSON value, or one a line where
-results come one after the other, and an error is a problem (RFC 9457) on standard error; only \`tenant:repl\` prints what its script does.
-What destroys something, or closes a tenant for as long as it runs, asks first; without a terminal to ask on it is refused
-unless \`--yes\` is given. Long work says at a terminal how far it is and how fast it goes, and, where it is known how much there is to do, about how
-long it will take; elsewhere it says nothing.`
+- The result is on standard output, everything else on standard error.
+- With \`--json\` the result is one JSON value, or one value on each line for streamed results. An error is a problem (RFC 9457) on standard
+  error. \`tenant:repl\` prints the output of its script unchanged.
+- Commands that destroy data, or close a tenant while they run, ask for confirmation. Without a terminal they require \`--yes\`.
+- At a terminal, long work shows its progress and rate, and the remaining time if the total is known. Pipes and \`--json\` have no progress.`
 
 export function commandsReference(groups: readonly CommandGroup<OwnCommand>[]): string {
   const variables = [
@@ -36,7 +36,7 @@ export function commandsReference(groups: readonly CommandGroup<OwnCommand>[]): 
     '## Exit codes',
     table(['code', ''], Object.entries(EXIT_CODES)),
     '## Environment',
-    'The configuration is found as the service finds it; [settings.md](settings.md) has all of it.',
+    'Commands and the service read the same configuration: [settings.md](settings.md) lists all settings.',
     table(
       ['variable', ''],
       variables.map(([name, meaning]) => [code(name), meaning]),
@@ -56,7 +56,7 @@ function section({ name, summary, arguments: args = [], options = [], notes = []
 }
 
 function optionRow({ flags, summary, required, default: value }: NonNullable<Described['options']>[number]): string[] {
-  const note = required ? '; has to be given' : value === undefined ? '' : `; default ${code(String(value))}`
+  const note = required ? '; required' : value === undefined ? '' : `; default ${code(String(value))}`
   return [code(flags), `${summary}${note}`]
 }
 

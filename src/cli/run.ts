@@ -1,4 +1,4 @@
-/** Runs one invocation of the program and returns its exit code. The program's own commands do not load the others. */
+/** Runs one invocation of the program. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { OwnInput } from './parser/own-input.ts'
@@ -8,9 +8,9 @@ import { Interrupted } from './process/stop-signal.ts'
 import { createTerminal } from './terminal/terminal.ts'
 
 /**
- * Returns the exit code.
+ * Prints the error of a failed run, and returns the exit code.
  *
- * @param signal ends the run; a reason other than Interrupted is its failure.
+ * @param signal ends the run. The run fails if the reason is not Interrupted.
  */
 export async function run(
   argv: readonly string[],
@@ -23,10 +23,11 @@ export async function run(
       await complete(argv.slice(2), context)
       return 0
     }
+    // The program's own commands run without loading the others.
     const isOwn = ownCommands.some(({ name }) => name === argv.find((word) => !word.startsWith('-')))
     const groups = isOwn ? [{ heading: OWN_HEADING, commands: ownCommands }] : (await import('./program.ts')).groups
     await runProgram(groups, argv, (invocation) => runOne(invocation, { context, signal, openTenancy }), context.stdout)
-    await nextTurn() // when a write that failed has said so
+    await nextTurn() // a failed write emits its error by then
     if (signal.aborted && !(signal.reason instanceof Interrupted)) throw signal.reason
     return 0
   } catch (error) {
@@ -35,7 +36,7 @@ export async function run(
   }
 }
 
-/** Asked by a shell, at each key. */
+/** Prints completions. A shell calls this at each key press. */
 async function complete(words: readonly string[], { env, stdout }: ProcessContext): Promise<void> {
   const [{ completed, tenantIdsOf }, { allCommands }] = await Promise.all([
     import('./completion/completion.ts'),
@@ -66,5 +67,5 @@ const configLoader = (file: string | undefined, env: NodeJS.ProcessEnv) => async
   return config.loadConfig({ env, file, satellites })
 }
 
-/** Loaded only by the commands that need it. */
+/** Loads the service only for commands that open a tenancy. */
 const openOwn: OwnInput['openTenancy'] = async (...given) => (await import('../service/main.ts')).openTenancy(...given)

@@ -1,4 +1,4 @@
-/** The program by the scripts of a clone: what docs/operating.md shows as a configuration, and who ends `npm start`. */
+/** Tests the npm scripts of a clone, and the configuration in docs/operating.md. */
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
@@ -12,7 +12,7 @@ const STOP_MS = 20_000
 
 const tenantry = useProgram(programWith)
 
-test('the configuration that docs/operating.md shows can be loaded', async () => {
+test('the configuration in docs/operating.md can be loaded', async () => {
   const page = await readFile(join(ROOT, 'docs/operating.md'), 'utf8')
   const [, example = ''] = page.match(/```ts\n([\s\S]*?)```/) ?? []
   expect(example).toContain("from 'tenantry'")
@@ -30,22 +30,22 @@ test('the configuration that docs/operating.md shows can be loaded', async () =>
   expect(tags).not.toContainEqual({ name: 'branding' })
 })
 
-test("the scripts that run it let a clone's configuration name it, and leave no shell between npm and it", async () => {
+test('the scripts start, dev and tenantry resolve the package to its source, and run Node without a shell', async () => {
   const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
   for (const name of ['start', 'dev', 'tenantry'])
     expect(scripts[name]).toMatch(/^exec node --conditions=tenantry-source /)
 })
 
-test('npm start ends when npm alone is told to', async () => {
-  const sayPid = `if (process.argv[1]?.endsWith('main.ts')) console.error('service', process.pid)`
-  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(sayPid)}` }
+test('npm start ends with its service when only npm receives SIGTERM', async () => {
+  const printPid = `if (process.argv[1]?.endsWith('main.ts')) console.error('service', process.pid)`
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(printPid)}` }
   const service = tenantry.start([], { env, through: ['npm', 'start'], stdin: '' })
   const [, pid] = await service.says(/^service (\d+)$/m)
   try {
     await service.says(/Stop with Ctrl-C\./)
     service.process.kill('SIGTERM')
-    const timeUp = new Promise((resolve) => setTimeout(resolve, STOP_MS, 'still there').unref())
-    // Its pipes are the service's too, so it has ended only when both have.
+    const timeUp = new Promise((resolve) => setTimeout(resolve, STOP_MS, 'still running').unref())
+    // Both processes share the pipes, so `ended` resolves after both have ended.
     expect(await Promise.race([service.ended.then(() => 'ended'), timeUp])).toBe('ended')
     expect(() => process.kill(Number(pid), 0)).toThrow(/ESRCH/)
   } finally {
@@ -57,6 +57,6 @@ function end(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It has ended, as it should.
+    // The process has ended.
   }
 }

@@ -1,4 +1,4 @@
-/** Programs at a terminal, by the script of util-linux; elsewhere it is another program of that name. */
+/** Runs programs at a terminal with `script` of util-linux; other systems have a different program of that name. */
 import { execFileSync } from 'node:child_process'
 
 export function hasScript(): boolean {
@@ -9,6 +9,6 @@ export function hasScript(): boolean {
   }
 }
 
-/** Runs a command of the shell, and ends with its exit code. */
+/** Runs a shell command, and exits with its code. */
 export const throughScript = (command: string) =>
   ['script', '--quiet', '--return', '--command', command, '/dev/null'] as const

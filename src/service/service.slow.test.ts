@@ -148,7 +148,7 @@ describe('an installation from its first start', { shuffle: false }, () => {
     expect(await first.child.ended).toMatchObject({ code: 0, stderr: '' })
     expect(isPostmasterOf(join(data, 'postgres'), pid ?? 0)).toBe(false)
     expect(existsSync(join(data, 'running.json'))).toBe(false)
-    expect(await run('status')).toMatchObject({ code: 7, stderr: expect.stringContaining('no Tenantry is running') })
+    expect(await run('status')).toMatchObject({ code: 7, stderr: expect.stringContaining('No service is running') })
   })
 
   test('a restart keeps the token and the tenants', async () => {

@@ -1,6 +1,6 @@
 /**
- * `tenantry api GET /tenants`: one call of the running service. Redirects are not followed, so that the token goes nowhere but
- * to the service that was named.
+ * Runs `tenantry api GET /tenants`: one request to the running service.
+ * - Redirects are not followed, so that only the given service receives the token.
  */
 import { readFile } from 'node:fs/promises'
 import { text as allOf } from 'node:stream/consumers'
@@ -15,7 +15,8 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
 export async function api({ args, options, terminal, signal, loadConfig }: OwnInput): Promise<void> {
   const method = (args.method ?? '').toUpperCase()
-  if (!METHODS.includes(method)) throw InvalidRequest(`"${args.method}" must be one of ${METHODS.join(', ')}`)
+  if (!METHODS.includes(method))
+    throw InvalidRequest(`The method "${args.method}" must be one of ${METHODS.join(', ')}`)
   const headers = headersOf(options.header ?? [])
   const body =
     options.data === undefined ? undefined : await interruptible(bodyOf(options.data, terminal.input), signal, 0)
@@ -28,7 +29,7 @@ export async function api({ args, options, terminal, signal, loadConfig }: OwnIn
   const request = { method, headers, body: body ?? null, signal, redirect: 'manual' as const }
   const response = await fetch(url + pathBelow(config, args.path ?? ''), request).catch((error) => {
     signal.throwIfAborted()
-    throw serviceUnreachable(`at ${url}`, error)
+    throw serviceUnreachable(url, error)
   })
   const text = await response.text()
   const isJson = /^application\/([a-z.-]+\+)?json\b/.test(response.headers.get('content-type') ?? '') && text !== ''
@@ -42,7 +43,7 @@ function headersOf(given: readonly string[]): Headers {
   const headers = new Headers()
   for (const header of given) {
     const [, name, value] = header.match(/^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/) ?? []
-    if (!name || value === undefined) throw InvalidRequest(`--header: "${header}" is not like name:value`)
+    if (!name || value === undefined) throw InvalidRequest(`--header: "${header}" must have the form name:value`)
     headers.append(name, value)
   }
   return headers
@@ -53,7 +54,7 @@ async function bodyOf(data: string, input: Input): Promise<string> {
   try {
     JSON.parse(body)
   } catch {
-    throw InvalidRequest('--data: not JSON')
+    throw InvalidRequest('--data: must be JSON')
   }
   return body
 }
@@ -63,20 +64,21 @@ const fileOf = (path: string): Promise<string> =>
     throw InvalidRequest(`--data: ${error.message}`)
   })
 
-/** Paths are written as in the API description, with or without the prefix before them. */
+/** Accepts a path of the API description, with or without the prefix. */
 function pathBelow({ prefix }: ServiceConfig, given: string): string {
-  if (given.includes('://')) throw InvalidRequest(`"${given}" is not a path; the service is named with --url`)
+  if (given.includes('://'))
+    throw InvalidRequest(`"${given}" must be a path, such as /tenants. Give the URL of the service with --url.`)
   const path = given.startsWith('/') ? given : `/${given}`
   return path === prefix || path.startsWith(`${prefix}/`) ? path : prefix + path
 }
 
-/** What the service answered, as the error it is. */
+/** Converts the response of the service to an error. */
 function problemOf(status: number, result: unknown): TenancyError {
   const problem = typeof result === 'object' && result !== null ? (result as Record<string, unknown>) : {}
   const {
     code = `HTTP_${status}`,
     title = `HTTP ${status}`,
-    detail = `the service answered ${status}`,
+    detail = `The service responded with status ${status}.`,
     type: _,
     status: __,
     ...extras

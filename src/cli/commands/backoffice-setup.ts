@@ -1,6 +1,6 @@
 /**
- * `tenantry backoffice:setup`: everything the backoffice database needs, made ahead of the first start, e.g. by a deployment.
- * Opening a tenancy makes it all; this says what is there, and which migrations it took.
+ * Runs `tenantry backoffice:setup`: prepares the backoffice database before the first start of the service.
+ * - Opening a tenancy creates everything. This command reports the migrations of its run, the logins and the queues.
  */
 import { sql } from 'kysely'
 import { catalogueOf } from '../../service/catalogue.ts'
@@ -17,7 +17,7 @@ export async function setUpBackoffice(input: OwnInput): Promise<void> {
   const started = performance.now()
   await withTenancy(input, {}, async ({ kernel }) => {
     const db = kernel.database.query<Tables>()
-    // How long ago, and not since when: the clocks of this machine and the server's may differ.
+    // A duration instead of a start time: the clocks of this machine and the server may differ.
     const elapsedMs = performance.now() - started
     const migrations = await db
       .selectFrom('migrations')
@@ -27,7 +27,7 @@ export async function setUpBackoffice(input: OwnInput): Promise<void> {
       .execute()
     const logins = await db.selectFrom('placementLogins').select(['placement', 'login']).orderBy('placement').execute()
     const { jobs } = catalogueOf(satellitesOn(await input.loadConfig()))
-    if (migrations.length === 0) input.terminal.say('nothing was missing')
+    if (migrations.length === 0) input.terminal.say('no pending migrations')
     input.terminal.record({
       migrated: migrations.map(({ part, name }) => `${part}/${name}`),
       logins: Object.fromEntries(logins.map(({ placement, login }) => [placement, login])),

@@ -1,4 +1,4 @@
-/** `tenantry doctor` by its output and exit code. */
+/** Tests `tenantry doctor` by its output and exit code. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { TEST_APP_KEY, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type InProcess, inProcess } from '../in-process.fixture.ts'
@@ -16,7 +16,7 @@ afterAll(async () => {
   }
 })
 
-/** The program beside a tenancy on its own database. No scheduled job changes what a test prepares. */
+/** Opens a tenancy and a program on one database. No scheduled job runs, so that prepared findings stay. */
 async function openProgram(): Promise<Program> {
   const made = await testTenancy(inject('postgresUrl'), { role: 'api' })
   const tenantry = inProcess({
@@ -34,21 +34,21 @@ beforeAll(async () => {
   ;({ made, tenantry } = await openProgram())
 })
 
-test('nothing wrong', async () => {
-  expect(await tenantry.run('doctor')).toEqual({ code: 0, stdout: 'nothing found\n', stderr: '' })
+test('doctor reports no findings for a new installation', async () => {
+  expect(await tenantry.run('doctor')).toEqual({ code: 0, stdout: 'no findings\n', stderr: '' })
   const { code, stdout } = await tenantry.run('doctor', '--json')
   expect({ code, report: JSON.parse(stdout) }).toEqual({ code: 0, report: { status: 'ok', checks: [] } })
 })
 
-test('--show-sql finds no more', async () => {
-  expect(await tenantry.run('doctor', '--show-sql')).toEqual({ code: 0, stdout: 'nothing found\n', stderr: '' })
+test('doctor --show-sql reports no findings for a new installation', async () => {
+  expect(await tenantry.run('doctor', '--show-sql')).toEqual({ code: 0, stdout: 'no findings\n', stderr: '' })
 })
 
-test('--prove finds nothing in a new installation', async () => {
-  expect(await tenantry.run('doctor', '--prove')).toEqual({ code: 0, stdout: 'nothing found\n', stderr: '' })
+test('doctor --prove reports no findings for a new installation', async () => {
+  expect(await tenantry.run('doctor', '--prove')).toEqual({ code: 0, stdout: 'no findings\n', stderr: '' })
 })
 
-test('findings are a table, and exit code 6', async () => {
+test('doctor prints findings as a table, and ends with exit code 6', async () => {
   const { database } = made.tenancy.kernel
   const { rows } = await database.sql('select login from multitenancy.placement_logins')
   const [{ login }] = rows
@@ -67,7 +67,9 @@ test('findings are a table, and exit code 6', async () => {
       'm',
     ),
   )
-  expect(text.stderr).toBe('error: errors: 1, warnings: 0\ncode:  E_FINDINGS\n')
+  expect(text.stderr).toBe(
+    'error: The doctor found problems (errors: 1, warnings: 0). Apply the remedies in its report.\ncode:  E_FINDINGS\n',
+  )
   expect(json.code).toBe(6)
   expect(JSON.parse(json.stdout)).toMatchObject({
     status: 'error',
@@ -76,7 +78,7 @@ test('findings are a table, and exit code 6', async () => {
   expect(JSON.parse(json.stderr)).toMatchObject({ code: 'E_FINDINGS' })
 })
 
-describe('--fix', () => {
+describe('doctor --fix', () => {
   let made: TestTenancy<[]>
   let tenantry: InProcess
   let scopeRole: string
@@ -92,7 +94,7 @@ describe('--fix', () => {
     await made.tenancy.tenants.installation.install(id, { isLast: true })
   }
   const sql = (text: string) => made.tenancy.kernel.database.sql(text)
-  /** Two suspended tenants. */
+  // Two suspended tenants.
   beforeAll(async () => {
     ;({ made, tenantry } = await openProgram())
     const { rows } = await sql('select scope_role from multitenancy.placement_logins')
@@ -102,36 +104,36 @@ describe('--fix', () => {
       await made.tenancy.tenants.suspend(id)
     }
   })
-  /** Their storage is open. */
+  // Their storage is open.
   beforeEach(async () => {
     for (const id of ['acme', 'globex']) {
       await sql(`grant usage on schema t1_${id} to ${scopeRole}`)
     }
   })
 
-  test('is what --dry-run goes with', async () => {
+  test('is required by --dry-run', async () => {
     const { code, stderr } = await tenantry.run('doctor', '--dry-run')
-    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('dry-run: goes with --fix') })
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('dry-run: requires --fix') })
   })
 
-  test('--dry-run only says what it would do', async () => {
+  test('with --dry-run lists the fixes and changes nothing', async () => {
     const { code, stdout, stderr } = await tenantry.run('doctor', '--fix', '--dry-run')
     expect(code).toBe(6)
     expect(stdout.match(/^would be fixed +storage\.open +the storage "t1_\w+" on "main" is open/gm)).toHaveLength(2)
-    expect(stderr).toContain('it would put right 2 findings (storage.open 2)\n')
+    expect(stderr).toContain('2 findings (storage.open 2) would be fixed\n')
     expect([await isOpen('acme'), await isOpen('globex')]).toEqual([true, true])
   })
 
-  test('asks, and without a terminal wants --yes', async () => {
+  test('asks for confirmation, and requires --yes without a terminal', async () => {
     const { code, stderr } = await tenantry.run('doctor', '--fix')
     expect({ code, stderr }).toEqual({
       code: 2,
-      stderr: expect.stringContaining('Put right 2 findings (storage.open 2)?'),
+      stderr: expect.stringContaining('Fix 2 findings (storage.open 2)?'),
     })
     expect([await isOpen('acme'), await isOpen('globex')]).toEqual([true, true])
   })
 
-  test('puts right what can be, says so, and ends by what stands then', async () => {
+  test('fixes findings, reports the fixes, and ends with 0 if no problem remains', async () => {
     const { code, stdout, stderr } = await tenantry.run('doctor', '--fix', '--yes')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toMatch(
@@ -140,12 +142,12 @@ describe('--fix', () => {
     expect([await isOpen('acme'), await isOpen('globex')]).toEqual([false, false])
     expect(await tenantry.run('doctor', '--fix', '--yes')).toEqual({
       code: 0,
-      stdout: 'nothing found\n',
-      stderr: 'there is nothing that it could put right\n',
+      stdout: 'no findings\n',
+      stderr: 'no fixable findings\n',
     })
   })
 
-  test('what stands is a failure, beside what was put right', async () => {
+  test('ends with exit code 6 and reports the fixes if a finding is not fixable', async () => {
     const { tenants } = made.tenancy
     await make('initech')
     await sql('drop schema t1_initech')

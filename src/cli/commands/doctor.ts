@@ -1,4 +1,4 @@
-/** `tenantry doctor`: what is wrong with the installation, and what to do about it; with `--fix`, it does what it can. */
+/** Runs `tenantry doctor`: reports problems with remedies, and fixes them with `--fix` if that is safe. */
 
 import { invalid } from '../../kernel/base/errors.ts'
 import { type DoctorReport, FindingsStand, type FixReport, type ReportedFinding } from '../../kernel/doctor/doctor.ts'
@@ -6,14 +6,14 @@ import type { Tenancy } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { withTenancy } from './with-tenancy.ts'
 
-/** Fails with E_FINDINGS, after its report, unless all that stands is for information. */
+/** Rejects with E_FINDINGS, after the report, if a finding is an error or a warning. */
 export async function doctor(input: OwnInput): Promise<void> {
   const { options, terminal } = input
-  if (options.dryRun && !options.fix) throw invalid([{ path: 'dry-run', message: 'goes with --fix' }])
+  if (options.dryRun && !options.fix) throw invalid([{ path: 'dry-run', message: 'requires --fix' }])
   const report = await withTenancy(input, {}, (tenancy) => (options.fix ? fix : examine)(tenancy, input))
   const rows = [...report.fixes.map(fixRow), ...report.checks.map((finding) => row(finding, options.dryRun))]
   const value = options.fix ? report : { status: report.status, checks: report.checks }
-  if (rows.length === 0) terminal.print('nothing found\n', value)
+  if (rows.length === 0) terminal.print('no findings\n', value)
   else terminal.table(rows, value)
   if (report.status !== 'ok') throw FindingsStand(counted(report))
 }
@@ -31,13 +31,13 @@ async function fix({ doctor }: Tenancy, { options, terminal, signal }: OwnInput)
     signal,
     approve: async (fixable) => {
       found = fixable.length
-      if (!options.dryRun) return terminal.confirm(`Put right ${kinds(fixable)}?`)
-      terminal.say(`it would put right ${kinds(fixable)}`)
+      if (!options.dryRun) return terminal.confirm(`Fix ${kinds(fixable)}?`)
+      terminal.say(`${kinds(fixable)} would be fixed`)
       return false
     },
     onFix: ({ message }) => terminal.progress(`${++done} of ${found}: ${message}`),
   })
-  if (found === 0) terminal.say('there is nothing that it could put right')
+  if (found === 0) terminal.say('no fixable findings')
   return report
 }
 
@@ -46,7 +46,7 @@ const examineOptions = ({ prove, showSql }: OwnInput['options']) => ({
   showsSql: showSql === true,
 })
 
-/** How many, and what they are: `3 findings (storage.closed 2, storage.open 1)`. */
+/** Number of findings, in total and by code: `3 findings (storage.closed 2, storage.open 1)`. */
 function kinds(findings: readonly ReportedFinding[]): string {
   const kinds = [...Map.groupBy(findings, ({ code }) => code)].map(([code, { length }]) => `${code} ${length}`)
   return `${findings.length === 1 ? '1 finding' : `${findings.length} findings`} (${kinds.join(', ')})`
@@ -68,5 +68,5 @@ const row = ({ severity, code, message, remedy, fixable }: ReportedFinding, isDr
 
 function counted({ checks }: DoctorReport): string {
   const count = (severity: string) => checks.filter((finding) => finding.severity === severity).length
-  return `errors: ${count('error')}, warnings: ${count('warn')}`
+  return `The doctor found problems (errors: ${count('error')}, warnings: ${count('warn')}). Apply the remedies in its report.`
 }

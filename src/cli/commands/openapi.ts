@@ -1,4 +1,4 @@
-/** `tenantry openapi`: the document of everything that is switched on, made from declarations alone. */
+/** Runs `tenantry openapi`: prints the OpenAPI document of all enabled operations, from their declarations. */
 import { writeFile } from 'node:fs/promises'
 import { openApiDocument } from '../../http/openapi.ts'
 import { catalogueOf } from '../../service/catalogue.ts'

@@ -1,6 +1,6 @@
 /**
- * `tenantry tenant:secrets:reencrypt`: see kernel/database/re-encrypt.ts. What a satellite keeps that is switched off is encrypted again as well: it
- * would be lost with the former key, and may be wanted again.
+ * Runs `tenantry tenant:secrets:reencrypt`: encrypts stored secrets again (kernel/database/re-encrypt.ts).
+ * - Secrets of disabled satellites are included: they would be lost with the former key.
  */
 
 import { number } from '../../kernel/base/format.ts'
@@ -31,11 +31,9 @@ export async function reencrypt(input: OwnInput): Promise<void> {
     const failed = done.reduce((sum, { failed }) => sum + failed, 0)
     if (failed > 0) {
       throw FindingsStand(
-        `${failed} cannot be opened: add the key that they were sealed under to TENANTRY_OLD_APP_KEYS.`,
+        `Secrets that cannot be decrypted: ${failed}. Add their key to TENANTRY_OLD_APP_KEYS, and run the command again.`,
       )
     }
-    terminal.say(
-      'Answers that are kept for a day and sealed backups still need the former key, as long as there are any.',
-    )
+    terminal.say('Encrypted backups, and responses stored for idempotency keys (one day), still need the former key.')
   })
 }

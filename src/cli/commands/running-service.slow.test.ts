@@ -1,4 +1,4 @@
-/** `serve` and `dev` as processes: faults, signals, and other services beside them. */
+/** Tests `serve` and `dev` as processes: uncaught errors and signals. */
 import { describe, expect, test, vi } from 'vitest'
 import { programWith } from '../program.fixture.ts'
 import { useProgram } from '../program-database.fixture.ts'
@@ -7,27 +7,27 @@ vi.setConfig({ testTimeout: 60_000 })
 
 const tenantry = useProgram(programWith, { LOG_LEVEL: 'warn' })
 
-test('a failure that nothing handles is logged; a fault that nothing caught ends it, with 1', async () => {
+test('serve logs an unhandled rejection and continues, and ends with 1 after an uncaught exception', async () => {
   const faults = `
-    process.on('SIGCONT', () => { Promise.reject(new Error('left alone')) })
+    process.on('SIGCONT', () => { Promise.reject(new Error('rejected')) })
     process.once('beforeExit', () => { Promise.reject(new Error('late')) })
     process.on('SIGUSR2', () => { throw new Error('thrown') })`
   const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(faults)}` }
   const faulty = tenantry.start(['serve'], { env })
   const [, address] = await faulty.says(/Probes +(\S+)[\s\S]*Stop with Ctrl-C/)
   faulty.process.kill('SIGCONT')
-  await faulty.says(/left alone.*a failure that nothing handles/)
+  await faulty.says(/rejected.*unhandled rejection/)
   expect((await fetch(address ?? '')).status).toBe(200)
   faulty.process.kill('SIGUSR2')
   const { code, stderr } = await faulty.ended
   expect(code).toBe(1)
   expect(stderr).toMatch(/"level":60.*thrown.*the service stops/)
-  expect(stderr).toMatch(/"level":50.*late.*a failure that nothing handles.*\n$/)
+  expect(stderr).toMatch(/"level":50.*late.*unhandled rejection.*\n$/)
   await expect(fetch(address ?? '')).rejects.toThrow()
 })
 
-describe('another service', () => {
-  test('in production says one line, in its log, and ends with 0 on SIGTERM', async () => {
+describe('a stop signal', () => {
+  test('ends serve in production with 0 on SIGTERM, after one log line', async () => {
     const env = { NODE_ENV: 'production', LOG_LEVEL: 'info' }
     const production = tenantry.start(['serve'], { env })
     await production.says(/is ready at http/)
@@ -40,7 +40,7 @@ describe('another service', () => {
       .map((line) => JSON.parse(line).msg)
     expect(lines).toEqual([expect.stringMatching(/^Tenantry \S+ is ready at http:\/\/127\.0\.0\.1:\d+$/)])
   })
-  test('by `dev` prints one value with --json, works without an API, and ends with 0 on SIGINT', async () => {
+  test('ends dev --json of a worker with 0 on SIGINT, after one JSON value', async () => {
     const worker = tenantry.start(['dev', '--json'], { env: { TENANTRY_ROLE: 'worker' } })
     const [text] = await worker.says(/^{[\s\S]*\n}\n/)
     const printed = JSON.parse(text)

@@ -1,4 +1,4 @@
-/** `serve`, and the commands that call a running service. */
+/** Tests `serve`, and the commands that call a running service. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 const api = (...argv: string[]): Promise<Ended> => tenantry.run('api', ...argv, '--url', url)
 
-test('serve says where everything is, and keeps a token that was given to itself', async () => {
+test('serve prints its URLs, and not the configured admin token', async () => {
   const [text = ''] = await service.says(/^\nTenantry[\s\S]*Stop with Ctrl-C\.\n\n/)
   const { host, pathname } = new URL(tenantry.database.url)
   const known = text
@@ -49,40 +49,40 @@ test('serve says where everything is, and keeps a token that was given to itself
 })
 
 describe('status', () => {
-  test('is a table of the checks', async () => {
+  test('prints a table of the checks', async () => {
     const { code, stdout, stderr } = await tenantry.run('status', '--url', `${url}/`)
     expect(code).toBe(0)
-    expect(stderr).toMatch(new RegExp(`^${url} is ok, up \\d+ s\n$`))
+    expect(stderr).toMatch(new RegExp(`^${url}: ok, up \\d+ s\n$`))
     expect(stdout).toMatch(
       /^check +status +durationMs\nbackoffice +pass +[\d.]+\nstore +pass +[\d.]+\ncircuits +pass +[\d.]+\nlogins +pass +[\d.]+\n$/,
     )
   })
 
-  test('with --json it is the report', async () => {
+  test('prints the report with --json', async () => {
     const { stdout } = await tenantry.run('status', '--url', url, '--json')
     expect(JSON.parse(stdout)).toMatchObject({ url, status: 'ok', checks: { backoffice: { status: 'pass' } } })
   })
 
   test.each<[Ended['code'], string, RegExp]>([
-    [7, 'http://127.0.0.1:1', /no Tenantry is running at http:\/\/127\.0\.0\.1:1/],
-    [2, 'not an address', /--url: "not an address" is not like/],
-  ])('exit code %i: %s', async (code, address, words) => {
+    [7, 'http://127.0.0.1:1', /The service at http:\/\/127\.0\.0\.1:1 cannot be reached/],
+    [2, 'not an address', /--url: "not an address" must be a URL such as/],
+  ])('ends with exit code %i for the URL %s', async (code, address, words) => {
     const ended = await tenantry.run('status', '--url', address)
     expect(ended).toMatchObject({ code, stdout: '' })
     expect(ended.stderr).toMatch(words)
   })
 
-  test('something else at the address is not taken for it', async () => {
+  test('rejects a response that is not a readiness report', async () => {
     const config = join(tenantry.directory, 'elsewhere.json')
     await writeFile(config, JSON.stringify({ probes: { prefix: '/elsewhere' } }))
     const { code, stderr } = await tenantry.run('status', '--url', url, '--config', config)
     expect(code).toBe(7)
-    expect(stderr).toContain("is not Tenantry's readiness probe")
+    expect(stderr).toContain('is not a readiness report')
   })
 })
 
 describe('api', () => {
-  test('calls with the token, by the path as it is described or with the prefix', async () => {
+  test('sends the token, for a path with or without the prefix', async () => {
     const created = await api('POST', '/tenants', '--data', '{ "id": "acme", "name": "Acme" }')
     expect(created).toMatchObject({ code: 0, stderr: '' })
     expect(JSON.parse(created.stdout)).toMatchObject({ id: 'acme' })
@@ -91,7 +91,7 @@ describe('api', () => {
     }
   })
 
-  test('sends a file, standard input and headers', async () => {
+  test('sends a file or standard input, and headers', async () => {
     const file = join(tenantry.directory, 'globex.json')
     await writeFile(file, '{ "id": "globex", "name": "Globex" }')
     const header = ['--header', 'idempotency-key: once', '--header', 'prefer:wait=10']
@@ -106,7 +106,7 @@ describe('api', () => {
     expect(JSON.parse(patched.stdout)).toMatchObject({ name: 'Globex Corp' })
   })
 
-  test('an answer that is not JSON is written as it is, and one without a body is nothing', async () => {
+  test('prints a response that is not JSON unchanged, and the status of a response without a body', async () => {
     const page = await api('GET', '/sign-in', '--header', 'accept: text/html')
     expect(page.stdout).toMatch(/^<!doctype html>/)
     const quoted = await api('GET', '/sign-in', '--header', 'accept: text/html', '--json')
@@ -116,44 +116,44 @@ describe('api', () => {
 
   test.each<[Ended['code'], string[], RegExp]>([
     [2, ['POST', '/tenants', '--data', '{}'], /error: .*name/],
-    [2, ['POST', '/tenants', '--data', 'nonsense'], /--data: not JSON/],
+    [2, ['POST', '/tenants', '--data', 'nonsense'], /--data: must be JSON/],
     [2, ['POST', '/tenants', '--data', '@missing.json'], /--data: .*missing\.json/],
-    [2, ['GET', '/tenants', '--header', 'nonsense'], /"nonsense" is not like name:value/],
+    [2, ['GET', '/tenants', '--header', 'nonsense'], /"nonsense" must have the form name:value/],
     [2, ['FETCH', '/tenants'], /"FETCH" must be one of GET/],
     [2, ['GET', 'http://elsewhere.example/tenants'], /--url/],
     [2, ['PATCH', '/tenants'], /This path takes/],
-    [3, ['GET', '/tenants/nobody'], /E_TENANT_NOT_FOUND/],
+    [3, ['GET', '/tenants/initech'], /E_TENANT_NOT_FOUND/],
     [3, ['GET', '/nowhere'], /E_NOT_FOUND/],
     [4, ['GET', '/tenants', '--header', 'x-admin-token: wrong'], /E_UNAUTHORIZED/],
     [5, ['POST', '/tenants', '--data', '{ "id": "taken", "name": "Taken" }'], /E_TENANT_EXISTS/],
-  ])('exit code %i: %j', async (code, argv, words) => {
+  ])('ends with exit code %i for the arguments %j', async (code, argv, words) => {
     const ended = await api(...argv)
     expect(ended).toMatchObject({ code, stdout: '' })
     expect(ended.stderr).toMatch(words)
   })
 
-  test("with --json an error is the service's problem", async () => {
-    const { code, stdout, stderr } = await api('GET', '/tenants/nobody', '--json')
+  test('prints the problem of the service with --json', async () => {
+    const { code, stdout, stderr } = await api('GET', '/tenants/initech', '--json')
     expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
     expect(JSON.parse(stderr)).toMatchObject({ status: 404, code: 'E_TENANT_NOT_FOUND', requestId: expect.any(String) })
   })
 
-  test('where nobody answers, or nobody can know where', async () => {
-    const nobody = await tenantry.run('api', 'GET', '/tenants', '--url', 'http://127.0.0.1:1')
-    expect(nobody).toMatchObject({ code: 7, stdout: '' })
-    const nowhere = await tenantry.run('api', 'GET', '/tenants')
-    expect(nowhere).toMatchObject({ code: 2, stderr: expect.stringContaining('give --url') })
+  test('ends with 7 if the service is unreachable, and with 2 if its URL is unknown', async () => {
+    const unreachable = await tenantry.run('api', 'GET', '/tenants', '--url', 'http://127.0.0.1:1')
+    expect(unreachable).toMatchObject({ code: 7, stdout: '' })
+    const unknown = await tenantry.run('api', 'GET', '/tenants')
+    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('Give --url') })
   })
 })
 
 describe('another service', () => {
-  test('on the same port is refused in plain words', async () => {
+  test('on the same port fails with a message', async () => {
     const { code, stdout, stderr } = await tenantry.start(['serve'], { env: { PORT: new URL(url).port } }).ended
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     expect(stderr).toMatch(/^error: port \d+ of 127\.0\.0\.1 is in use: .*\n$/)
   })
 
-  test('that only works has no API to tell of; with --json it is one value', async () => {
+  test('with the role worker prints one JSON value without an API', async () => {
     const worker = tenantry.start(['dev', '--json'], { env: { TENANTRY_ROLE: 'worker' } })
     await worker.says(/\n}\n/)
     const { code, stdout } = await worker.interrupt()

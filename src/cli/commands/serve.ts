@@ -1,6 +1,6 @@
 /**
- * `tenantry serve`: the service, until somebody ends it. A request to end drains what is running and is success; a fault
- * that nothing caught leaves unknown state behind, so it drains too, and is failure.
+ * Runs `tenantry serve`: the service, until a stop signal or an uncaught exception.
+ * - Both drain running work. A stop signal is success; an exception is failure, because the state is unknown.
  */
 import { flushCompileCache } from 'node:module'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -30,7 +30,7 @@ export async function serve(
       const ready = await readiness(config, service, context.env)
       terminal.print(readyText(ready), readyRecord(ready))
     }
-    // Kept now: a service is often ended in a way that leaves no time for it.
+    // Flushed now: a service is often killed without time for it.
     flushCompileCache()
     await Promise.race([stopRequested(signal), uncaught])
   } finally {
@@ -52,20 +52,20 @@ async function readiness(
   }
 }
 
-/** A code is kept in the store; while that is away, the page asks for the token. */
+/** Sign-in codes are in the store. While it is unavailable, the link has no code and the page requires the token. */
 const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
   if (!DependencyUnavailable.matches(error)) throw error
   return `${config.prefix}/sign-in`
 }
 
-/** Rejects with the first exception that no code catches: the service cannot continue. Logs all faults, also while the process drains. */
+/** Rejects with the first uncaught exception. Logs each, and unhandled rejections, also while the process drains. */
 function uncaughtError({ tenancy }: Service, context: ProcessContext): Promise<never> {
   const { log } = tenancy.kernel
   const { promise, reject } = Promise.withResolvers<never>()
-  promise.catch(() => undefined) // serve waits for it until it stops; a later exception is only logged
-  context.on('unhandledRejection', (error) => log.error({ err: error }, 'a failure that nothing handles'))
+  promise.catch(() => undefined) // serve waits for it until the stop; a later exception is only logged
+  context.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'))
   context.on('uncaughtException', (error) => {
-    log.fatal({ err: error }, 'a fault that nothing caught; the service stops')
+    log.fatal({ err: error }, 'uncaught exception; the service stops')
     reject(error)
   })
   return promise

@@ -1,4 +1,4 @@
-/** Which address a command calls, and so who is given the admin token. */
+/** Tests which URL commands call, and so which service receives the admin token. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,14 +10,14 @@ import { serviceUrl } from './service-address.ts'
 
 const MODULE = import.meta.resolve('../../service/data-directory.ts')
 
-test('the one that runs on the data directory, and none when its process is gone', async () => {
+test('serviceUrl returns the URL of the service that runs on the data directory, and throws after its process has ended', async () => {
   const directory = openDataDirectory(mkdtempSync(join(tmpdir(), 'tenantry-address-')))
   try {
     const config = await loadConfig({ directory, env: { TENANTRY_DATA_DIR: '.' } })
     const url = 'http://127.0.0.1:1'
     const lock = acquire(directory)
-    if (!lock.held) throw new Error('the lock is not ours')
-    expect(() => serviceUrl(config, undefined)).toThrow(/no Tenantry is running/)
+    if (!lock.held) throw new Error('The lock of the data directory is held by another process.')
+    expect(() => serviceUrl(config, undefined)).toThrow(/No service is running/)
     lock.announce({ url })
     expect(serviceUrl(config, undefined)).toBe(url)
     lock.release()
@@ -28,7 +28,7 @@ test('the one that runs on the data directory, and none when its process is gone
       process.kill(process.pid, 'SIGKILL')`
     const through = [process.execPath, '--input-type=module', '-e', announce] as const
     expect(await programWith({}).start([], { through }).ended).toMatchObject({ code: 'SIGKILL' })
-    expect(() => serviceUrl(config, undefined)).toThrow(/no Tenantry is running/)
+    expect(() => serviceUrl(config, undefined)).toThrow(/No service is running/)
     expect(serviceUrl(config, `${url}/`)).toBe(url)
   } finally {
     rmSync(directory, { recursive: true })

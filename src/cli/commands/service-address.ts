@@ -1,26 +1,31 @@
-/** Where the running service is, and with which token it is called. */
+/** Finds the URL and the admin token of the running service. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DependencyUnavailable, InvalidRequest } from '../../kernel/base/errors.ts'
 import type { ServiceConfig } from '../../service/config.ts'
 import { readRunning } from '../../service/data-directory.ts'
 
-/** `given`, else the one that runs with this configuration; throws E_DEPENDENCY_UNAVAILABLE when there is none. */
+const START = 'Start it with: tenantry serve'
+
+/**
+ * Returns `given`, or the URL in the configuration or the data directory. Throws E_DEPENDENCY_UNAVAILABLE if no service
+ * runs on the data directory.
+ */
 export function serviceUrl(config: ServiceConfig, given: string | undefined): string {
   if (given !== undefined) return checked(given)
   if (config.databaseUrl) {
-    if (config.port === 0) throw InvalidRequest('PORT=0 says nothing of where the service is: give --url')
+    if (config.port === 0) throw InvalidRequest('The URL of the service is unknown, because PORT is 0. Give --url.')
     return `http://${dialled(config.host)}:${config.port}`
   }
   const url = readRunning(config.dataDirectory)?.url
-  if (!url) throw serviceUnreachable(`on ${config.dataDirectory}`)
+  if (!url) throw DependencyUnavailable(`No service is running on ${config.dataDirectory}. ${START}`)
   return url
 }
 
-export const serviceUnreachable = (where: string, cause?: unknown) =>
-  DependencyUnavailable(`no Tenantry is running ${where}; start one with: tenantry serve`, { cause })
+export const serviceUnreachable = (url: string, cause: unknown) =>
+  DependencyUnavailable(`The service at ${url} cannot be reached. ${START}`, { cause })
 
-/** The admin token of the configuration, or the one kept in the data directory; undefined when there is neither. */
+/** Returns the admin token of the configuration, or of the data directory. */
 export function adminToken({ adminTokens, dataDirectory }: ServiceConfig): string | undefined {
   const configured = adminTokens.find(({ scope = 'admin' }) => scope === 'admin') ?? adminTokens[0]
   if (configured) return configured.token
@@ -29,11 +34,12 @@ export function adminToken({ adminTokens, dataDirectory }: ServiceConfig): strin
 }
 
 function checked(url: string): string {
-  if (!/^https?:\/\/[^/?#]+\/?$/.test(url)) throw InvalidRequest(`--url: "${url}" is not like http://127.0.0.1:4000`)
+  if (!/^https?:\/\/[^/?#]+\/?$/.test(url))
+    throw InvalidRequest(`--url: "${url}" must be a URL such as http://127.0.0.1:4000`)
   return url.replace(/\/$/, '')
 }
 
-/** The address that stands for all of this machine's cannot be dialled everywhere. */
+/** Replaces wildcard addresses: not every system accepts connections to them. */
 function dialled(host: string): string {
   if (host === '0.0.0.0' || host === '::') return 'localhost'
   return host.includes(':') ? `[${host}]` : host

@@ -1,4 +1,4 @@
-/** What a service says of itself once it is ready: where everything is, and how to begin. */
+/** Formats the message of a service that is ready: its URLs, the admin token, and an example request. */
 import { isAbsolute, relative } from 'node:path'
 import type { ServiceConfig } from '../../service/config.ts'
 import { VERSION } from '../../tenancy/version.ts'
@@ -6,14 +6,14 @@ import { VERSION } from '../../tenancy/version.ts'
 export interface Ready {
   readonly config: ServiceConfig
   readonly url: string
-  /** Path of the page that signs a browser in, by its fragment where it has one; absent when there is no API. */
+  /** Path of the sign-in page, with a sign-in code as fragment if the store is available. Absent without an API. */
   readonly signInLink?: string | undefined
-  /** The token, when it was made here; absent when it was given. */
+  /** The generated admin token. Absent if a token is configured. */
   readonly madeToken?: string | undefined
   readonly env: NodeJS.ProcessEnv
 }
 
-/** As data, for `--json`. */
+/** Returns the message as data, for `--json`. */
 export function readyRecord({ config, url, signInLink, madeToken }: Ready): Record<string, unknown> {
   const { probes, exposition } = config
   return {
@@ -60,13 +60,13 @@ function dataOf({ databaseUrl, dataDirectory }: ServiceConfig): string {
   return `PostgreSQL at ${host}${pathname}`
 }
 
-/** Never itself: it was given, so it is not shown. */
+/** Returns a placeholder: a configured token is not printed. */
 function tokenToType({ adminTokens }: ServiceConfig, env: NodeJS.ProcessEnv): string {
   const isInEnvironment = adminTokens.some(({ token }) => token === env.TENANTRY_ADMIN_TOKEN)
-  return isInEnvironment ? '$TENANTRY_ADMIN_TOKEN' : '<a token of yours>'
+  return isInEnvironment ? '$TENANTRY_ADMIN_TOKEN' : '<your admin token>'
 }
 
-/** Relative to the working directory, when it is inside. */
+/** Returns a relative path if `path` is inside the working directory. */
 function near(path: string): string {
   const way = relative(process.cwd(), path)
   return way === '' || way.startsWith('..') || isAbsolute(way) ? path : way

@@ -1,4 +1,4 @@
-/** `tenantry status`: the readiness report of the running service. */
+/** Runs `tenantry status`: prints the readiness report of the running service. */
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { CheckResult } from '../../kernel/resilience/health.ts'
 import type { OwnInput } from '../parser/own-input.ts'
@@ -12,15 +12,16 @@ interface Report {
   readonly checks: Readonly<Record<string, CheckResult>>
 }
 
-/** Fails with E_DEPENDENCY_UNAVAILABLE when nothing answers, and, after its report, when the service is not ready. */
+/** Rejects with E_DEPENDENCY_UNAVAILABLE without a response, or after the report if the service is not ready. */
 export async function status({ options, terminal, signal, loadConfig }: OwnInput): Promise<void> {
   const config = await loadConfig()
   const url = serviceUrl(config, options.url)
   const report = await readiness(url, `${config.probes.prefix}/readyz`, signal)
   const checks = Object.entries(report.checks).map(([name, check]) => ({ check: name, ...check }))
-  terminal.say(`${url} is ${report.status}, up ${Math.round(report.uptimeSeconds)} s`)
+  terminal.say(`${url}: ${report.status}, up ${Math.round(report.uptimeSeconds)} s`)
   terminal.table(checks, { url, ...report })
-  if (report.status === 'fail') throw DependencyUnavailable(`the service at ${url} is not ready`)
+  if (report.status === 'fail')
+    throw DependencyUnavailable(`The service at ${url} is not ready. See the failed checks in the report.`)
 }
 
 async function readiness(url: string, path: string, signal: AbortSignal): Promise<Report> {
@@ -31,9 +32,9 @@ async function readiness(url: string, path: string, signal: AbortSignal): Promis
     if (report && typeof report.checks === 'object') return report
   } catch (error) {
     signal.throwIfAborted()
-    throw serviceUnreachable(`at ${url}`, error)
+    throw serviceUnreachable(url, error)
   }
   throw DependencyUnavailable(
-    `what answers at ${url}${path} is not Tenantry's readiness probe (it may be switched off)`,
+    `The response of ${url}${path} is not a readiness report. Check the URL, and \`probes\` in the configuration.`,
   )
 }

@@ -1,4 +1,4 @@
-/** What a command that needs a worker leaves alone: what is others' on the same database, whom it knows nothing of. */
+/** Tests that a command with a worker changes no jobs or schedules of other processes on the same database. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { TEST_APP_KEY, type TestTenancy, testTenancy } from '../../testing/base/
 import { type InProcess, inProcess } from '../in-process.fixture.ts'
 
 const CountParcels = jobType({ name: 'CountParcels', summary: '', data: z.object({}) })
-/** A host's own. */
+/** A satellite of the host, which the program does not have. */
 const parcels: Satellite = {
   name: 'parcels',
   summary: '',
@@ -39,9 +39,9 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-test('a command works on jobs, and neither schedules nor takes away, whatever it knows', async () => {
+test('a command that runs jobs keeps schedules and unknown jobs of other processes', async () => {
   await made.tenancy.kernel.jobs.send(CountParcels, {}, { afterSeconds: 600 })
-  await made.tenancy.stop() // else the command could leave the work to it
+  await made.tenancy.stop() // otherwise the worker of this tenancy could run the job of the command
   const { kernel } = await made.open({ role: 'api', satellites: [] as never })
   const { database } = kernel
   const schedule = async () =>

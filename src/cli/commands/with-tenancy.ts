@@ -1,6 +1,7 @@
 /**
- * A tenancy for the length of one command: opened beside whatever is running on the same database, and closed however the
- * command ends. What the command does is done by whoever is at the terminal.
+ * Opens a tenancy for one command, and closes it when the command succeeds, fails or is interrupted.
+ * - Other processes may run on the same database.
+ * - The actor is the user of the operating system.
  */
 import { randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'
@@ -8,11 +9,11 @@ import type { Tenancy } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { interruptible } from '../process/stop-signal.ts'
 
-/** For the step in progress to end by itself, and then for connections to close; what takes longer is cut off. */
+/** Time limits after an interruption: for the running step to end, and then for the tenancy to stop. */
 const GRACE_MS = 1_000
 const STOP_INTERRUPTED_MS = 2_000
 
-/** @param needsWorker whether jobs must be worked on meanwhile. */
+/** @param needsWorker whether to run jobs during the command. */
 export async function withTenancy<T>(
   { loadConfig, signal, context, openTenancy }: Pick<OwnInput, 'loadConfig' | 'signal' | 'context' | 'openTenancy'>,
   { needsWorker = false }: { needsWorker?: boolean | undefined },
@@ -23,7 +24,7 @@ export async function withTenancy<T>(
     import('../terminal/logs.ts'),
   ])
   const config = await loadConfig()
-  // A command speaks for itself; the service's usual lines would only stand between its words.
+  // By default without info lines, which would mix with the messages of the command.
   const level = context.env.LOG_LEVEL ? config.logLevel : 'warn'
   const logger = jsonLogger(level, context)
   const role = needsWorker ? 'command' : 'api'
@@ -50,6 +51,6 @@ function loginName(): string {
   try {
     return userInfo().username
   } catch {
-    return `uid ${process.getuid?.()}` // in containers often without a name
+    return `uid ${process.getuid?.()}` // in containers the user often has no name
   }
 }

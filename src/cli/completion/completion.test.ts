@@ -3,25 +3,25 @@ import type { Described } from '../parser/parser.ts'
 import { completed } from './completion.ts'
 
 const commands: readonly Described[] = [
-  { name: 'parcel:list', summary: 'List parcels', options: [{ flags: '--of <who>', summary: 'whose' }] },
+  { name: 'parcel:list', summary: 'List parcels', options: [{ flags: '--of <sender>', summary: 'sender' }] },
   {
     name: 'parcel:send',
     summary: 'Send a parcel of a tenant',
     arguments: [
       { name: 'id', summary: 'of the tenant', required: true },
-      { name: 'to', summary: 'who receives it' },
+      { name: 'to', summary: 'receiver' },
     ],
   },
   {
     name: 'parcel:count',
-    summary: 'Count them',
+    summary: 'Count parcels',
     arguments: [{ name: 'ids', summary: 'of tenants', isRepeatable: true }],
   },
 ]
 
-const asked: string[] = []
+const queries: string[] = []
 const tenants = async (prefix: string) => {
-  asked.push(prefix)
+  queries.push(prefix)
   return ['acme', 'acme-test', 'globex'].filter((id) => id.startsWith(prefix))
 }
 const offered = async (...words: string[]) =>
@@ -31,34 +31,34 @@ const offered = async (...words: string[]) =>
     .slice(0, -1) // the directive
     .map((line) => line.split('\t')[0])
 
-describe('completions', () => {
-  test('of the first word are commands', async () => {
+describe('completed', () => {
+  test('completes the first word to commands', async () => {
     expect(await offered('')).toEqual(['parcel:list', 'parcel:send', 'parcel:count'])
     expect(await offered('parcel:s')).toEqual(['parcel:send'])
     expect(await completed(commands, ['parcel:l'], tenants)).toBe('parcel:list\tList parcels\n:4\n')
   })
 
-  test('of a dash are options of the command and common options', async () => {
+  test('completes a dash to options of the command and common options', async () => {
     expect(await offered('parcel:list', '--')).toEqual(['--of', '--json', '--yes', '--config'])
     expect(await offered('parcel:list', '--o')).toEqual(['--of'])
   })
 
-  test('of an argument `id` or `ids` are the ids of tenants', async () => {
+  test('completes an argument `id` or `ids` to ids of tenants', async () => {
     expect(await offered('parcel:send', '')).toEqual(['acme', 'acme-test', 'globex'])
     expect(await offered('parcel:send', 'ac')).toEqual(['acme', 'acme-test'])
     expect(await offered('parcel:count', 'acme', 'g')).toEqual(['globex'])
     expect(await offered('parcel:send', 'acme', '')).toEqual([])
   })
 
-  test('of other words do not query the backoffice', async () => {
-    asked.length = 0
+  test('does not query the backoffice for other words', async () => {
+    queries.length = 0
     for (const words of [['parcel:'], ['parcel:list', ''], ['parcel:send', '--'], ['nothing', '']]) {
       await completed(commands, words, tenants)
     }
-    expect(asked).toEqual([])
+    expect(queries).toEqual([])
   })
 
-  test('are empty while the backoffice is unavailable', async () => {
+  test('returns no completions while the backoffice is unavailable', async () => {
     const unavailable = () => Promise.reject(new Error('unavailable'))
     expect(await completed(commands, ['parcel:send', ''], unavailable)).toBe(':4\n')
   })

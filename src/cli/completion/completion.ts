@@ -1,7 +1,4 @@
-/**
- * Prints completion scripts and answers `tenantry complete -- <words>` from the declarations of commands and from tenants' ids.
- * The wait for tenants' ids is short: an empty list is better than a shell that waits.
- */
+/** Prints completion scripts, and completions of `tenantry complete -- <words>` from declarations and tenants' ids. */
 import { RootCommand, script } from '@bomb.sh/tab'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { OwnInput } from '../parser/own-input.ts'
@@ -10,15 +7,16 @@ import { bashScript, zshScript } from './scripts.ts'
 
 const PROGRAM = 'tenantry'
 const SHELLS = ['bash', 'zsh', 'fish', 'powershell']
+/** Short: an empty list of ids is better than a blocked shell. */
 const WAIT_TIMEOUT_MS = 1_000
 const MOST_TENANTS = 200
 const NAMES_A_TENANT = ['id', 'ids']
 
-/** In place of the library's: docs/decisions/completion-scripts.md. */
+/** Replace the scripts of the library: docs/decisions/completion-scripts.md. */
 const OWN: Readonly<Record<string, (program: string) => string>> = { bash: bashScript, zsh: zshScript }
 
 export async function completion({ args: { shell = '' }, terminal }: OwnInput): Promise<void> {
-  if (!SHELLS.includes(shell)) throw InvalidRequest(`"${shell}" must be one of ${SHELLS.join(', ')}`)
+  if (!SHELLS.includes(shell)) throw InvalidRequest(`The shell "${shell}" must be one of ${SHELLS.join(', ')}`)
   const text = OWN[shell]?.(PROGRAM) ?? fromLibrary(shell)
   terminal.print(text, { shell, script: text })
 }
@@ -29,7 +27,10 @@ function fromLibrary(shell: string): string {
   return `${lines.join('\n')}\n`
 }
 
-/** The completions of the last of `words`, a line each, in the protocol of the scripts. Never throws: a shell cannot show an error. */
+/**
+ * Returns the completions of the last word, one on each line, in the protocol of the scripts. Does not reject without
+ * tenants' ids: a shell cannot show an error.
+ */
 export async function completed(
   commands: readonly Described[],
   words: readonly string[],
@@ -63,7 +64,7 @@ export async function completed(
   return `${lines.join('\n')}\n`
 }
 
-/** The ids with `prefix` of tenants that are not deleted. Starts nothing: without a running database there are none. */
+/** Returns the ids with `prefix` of tenants that are not deleted, or none if no database is running. Starts nothing. */
 export async function tenantIdsOf(loadConfig: OwnInput['loadConfig'], prefix: string): Promise<string[]> {
   const [{ Database }, { createLogger }, { readRunning }] = await Promise.all([
     import('../../kernel/database/database.ts'),

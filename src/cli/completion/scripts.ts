@@ -1,11 +1,11 @@
 /**
- * The completion scripts of bash and zsh: docs/decisions/completion-scripts.md. They pass the typed words as arguments and evaluate
- * nothing, so no key runs a command or writes to a file that a line names.
+ * Contains the completion scripts of bash and zsh: docs/decisions/completion-scripts.md.
+ * - They pass the typed words as arguments and evaluate nothing: a key press runs no typed command, and writes no file.
  */
 
 /**
- * Bash splits words at colons and equals signs, and includes redirections. The script joins adjacent words, omits redirections, and
- * inserts only the part of a completion behind the last colon.
+ * Bash splits words at colons and equals signs, and includes redirections. The script joins adjacent words, omits
+ * redirections, and inserts only the part of a completion after the last colon.
  */
 export const bashScript = (program: string): string => `# bash completion for ${program}
 
@@ -24,7 +24,7 @@ __${program}_complete() {
             word=\${word:0:$((\${#word} > end - COMP_POINT ? \${#word} - end + COMP_POINT : 0))}
         fi
         if [[ $word == $operator ]]; then
-            # The number of a file belongs to it, as in 2>.
+            # A file descriptor is part of the redirection, as in 2>.
             [[ -z $gap && $count -gt 1 && \${words[count - 1]} != *[!0-9]* ]] && count=$((count - 1))
             state=operator
         elif [[ $state == operator ]]; then
@@ -52,7 +52,7 @@ __${program}_complete() {
 complete -F __${program}_complete ${program}
 `
 
-/** In zsh an unescaped colon separates a word from its description. */
+/** Colons in words are escaped: in zsh a colon separates a word from its description. */
 export const zshScript = (program: string): string => `#compdef ${program}
 
 _${program}() {
@@ -64,7 +64,7 @@ _${program}() {
     (( \${#offers} )) && _describe ${program} offers
 }
 
-# Read by its name from the path of functions, it is at work already; else it is made known.
+# When loaded from fpath, this function runs now; otherwise it is registered.
 if [[ \${funcstack[1]} == _${program} ]]; then
     _${program} "$@"
 else

@@ -1,4 +1,4 @@
-/** Input of the program's own commands, in addition to the input of every command. */
+/** Declares the input of the program's own commands. */
 import type { CommandInput } from '../../kernel/api/commands.ts'
 import type { ServiceConfig } from '../../service/config.ts'
 import type { openTenancy } from '../../service/main.ts'
@@ -8,7 +8,7 @@ import type { ProgramTerminal } from '../terminal/terminal.ts'
 export interface OwnInput extends CommandInput {
   readonly terminal: ProgramTerminal
   readonly context: ProcessContext
-  /** The service's own configuration; throws ConfigurationError with every fault. */
+  /** Loads the service's configuration. Rejects with a ConfigurationError that lists all errors. */
   readonly loadConfig: () => Promise<ServiceConfig>
   readonly openTenancy: typeof openTenancy
 }

@@ -10,19 +10,19 @@ const groups: readonly CommandGroup<Described>[] = [
         name: 'parcel:send',
         summary: 'Send a parcel',
         arguments: [
-          { name: 'to', summary: 'who receives it', required: true },
-          { name: 'via', summary: 'who carries it' },
+          { name: 'to', summary: 'receiver', required: true },
+          { name: 'via', summary: 'carrier' },
         ],
         options: [
-          { flags: '--label <text...>', summary: 'what stands on it' },
-          { flags: '--weight <kg>', summary: 'how heavy it is', parse: weight, default: 1 },
-          { flags: '--dry-run', summary: 'only say so' },
+          { flags: '--label <text...>', summary: 'text of a label' },
+          { flags: '--weight <kg>', summary: 'weight of the parcel', parse: weight, default: 1 },
+          { flags: '--dry-run', summary: 'only show the parcel' },
         ],
       },
       {
         name: 'parcel:list',
         summary: 'List parcels',
-        options: [{ flags: '--of <who>', summary: 'whose', required: true }],
+        options: [{ flags: '--of <sender>', summary: 'sender', required: true }],
       },
     ],
   },
@@ -33,19 +33,19 @@ function weight(text: string): number {
   return Number(text)
 }
 
-let asked: Invocation<Described>[]
+let invocations: Invocation<Described>[]
 
 beforeEach(() => {
-  asked = []
+  invocations = []
 })
 
 const run = async (...argv: string[]) => {
-  await runProgram(groups, argv, async (invocation) => void asked.push(invocation))
-  return asked[0]
+  await runProgram(groups, argv, async (invocation) => void invocations.push(invocation))
+  return invocations[0]
 }
 
-describe('what is asked for', () => {
-  test('arguments, options and defaults come by name, apart from what every command takes', async () => {
+describe('runProgram', () => {
+  test('passes arguments, options and defaults by name, and common options separately', async () => {
     expect(await run('parcel:send', 'Ann', '--weight', '12', '--dry-run', '--json')).toMatchObject({
       command: { name: 'parcel:send' },
       args: { to: 'Ann' },
@@ -54,7 +54,7 @@ describe('what is asked for', () => {
     })
   })
 
-  test('an option of many values is given again for each, and does not take the argument that follows', async () => {
+  test('takes one value for each flag of a variadic option, and leaves the next word to the arguments', async () => {
     const { args, options } = (await run('parcel:send', '--label', 'glass', '--label', 'this side up', 'Ann')) ?? {}
     expect(args).toEqual({ to: 'Ann' })
     expect(options).toEqual({ label: ['glass', 'this side up'], weight: 1 })
@@ -68,11 +68,11 @@ test.each([
   [['parcel:send', 'Ann', '--wieght', '3'], /unknown option '--wieght'\n\(Did you mean --weight\?\)/],
   [['parcel:send', 'Ann', '--weight', 'heavy'], /'--weight <kg>' argument 'heavy' is invalid. "heavy" is not a weight/],
   [['parcel:send', 'Ann', '--weight'], /argument missing/],
-  [['parcel:list'], /required option '--of <who>' not specified/],
-])('%j is refused with words that help', async (argv, words) => {
+  [['parcel:list'], /required option '--of <sender>' not specified/],
+])('runProgram rejects %j with a message that names the problem', async (argv, words) => {
   const refusal = await run(...argv).catch((error) => error)
   expect(InvalidRequest.matches(refusal)).toBe(true)
   expect(refusal.message).toMatch(words)
   expect(refusal.message).not.toMatch(/^error:/)
-  expect(asked).toEqual([])
+  expect(invocations).toEqual([])
 })

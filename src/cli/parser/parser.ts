@@ -1,6 +1,6 @@
 /**
  * Parses arguments by the declarations of commands, prints help, and passes the invocation to `run`.
- * It has no command's name and opens nothing.
+ * - It names no command and opens nothing.
  */
 import { CommanderError, InvalidArgumentError, Command as Parser, Option as ParserOption } from 'commander'
 import type { Command, Option } from '../../kernel/api/commands.ts'
@@ -8,7 +8,7 @@ import { InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { Output } from '../process/context.ts'
 
-/** The description and the arguments of a command. */
+/** Declaration of a command without its function. */
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
   /** Lines at the end of its help. */
   readonly notes?: readonly string[]
@@ -19,7 +19,7 @@ export interface CommandGroup<One extends Described> {
   readonly commands: readonly One[]
 }
 
-/** One command as it was asked for. */
+/** A command with its parsed arguments and options. */
 export interface Invocation<One extends Described> {
   readonly command: One
   readonly args: Readonly<Record<string, string>>
@@ -34,18 +34,18 @@ export interface CommonOptions {
   readonly config: string | undefined
 }
 
-/** Those of every command. */
+/** Options of every command. */
 export const COMMON_OPTIONS: readonly Option[] = [
   { flags: '--json', summary: 'print the result as one JSON value' },
-  { flags: '--yes', summary: 'do not ask before something is destroyed' },
+  { flags: '--yes', summary: 'confirm destructive commands without a prompt' },
   { flags: '--config <file>', summary: 'read this configuration file' },
 ]
 
-/** Where standard output is not a terminal. */
+/** Columns of help if standard output is not a terminal. */
 const HELP_WIDTH = 80
 const COMMON_HEADING = 'Options of every command:'
 
-/** Does what `argv` asks for: prints help, or calls `run`. Throws E_INVALID_REQUEST when it cannot be understood. */
+/** Prints help, or calls `run` with the parsed `argv`. Rejects invalid arguments with E_INVALID_REQUEST. */
 export async function runProgram<One extends Described>(
   groups: readonly CommandGroup<One>[],
   argv: readonly string[],
@@ -73,8 +73,8 @@ function createProgram<One extends Described>(
     .helpOption('-h, --help', 'print help')
     .helpCommand('help [command]', 'print the help of a command')
     .usage('<command> [options]')
-    .addHelpText('after', '\nThe options of a command: tenantry help <command>')
-    // Commander would print its errors itself; here one place does (exit-codes.ts).
+    .addHelpText('after', '\nShow the options of a command: tenantry help <command>')
+    // Disables the error output of Commander: exit-codes.ts prints all errors.
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void stdout.write(text),
@@ -123,7 +123,7 @@ function parserOption({ flags, summary, required, parse, default: value }: Optio
   if (value !== undefined) option.default(value)
   const read = parse ? reading(parse) : undefined
   if (!option.variadic) return read ? option.argParser(read) : option
-  // Given again for each value: taking all words that follow would take the command's arguments too.
+  // Each flag takes one value. A variadic option of Commander would also take the command's arguments.
   option.variadic = false
   let given: unknown[] = []
   return option.argParser((text) => {

@@ -1,4 +1,4 @@
-/** The part of `process` that one run of the program uses. */
+/** Declares the part of `process` that one run of the program uses. */
 import type { Writable } from 'node:stream'
 import type { Input } from '../../kernel/api/commands.ts'
 
@@ -7,7 +7,7 @@ export interface ProcessContext {
   readonly stdin: Input
   readonly stdout: Output
   readonly stderr: Output
-  /** For faults that no code handles. */
+  /** Listens for unhandled rejections and uncaught exceptions. */
   on(event: 'unhandledRejection' | 'uncaughtException', listener: (error: unknown) => void): unknown
 }
 

@@ -1,6 +1,7 @@
 /**
- * Ends a command early on Ctrl-C, SIGTERM, a closed terminal, or a closed pipe (`| head`). The first signal aborts the command's
- * `AbortSignal`; the second ends the process. npm repeats the Ctrl-C of the terminal, so a second one within a second is ignored.
+ * Ends a command early on Ctrl-C, SIGTERM, a closed terminal, or a closed pipe (`| head`).
+ * - The first signal aborts the command's `AbortSignal`; the second ends the process.
+ * - npm repeats the Ctrl-C of the terminal, so a second signal within a second is ignored.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -17,7 +18,7 @@ export class OutputClosed extends Error {
   override readonly name = 'OutputClosed'
 }
 
-/** Of this process; call it once. */
+/** Returns the stop signal of this process. Call it once. */
 export function stopSignal(): AbortSignal {
   const stop = new AbortController()
   let first = 0
@@ -34,7 +35,7 @@ export function stopSignal(): AbortSignal {
   process.stdout.on('error', (error: NodeJS.ErrnoException) =>
     stop.abort(error.code === 'EPIPE' ? new OutputClosed() : error),
   )
-  process.stderr.on('error', () => undefined) // there is nowhere left to say so
+  process.stderr.on('error', () => undefined) // no stream is left to report it
   return stop.signal
 }
 
@@ -48,8 +49,8 @@ export function aborted(signal: AbortSignal): Promise<never> {
 }
 
 /**
- * Returns the result of `work`. After `signal` aborts, `work` has `graceMs` to end, and this rejects with the signal's reason in any
- * case.
+ * Returns the result of `work`. If `signal` aborts, waits at most `graceMs` for the end of `work`, and rejects with the
+ * signal's reason.
  */
 export async function interruptible<T>(work: Promise<T>, signal: AbortSignal, graceMs: number): Promise<T> {
   const tooLate = aborted(signal).catch((reason) =>

@@ -1,4 +1,4 @@
-/** Decides whether a stream has colours: https://no-color.org */
+/** Decides whether a stream has colors: https://no-color.org */
 export const usesColor = (
   { isTTY = false }: { readonly isTTY?: boolean },
   { env }: { readonly env: NodeJS.ProcessEnv },

@@ -3,7 +3,7 @@ import { readable } from './logs.ts'
 
 const at = { time: '2026-11-21T08:31:43.120Z' }
 
-test('a log line is one line for people, and the stack of its error stands below', () => {
+test('readable formats a log line as one line of text, with the stack of its error below', () => {
   const line = JSON.stringify({
     level: 40,
     ...at,
@@ -17,7 +17,7 @@ test('a log line is one line for people, and the stack of its error stands below
   )
 })
 
-test('what a line holds is shown and never obeyed', () => {
+test('readable escapes control characters', () => {
   expect(readable(JSON.stringify({ level: 30, ...at, name: '\u001b[2J', msg: 'a\nb' }), false)).toBe(
     '08:31:43.120 info  a\\nb  name=\\u001b[2J\n',
   )

@@ -1,6 +1,6 @@
 /**
- * Formats log lines on standard error as JSON or as text: `08:31:43.120 warn  a job failed  job=InstallTenant`, then the error's
- * stack.
+ * Writes log lines to standard error as JSON, or as text with the error's stack below:
+ * `08:31:43.120 warn  a job failed  job=InstallTenant`.
  */
 import colors from 'picocolors'
 import { createLogger, type Logger } from '../../kernel/base/logger.ts'
@@ -23,7 +23,7 @@ export const jsonLogger = (level: string, { stderr }: ProcessContext): Logger =>
 export const readableLogger = (level: string, context: ProcessContext): Logger =>
   createLogger({ level, write: (line) => context.stderr.write(readable(line, usesColor(context.stderr, context))) })
 
-/** @param line one of pino's: JSON, with `level`, `time` and `msg`. */
+/** @param line of pino: JSON with `level`, `time` and `msg`. */
 export function readable(line: string, hasColor: boolean): string {
   const { dim, red, yellow } = colors.createColors(hasColor)
   const { level, time, msg = '', err, ...fields } = JSON.parse(line)

@@ -1,4 +1,4 @@
-/** `tenant:repl`, at a terminal and with a script on standard input; the prompt itself is Node’s. */
+/** Tests `tenant:repl` at a terminal and with a script on standard input. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -31,10 +31,10 @@ afterAll(async () => {
 
 const script = (...lines: string[]) => tenantry.start(['tenant:repl', 'acme'], { stdin: lines.join('\n') }).ended
 
-test('runs a script inside the tenant', async () => {
+test('tenant:repl runs a script in the scope of the tenant', async () => {
   const { code, stdout, stderr } = await script(
     'const id = 1',
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is one in the script
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a template of the script
     'await sql`insert into notes values (${id}, ${tenant.name})`',
     "console.log((await pool.query('select body from notes')).rows)",
     "await transaction((db) => db.updateTable('notes').set({ body: 'changed' }).execute())",
@@ -46,19 +46,19 @@ test('runs a script inside the tenant', async () => {
   expect(await db.selectFrom('notes').selectAll().execute()).toEqual([])
 })
 
-test('at a terminal, reads lines and prints results on the streams of the run', async () => {
+test('tenant:repl at a terminal reads lines and prints results', async () => {
   const run = tenantry.start(['tenant:repl', 'acme'])
   Object.assign(run.stdin, { isTTY: true }).write('tenant.name\n.exit\n')
   const { code, stdout } = await run.ended
   expect({ code, stdout }).toEqual({ code: 0, stdout: "acme> 'acme'\nacme> " })
 })
 
-test('ends with what fails', async () => {
+test('tenant:repl ends at the first error of a script, with exit code 1', async () => {
   const { code, stdout, stderr } = await script("console.log('before')", 'await sql`selekt`', "console.log('after')")
   expect({ code, stdout }).toEqual({ code: 1, stdout: 'before\n' })
   expect(stderr).toContain('selekt')
 })
 
-test('is refused for a tenant that cannot be used', async () => {
+test('tenant:repl rejects an unknown tenant', async () => {
   expect(await tenantry.run('tenant:repl', 'initech')).toMatchObject({ code: 3, stdout: '' })
 })

@@ -1,6 +1,7 @@
 /**
- * Opens the prompt of Node.js with names for the parts of a tenancy. Without a terminal, standard input is a script with `await`; it
- * prints with `console.log`, and its error fails the command.
+ * Opens the prompt of Node.js with names for the parts of a tenancy, or runs standard input as a script without a
+ * terminal.
+ * - A script can use `await`, and prints with `console.log`. Its error fails the command.
  */
 import { Console } from 'node:console'
 import { once } from 'node:events'
@@ -11,7 +12,7 @@ import { usesColor } from './color.ts'
 
 type Names = Readonly<Record<string, unknown>>
 
-/** Resolves when the user has left (Ctrl-D, `.exit`), the script has ended, or `signal` aborts. */
+/** Resolves when the user leaves (Ctrl-D, `.exit`), the script ends, or `signal` aborts. */
 export async function runPrompt(
   label: string,
   names: Names,

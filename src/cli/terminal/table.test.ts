@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { cellText, recordText, tableText } from './table.ts'
 
-test('columns are as wide as what stands in them, in columns of a terminal', () => {
+test('tableText aligns columns by their width on a terminal, and numbers to the right', () => {
   const rows = [
     { id: 'acme', name: '日本 ✓', queued: 7 },
     { id: 'globex-corporation', name: 'Zoë', queued: 1200 },
@@ -16,11 +16,11 @@ test('columns are as wide as what stands in them, in columns of a terminal', () 
   )
 })
 
-test('a row may lack what another has', () => {
+test('tableText prints a dash for a missing field', () => {
   expect(tableText([{ a: 1 }, { b: 'x' }])).toBe('a  b\n1  -\n-  x\n')
 })
 
-test('a long cell is cut where a width is given, never within a character, and whole elsewhere', () => {
+test('tableText cuts cells at the maximum width, never within a character, and prints whole cells without one', () => {
   const rows = [{ name: '日本語日本語', id: 'a' }]
   expect(tableText(rows, { maxCellWidth: 8 })).toBe('name     id\n日本語…  a\n')
   expect(tableText(rows)).toBe('name          id\n日本語日本語  a\n')
@@ -39,22 +39,22 @@ test.each([
   [{}, '-'],
   [{ plan: 'pro' }, '{"plan":"pro"}'],
   [[{ a: 1 }], '[{"a":1}]'],
-])('%j is shown as %s', (value, text) => {
+])('cellText formats %j as %s', (value, text) => {
   expect(cellText(value)).toBe(text)
 })
 
-test('a number too large for JSON is shown', () => {
+test('cellText formats a bigint', () => {
   expect(cellText(2n ** 64n)).toBe('18446744073709551616')
 })
 
-test('what a value holds is shown and never obeyed', () => {
+test('cellText and recordText escape control characters and changes of writing direction', () => {
   expect(cellText('a\nb\tc')).toBe('a\\nb\\tc')
   expect(cellText('\u001b]0;owned\u0007')).toBe('\\u001b]0;owned\\u0007')
   expect(cellText('\u202egnp.exe')).toBe('\\u202egnp.exe')
   expect(recordText({ 'na\nme': { '\u001bx': 1 } })).toBe('na\\nme.\\u001bx  1\n')
 })
 
-test('a record is one line for each field, and for each field of what it holds', () => {
+test('recordText prints a line for each field and each nested field', () => {
   const record = {
     id: 'acme',
     metadata: { plan: 'pro', owner: { name: 'Ann' } },

@@ -1,6 +1,6 @@
 /**
- * Prints results as text with the field names of the JSON. Control characters and changes of writing direction are shown, not sent.
- * Written here because table libraries print control characters unchanged.
+ * Formats results as text with the field names of the JSON.
+ * - Control characters and changes of writing direction are escaped. Table libraries print them unchanged.
  */
 import measure from 'fast-string-truncated-width'
 
@@ -12,12 +12,12 @@ const UNSAFE = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu
 type Row = Readonly<Record<string, unknown>>
 
 export interface TableStyle {
-  /** Columns of the terminal that a cell may take at most; absent: all it needs. */
+  /** Maximum columns of a cell. Default: no limit. */
   readonly maxCellWidth?: number | undefined
   readonly heading?: (text: string) => string
 }
 
-/** One line for the headings and one for each row, columns aligned, numbers to the right. */
+/** Returns a line of headings and a line for each row, with columns aligned and numbers to the right. */
 export function tableText(rows: readonly Row[], { maxCellWidth, heading = (text) => text }: TableStyle = {}): string {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))]
   const columns = names.map((name) => {
@@ -39,7 +39,7 @@ export function tableText(rows: readonly Row[], { maxCellWidth, heading = (text)
   return [heading(line(({ title }) => title)), ...lines].map((text) => `${text}\n`).join('')
 }
 
-/** One line for each field; an object's own fields as `metadata.plan`. */
+/** Returns a line for each field, and for each nested field as `metadata.plan`. */
 export function recordText(record: Row, heading: (text: string) => string = (text) => text): string {
   const fields = flattened(record)
   const width = Math.max(0, ...fields.map(([name]) => widthOf(name)))
@@ -63,7 +63,7 @@ export const jsonText = (value: unknown, indent?: number): string =>
   JSON.stringify(
     value,
     function (this: Row, name, one: unknown) {
-      const itself = this[name] // before its toJSON
+      const itself = this[name] // the value before toJSON
       return typeof one === 'bigint' || itself instanceof Uint8Array ? cellText(itself) : one
     },
     indent,

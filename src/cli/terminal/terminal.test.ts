@@ -1,4 +1,4 @@
-/** What is said where: by the streams that a terminal is made of. */
+/** Tests the output of a terminal on its streams. */
 import { Readable, Writable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import type { ProcessContext } from '../process/context.ts'
@@ -37,7 +37,7 @@ const contextOf = (streams: Pick<ProcessContext, 'stdout' | 'stderr'>, isTTY: bo
 })
 
 describe('progress', () => {
-  test('is one line that is written anew, cut to the width, and gone before anything else is said', () => {
+  test('is one line that is replaced, cut to the width, and cleared before a message', () => {
     const { terminal, stdout, stderr } = opened({ isTTY: true })
     terminal.progress('1 of 2, about 3 min left')
     terminal.progress(`2 of 2: ${'a'.repeat(100)}`)
@@ -46,7 +46,7 @@ describe('progress', () => {
     expect(stdout.text).toBe('')
   })
 
-  test('is beside a result that goes elsewhere piece by piece, and not where that appears itself', async () => {
+  test('is printed during a streamed result in a pipe, and not during one on the same screen', async () => {
     const here = opened({ isTTY: true })
     await here.terminal.write('half a line')
     here.terminal.progress('1 of 2')
@@ -59,7 +59,7 @@ describe('progress', () => {
     expect(stderr.text).toBe(`${CLEARED}1 of 2`)
   })
 
-  test('is not said where it could not be taken back, nor beside JSON', () => {
+  test('is not printed without a terminal or with --json', () => {
     for (const options of [{ isTTY: false }, { isTTY: true, json: true }]) {
       const { terminal, stdout, stderr } = opened(options)
       terminal.progress('1 of 2')
@@ -70,7 +70,7 @@ describe('progress', () => {
 })
 
 describe('with --json', () => {
-  test('values that JSON has no words for are as the table shows them', () => {
+  test('table prints bytes and bigints as text', () => {
     const { terminal, stdout } = opened({ json: true })
     const at = new Date('2026-06-01T12:00:00Z')
     terminal.table([{ bytes: Buffer.from([0, 255]), large: 2n ** 64n, at, nothing: null, deep: { of: [1n] } }])
@@ -79,24 +79,24 @@ describe('with --json', () => {
     ])
   })
 
-  test('no rows are an empty list, or what stands for them; a result of its own is a line', async () => {
+  test('table without rows prints an empty list or the given value, and item prints one line', async () => {
     const { terminal, stdout, stderr } = opened({ json: true })
     terminal.table([])
-    terminal.table([], null, 'there is none')
+    terminal.table([], null, 'no rows')
     await terminal.item('words', { a: 1 })
     expect(stdout.text).toBe('[]\nnull\n{"a":1}\n')
     expect(stderr.text).toBe('')
   })
 })
 
-test('no rows are said in words, on standard error', () => {
+test('table without rows prints a message on standard error', () => {
   const { terminal, stdout, stderr } = opened()
   terminal.table([])
-  terminal.table([], null, 'there is none')
-  expect({ stdout: stdout.text, stderr: stderr.text }).toEqual({ stdout: '', stderr: 'none\nthere is none\n' })
+  terminal.table([], null, 'no rows')
+  expect({ stdout: stdout.text, stderr: stderr.text }).toEqual({ stdout: '', stderr: 'none\nno rows\n' })
 })
 
-test('a question is answered by --yes, and refused where nobody can answer', async () => {
+test('confirm returns true with --yes, and rejects without a terminal', async () => {
   await expect(opened({ yes: true }).terminal.confirm('Really?')).resolves.toBe(true)
   await expect(opened().terminal.confirm('Really?')).rejects.toMatchObject({
     code: 'E_INVALID_REQUEST',

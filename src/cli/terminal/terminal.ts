@@ -1,6 +1,6 @@
 /**
- * The terminal of a command: the result on standard output; messages, progress and questions on standard error. With `--json` the
- * result is one JSON value.
+ * Writes the result of a command to standard output, as text or JSON; messages, progress and confirmation prompts go to
+ * standard error.
  */
 import { once } from 'node:events'
 import colors from 'picocolors'
@@ -11,7 +11,7 @@ import { Interrupted } from '../process/stop-signal.ts'
 import { usesColor } from './color.ts'
 import { cut, jsonText, recordText, tableText, visible } from './table.ts'
 
-/** Of a cell on a screen; in a pipe it is whole. */
+/** Columns of a cell on a screen. Pipes receive whole cells. */
 const MAX_CELL_WIDTH = 60
 
 const CLEAR_LINE = '\r\u001b[2K'
@@ -26,7 +26,7 @@ export interface TerminalOptions {
 export interface ProgramTerminal extends Terminal {
   /** Prints `text`, or with `--json` the value. */
   print(text: string, value: unknown): void
-  /** Removes progress lines. */
+  /** Removes the progress line. */
   close(): void
 }
 
@@ -35,7 +35,7 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
   const showsProgress = stderr.isTTY && !json
   const { dim } = colors.createColors(usesColor(stdout, context))
   let hasProgress = false
-  /** Where pieces of the result appear on the same screen, a line that is taken back would take the end of one with it. */
+  /** Whether parts of the result are on the same screen: clearing progress would delete the end of the last part. */
   let isTaken = false
 
   const close = () => {
@@ -85,7 +85,7 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
       close()
       if (yes) return true
       if (!stdin.isTTY || !stderr.isTTY) {
-        throw InvalidRequest(`${question} There is no terminal to ask on: give --yes to go ahead.`)
+        throw InvalidRequest(`${question} Confirmation requires a terminal. Without one, give --yes to confirm.`)
       }
       const { confirm, isCancel } = await import('@clack/prompts')
       const answer = await confirm({
