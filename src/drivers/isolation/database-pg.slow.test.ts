@@ -62,7 +62,7 @@ describe('provisioning', () => {
       const dying = child.request({ what: 'provision', location }).catch((error: Error) => error.message)
       await reached(location.locator)
       await child.kill('SIGKILL')
-      expect(await dying).toBe('the child process is gone')
+      expect(await dying).toBe('the child process has exited')
       expect(await driver.isFenced(location)).toBe(true)
     }
     const goesOn = async () => {

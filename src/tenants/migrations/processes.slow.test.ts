@@ -79,7 +79,7 @@ describe('a run of several processes', { shuffle: false }, () => {
       const joined = survivor.request({ concurrency: 2, leaseMs: LEASE_MS })
       await sql('delete from public.stuck')
       await doomed.kill('SIGKILL')
-      expect(await lost).toBe('the child process is gone')
+      expect(await lost).toBe('the child process has exited')
       const { report, migrated } = await joined
       expect(report).toMatchObject({ state: 'completed', total: TENANTS, done: TENANTS })
       expect(await ranIn('0003_killed')).toEqual(allSchemas)
@@ -103,7 +103,7 @@ describe('a run of several processes', { shuffle: false }, () => {
         { schema_version: '' },
       ])
       await doomed.kill('SIGKILL')
-      expect(await lost).toBe('the child process is gone')
+      expect(await lost).toBe('the child process has exited')
       await sql('delete from public.stuck')
       const [one, other] = [await child(...migrations), await child(...migrations)]
       const results = await Promise.all([one.request(rollback), other.request(rollback)])
