@@ -55,7 +55,7 @@ export function toTenancyError(error: unknown): TenancyError {
   if (!isDatabaseUnavailable(error)) {
     return Internal('Internal error. The log contains the cause under this request id.')
   }
-  return DependencyUnavailable('The database is currently unavailable.', {
+  return DependencyUnavailable('The database cannot be reached at the moment.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
     cause: error,
   })
