@@ -21,7 +21,7 @@ const FILES = globSync(
     '*.{ts,md,json,sql}',
     '{src,test,docs,examples,bench}/**/{Dockerfile,*.{ts,md,json,txt,sql,yml,yaml,prisma,service}}',
   ],
-  // Folders and files that are not written here: packages, recorded releases, lock files, and this list of words.
+  // Excluded: packages, recorded releases, lock files, and this list of words.
   { cwd: ROOT, exclude: ['**/node_modules', '**/dist', 'test/releases'] },
 )
   .map((file) => file.replaceAll('\\', '/'))

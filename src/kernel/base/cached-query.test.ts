@@ -24,7 +24,7 @@ afterEach(() => {
 })
 
 const failing = async () => {
-  throw new Error('the database is away')
+  throw new Error('the database is unavailable')
 }
 
 test('no value is loaded before the first request', async () => {
@@ -81,7 +81,7 @@ test('requests return the last value of any age while loading fails, and the new
 
 test('a request fails if no value was ever loaded, and the next request loads again', async () => {
   load = failing
-  await expect(value.get()).rejects.toThrow('the database is away')
+  await expect(value.get()).rejects.toThrow('the database is unavailable')
   load = async () => 42
   expect(await value.get()).toBe(42)
 })

@@ -28,7 +28,7 @@ export interface Secrets {
   isCurrent(encrypted: string): boolean
   /** The bytes, encrypted with the current key. */
   encryptStream(chunks: AsyncIterable<Uint8Array>, binding: string): AsyncGenerator<Buffer, void, undefined>
-  /** Decrypts what `encryptStream` yielded. Throws `DecryptionError` for the reasons of `decrypt`; nothing altered is yielded before. */
+  /** Decrypts what `encryptStream` yielded. Throws `DecryptionError` for the reasons of `decrypt`. Yields only authentic bytes. */
   decryptStream(chunks: AsyncIterable<Uint8Array>, binding: string): AsyncGenerator<Buffer, void, undefined>
   /** HMAC-SHA256 with the current key, base64url; `purpose` keeps uses apart. */
   sign(text: string, purpose: string): string

@@ -40,7 +40,7 @@ const terminateAll = async () => {
   )
   expect(rows.length).toBeGreaterThan(0)
 }
-/** The server ends the connection that asks for it. */
+/** Ends its own connection. */
 const terminateSelf = () => database.sql('select pg_terminate_backend(pg_backend_pid())')
 
 describe('a session', () => {

@@ -43,7 +43,7 @@ const connections = async (): Promise<number> =>
   (await sender.sql(`select count(*) as count ${LISTENERS}`)).rows[0].count
 const loseConnection = () => sender.sql(`select pg_terminate_backend(pid) ${LISTENERS}`)
 
-/** PostgreSQL delivers in the order of commits: when this is heard, so is all that was sent before it. */
+/** PostgreSQL delivers in the order of commits: earlier notifications arrive before this one. */
 const nothingMore = async (channel = 'news') => {
   await sender.notify(channel, 'the end')
   await eventually(() => expect(received).toContain('the end'))
