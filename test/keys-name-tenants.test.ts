@@ -55,7 +55,7 @@ async function doEverything(): Promise<void> {
     }
   }
   await Promise.all(Array.from({ length: WORKERS }, worker))
-  await runner.api.call('POST', '/session', { who: 'nobody', body: { token: TOKENS.admin } })
+  await runner.api.call('POST', '/session', { who: 'anonymous', body: { token: TOKENS.admin } })
   const { id } = await installed(tenancy, { name: 'Shared', isolation: 'rowscope-pg' })
   const { db } = await tenancy.tenant(id)
   await db.insertInto('shared').values({ id: 1 }).execute()
@@ -75,8 +75,8 @@ const NOTES_OF_NOBODY = 'create table multitenancy.notes_of_nobody (tenant_id te
 
 test.each([
   [
-    'a row of tenant_domains belongs to "nobody"',
-    `insert into multitenancy.tenant_domains values ('x.example', 'nobody')`,
+    'a row of tenant_domains belongs to "unknown"',
+    `insert into multitenancy.tenant_domains values ('x.example', 'unknown')`,
   ],
   ['a row of notes_of_nobody belongs to null', 'insert into multitenancy.notes_of_nobody values (null)'],
   ['the table no_tenants does not name its tenant', 'create table multitenancy.no_tenants (id int)'],
@@ -88,7 +88,7 @@ test.each([
     'the table schema_versions is declared without a tenant, and has tenant_id',
     'alter table multitenancy.schema_versions add tenant_id text',
   ],
-  ['a row of store belongs to "nobody"', `insert into multitenancy.store values ('nobody', 'cache', '1')`],
+  ['a row of store belongs to "unknown"', `insert into multitenancy.store values ('unknown', 'cache', '1')`],
   [
     'the key cache:acme of the store belongs to no tenant',
     `insert into multitenancy.store values ('', 'cache:acme', '1')`,
@@ -98,8 +98,8 @@ test.each([
     `update multitenancy_jobs.job set group_id = null where name = 'tenantry.InstallTenant'`,
   ],
   [
-    'a job of tenantry.InstallTenant belongs to "nobody"',
-    `update multitenancy_jobs.job set group_id = 'nobody' where name = 'tenantry.InstallTenant'`,
+    'a job of tenantry.InstallTenant belongs to "unknown"',
+    `update multitenancy_jobs.job set group_id = 'unknown' where name = 'tenantry.InstallTenant'`,
   ],
   [
     'a job of tenantry.InstallTenant belongs to case',
@@ -109,12 +109,12 @@ test.each([
     'a job of tenantry.InstallTenant belongs to no tenant',
     `update multitenancy_jobs.schedule set name = 'tenantry.InstallTenant' where name = 'tenantry.RunBackups'`,
   ],
-  ['a row of tenantry.fenced belongs to "nobody"', `insert into tenantry.fenced values ('nobody')`],
+  ['a row of tenantry.fenced belongs to "unknown"', `insert into tenantry.fenced values ('unknown')`],
   [
     'a row of tenantry.migrations belongs to "t1_nobody"',
     `insert into tenantry.migrations values ('t1_nobody', '1', '')`,
   ],
-  ['a row of tenantry_rows.shared belongs to "nobody"', `insert into tenantry_rows.shared values ('nobody', 1)`],
+  ['a row of tenantry_rows.shared belongs to "unknown"', `insert into tenantry_rows.shared values ('unknown', 1)`],
   ['the table tenantry_rows.silent does not name its tenant', 'create table tenantry_rows.silent (id int)'],
 ])('the ownership scan reports: %s', async (words, change) => {
   const { database } = tenancy.kernel

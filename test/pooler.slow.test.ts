@@ -211,11 +211,11 @@ describe('state left in the session by other programs', () => {
         () => raw(a.db, 'select owner from items'),
         () => a.transaction((db) => raw(db, 'select owner from items')),
       ]) {
-        const pid = await leave(`create temporary table "${name}" as select 'of nobody'::pg_catalog.text as owner`)
+        const pid = await leave(`create temporary table "${name}" as select 'of unknown'::pg_catalog.text as owner`)
         expect(await work()).toEqual([{ owner: 'of left' }])
         expect(await pidOf(a.db)).toBe(pid)
       }
-      await leave(`create temporary table "${name}" as select 'of nobody'::pg_catalog.text as owner`)
+      await leave(`create temporary table "${name}" as select 'of unknown'::pg_catalog.text as owner`)
       const newcomer = await installation.open({ ...pooled }, { driver: () => schemaPg() })
       const { db } = directHandle(newcomer, locationOf(newcomer, 'left'))
       expect(await raw(db, 'select owner from items')).toEqual([{ owner: 'of left' }])

@@ -77,7 +77,7 @@ export class AdminPages {
 
   async #signIn(request: Request): Promise<Response> {
     if (request.headers.has('origin') && !isSameOrigin(request)) {
-      throw Forbidden('Signing in must be asked for by a page of this origin.')
+      throw Forbidden('A sign-in request must come from a page of this origin.')
     }
     requireJson(request)
     const { tokens, sessions, failedSignIns } = this.#options
@@ -87,7 +87,9 @@ export class AdminPages {
     if (!identity) {
       await failedSignIns.count()
       throw Unauthorized(
-        'token' in data ? 'This is not an admin token.' : 'The code was used already, or its ten minutes are over.',
+        'token' in data
+          ? 'This is not an admin token.'
+          : 'The code was already used or has expired; it is valid for ten minutes.',
       )
     }
     const cookie = await sessions.open(identity, isSecure(request))

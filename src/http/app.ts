@@ -149,7 +149,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
         withProblemResponse(log, () => {
           if (probes.handles(pathname)) return probes.respond(request, pathname, socketIp)
           if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)
-          throw NotFound('There is nothing at this path.')
+          throw NotFound('No resource exists at this path.')
         }),
       )
       return request.method === 'HEAD' ? new Response(null, response) : response
@@ -158,7 +158,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       const { adminTokens } = options
       const first = adminTokens.find(({ scope = 'admin' }) => scope === 'admin') ?? adminTokens[0]
       const identity = first && tokens.identify(first.token)
-      if (!identity) throw new Error('there is no token to sign in with')
+      if (!identity) throw new Error('no admin token is configured for a sign-in link')
       return `${prefix}/sign-in#code=${await sessions.issueCode(identity)}`
     },
   }
@@ -198,7 +198,7 @@ function rejectionsOf(routes: readonly Route[], switchedOff: readonly Satellite[
     const off = () => rethrow(SatelliteDisabled(`Satellite "${name}" is disabled.`))
     for (const { path } of operations) rejections.all(prefix + routeOf(path), off)
   }
-  rejections.notFound(() => rethrow(NotFound('There is nothing at this path.')))
+  rejections.notFound(() => rethrow(NotFound('No resource exists at this path.')))
   rejections.onError(rethrow)
   return rejections
 }

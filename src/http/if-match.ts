@@ -14,14 +14,14 @@ export async function assertMatch(
   service: unknown,
   params: unknown,
 ): Promise<void> {
-  if (!resource) throw invalid([{ path: 'If-Match', message: 'this operation has no ETag to compare; leave it out' }])
+  if (!resource) throw invalid([{ path: 'If-Match', message: 'this operation has no ETag; omit the header' }])
   const locked = await resource.lock(service, params)
   const current = locked === undefined ? null : (resource.state.parse(locked) as Record<string, unknown>)
   const etag = current === null ? undefined : entityTag(JSON.stringify(current))
   if (matchesAny(condition, etag)) return
   const detail =
     etag === undefined
-      ? 'It does not exist, so no tag of If-Match is its. Leave If-Match out to create it.'
-      : 'It has another state than the one with the tag in If-Match. Look at `current`, then repeat with the new ETag.'
+      ? 'The resource does not exist, so no ETag in If-Match matches. Omit If-Match to create the resource.'
+      : 'No ETag in If-Match matches the present state. Read `current`, then repeat the request with the new ETag.'
   throw ChangedMeanwhile(detail, { extras: { current }, headers: etag === undefined ? {} : { etag } })
 }

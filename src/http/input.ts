@@ -52,7 +52,7 @@ export async function readBody(request: Request, maxBytes: number = MAX_BODY_BYT
     return text + decoder.decode()
   } catch (error) {
     if (error instanceof TenancyError) throw error
-    throw InvalidJson('The body is not UTF-8, or broke off.', { cause: error })
+    throw InvalidJson('The body is not valid UTF-8 or is incomplete.', { cause: error })
   }
 }
 
@@ -65,7 +65,7 @@ export async function readBytes(request: Request): Promise<Uint8Array> {
     return Buffer.concat(chunks)
   } catch (error) {
     if (error instanceof TenancyError) throw error
-    throw InvalidRequest('The body broke off.', { cause: error })
+    throw InvalidRequest('The body is incomplete.', { cause: error })
   }
 }
 
@@ -78,8 +78,8 @@ function isKnownToFit({ headers }: Request): boolean {
 async function* bodyOf({ headers, body }: Request, maxBytes: number): AsyncIterable<Uint8Array> {
   const encoding = headers.get('content-encoding') ?? 'identity'
   if (encoding !== 'identity')
-    throw UnsupportedMediaType(`A body encoded as "${encoding}" is not taken; send it as it is.`)
-  const tooLarge = () => PayloadTooLarge(`A body is at most ${maxBytes} bytes.`)
+    throw UnsupportedMediaType(`The content encoding "${encoding}" is not supported. Send the body without encoding.`)
+  const tooLarge = () => PayloadTooLarge(`The body exceeds the limit of ${maxBytes} bytes.`)
   if (Number(headers.get('content-length') ?? 0) > maxBytes) throw tooLarge()
   let size = 0
   // Cancelling the body could close the connection before the response.
@@ -130,6 +130,6 @@ function queryOf(url: URL | string, errors: InputError[]): Record<string, string
 }
 
 function storable(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  if (!Object.values(params).every(isStorable)) throw NotFound('There is nothing at this path.')
+  if (!Object.values(params).every(isStorable)) throw NotFound('No resource exists at this path.')
   return params
 }

@@ -95,7 +95,7 @@ function assertNumber(written: string): void {
   if (Math.abs(number) === Number.POSITIVE_INFINITY) throw InvalidJson('A number is too large.')
   // The digits of a number with a point or an exponent may be rounded.
   if (/^-?\d+$/.test(written) && !Number.isSafeInteger(number))
-    throw InvalidJson('A whole number is beyond 2^53 and would be changed; send it as a string.')
+    throw InvalidJson('A whole number is beyond 2^53 and would lose precision. Send it as a string.')
 }
 
 /** Adds the name of a member to the innermost object. */
@@ -114,6 +114,6 @@ function parsed(text: string): unknown {
   }
 }
 
-const unstorable = () => InvalidJson('A string holds NUL or an unpaired surrogate.')
+const unstorable = () => InvalidJson('A string contains NUL or an unpaired surrogate.')
 
 const isDigit = (code: number): boolean => code >= ZERO && code <= NINE

@@ -29,7 +29,7 @@ const Problem = z
     title: z.string(),
     status: z.number().int(),
     detail: z.string(),
-    code: z.string().meta({ description: 'Stable; what programs should look at' }),
+    code: z.string().meta({ description: 'Stable error code for programs' }),
     requestId: z.string().nullable(),
     errors: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
   })
@@ -39,19 +39,21 @@ const header = (description: string, schema: { type: 'string' | 'integer' } = { 
   schema,
   description,
 })
-const REQUEST_ID = { 'x-request-id': header('Stands in every log line and audit entry') }
-const LOCATION = { Location: header('Path of what was made') }
-const ETAG = { ETag: header('Of the state in the body; strong') }
-const APPLIED = { 'Preference-Applied': header('`wait=N`, when the response was delayed by it') }
-const REPLAYED = { 'Idempotency-Replayed': header('`true`: the answer to an earlier request with this key') }
-const RETRY_AFTER = { 'Retry-After': header('Seconds until a repeat makes sense', { type: 'integer' }) }
+const REQUEST_ID = { 'x-request-id': header('Id of the request, also in log lines and audit entries') }
+const LOCATION = { Location: header('Path of the created resource') }
+const ETAG = { ETag: header('Strong ETag of the state in the body') }
+const APPLIED = { 'Preference-Applied': header('`wait=N` if the response was delayed for the job') }
+const REPLAYED = {
+  'Idempotency-Replayed': header('`true` if this is the response to an earlier request with this key'),
+}
+const RETRY_AFTER = { 'Retry-After': header('Seconds until the client should retry', { type: 'integer' }) }
 
 const TEXTS: Record<number, string> = {
   200: 'Done',
   201: 'Created',
-  202: 'Accepted; a job does the rest',
-  204: 'Done, nothing to say',
-  304: 'The same as what is known by one of the tags in `If-None-Match`',
+  202: 'Accepted; a job completes the operation',
+  204: 'Done, without a response body',
+  304: 'An ETag in `If-None-Match` matches the present state',
   503: 'Unavailable',
 }
 
@@ -92,7 +94,8 @@ function described(operation: AnyOperation): ZodOpenApiPathsObject[string]['get'
     ...(isConditional(operation)
       ? {
           'If-Match': z.string().optional().meta({
-            description: 'An `ETag`, several, or `*` for any: the change is made only in a state with one of them',
+            description:
+              'One or more ETags, or `*` for any. The change is made only if the present state matches one of them',
           }),
         }
       : {}),

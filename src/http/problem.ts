@@ -18,9 +18,9 @@ export const ChangedMeanwhile = defineError('E_CHANGED_MEANWHILE', 412, 'Changed
     current: z
       .record(z.string(), z.unknown())
       .nullable()
-      .meta({ description: 'The present state, as GET answers it; null: it does not exist' }),
+      .meta({ description: 'The present state, as GET returns it; null if the resource does not exist' }),
   },
-  headers: { ETag: 'Of the present state, if it exists' },
+  headers: { ETag: 'ETag of the present state, if the resource exists' },
 })
 export const PayloadTooLarge = defineError('E_PAYLOAD_TOO_LARGE', 413, 'The body is too large')
 export const UnsupportedMediaType = defineError('E_UNSUPPORTED_MEDIA_TYPE', 415, 'Unsupported media type')
@@ -53,7 +53,7 @@ export async function withProblemResponse(
 export function toTenancyError(error: unknown): TenancyError {
   if (error instanceof TenancyError) return error
   if (!isDatabaseUnavailable(error)) {
-    return Internal('Something went wrong here; the log has it under this request id.')
+    return Internal('Internal error. The log contains the cause under this request id.')
   }
   return DependencyUnavailable('The database cannot be reached at the moment.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,

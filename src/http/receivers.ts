@@ -20,7 +20,7 @@ export function createReceivers({ receivers, kernel }: Core): Mountable {
   const byPath = new Map(receivers.map((receiver) => [receiver.what.path, receiver]))
   const respondTo = async (request: Request, ip: string | null): Promise<Response> => {
     const wired = byPath.get(pathOf(request.url))
-    if (!wired) throw NotFound('There is nothing at this path.')
+    if (!wired) throw NotFound('No resource exists at this path.')
     if (request.method !== 'POST') throw MethodNotAllowed('This path takes POST.', { headers: { allow: 'POST' } })
     const { what, service } = wired
     const received = { headers: request.headers, ip, body: () => readBytes(request) }

@@ -23,16 +23,16 @@ const Doctor = z
     checks: z
       .array(
         z.object({
-          name: z.string().meta({ description: 'Of the diagnosis' }),
+          name: z.string().meta({ description: 'Name of the diagnosis' }),
           severity: z.enum(SEVERITIES),
-          code: z.string().meta({ description: 'Stable; of the form `storage.missing`' }),
+          code: z.string().meta({ description: 'Stable code of the form `storage.missing`' }),
           message: z.string(),
           remedy: z.string(),
-          fixable: z.boolean().meta({ description: 'Whether it can be put right without harm, by itself' }),
+          fixable: z.boolean().meta({ description: 'Whether `doctor --fix` can fix it' }),
           tenantId: z.string().optional(),
         }),
       )
-      .meta({ description: 'What was found, the worst first; empty when nothing was' }),
+      .meta({ description: 'Findings, the most severe first; an empty list if there are none' }),
   })
   .meta({ id: 'Doctor' })
 
@@ -58,8 +58,9 @@ export const systemOperations = [
     name: 'doctor.get',
     method: 'GET',
     path: '/doctor',
-    summary: 'What is wrong with the installation, and what to do about it',
-    description: 'Answers 503 while an error stands. The proof of isolation takes longer: `tenantry doctor --prove`.',
+    summary: 'Findings of the doctor about the installation, each with a remedy',
+    description:
+      'Returns 503 while there is a finding of severity `error`. The isolation proof takes longer and is a command: `tenantry doctor --prove`.',
     reply: Doctor,
     alsoStatus: [503],
     handle: async ({ doctor }: Core, { signal }) => {

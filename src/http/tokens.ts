@@ -34,7 +34,7 @@ export class Tokens {
     }
     const checked = tokens.map((token, index) => parsed(AdminToken, token, `adminTokens.${index}`))
     if (new Set(checked.map(({ token }) => token)).size < checked.length)
-      throw new Error('two admin tokens are the same')
+      throw new Error('two admin tokens have the same value')
     this.#known = checked.map(({ name, token, scope }) => ({
       digest: digest(token),
       identity: { name, scope, fingerprint: fingerprint(token) },

@@ -125,7 +125,7 @@ describe('an installation from its first start', { shuffle: false }, () => {
   test('commands use the PostgreSQL of the running service and find the service by the directory', async () => {
     const [list, show, status, api] = await Promise.all([
       run('tenant:list', '--json'),
-      run('tenant:show', 'nobody'),
+      run('tenant:show', 'unknown'),
       run('status', '--json'),
       run('api', 'GET', '/tenants/acme'),
     ])

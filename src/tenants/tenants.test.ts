@@ -212,7 +212,7 @@ describe('an update', () => {
     await create('gone')
     await tenants.delete('gone')
     await expect(tenants.update('gone', { name: 'x' })).rejects.toMatchObject({ code: 'E_TENANT_STATE', status: 409 })
-    await expect(tenants.update('nobody', { name: 'x' })).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    await expect(tenants.update('unknown', { name: 'x' })).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
     await expect(tenants.update('gone', { status: 'active' } as never)).rejects.toMatchObject({ status: 400 })
   })
 

@@ -7,7 +7,7 @@ export const TOKENS = {
   read: 'token-of-a-reader-0123456789',
   runtime: 'token-of-a-server-0123456789',
 } as const
-export type Who = keyof typeof TOKENS | 'nobody'
+export type Who = keyof typeof TOKENS | 'anonymous'
 
 const ORIGIN = 'http://localhost'
 
@@ -50,7 +50,7 @@ export function apiOf(tenancy: Tenancy): Api {
       const request = new Request(`${ORIGIN}${DEFAULT_PREFIX}${path}`, {
         method,
         headers: {
-          ...(who === 'nobody' ? {} : { 'x-admin-token': TOKENS[who] }),
+          ...(who === 'anonymous' ? {} : { 'x-admin-token': TOKENS[who] }),
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
           ...headers,
         },

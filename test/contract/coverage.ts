@@ -111,7 +111,9 @@ export function coverPart(part: Part): void {
         const { scope } = typeOf(operation)
         const isRead = operation.method === 'GET'
         const names = namesOf(subject)
-        expect(await send(subject, success, names, { who: 'nobody' })).toMatchObject(rejection(401, 'E_UNAUTHORIZED'))
+        expect(await send(subject, success, names, { who: 'anonymous' })).toMatchObject(
+          rejection(401, 'E_UNAUTHORIZED'),
+        )
         if (!isRead) expect(await send(subject, success, names, { who: 'read' })).toMatchObject({ status: 403 })
         if (scope !== 'runtime')
           expect(await send(subject, success, names, { who: 'runtime' })).toMatchObject({ status: 403 })
@@ -121,7 +123,7 @@ export function coverPart(part: Part): void {
         const from = '203.0.113.20'
         const { store } = runner.api.tenancy.kernel
         await store.increment(null, failedSignInsKey(from), MAX_FAILED_SIGN_INS, 60)
-        const wrong = { who: 'nobody', from, headers: { 'x-admin-token': 'wrong-token-0123456789' } } as const
+        const wrong = { who: 'anonymous', from, headers: { 'x-admin-token': 'wrong-token-0123456789' } } as const
         const response = await send(subject, success, namesOf(subject), wrong)
         expect(response).toMatchObject(rejection(429, 'E_TOO_MANY_ATTEMPTS'))
         expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)

@@ -33,6 +33,6 @@ export const PAGES: Readonly<Record<string, readonly string[]>> = {
   'tenant:show': ['acme'],
   'tenant:exec': ['acme', '--sql', "select 1 as one, 'two' as two, null as three"],
   'tenant:migrate:status': [],
-  'tenant:delete': ['nobody', '--yes'],
+  'tenant:delete': ['unknown', '--yes'],
   'tenant:suspend': [],
 }

@@ -123,7 +123,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     const statusOf = async (line: string, token: string) =>
       (await send(host.origin, line, { headers: { 'x-admin-token': token } })).status
     const read = `GET ${PREFIX}/tenants`
-    const write = `PUT ${PREFIX}/tenants/nobody/suspend`
+    const write = `PUT ${PREFIX}/tenants/unknown/suspend`
     expect(await statusOf(read, 'second-token-0123456789')).toBe(200)
     expect(await statusOf(read, 'reader-token-0123456789')).toBe(200)
     expect(await statusOf(write, 'reader-token-0123456789')).toBe(403)

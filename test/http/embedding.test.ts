@@ -71,7 +71,7 @@ describe('Express', () => {
       json: { code: 'E_INVALID_REQUEST' },
     })
     expect(await send(host.origin, `GET ${PREFIX}/tenants`, { headers: ADMIN })).toMatchObject({ status: 200 })
-    expect(await send(host.origin, `PUT ${PREFIX}/tenants/nobody/suspend`, { headers: ADMIN })).toMatchObject({
+    expect(await send(host.origin, `PUT ${PREFIX}/tenants/unknown/suspend`, { headers: ADMIN })).toMatchObject({
       status: 404,
     })
   })

@@ -94,7 +94,7 @@ test('an invalid request and a missing tenant are reported before a mismatch', a
   const headers = { 'if-match': '"old"' }
   const path = await tenantOf('first')
   expect(await api.call('PATCH', path, { headers, body: { name: '' } })).toMatchObject({ status: 400 })
-  expect(await api.call('PATCH', '/tenants/nobody', { headers, body: {} })).toMatchObject({ status: 404 })
+  expect(await api.call('PATCH', '/tenants/unknown', { headers, body: {} })).toMatchObject({ status: 404 })
   expect(await api.call('PATCH', path, { headers, body: {}, who: 'read' })).toMatchObject({ status: 403 })
 })
 

@@ -285,7 +285,7 @@ export function describeQuotas(store: keyof typeof stores, frameworks: readonly 
         const id = await customer(tenancy)
         await tenancy.tenants.suspend(id)
         expect(codeOf(await post(host, '/exports', id))).toEqual([403, 'E_TENANT_SUSPENDED'])
-        expect(codeOf(await post(host, '/exports', 'nobody'))).toEqual([404, 'E_TENANT_NOT_FOUND'])
+        expect(codeOf(await post(host, '/exports', 'unknown'))).toEqual([404, 'E_TENANT_NOT_FOUND'])
         await tenancy.tenants.activate(id)
         expect(reached).toEqual([])
         expect(await used(id)).toBe(0)

@@ -35,7 +35,7 @@ const BAD_BODIES: Readonly<Record<string, [body: unknown, code: string]>> = {
 
 /** Invalid tenant ids in a path, with the status of the response. */
 const IDS: Readonly<Record<string, [id: string, status: number]>> = {
-  unknown: ['nobody', 404],
+  unknown: ['unknown', 404],
   'with an escaped slash': ['a%2Fb', 400],
   'with non-ASCII characters': ['%C3%A4cme', 400],
   'in upper case': ['ACME', 400],
@@ -90,7 +90,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     const get = await call('GET /tenants')
     const head = await call('HEAD /tenants')
     expect(head).toMatchObject({ status: 200, body: '', headers: { 'content-type': get.headers['content-type'] } })
-    expect(await call('HEAD /tenants/nobody')).toMatchObject({ status: 404, body: '' })
+    expect(await call('HEAD /tenants/unknown')).toMatchObject({ status: 404, body: '' })
   })
 
   test('a body in UTF-8 is stored and returned unchanged', async () => {
@@ -152,7 +152,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test('dots in a path are resolved before it is decoded', async () => {
     expect(await call('GET /tenants/%2e%2e/tenants')).toMatchObject({ status: 200 })
-    expect(await call('GET /tenants/./nobody')).toMatchObject({ status: 404, json: { code: 'E_TENANT_NOT_FOUND' } })
+    expect(await call('GET /tenants/./unknown')).toMatchObject({ status: 404, json: { code: 'E_TENANT_NOT_FOUND' } })
     const outside = await send(host.origin, `GET ${PREFIX}/%2e%2e/%2e%2e/no/such/path`)
     expect(outside.status).toBe(404)
   })

@@ -194,7 +194,7 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
   })
 
   test('rejected requests and requests without a tenant are not reported', async () => {
-    for (const tenant of ['closed', 'nobody', null]) await call(host.origin, 'GET /text', tenant)
+    for (const tenant of ['closed', 'unknown', null]) await call(host.origin, 'GET /text', tenant)
     for (const path of ['/none', '/ignored']) {
       expect((await call(host.origin, `GET ${path}`, null)).status).not.toBe(400)
     }

@@ -16,7 +16,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
     ...MOVES,
   },
   {
-    name: 'a move that waits for nobody',
+    name: 'a move without a drain',
     story: 'A transaction that started before the fence commits into the tenant’s former storage.',
     file: MOVE,
     replace: '  await storage.driver(closed.isolation).drain(toLocation(closed), { signal: attempt.signal })\n',
@@ -48,7 +48,7 @@ export const TRANSFER_MUTANTS: readonly SourceMutant[] = [
     ...TRANSFERS,
   },
   {
-    name: 'a switch by whoever is late',
+    name: 'a switch by an abandoned attempt',
     story: 'An abandoned attempt switches the tenant to its storage.',
     file: SWITCH,
     replace: '    await attempt.hold()\n    if (row.status',

@@ -24,7 +24,7 @@ export async function startPgBouncer(serverUrl: string, urls: readonly string[])
   const program = programPath('pgbouncer')
   if (!program) throw new Error('pgbouncer is not installed')
   const directory = mkdtempSync(join(tmpdir(), 'tenantry-pgbouncer-'))
-  const user = process.getuid?.() === 0 ? nobody() : undefined
+  const user = process.getuid?.() === 0 ? systemUser() : undefined
   for (let attempt = 1; ; attempt++) {
     const port = await freePort()
     const files = writeFiles(directory, port, new URL(serverUrl), urls)
@@ -93,7 +93,7 @@ async function started(child: ChildProcess): Promise<string | undefined> {
   return (await Promise.race([up, gone])) === 'up' ? undefined : output
 }
 
-function nobody(): { uid: number; gid: number } {
+function systemUser(): { uid: number; gid: number } {
   const id = (which: string) => Number(execFileSync('id', [which, 'nobody'], { encoding: 'utf8' }))
   return { uid: id('-u'), gid: id('-g') }
 }

@@ -63,7 +63,7 @@ export function requestOf(operation: Described): Arbitrary<Drawn> {
   const among = (place: Parameter['in']) => parameters.filter((parameter) => parameter.in === place)
   const drawn: Arbitrary<Drawn> = fc.record({
     operation: fc.constant(operation),
-    who: mostly(fc.constant<Who>('admin'), fc.constantFrom<Who>('read', 'runtime', 'nobody')),
+    who: mostly(fc.constant<Who>('admin'), fc.constantFrom<Who>('read', 'runtime', 'anonymous')),
     params: all(among('path').map(({ name, schema }) => [name, inUrl(name, schema).map(asSegment)])).map(
       isOfTenant(operation) ? (params) => params : ofHost,
     ),

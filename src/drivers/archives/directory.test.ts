@@ -71,7 +71,7 @@ describe('files', () => {
     expect(await everything()).toEqual(['kept', 'kept/archives', 'kept/archives/acme', 'kept/archives/acme/y'])
     await archives.delete('acme/y')
     const gone = new Error('gone')
-    await expect(writing(archives, 'nobody/x', failing(1, gone))).rejects.toBe(gone)
+    await expect(writing(archives, 'unknown/x', failing(1, gone))).rejects.toBe(gone)
     expect(await everything()).toEqual(['kept', 'kept/archives'])
   })
 })

@@ -115,7 +115,7 @@ describe('counts', () => {
       { ...none, tenantId: null, waiting: 1 },
     ])
     expect(await sender.counts('acme')).toEqual([{ ...none, tenantId: 'acme', waiting: 2, delayed: 1 }])
-    expect(await sender.counts('nobody')).toEqual([])
+    expect(await sender.counts('unknown')).toEqual([])
   })
 })
 

@@ -59,7 +59,7 @@ export function impersonationMiddleware(
 
 const unguarded = () =>
   TenantNotIdentified(
-    'The request has the token of an impersonation, and no guard has said of which tenant it is. (guard() comes before impersonation().)',
+    'The request has an impersonation token, but no guard has resolved its tenant. Register guard() before impersonation().',
   )
 
 function tokenReader({

@@ -118,8 +118,8 @@ function drainOf(server: Server): (timeoutMs: number) => Promise<void> {
 
 function reasonOf({ code, message }: NodeJS.ErrnoException, port: number, host: string): string {
   if (code === 'EADDRINUSE')
-    return `port ${port} of ${host} is in use: stop the program that has it, or choose another port`
-  if (code === 'EACCES') return `port ${port} of ${host} may not be opened by this user: choose one above 1023`
+    return `port ${port} of ${host} is in use: stop the process that listens on it, or choose another port`
+  if (code === 'EACCES') return `port ${port} of ${host} is not allowed for this user: choose a port above 1023`
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') return `${host} is not an address of this machine`
   return `cannot listen on port ${port} of ${host}: ${message}`
 }

@@ -56,7 +56,7 @@ export async function startAdminApi(): Promise<AdminApi> {
     }
     if (route === 'GET /tenants') return sendJson(response, 200, { data: tenants, nextCursor: null })
     if (route === 'POST /tenants') {
-      if (headers.origin !== `http://${headers.host}`) return sendProblem(response, 403, 'The origin is another.')
+      if (headers.origin !== `http://${headers.host}`) return sendProblem(response, 403, 'The origin does not match.')
       tenants.push(body)
       return sendJson(response, 201, body)
     }
@@ -111,7 +111,7 @@ const OPENAPI = {
   info: { title: 'Tenantry admin API', version: '0.1.0', description: 'The **control plane** of a multi-tenant SaaS.' },
   servers: [{ url: '/' }],
   security: [{ adminToken: [] }],
-  tags: [{ name: 'Tenants', description: 'Who lives here.' }],
+  tags: [{ name: 'Tenants', description: 'Create and manage tenants.' }],
   paths: {
     [`${PREFIX}/tenants`]: {
       get: {

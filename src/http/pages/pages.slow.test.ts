@@ -1,6 +1,6 @@
 /**
- * The pages in a real browser. Whatever a test does, afterwards it is asked of every one: was anything but our own
- * server addressed, was the Content-Security-Policy hurt, did a script fail?
+ * Tests the pages in a real browser. After each test, a check rejects requests to other servers, violations of the
+ * Content-Security-Policy, and failed scripts.
  */
 import axe from 'axe-core'
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
@@ -85,7 +85,7 @@ describe('the API page', () => {
     expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0)
   })
 
-  test('sends a GET to our own server, with the cookie and without a token, and shows the answer', async () => {
+  test('sends a GET to the own server with the cookie and without a token, and shows the response', async () => {
     const page = await openSignedIn(`${PREFIX}/openapi`)
 
     await page.getByRole('button', { name: /test request.*get/i }).click()
@@ -112,7 +112,7 @@ describe('the API page', () => {
     expect(admin.tenants.at(-1)).toMatchObject({ id: 'globex', name: 'Globex' })
   })
 
-  test('is behind the sign-in, which then leads to it', async () => {
+  test('requires a sign-in, which redirects back to the page', async () => {
     const page = await open(`${PREFIX}/openapi?from=docs`)
 
     await page.getByRole('heading', { name: 'Sign in to Tenantry <admin>' }).waitFor()
@@ -124,7 +124,7 @@ describe('the API page', () => {
 })
 
 describe('the sign-in page', () => {
-  test('signs in by keyboard alone, and keeps the token nowhere', async () => {
+  test('signs in by keyboard only and stores no token', async () => {
     const page = await open(`${PREFIX}/sign-in`)
 
     await typeToken(page, `  ${TOKEN} `, 'Tab')
@@ -139,7 +139,7 @@ describe('the sign-in page', () => {
     expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0)
   })
 
-  test('redeems the code of a link, and takes it out of the address bar first', async () => {
+  test('removes the code of a link from the address bar, then redeems it', async () => {
     const page = await open(`${PREFIX}/sign-in#code=${CODE}`)
 
     await page.getByRole('heading', { name: 'List tenants' }).waitFor()
@@ -149,7 +149,7 @@ describe('the sign-in page', () => {
     expect(await page.evaluate('history.length')).toBe(2)
   })
 
-  test('a code that is spent is told, and a token still works', async () => {
+  test('shows an error for a used code, and still accepts a token', async () => {
     const page = await open(`${PREFIX}/sign-in#code=spent`)
 
     await page.getByRole('alert').getByText('This sign-in link was used or is too old.').waitFor()
@@ -158,13 +158,13 @@ describe('the sign-in page', () => {
     await page.waitForURL(`**${PREFIX}/openapi`)
   })
 
-  test('a link opened in a tab that is already here is redeemed too', async () => {
+  test('redeems a link that is opened in a tab with the sign-in page', async () => {
     const page = await open(`${PREFIX}/sign-in`)
     await page.goto(`${PREFIX}/sign-in#code=${CODE}`)
     await page.waitForURL(`**${PREFIX}/openapi`)
   })
 
-  test('a wrong token is told, read out, and ready to be typed over', async () => {
+  test('announces a wrong token as an alert and selects it in the input', async () => {
     const page = await open(`${PREFIX}/sign-in`)
 
     await typeToken(page, '')
@@ -179,11 +179,11 @@ describe('the sign-in page', () => {
     await page.waitForURL(`**${PREFIX}/openapi`)
   })
 
-  test('a service that does not answer is told', async () => {
+  test('shows an error if the service does not respond', async () => {
     const page = await open(`${PREFIX}/sign-in`)
     await context.route('**/session', (route) => route.abort())
     await typeToken(page, TOKEN)
-    await page.getByRole('alert').getByText('The service did not answer. Try again.').waitFor()
+    await page.getByRole('alert').getByText('The service did not respond. Try again.').waitFor()
   })
 
   test.each(['light', 'dark'] as const)('has no accessibility violation, %s', async (colorScheme) => {

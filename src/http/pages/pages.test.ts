@@ -15,7 +15,7 @@ test('every value is escaped', () => {
   }
 })
 
-test('the policy allows scripts by nonce alone, and inline style only as attributes of the API page', () => {
+test('the policy allows scripts only with a nonce, and inline styles only as attributes of the API page', () => {
   const nonce = pageNonce()
   const policy = securityHeaders('api', nonce)['content-security-policy'] ?? ''
   expect(policy).toContain(`script-src 'nonce-${nonce}';`)
@@ -33,7 +33,7 @@ test.each([
   ['identity', undefined],
   ['', undefined],
   [null, undefined],
-])('accept-encoding %j is answered with %s', (accepted, encoding) => {
+])('the response to accept-encoding %j has the encoding %s', (accepted, encoding) => {
   const { body, headers, etag } = apiPageAsset(accepted)
   expect(headers['content-encoding']).toBe(encoding)
   expect(headers.etag).toBe(etag)

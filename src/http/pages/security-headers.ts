@@ -29,7 +29,7 @@ export function securityHeaders(page: Page, nonce: string): Record<string, strin
 }
 
 function contentSecurityPolicy(page: Page, nonce: string): string {
-  if (!NONCE.test(nonce)) throw new TypeError('a nonce is at least 22 characters of base64url, as pageNonce() makes it')
+  if (!NONCE.test(nonce)) throw new TypeError('a nonce must have at least 22 characters of base64url; use pageNonce()')
   return [
     "default-src 'none'",
     `script-src 'nonce-${nonce}'`,

@@ -37,12 +37,12 @@ async function signIn(credential, progress) {
     if (response.ok) goOn()
     else fail(await reason(response))
   } catch {
-    fail('The service did not answer. Try again.')
+    fail('The service did not respond. Try again.')
   }
 }
 
 async function reason(response) {
-  const fallback = 'The service answered ' + response.status + '. Try again.'
+  const fallback = 'The service returned status ' + response.status + '. Try again.'
   if (!(response.headers.get('content-type') ?? '').startsWith('application/problem+json')) return fallback
   const problem = await response.json()
   return problem.detail ?? problem.title ?? fallback

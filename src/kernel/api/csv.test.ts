@@ -26,7 +26,7 @@ test.each([
   ['=cmd|\' /C calc\'!A0,"x"', `"'=cmd|' /C calc'!A0,""x"""`],
   ['a=b', 'a=b'],
   ['2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z'],
-])('the cell %j is written %j', (cell, written) => {
+])('the cell %j is written as %j', (cell, written) => {
   expect(csvRow([cell])).toBe(`${written}\r\n`)
 })
 
@@ -35,7 +35,7 @@ const anyCell = fc.oneof(
   fc.string({ unit: fc.constantFrom('=', '+', '-', '@', "'", '"', ',', ' ', '\t', '\r', '\n', 'a', '＝') }),
 )
 
-test('every value comes back: parsed, less one leading apostrophe', () => {
+test('parsing returns every value, without one leading apostrophe', () => {
   fc.assert(
     fc.property(fc.array(fc.array(anyCell, { minLength: 2, maxLength: 2 }), { minLength: 1 }), (rows) => {
       const parsed = parseCsv(rows.map((cells) => csvRow(cells)).join(''))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { entityTag, matchesAny, matchesNone } from './entity-tags.ts'
 
-test('a tag is quoted, and differs where the text differs', () => {
+test('a tag is quoted, and differs for different texts', () => {
   expect(entityTag('{"a":1}')).toMatch(/^"[\w-]{43}"$/)
   expect(entityTag('{"a":1}')).toBe(entityTag('{"a":1}'))
   expect(entityTag('{"a":1}')).not.toBe(entityTag('{"a":2}'))
@@ -48,6 +48,6 @@ test.each([
   expect(matchesAny(header, '"a"')).toBe(isMatch)
 })
 
-test.each(['*', '"a"', ''])('If-Match %j matches no state that does not exist', (header) => {
+test.each(['*', '"a"', ''])('If-Match %j does not match a missing resource', (header) => {
   expect(matchesAny(header, undefined)).toBe(false)
 })

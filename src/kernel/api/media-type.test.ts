@@ -40,6 +40,6 @@ test.each([
   ['text/csv;q=2', JSON_PAGE],
   ['text/csv;q=high', JSON_PAGE],
   [',,;q=1,/', JSON_PAGE],
-])('Accept: %s is answered with %s', (accept, expected) => {
+])('Accept: %s selects %s', (accept, expected) => {
   expect(preferredMediaType(accept, [JSON_PAGE, NDJSON, CSV])).toBe(expected)
 })

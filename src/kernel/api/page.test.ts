@@ -19,7 +19,7 @@ const refused = (list: string, cursor: string) => {
 const isRefusal = (outcome: unknown) => InvalidRequest.matches(outcome)
 
 describe('a cursor', () => {
-  test('brings back the sort key it was made of', () => {
+  test('decodes to its sort key', () => {
     fc.assert(
       fc.property(fc.string(), fc.array(fc.string({ unit: 'grapheme' })), (list, key) => {
         expect(cursors.decode(list, cursors.encode(list, key))).toEqual(key)
@@ -31,18 +31,18 @@ describe('a cursor', () => {
     expect(cursors.decode('tenants', undefined)).toBeUndefined()
   })
 
-  test('is of use for its own list and filters alone', () => {
+  test('is valid for its own list and filters only', () => {
     const cursor = cursors.encode('tenants {"status":"active"}', ['2026-01-01', 'acme'])
     for (const list of ['tenants {"status":"suspended"}', 'tenants', 'webhooks', '']) {
       expect(refused(list, cursor)).toSatisfy(isRefusal)
     }
   })
 
-  test('is of use to who made it alone', () => {
+  test('is rejected by an installation with another key', () => {
     expect(refused('tenants', new Cursors(secrets()).encode('tenants', ['acme']))).toSatisfy(isRefusal)
   })
 
-  test('is refused when any one character was changed, dropped or added', () => {
+  test('is rejected if any one character was changed, removed or added', () => {
     const cursor = cursors.encode('tenants', ['2026-01-01', 'acme'])
     for (let index = 0; index <= cursor.length; index++) {
       const [head, tail] = [cursor.slice(0, index), cursor.slice(index + 1)]
@@ -54,7 +54,7 @@ describe('a cursor', () => {
     expect(refused('tenants', `${cursor}.A`)).toSatisfy(isRefusal)
   })
 
-  test('is refused with a problem that names the parameter', () => {
+  test('is rejected with a problem that names the parameter', () => {
     expect(refused('tenants', 'x')).toMatchObject({
       code: 'E_INVALID_REQUEST',
       status: 400,
@@ -62,7 +62,7 @@ describe('a cursor', () => {
     })
   })
 
-  test('is refused when it is anything else', () => {
+  test('is rejected if it is any other text', () => {
     fc.assert(fc.property(fc.string(), (text) => isRefusal(refused('tenants', text))))
   })
 })
@@ -80,7 +80,7 @@ describe('a page', () => {
       { limit, cursor },
     )
 
-  test('after page shows each row once, and the last has no next', () => {
+  test('contains rows that no other page has, and the last page has no next cursor', () => {
     const sorted = fc.uniqueArray(fc.stringMatching(/^[a-z]{1,3}$/)).map((ids) => ids.toSorted())
     return fc.assert(
       fc.asyncProperty(sorted, fc.integer({ min: 1, max: 5 }), async (ids, limit) => {
@@ -98,7 +98,7 @@ describe('a page', () => {
     )
   })
 
-  test('is answered in the shape the contract shows', async () => {
+  test('has the shape of the contract', async () => {
     const shape = pageOf(z.object({ id: z.string() }))
     expect(shape.parse(await nextPage(['a', 'b'], 1))).toMatchObject({
       data: [{ id: 'a' }],
@@ -108,14 +108,14 @@ describe('a page', () => {
   })
 })
 
-test('limit has a default and a ceiling', () => {
+test('limit has a default and a maximum', () => {
   expect(Page.parse({})).toEqual({ limit: DEFAULT_LIMIT })
   expect(Page.parse({ limit: '200' })).toEqual({ limit: MAX_LIMIT })
   for (const limit of ['0', '-1', '201', '1.5', 'ten', '']) expect(Page.safeParse({ limit }).success).toBe(false)
   for (const cursor of ['', 'x'.repeat(1025)]) expect(Page.safeParse({ cursor }).success).toBe(false)
 })
 
-test('a moment is RFC 3339, or a date for its UTC midnight', () => {
+test('a moment is an RFC 3339 time, or a date, which means its midnight in UTC', () => {
   expect(Moment.parse('2026-02-28')).toEqual(new Date('2026-02-28T00:00:00Z'))
   expect(Moment.parse('2026-02-28T12:00:00+02:00')).toEqual(new Date('2026-02-28T10:00:00Z'))
   for (const text of ['2026-02-30', 'yesterday', '2026-02-28T12:00:00', '1767225600', '']) {

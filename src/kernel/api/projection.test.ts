@@ -147,7 +147,7 @@ describe('commandsOf', () => {
     ])
   })
 
-  test('takes differences of the form: texts, names, order, members as arguments', () => {
+  test('applies the differences of a form: texts, names, order, members as arguments', () => {
     const form = {
       summary: 'Write a note',
       arguments: { ownerId: { name: 'owner', summary: 'its id' }, text: {} },
@@ -247,7 +247,7 @@ describe('a command in this process', () => {
     })
   })
 
-  test('asks a question that another operation has the words for, and calls only after yes', async () => {
+  test('asks for confirmation with the result of another operation, and calls only after yes', async () => {
     const form: Omit<CommandForm<Note>, 'name'> = {
       question: async ({ params: { ownerId } }, call) =>
         `Replace ${(await call(getNote, { params: { ownerId: ownerId ?? '', id: 'a' } })).text}?`,
@@ -289,7 +289,7 @@ describe('a command in this process', () => {
     ])
   })
 
-  test('prints the items of a page as a table, and the parameters where there is no reply', async () => {
+  test('prints the items of a page as a table, and the parameters if there is no reply', async () => {
     const listed = input()
     await only(listNotes('note:list')).run(
       { notes: three().notes.slice(0, 1) },

@@ -5,9 +5,9 @@
 import { asSystem } from './context.ts'
 
 export interface BatcherOptions<Item> {
-  /** Items that go together at most. */
+  /** Maximum number of items in a batch. */
   readonly maxItems: number
-  /** What one weighs, and what all that go together may; absent: nothing weighs anything. */
+  /** Weight of an item, and the maximum weight of a batch; default: no limit by weight. */
   readonly weight?: { readonly of: (item: Item) => number; readonly maxWeight: number }
 }
 

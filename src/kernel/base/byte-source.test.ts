@@ -57,7 +57,7 @@ describe('the source of a ByteSource', () => {
     expect(seen).toEqual({ given: 1, isClosed: false })
   })
 
-  test('is let go of half-way, once, and not read again', async () => {
+  test('is closed once before its end, and is not read again', async () => {
     const { source, seen } = watched([Buffer.from('ab'), Buffer.from('cd')])
     await source.exactly(1)
     await source.close()
@@ -72,7 +72,7 @@ describe('the source of a ByteSource', () => {
     expect(seen).toEqual({ given: 1, isClosed: true })
   })
 
-  test('fails as it fails', async () => {
+  test('passes its error unchanged', async () => {
     const failure = new Error('the network is gone')
     const { source } = watched([Buffer.from('ab')], failure)
     await expect(source.exactly(3)).rejects.toBe(failure)

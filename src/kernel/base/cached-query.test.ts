@@ -24,7 +24,7 @@ afterEach(() => {
 })
 
 const failing = async () => {
-  throw new Error('the database is away')
+  throw new Error('the database is unavailable')
 }
 
 test('no value is loaded before the first request', async () => {
@@ -32,14 +32,14 @@ test('no value is loaded before the first request', async () => {
   expect(loads).toBe(0)
 })
 
-test('many questions are one load', async () => {
+test('concurrent requests share one load', async () => {
   const results = await Promise.all(Array.from({ length: 50 }, () => value.get()))
   expect(new Set(results)).toEqual(new Set([1]))
   expect(await value.get()).toBe(1)
   expect(loads).toBe(1)
 })
 
-test('after a question the value is loaded again every two seconds', async () => {
+test('after a request the value is loaded again every two seconds', async () => {
   await value.get()
   await vi.advanceTimersByTimeAsync(REFRESH_MS)
   expect(await value.get()).toBe(2)
@@ -57,7 +57,7 @@ test('loading ends without requests, and the next request does not return an old
   expect(await value.get()).toBe(before + 1)
 })
 
-test('one load at a time, also when it is slow; questions meanwhile get the value before', async () => {
+test('a slow load does not start a second one, and requests return the former value', async () => {
   await value.get()
   const slow = Promise.withResolvers<number>()
   load = () => slow.promise
@@ -69,7 +69,7 @@ test('one load at a time, also when it is slow; questions meanwhile get the valu
   expect(await value.get()).toBe(7)
 })
 
-test('while loading fails, the last value is answered, however old; then the new one', async () => {
+test('requests return the last value of any age while loading fails, and the new value afterwards', async () => {
   await value.get()
   load = failing
   await vi.advanceTimersByTimeAsync(STALE_AFTER_MS + REFRESH_MS)
@@ -79,14 +79,14 @@ test('while loading fails, the last value is answered, however old; then the new
   expect(await value.get()).toBe(42)
 })
 
-test('when there never was a value, the failure is the answer, and the next question tries again', async () => {
+test('a request fails if no value was ever loaded, and the next request loads again', async () => {
   load = failing
-  await expect(value.get()).rejects.toThrow('the database is away')
+  await expect(value.get()).rejects.toThrow('the database is unavailable')
   load = async () => 42
   expect(await value.get()).toBe(42)
 })
 
-test('when it is stopped, nothing more is loaded', async () => {
+test('no value is loaded after a stop', async () => {
   await value.get()
   value.stop()
   expect(vi.getTimerCount()).toBe(0)

@@ -17,7 +17,7 @@ test('each item is processed once, in order, within the concurrency', async () =
   expect(most).toBe(2)
 })
 
-test('nothing more is taken once the signal has aborted', async () => {
+test('no item is started after the signal has aborted', async () => {
   const stop = new AbortController()
   const started: string[] = []
   await forEachConcurrent(
@@ -33,7 +33,7 @@ test('nothing more is taken once the signal has aborted', async () => {
 })
 
 describe('the first failure', () => {
-  test('is thrown when all that was begun has ended, and nothing more is begun', async () => {
+  test('is thrown after all started items have ended, and no further item starts', async () => {
     const gate = Promise.withResolvers<void>()
     const started: string[] = []
     const ended: string[] = []
@@ -58,7 +58,7 @@ describe('the first failure', () => {
     ])
   })
 
-  test('may be anything', async () => {
+  test('may be any value', async () => {
     await expect(forEachConcurrent(ITEMS, 2, () => Promise.reject(undefined))).rejects.toBeUndefined()
   })
 })

@@ -15,7 +15,7 @@ export function size(bytes: number): string {
   return `${value >= 100 || power === 0 ? Math.round(value) : value.toFixed(1)} ${UNITS[power]}`
 }
 
-/** `20 s`, `40 min`, `2.5 h`; never nothing. */
+/** `20 s`, `40 min`, `2.5 h`; at least `1 s`. */
 export function duration(seconds: number): string {
   if (seconds < IN_SECONDS) return `${Math.max(1, Math.round(seconds))} s`
   return seconds < IN_MINUTES_SECONDS ? `${Math.round(seconds / 60)} min` : `${(seconds / 3_600).toFixed(1)} h`

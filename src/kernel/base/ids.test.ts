@@ -18,13 +18,13 @@ test('ids strictly increase, regardless of the clock', () => {
   )
 })
 
-test('ids of one millisecond rise strictly beyond the end of its counter', () => {
+test('ids of one millisecond strictly increase, also after an overflow of the counter', () => {
   const next = idSequence()
   const ids = Array.from({ length: IDS_OF_A_MILLISECOND }, () => next(LAST_MS))
   expect(ids.filter((id, index) => index > 0 && id <= (ids[index - 1] ?? ''))).toEqual([])
 })
 
-test('each is a UUID of version 7 as RFC 9562 has it', () => {
+test('each id is a UUID of version 7 (RFC 9562)', () => {
   const next = idSequence()
   fc.assert(
     fc.property(fc.integer({ min: 0, max: LAST_MS }), (nowMs) => {
@@ -33,7 +33,7 @@ test('each is a UUID of version 7 as RFC 9562 has it', () => {
   )
 })
 
-test('its first 48 bits are the milliseconds, when the clock goes forward', () => {
+test('the first 48 bits of an id are the milliseconds if the clock moves forward', () => {
   const next = idSequence()
   for (const ms of [LAST_MS, LAST_MS + 1, LAST_MS + 86_400_000]) {
     expect(Number.parseInt(next(ms).replaceAll('-', '').slice(0, 12), 16)).toBe(ms)

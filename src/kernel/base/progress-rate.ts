@@ -46,7 +46,7 @@ export function meter(nowMs: () => number = () => performance.now()): (finished:
   }
 }
 
-/** To follow how far the work is: `, 40 a second, about 2 min left`; nothing where nothing is known. */
+/** Text for a progress message: `, 40 a second, about 2 min left`; empty without a known pace. */
 export function paceText({ perSecond, remainingSeconds }: Pace, amount: (perSecond: number) => string = many): string {
   const pace = perSecond === null ? '' : `, ${amount(perSecond)} a second`
   const left = remainingSeconds === null || remainingSeconds === 0 ? '' : `, about ${duration(remainingSeconds)} left`

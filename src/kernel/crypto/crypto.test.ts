@@ -30,20 +30,20 @@ describe('an encrypted value', () => {
     )
   })
 
-  test('shows nothing of it, and is never the same twice', () => {
+  test('does not contain the plain text and differs for each encryption', () => {
     const first = secrets.encrypt('correct horse', 'webhook 1')
     expect(first).toMatch(/^v1\.[0-9a-f]{8}\.[\w-]{16}\.[\w-]+$/)
     expect(first).not.toContain(Buffer.from('correct horse').toString('base64url').slice(0, 8))
     expect(secrets.encrypt('correct horse', 'webhook 1')).not.toBe(first)
   })
 
-  test('does not open where it does not belong', () => {
+  test('is rejected with another binding', () => {
     const encrypted = secrets.encrypt('correct horse', 'webhook 1')
     expect(() => secrets.decrypt(encrypted, 'webhook 2')).toThrow()
     expect(() => secrets.decrypt(encrypted, '')).toThrow()
   })
 
-  test.each(['', 'k', 'ab', 'abc'])('does not open when any one character is another: %j', (plain) => {
+  test.each(['', 'k', 'ab', 'abc'])('is rejected if any one character is changed: %j', (plain) => {
     const encrypted = secrets.encrypt(plain, 'row 1')
     const altered = [...encrypted].flatMap((kept, index) =>
       [...BASE64URL, '.', '=', ' ']
@@ -55,7 +55,7 @@ describe('an encrypted value', () => {
     expect(canDecrypt(encrypted)).toBe(true)
   })
 
-  test('does not open when it is cut short or longer, so that no short tag is accepted', () => {
+  test('is rejected if it is shorter or longer, also with a short tag', () => {
     const encrypted = secrets.encrypt('k', 'row 1')
     for (let length = 0; length < encrypted.length; length++) {
       expect(() => secrets.decrypt(encrypted.slice(0, length), 'row 1'), encrypted.slice(0, length)).toThrow()
@@ -79,18 +79,18 @@ describe('after a rotation', () => {
     expect(secrets.isCurrent(before)).toBe(true)
   })
 
-  test('new values are under the new key alone', () => {
+  test('new values are encrypted with the new key', () => {
     const after = rotated.encrypt('correct horse', 'row 1')
     expect(rotated.isCurrent(after)).toBe(true)
     expect(createSecrets(newKey).decrypt(after, 'row 1')).toBe('correct horse')
     expect(() => secrets.decrypt(after, 'row 1')).toThrow('not configured')
   })
 
-  test('once the old key is gone, old values say why they do not open', () => {
+  test('the error of an old value names the missing key after the old key is removed', () => {
     expect(() => createSecrets(newKey).decrypt(before, 'row 1')).toThrow('not configured')
   })
 
-  test('old signatures hold, new ones are under the new key', () => {
+  test('old signatures are valid, and new signatures use the new key', () => {
     const signature = secrets.sign('text', 'cursor')
     expect(rotated.verify('text', 'cursor', signature)).toBe(true)
     expect(createSecrets(newKey).verify('text', 'cursor', signature)).toBe(false)
@@ -98,7 +98,7 @@ describe('after a rotation', () => {
   })
 })
 
-describe('a sealed stream', () => {
+describe('an encrypted stream of createSecrets', () => {
   async function* one(bytes: Buffer) {
     yield bytes
   }
@@ -106,14 +106,14 @@ describe('a sealed stream', () => {
   const plain = randomBytes(100_000)
   const encryptedByOld = () => bytesOf(secrets.encryptStream(one(plain), 'backup 1'))
 
-  test('opens under the key that it was sealed with, old or new', async () => {
+  test('decrypts with the key of its encryption, old or new', async () => {
     expect(await bytesOf(secrets.decryptStream(one(await encryptedByOld()), 'backup 1'))).toEqual(plain)
     expect(await bytesOf(rotated.decryptStream(one(await encryptedByOld()), 'backup 1'))).toEqual(plain)
     const after = await bytesOf(rotated.encryptStream(one(plain), 'backup 1'))
     expect(await bytesOf(createSecrets(newKey).decryptStream(one(after), 'backup 1'))).toEqual(plain)
   })
 
-  test('does not open under others, nor where it does not belong', async () => {
+  test('is rejected with another key or another binding', async () => {
     const encrypted = await encryptedByOld()
     await expect(bytesOf(createSecrets(newKey).decryptStream(one(encrypted), 'backup 1'))).rejects.toThrow(
       'not configured',
@@ -123,7 +123,7 @@ describe('a sealed stream', () => {
 })
 
 describe('a signature', () => {
-  test('holds for its text and purpose, and for no other pair', () => {
+  test('is valid for its text and purpose, and for no other pair', () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'b', '\n', ' ', ':', '1') })
     fc.assert(
       fc.property(text, text, text, text, (textA, purposeA, textB, purposeB) => {
@@ -135,7 +135,7 @@ describe('a signature', () => {
     )
   })
 
-  test('is refused, not failed on, when it is none', () => {
+  test('of an invalid format is rejected without an error', () => {
     for (const signature of ['', '.', 'ä', 'A'.repeat(10_000)])
       expect(secrets.verify('text', 'p', signature)).toBe(false)
   })
@@ -157,7 +157,7 @@ test('an application key is 32 bytes in base64', () => {
   }
 })
 
-test('tokens differ, and are kept as fingerprints', () => {
+test('tokens differ, and a fingerprint is SHA-256 in hex', () => {
   expect(randomToken()).not.toBe(randomToken())
   expect(randomToken()).toMatch(/^[\w-]{43}$/)
   expect(fingerprint('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')

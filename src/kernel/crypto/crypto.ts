@@ -1,6 +1,6 @@
 /**
  * Encrypts secrets at rest, signs, and compares in constant time. An encrypted value is `v1.<key id>.<iv>.<ciphertext and tag>` in
- * base64url, AES-256-GCM under a key that is derived from the application key. The key id is a fingerprint, so that old keys still
+ * base64url, AES-256-GCM with a key that is derived from the application key. The key id is a fingerprint, so that old keys still
  * decrypt after a rotation. `binding` (the id of a row, a purpose) is authenticated: a value copied elsewhere cannot be decrypted.
  */
 import {
@@ -22,17 +22,17 @@ const ENCRYPTED_VALUE = /^v1\.([0-9a-f]{8})\.([\w-]{16})\.([\w-]{22,})$/
 
 export interface Secrets {
   encrypt(plain: string, binding: string): string
-  /** Throws when the value was altered, bound to something else, or encrypted under a key that is no longer configured. */
+  /** Throws when the value was altered, bound to something else, or encrypted with a key that is no longer configured. */
   decrypt(encrypted: string, binding: string): string
-  /** Whether a value is encrypted under the current application key. */
+  /** Whether a value is encrypted with the current application key. */
   isCurrent(encrypted: string): boolean
-  /** The bytes, encrypted under the current key. */
+  /** The bytes, encrypted with the current key. */
   encryptStream(chunks: AsyncIterable<Uint8Array>, binding: string): AsyncGenerator<Buffer, void, undefined>
-  /** Decrypts what `encryptStream` yielded. Throws `DecryptionError` for the reasons of `decrypt`; nothing altered is yielded before. */
+  /** Decrypts what `encryptStream` yielded. Throws `DecryptionError` for the reasons of `decrypt`. Yields only authentic bytes. */
   decryptStream(chunks: AsyncIterable<Uint8Array>, binding: string): AsyncGenerator<Buffer, void, undefined>
-  /** HMAC-SHA256 under the current key, base64url; `purpose` keeps uses apart. */
+  /** HMAC-SHA256 with the current key, base64url; `purpose` keeps uses apart. */
   sign(text: string, purpose: string): string
-  /** Whether `signature` is that of `text` under the current or an old key; constant time. */
+  /** Whether `signature` is that of `text` with the current or an old key; constant time. */
   verify(text: string, purpose: string, signature: string): boolean
 }
 
@@ -59,9 +59,9 @@ export function createSecrets(appKey: string, oldAppKeys: readonly string[] = []
       const [, keyId, iv = '', body = ''] = ENCRYPTED_VALUE.exec(encrypted) ?? []
       const bytes = Buffer.from(body, 'base64url')
       // Base64 has unused bits: only the spelling that `encrypt` writes is accepted.
-      if (!keyId || bytes.toString('base64url') !== body) throw new Error('not a sealed value, or altered')
+      if (!keyId || bytes.toString('base64url') !== body) throw new Error('the value is not encrypted, or was altered')
       const key = keys.find(({ id }) => id === keyId)
-      if (!key) throw new Error('sealed under an application key that is not configured')
+      if (!key) throw new Error('encrypted with an application key that is not configured')
       const options = { authTagLength: TAG_BYTES }
       const decipher = createDecipheriv('aes-256-gcm', key.encryption, Buffer.from(iv, 'base64url'), options)
         .setAAD(Buffer.from(binding))

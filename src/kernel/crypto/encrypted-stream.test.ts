@@ -213,13 +213,13 @@ describe('decryption rejects', () => {
   test('another binding', async () => {
     const bytes = await encrypt(Buffer.from('plain'), 'backup 1')
     for (const binding of ['backup 2', 'backup', 'backup 11', '']) {
-      await expect(decrypt(bytes, binding)).rejects.toThrow('not a sealed stream, or altered')
+      await expect(decrypt(bytes, binding)).rejects.toThrow('the stream is not encrypted, or was altered')
     }
   })
 
   test('a key that is not configured, and another key with the same id', async () => {
     const bytes = await encrypt(Buffer.from('plain'))
-    const notConfigured = 'sealed under an application key that is not configured'
+    const notConfigured = 'encrypted with an application key that is not configured'
     await expect(decrypt(bytes, 'backup 1', [otherKey])).rejects.toThrow(notConfigured)
     await expect(decrypt(bytes, 'backup 1', [])).rejects.toThrow(notConfigured)
     await expect(decrypt(bytes, 'backup 1', [{ id: key.id, secret: otherKey.secret }])).rejects.toThrow('altered')
@@ -227,7 +227,7 @@ describe('decryption rejects', () => {
 
   test('bytes that are not an encrypted stream', async () => {
     for (const text of ['', 'PK', 'x'.repeat(1_000), 'tenantry-sealed 1\n']) {
-      await expect(decrypt(Buffer.from(text))).rejects.toThrow('not a sealed stream, or altered')
+      await expect(decrypt(Buffer.from(text))).rejects.toThrow('the stream is not encrypted, or was altered')
     }
   })
 })

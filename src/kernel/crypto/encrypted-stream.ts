@@ -69,17 +69,17 @@ export async function* decryptStream(
   try {
     const header = await source.exactly(HEADER_BYTES)
     if (!isEncrypted(header) || header.length < HEADER_BYTES)
-      throw new DecryptionError('not a sealed stream, or altered')
+      throw new DecryptionError('the stream is not encrypted, or was altered')
     const id = header.toString('latin1', MAGIC.length, MAGIC.length + KEY_ID_BYTES)
     const key = keys.find((one) => one.id === id)
-    if (!key) throw new DecryptionError('sealed under an application key that is not configured')
+    if (!key) throw new DecryptionError('encrypted with an application key that is not configured')
     const streamCipher = chunkCipher(header, binding, key.secret)
     for (let number = 0, isLast = false; !isLast; number++) {
       const chunk = await source.exactly(CHUNK_BYTES + TAG_BYTES)
       isLast = !(await source.hasMore())
       const plain = decryptChunk(chunk, streamCipher, nonce(number, isLast))
       // One plain text has one sequence of chunks.
-      if (plain.length === 0 && number > 0) throw new DecryptionError('not a sealed stream, or altered')
+      if (plain.length === 0 && number > 0) throw new DecryptionError('the stream is not encrypted, or was altered')
       if (plain.length > 0) yield plain
     }
   } finally {
@@ -103,7 +103,7 @@ function chunkCipher(header: Buffer, binding: string, secret: Buffer): ChunkCiph
 
 function decryptChunk(chunk: Buffer, { key, authenticated }: ChunkCipher, iv: Buffer): Buffer {
   // Node.js accepts a tag of 4 bytes.
-  if (chunk.length < TAG_BYTES) throw new DecryptionError('not a sealed stream, or altered')
+  if (chunk.length < TAG_BYTES) throw new DecryptionError('the stream is not encrypted, or was altered')
   const decipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: TAG_BYTES })
     .setAAD(authenticated)
     .setAuthTag(chunk.subarray(-TAG_BYTES))
@@ -111,7 +111,7 @@ function decryptChunk(chunk: Buffer, { key, authenticated }: ChunkCipher, iv: Bu
   try {
     decipher.final() // in GCM it checks the tag and returns no bytes
   } catch (cause) {
-    throw new DecryptionError('not a sealed stream, or altered', { cause })
+    throw new DecryptionError('the stream is not encrypted, or was altered', { cause })
   }
   return plain
 }

@@ -39,7 +39,7 @@ test('hooks run in order, outside of the transaction, and see what it wrote', as
   await eventually(() => expect(seen).toEqual(['first', false, [{ title: 'a' }]]))
 })
 
-test('those of a transaction that failed do not run', async () => {
+test('hooks of a failed transaction do not run', async () => {
   await database
     .transaction(async () => {
       database.afterCommit(() => seen.push('outer'))
@@ -50,7 +50,7 @@ test('those of a transaction that failed do not run', async () => {
   expect(seen).toEqual([])
 })
 
-test('those of a nested one run with the outermost, unless it was taken back', async () => {
+test('hooks of a nested transaction run with the outermost, unless the nested one was rolled back', async () => {
   await database.transaction(async () => {
     await database.transaction(async () => {
       database.afterCommit(() => seen.push('kept'))
@@ -73,7 +73,7 @@ test('hooks run immediately without a transaction', () => {
   expect(seen).toEqual(['now'])
 })
 
-test('one that fails stops neither the others nor the caller', async () => {
+test('a failed hook stops neither other hooks nor the caller', async () => {
   await database.transaction(async () => {
     database.afterCommit(() => failWith('thrown'))
     database.afterCommit(async () => failWith('rejected'))

@@ -40,7 +40,7 @@ const terminateAll = async () => {
   )
   expect(rows.length).toBeGreaterThan(0)
 }
-/** The server ends the connection that asks for it. */
+/** Ends its own connection. */
 const terminateSelf = () => database.sql('select pg_terminate_backend(pg_backend_pid())')
 
 describe('a session', () => {
@@ -87,7 +87,7 @@ describe('an unavailable server', () => {
     }
   })
 
-  test('accepts the connection and hangs up', async () => {
+  test('accepts the connection and closes it', async () => {
     const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
     await once(server, 'listening')
     const { port } = server.address() as { port: number }
@@ -134,7 +134,7 @@ describe('an unavailable server', () => {
   })
 })
 
-test('closing ends every connection, whether or not Kysely was used, and may be asked for twice', async () => {
+test('close ends every connection, with and without Kysely, and is safe to repeat', async () => {
   const own = new Database({ url: `${created.url}?application_name=short-lived` }, log)
   await own.sql('select 1')
   expect(await connections('short-lived')).toBe(1)

@@ -51,7 +51,7 @@ describe('a transaction', () => {
     expect(await titles(onlooker)).toEqual(['a', 'b'])
   })
 
-  test('that fails leaves nothing, of plain SQL neither, and passes the failure on', async () => {
+  test('that fails leaves no change, also of plain SQL, and passes its error on', async () => {
     const failing = database.transaction(async () => {
       await write('a')
       await database.sql(`insert into ${SCHEMA}.notes (title) values ('b')`)
@@ -61,7 +61,7 @@ describe('a transaction', () => {
     expect(await titles()).toEqual([])
   })
 
-  test('whose failed statement was swallowed does not pretend to be committed', async () => {
+  test('with an ignored error of a statement fails at its commit', async () => {
     let isCommitted = false
     const failing = database.transaction(async () => {
       await write('a')
@@ -92,12 +92,12 @@ describe('a transaction', () => {
     expect(await titles()).toEqual(['beside'])
   })
 
-  test('knows that it is one', async () => {
+  test('sets inTransaction', async () => {
     expect(database.inTransaction).toBe(false)
     await database.transaction(async () => expect(database.inTransaction).toBe(true))
   })
 
-  test('gives its connection back, however it ends', async () => {
+  test('returns its connection to the pool after success and failure', async () => {
     for (let n = 0; n < 20; n++) {
       await database.transaction(async () => undefined)
       await database.transaction(async () => failWith('no')).catch(() => undefined)
@@ -107,7 +107,7 @@ describe('a transaction', () => {
     expect(await titles()).toEqual([])
   })
 
-  test('of this database is none of the same one apart', async () => {
+  test('does not include statements of a separate pool for the same database', async () => {
     const apart = database.apart(1)
     const failing = database.transaction(async () => {
       expect(apart.inTransaction).toBe(false)
@@ -121,7 +121,7 @@ describe('a transaction', () => {
 })
 
 describe('a nested transaction', () => {
-  test('that fails takes back its own part alone', async () => {
+  test('that fails rolls back its own changes only', async () => {
     await database.transaction(async () => {
       await write('before')
       await database
@@ -136,7 +136,7 @@ describe('a nested transaction', () => {
     expect(await titles()).toEqual(['before', 'after'])
   })
 
-  test('lets the outer one go on after a statement that PostgreSQL refused', async () => {
+  test('allows the outer one to continue after a rejected statement', async () => {
     await database.transaction(async () => {
       await write('a')
       const refused = database.transaction(() => write('a'))
@@ -146,7 +146,7 @@ describe('a nested transaction', () => {
     expect(await titles()).toEqual(['a', 'b'])
   })
 
-  test('that succeeded goes with the outer one', async () => {
+  test('that succeeded is rolled back with the outer one', async () => {
     const failing = database.transaction(async () => {
       await database.transaction(() => write('within'))
       failWith('no')
@@ -155,7 +155,7 @@ describe('a nested transaction', () => {
     expect(await titles()).toEqual([])
   })
 
-  test('one after another, and to any depth', async () => {
+  test('may follow another one, at any depth', async () => {
     const nest = async (depth: number): Promise<void> => {
       await write(`depth ${depth}`)
       if (depth < 5) await database.transaction(() => nest(depth + 1))
@@ -167,7 +167,7 @@ describe('a nested transaction', () => {
     expect(await titles()).toEqual(['depth 1', 'depth 2', 'depth 3', 'depth 4', 'depth 5', 'last'])
   })
 
-  test('is rejected in parallel with another, whose savepoint it would end', async () => {
+  test('is rejected while another one runs, because it would end its savepoint', async () => {
     await database.transaction(async () => {
       const outcomes = await Promise.allSettled([
         database.transaction(() => write('first')),
@@ -199,7 +199,7 @@ describe('a prepared statement', () => {
     expect(rows).toEqual([{ name: 'count_notes', runs: 2 }])
   })
 
-  test('joins a transaction as any other', async () => {
+  test('joins a transaction', async () => {
     await database.transaction(async () => {
       await write('a')
       expect((await database.sql(count, [''])).rows).toEqual([{ count: 1 }])
@@ -208,7 +208,7 @@ describe('a prepared statement', () => {
 })
 
 describe('rows', () => {
-  test('have camelCase names, with JSON inside left as it was', async () => {
+  test('have camelCase names, and unchanged names inside JSON', async () => {
     const details = { snake_case: 1, camelCase: 2, nested_list: [{ other_key: null }] }
     const values = { title: 'a', writtenBy: 'ada', details }
     const [row] = await database.query<Tables>().insertInto('notes').values(values).returningAll().execute()
@@ -217,7 +217,7 @@ describe('rows', () => {
     expect(rows).toEqual([{ written_by: 'ada', details }])
   })
 
-  test('hold a bigint as a number, in a transaction and out of it', async () => {
+  test('contain a bigint as a number, inside and outside of a transaction', async () => {
     const size = Number.MAX_SAFE_INTEGER
     await database.query<Tables>().insertInto('notes').values({ title: 'a', size }).execute()
     const read = async () => [
@@ -228,7 +228,7 @@ describe('rows', () => {
     expect(await database.transaction(read)).toEqual([size, { size, count: 1 }])
   })
 
-  test('are refused by a constraint that has a name', async () => {
+  test('that violate a constraint are rejected with its name', async () => {
     await write('a')
     const error = await write('a').catch((failure: unknown) => failure)
     expect(violatedConstraint(error)).toBe('notes_title')

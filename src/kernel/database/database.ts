@@ -76,7 +76,7 @@ export class Database {
       application_name: 'tenantry',
       types: { getTypeParser: typeParser },
     })
-    // One that is lost while in use fails the next statement; unheard, its 'error' event would end the process.
+    // A lost connection fails its next statement. Without a listener, its 'error' event would end the process.
     this.#pool.on('connect', (client) => client.on('error', () => undefined))
     this.#pool.on('error', (error) => {
       if (!this.#pool.ending) log.warn({ err: error }, 'an idle connection to the backoffice database was lost')
@@ -269,7 +269,7 @@ const UNREACHABLE = new Set([
 ])
 /** Files that are damaged or missing. */
 const DAMAGED_STATES = /^58/
-/** Said when a session ends; of a statement they say something else, such as that a server it asked could not be reached. */
+/** States of an ended session. For a statement they mean another error, such as an unreachable server of a foreign table. */
 const ENDING_STATES = /^08|^57P0[1-5]$|^53300$/
 const UNREACHABLE_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed)/

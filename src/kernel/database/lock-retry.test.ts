@@ -40,19 +40,19 @@ const locked = (use: (release: () => Promise<unknown>) => Promise<void>) =>
     await use(() => client.query('commit'))
   })
 
-test('work that finds nothing locked is done once', async () => {
+test('work without a locked table runs once', async () => {
   expect(await retryOnLock(work)).toBe('done')
   expect(attempts).toBe(1)
 })
 
 describe('a table locked by another session', () => {
-  test('is left after one try', () =>
+  test('is abandoned after one attempt', () =>
     locked(async () => {
       expect(await retryOnLock(work)).toBeUndefined()
       expect(attempts).toBe(1)
     }))
 
-  test('is tried again, from the beginning', () =>
+  test('causes another attempt from the beginning', () =>
     locked(async (release) => {
       const done = retryOnLock(work, { maxAttempts: 1_000, retryDelayMs: 10 })
       await expect.poll(() => attempts, EVENTUALLY).toBeGreaterThanOrEqual(2)

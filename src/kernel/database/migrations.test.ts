@@ -48,7 +48,7 @@ test('migrations run in order, once, in the schema of the backoffice, and are re
   expect((await recorded()).toSorted()).toEqual(['counted/0001_counters', 'counted/0002_count', 'notes/0001_notes'])
 })
 
-test('a new migration, or a new part, runs alone', async () => {
+test('only a new migration, or a new part, runs', async () => {
   await migrate(database, [notes])
   const more = part(
     'notes',
@@ -82,7 +82,7 @@ describe('ten concurrent processes', () => {
     expect((await database.sql('select sum(runs)::int as runs from multitenancy.counters')).rows).toEqual([{ runs: 1 }])
   })
 
-  test('also within one, on connections of one pool', async () => {
+  test('run each migration once on connections of one pool', async () => {
     const runs = await Promise.all(Array.from({ length: 10 }, () => migrate(database, [counted])))
     expect(runs.flat()).toHaveLength(2)
   })
@@ -91,14 +91,14 @@ describe('ten concurrent processes', () => {
 describe('a migration that was changed after it had been run', () => {
   const changed = part('notes', ['0001_notes', 'create table notes (title text, body text)'])
 
-  test('stops everything, also what would come before it', async () => {
+  test('prevents all migrations, also earlier ones', async () => {
     await migrate(database, [notes])
     await expect(migrate(database, [counted, changed])).rejects.toThrow('migration notes/0001_notes was changed')
     expect(await tables()).toEqual(['migrations', 'notes'])
   })
 })
 
-test('rejects a database of 0.1.0, and leaves it as it is', async () => {
+test('rejects a database of 0.1.0 and does not change it', async () => {
   await migrate(database, [part('kernel', ['0001_idempotency_keys', 'create table idempotency_keys (scope text)'])])
   const rejected = migrate(database, [part('kernel', ['0001_kernel', 'create table job_names (name text)'])])
   await expect(rejected).rejects.toThrow('The database belongs to Tenantry 0.1.0, which this version cannot upgrade.')
@@ -119,7 +119,7 @@ describe('a migration that fails', () => {
     ['0003_later', 'create table later (a integer)'],
   )
 
-  test('leaves nothing half: those before it stay, it and those after it are not there', async () => {
+  test('is rolled back; earlier migrations stay, and later ones do not run', async () => {
     await expect(migrate(database, [broken])).rejects.toThrow('invalid input syntax')
     expect(await tables()).toEqual(['good', 'migrations'])
     expect(await recorded()).toEqual(['broken/0001_good'])

@@ -17,13 +17,13 @@ export interface MigratedPart {
   readonly migrations: readonly Migration[]
 }
 
-/** Any constant will do; it is ours in every database. */
+/** An arbitrary constant, the same in every database. */
 const LOCK_KEY = 7_367_228_001
 
-/** 0.1.0 was never published: each part has one migration since, and its databases are rejected. */
+/** A migration of 0.1.0, which was never published. Its databases are rejected, because later versions start with other migrations. */
 const OF_VERSION_0_1 = 'kernel/0001_idempotency_keys'
 
-/** Brings the database up to date. Returns the migrations that were run, as `part/name`. */
+/** Runs all pending migrations. Returns their names as `part/name`. */
 export async function migrate(database: Database, parts: readonly MigratedPart[]): Promise<string[]> {
   if ((await pendingOf(parts, await appliedIn(database))).length === 0) return []
   return database.session(async (client) => {
@@ -52,7 +52,7 @@ export async function migrate(database: Database, parts: readonly MigratedPart[]
 async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<string, string>) {
   if (known.has(OF_VERSION_0_1)) {
     throw new Error(
-      'The database belongs to Tenantry 0.1.0, which this version cannot upgrade. Use an empty database, or run Tenantry 0.1.0',
+      'The database belongs to Tenantry 0.1.0, which this version cannot upgrade. Use an empty database, or run Tenantry 0.1.0.',
     )
   }
   const all = parts.flatMap(({ part, migrations }) => migrations.map((migration) => ({ part, ...migration })))
@@ -60,7 +60,7 @@ async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<stri
     const kept = known.get(`${part}/${name}`)
     if (kept && kept !== checksum(up)) {
       throw new Error(
-        `migration ${part}/${name} was changed after it had been run; put it back and add a new one instead`,
+        `migration ${part}/${name} was changed after its run; restore its former text, and add a new migration for the change`,
       )
     }
   }

@@ -43,7 +43,7 @@ const connections = async (): Promise<number> =>
   (await sender.sql(`select count(*) as count ${LISTENERS}`)).rows[0].count
 const loseConnection = () => sender.sql(`select pg_terminate_backend(pid) ${LISTENERS}`)
 
-/** PostgreSQL delivers in the order of commits: when this is heard, so is all that was sent before it. */
+/** PostgreSQL delivers in the order of commits: earlier notifications arrive before this one. */
 const nothingMore = async (channel = 'news') => {
   await sender.notify(channel, 'the end')
   await eventually(() => expect(received).toContain('the end'))
@@ -57,7 +57,7 @@ describe('a notification', () => {
     expect(await nothingMore()).toEqual(['hello'])
   })
 
-  test('of a transaction arrives after its commit, and never without it', async () => {
+  test('of a transaction arrives after its commit, and not after a rollback', async () => {
     await listen()
     await sender.transaction(async () => {
       await sender.notify('news', 'with the commit')
@@ -72,7 +72,7 @@ describe('a notification', () => {
     expect(await nothingMore()).toEqual(['at once', 'with the commit'])
   })
 
-  test('reaches those of its channel alone, each of them', async () => {
+  test('reaches every listener of its channel, and no other', async () => {
     const other: string[] = []
     await listen('Weird "channel"')
     await listen('Weird "channel"')
@@ -86,7 +86,7 @@ describe('a notification', () => {
     expect(other).toEqual([])
   })
 
-  test('does not reach a closed listener, and is not stopped by a failing one', async () => {
+  test('does not reach a closed listener, and reaches others despite a failed listener', async () => {
     const closing = await listen()
     await database.listen(
       'news',
@@ -109,7 +109,7 @@ describe('the connection', () => {
     expect(database.isListening).toBe(true)
   })
 
-  test('is made again after a loss, and calls `onGap`', async () => {
+  test('is replaced after a loss, and `onGap` is called', async () => {
     await listen()
     expect(gaps).toBe(1)
     await loseConnection()
@@ -127,7 +127,7 @@ describe('the connection', () => {
       await loseConnection()
       await eventually(() => expect(database.isListening).toBe(false))
       await listen('more news')
-      // Whatever was planned for reconnecting happens now, if it still does.
+      // A timer that still reconnects fires now.
       await vi.advanceTimersByTimeAsync(10_000)
       await sender.notify('news', 'hello')
       expect(await nothingMore()).toEqual(['hello'])
@@ -137,7 +137,7 @@ describe('the connection', () => {
     }
   })
 
-  test('is made again though a listener fails to hear of the gap', async () => {
+  test('is replaced although `onGap` of a listener fails', async () => {
     await database.listen(
       'news',
       () => undefined,
@@ -152,7 +152,7 @@ describe('the connection', () => {
     expect(await connections()).toBe(1)
   })
 
-  test('that cannot be made fails its caller, whose listener gets nothing once it can be made', async () => {
+  test('that fails rejects its caller, whose listener receives no later notification', async () => {
     const role = `listener_${randomBytes(4).toString('hex')}`
     await sender.sql(`create role ${role} login password 'p' connection limit 0`)
     const url = new URL(created.url)
@@ -178,7 +178,7 @@ describe('the connection', () => {
     expect(await nothingMore()).toEqual([])
   })
 
-  test('ends with the database, also while it is made', async () => {
+  test('ends with the database, also while it opens', async () => {
     const started = listen()
     await database.close()
     await started.catch(() => undefined)

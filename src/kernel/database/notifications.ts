@@ -47,7 +47,7 @@ export class Notifications {
     return this.#lostAt
   }
 
-  /** Throws when nothing can be heard yet; then nothing is kept of it either. */
+  /** Throws if the connection cannot be opened; the listener is then not registered. */
   async listen(channel: string, onMessage: (payload: string) => void, onGap: () => void): Promise<Listening> {
     const listener = { channel, onMessage, onGap }
     this.#listeners.add(listener)
@@ -115,7 +115,7 @@ export class Notifications {
     return client
   }
 
-  /** To a channel that is listened to already, PostgreSQL adds nothing. */
+  /** Idempotent for a channel of this connection. */
   #listenTo(client: pg.Client, channel: string): Promise<unknown> {
     return this.#query(client, `listen ${pg.escapeIdentifier(channel)}`)
   }

@@ -72,12 +72,12 @@ export async function reencryptColumn(
   for (let after: string | null = null; ; ) {
     signal.throwIfAborted()
     const { rows } = await database.sql(
-      `select ${key}::text as key, ${column} as sealed from multitenancy.${table}
+      `select ${key}::text as key, ${column} as encrypted from multitenancy.${table}
        where ${column} <> '' and ($1::text is null or ${key}::text > $1) order by ${key}::text limit ${READ_AT_ONCE}`,
       [after],
     )
-    for (const row of rows as { key: string; sealed: string }[]) {
-      if (secrets.isCurrent(row.sealed)) count.current += 1
+    for (const row of rows as { key: string; encrypted: string }[]) {
+      if (secrets.isCurrent(row.encrypted)) count.current += 1
       else count[await one(row)] += 1
       onValue()
     }
@@ -86,16 +86,16 @@ export async function reencryptColumn(
     after = last.key
   }
 
-  async function one(row: { key: string; sealed: string }): Promise<'resealed' | 'current' | 'failed'> {
+  async function one(row: { key: string; encrypted: string }): Promise<'resealed' | 'current' | 'failed'> {
     let plain: string
     try {
-      plain = secrets.decrypt(row.sealed, binding(row.key))
+      plain = secrets.decrypt(row.encrypted, binding(row.key))
     } catch {
       return 'failed'
     }
     const { rows } = await database.sql(
       `update multitenancy.${table} set ${column} = $1 where ${key}::text = $2 and ${column} = $3 returning 1`,
-      [secrets.encrypt(plain, binding(row.key)), row.key, row.sealed],
+      [secrets.encrypt(plain, binding(row.key)), row.key, row.encrypted],
     )
     return rows.length > 0 ? 'resealed' : 'current'
   }

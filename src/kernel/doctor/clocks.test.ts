@@ -11,7 +11,7 @@ const exactly = (ms: number, withinMs = 0) => ({ ms, withinMs })
 const describeFindings = (found: ReturnType<typeof clockFindings>) =>
   [...found].map(({ severity, code, message }) => `${severity} ${code}: ${message}`)
 
-describe('of the clocks of process and database', () => {
+describe('findings for the clocks of process and database', () => {
   test.each([
     [0, []],
     [999, []],
@@ -19,7 +19,7 @@ describe('of the clocks of process and database', () => {
     [1_000, ['warn clocks.process: the clock of this process is 1.0 s behind that of the backoffice database']],
     [-29_999, ['warn clocks.process: the clock of this process is 30.0 s ahead of that of the backoffice database']],
     [30_000, ['error clocks.process: the clock of this process is 30.0 s behind that of the backoffice database']],
-  ])('a database that is %i ms ahead', (ms, expected) => {
+  ])('with a database that is %i ms ahead', (ms, expected) => {
     expect(describeFindings(clockFindings(exactly(ms), []))).toEqual(expected)
   })
 
@@ -31,7 +31,7 @@ describe('of the clocks of process and database', () => {
   })
 })
 
-describe('of the clock of the store', () => {
+describe('findings for the clock of the store', () => {
   test("the clock of the machine is compared with the database, not the kernel's clock", () => {
     expect(describeFindings(clockFindings(exactly(500), [exactly(-600)]))).toEqual([
       'warn clocks.store: the clock of the store is 1.1 s behind that of the backoffice database',
@@ -71,7 +71,7 @@ describe('the real clocks', () => {
     vi.spyOn(Date, 'now').mockImplementation(() => now() + offsetMs)
   }
 
-  test('have no finding where they agree', async () => {
+  test('have no finding if they agree', async () => {
     expect(await found(made.tenancy)).toEqual([])
   })
 
@@ -91,7 +91,7 @@ describe('the real clocks', () => {
     expect(await found(made.tenancy)).toMatchObject([{ severity: 'warn', code: 'clocks.store', message }])
   })
 
-  test('have a finding for a store that is unavailable, and none for its clock', async () => {
+  test('of an unavailable store have a finding for the store and none for its clock', async () => {
     const store = redisStore({ url: `redis://127.0.0.1:${await deadPort()}`, timeoutMs: 50 })
     const tenancy = await made.open({ store })
     expect(await found(tenancy)).toMatchObject([{ code: 'store.away' }])

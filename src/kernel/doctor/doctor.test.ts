@@ -28,8 +28,8 @@ const codes = async (report: ReturnType<typeof examined>) => (await report).chec
 
 describe('the status', () => {
   test.each<[string, Finding[], string]>([
-    ['nothing is found', [], 'ok'],
-    ['what is found is for information', [finding('info', 'a.b')], 'ok'],
+    ['there is no finding', [], 'ok'],
+    ['there is only a finding for information', [finding('info', 'a.b')], 'ok'],
     ['there is a warning', [finding('info', 'a.b'), finding('warn', 'a.c')], 'warn'],
     ['there is an error', [finding('warn', 'a.c'), finding('error', 'a.d'), finding('info', 'a.b')], 'error'],
   ])('when %s', async (_, findings, status) => {
@@ -37,7 +37,7 @@ describe('the status', () => {
   })
 })
 
-test('findings carry the name of their diagnosis, the worst first, and are not fixable unless they say so', async () => {
+test('findings have the name of their diagnosis, are sorted by severity, and by default are not fixable', async () => {
   const report = await examined([
     finds('one', finding('info', 'one.i'), finding('error', 'one.e', { tenantId: 'acme' })),
     {
@@ -51,11 +51,11 @@ test('findings carry the name of their diagnosis, the worst first, and are not f
     { ...finding('error', 'two.e'), name: 'two', fixable: true },
     { ...finding('warn', 'two.w'), name: 'two', fixable: false },
     { ...finding('info', 'one.i'), name: 'one', fixable: false },
-    { ...finding('info', 'three.i'), name: 'three', fixable: false }, // nobody knows how
+    { ...finding('info', 'three.i'), name: 'three', fixable: false }, // without a fix
   ])
 })
 
-test('a diagnosis is given its service, and whether to prove', async () => {
+test('a diagnosis receives its service and the option to prove', async () => {
   const seen: unknown[] = []
   const diagnosis: Diagnosis = {
     name: 'one',
@@ -73,7 +73,7 @@ test('a diagnosis is given its service, and whether to prove', async () => {
   ])
 })
 
-describe('never silence', () => {
+describe('incomplete diagnoses', () => {
   const failing = (error: unknown): Diagnosis => ({
     name: 'one',
     summary: '',
@@ -98,7 +98,7 @@ describe('never silence', () => {
     )
   })
 
-  test('also one that fails before it begins', async () => {
+  test('a diagnosis that fails before it begins is an error, too', async () => {
     const examine = () => {
       throw new Error('no')
     }

@@ -24,15 +24,15 @@ export const encryptionDiagnosis: Diagnosis<SwitchedOff> = {
       // One value of each key is a sample for all. An enabled part finds single altered values itself.
       const keyId = `split_part(${column}, '.', 2)`
       const { rows } = await database.sql(
-        `select distinct on (${keyId}) ${key}::text as key, ${column} as sealed,
+        `select distinct on (${keyId}) ${key}::text as key, ${column} as encrypted,
            count(*) over (partition by ${keyId})::int as count
          from multitenancy.${table} where ${column} <> '' order by ${keyId}`,
       )
-      for (const row of rows as { key: string; sealed: string; count: number }[]) {
-        if (secrets.isCurrent(row.sealed)) continue
+      for (const row of rows as { key: string; encrypted: string; count: number }[]) {
+        if (secrets.isCurrent(row.encrypted)) continue
         const which = `${row.count} in ${table}.${column}, ${about.whose},`
         const verb = row.count === 1 ? 'is' : 'are'
-        yield canDecrypt(() => secrets.decrypt(row.sealed, binding(row.key)))
+        yield canDecrypt(() => secrets.decrypt(row.encrypted, binding(row.key)))
           ? {
               severity: 'info',
               code: 'secrets.old-key',

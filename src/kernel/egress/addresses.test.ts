@@ -124,13 +124,13 @@ describe('a range of addresses', () => {
     'fe80::%eth0/10',
     'fe80::1%eth0',
     '[::1]',
-    // What libraries take for something else than is meant.
+    // Texts that libraries parse as other ranges.
     '10/8',
     '10.1/16',
     '010.0.0.0/8',
     '0x0a.0.0.0/8',
     '167772160/8',
-  ])('is not %j, and nothing is in it', (text) => {
+  ])('is not %j, and contains no address', (text) => {
     expect(isAddressRange(text)).toBe(false)
     expect(isAddressAmong('10.0.0.1', [text])).toBe(false)
   })
@@ -143,7 +143,7 @@ describe('a range of addresses', () => {
     ['203.0.112.0/23', '203.0.112.0', '203.0.113.255'],
     ['::ffff:203.0.113.0/120', '203.0.113.0', '203.0.113.255'],
     ['::ffff:203.0.113.7', '203.0.113.7', '203.0.113.7'],
-  ])('%s goes from %s to %s, mapped into IPv6 or not', (range, first, last) => {
+  ])('%s contains exactly %s to %s, also mapped into IPv6', (range, first, last) => {
     for (const carry of [(text: string) => text, (text: string) => `::ffff:${text}`]) {
       expect(isAddressAmong(carry(first), [range])).toBe(true)
       expect(isAddressAmong(carry(last), [range])).toBe(true)
@@ -156,7 +156,7 @@ describe('a range of addresses', () => {
     ['2001:db8::/32', '2001:db8::', '2001:db8:ffff:ffff:ffff:ffff:ffff:ffff', '2001:db7:ffff::', '2001:db9::'],
     ['2001:db8::1', '2001:db8::1', '2001:0db8:0:0::1', '2001:db8::', '2001:db8::2'],
     ['fe80::/10', 'fe80::1', 'fe80::1%eth0', 'fec0::', 'fe00::'],
-  ])('%s has %s and %s, and neither %s nor %s', (range, first, last, before, after) => {
+  ])('%s contains %s and %s, and neither %s nor %s', (range, first, last, before, after) => {
     const isIn = (text: string) => isAddressAmong(text, [range])
     expect([first, last, before, after].map(isIn)).toEqual([true, true, false, false])
   })

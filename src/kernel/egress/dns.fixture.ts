@@ -1,9 +1,9 @@
-/** A name server on a real UDP socket, which knows what it is told. */
+/** A name server on a real UDP socket, with configured responses. */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { onTestFinished } from 'vitest'
 
-/** undefined: nothing ever. */
+/** undefined: no response. */
 export type DnsResponse = readonly string[] | 'NXDOMAIN' | 'SERVFAIL' | undefined
 
 export type Zone = (name: string, type: 'A' | 'AAAA') => DnsResponse | Promise<DnsResponse>

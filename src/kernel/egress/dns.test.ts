@@ -47,20 +47,20 @@ describe('a name, in DNS', () => {
   })
 
   test.each<[string, Zone, Failure]>([
-    ['that there is not', () => 'NXDOMAIN', { error: 'name not found', isOurs: false }],
+    ['that does not exist', () => 'NXDOMAIN', { error: 'name not found', isOurs: false }],
     ['without addresses', () => [], { error: 'name not found', isOurs: false }],
     [
-      'that there is not, of which one family is not answered well',
+      'that does not exist, with a failed response for one family',
       (_, type) => (type === 'A' ? 'NXDOMAIN' : 'SERVFAIL'),
       { error: 'name not found', isOurs: false },
     ],
     ['whose server fails', () => 'SERVFAIL', { error: 'name look-up failed', isOurs: true }],
     [
-      'without addresses of one family, when the other is not known',
+      'without addresses of one family, with a failed response for the other',
       (_, type) => (type === 'A' ? 'SERVFAIL' : []),
       { error: 'name look-up failed', isOurs: true },
     ],
-  ])('%s', async (_, zone, failure) => {
+  ])('%s has a failure', async (_, zone, failure) => {
     const { found } = await ask(zone)
     expect(await found('hooks.example.com')).toEqual(failure)
   })
@@ -116,8 +116,8 @@ describe('a name, by the system', () => {
       [],
       { error: 'name look-up failed', isOurs: true },
     ],
-    ['nothing', null, [], { error: 'name not found', isOurs: false }],
-  ])('that answers %s', async (_, error, addresses, failure) => {
+    ['without an address', null, [], { error: 'name not found', isOurs: false }],
+  ])('with the result %s has a failure', async (_, error, addresses, failure) => {
     expect(await found(new Names(bySystem((_name, _options, callback) => callback(error, addresses))), 'a.b')).toEqual(
       failure,
     )

@@ -360,11 +360,11 @@ describe('an exchange fails if', () => {
   test.each<[string, string, (socket: Socket) => void]>([
     ['the connection is reset', 'connection reset', (socket) => socket.resetAndDestroy()],
     ['the connection is closed', 'connection reset', (socket) => socket.destroy()],
-    ['the other side says no more', 'connection reset', (socket) => socket.end()],
-    ['the answer stops in its headers', 'connection reset', (socket) => socket.end('HTTP/1.1 200 OK\r\nx: y')],
-    ['the answer is none', 'protocol', (socket) => socket.write('SSH-2.0-OpenSSH_9.2\r\n')],
-    ['the status is none', 'protocol', (socket) => socket.write('HTTP/1.1 abc\r\n\r\n')],
-    ['a header has NUL in it', 'protocol', (socket) => socket.write('HTTP/1.1 200 OK\r\nx: \0\r\n\r\n')],
+    ['the receiver ends its side', 'connection reset', (socket) => socket.end()],
+    ['the response ends in its headers', 'connection reset', (socket) => socket.end('HTTP/1.1 200 OK\r\nx: y')],
+    ['the response is not HTTP', 'protocol', (socket) => socket.write('SSH-2.0-OpenSSH_9.2\r\n')],
+    ['the status is not a number', 'protocol', (socket) => socket.write('HTTP/1.1 abc\r\n\r\n')],
+    ['a header contains NUL', 'protocol', (socket) => socket.write('HTTP/1.1 200 OK\r\nx: \0\r\n\r\n')],
     [
       'the length is said twice',
       'protocol',
@@ -382,12 +382,12 @@ describe('an exchange fails if', () => {
     ],
     ['the headers never end', 'protocol', (socket) => drip(socket, 'HTTP/1.1 200 OK\r\nx: ', 'y'.repeat(5_000))],
     [
-      'it is told to go on, though it did not ask',
+      'the response is 100 without a request for it',
       'protocol',
       (socket) => socket.write('HTTP/1.1 100 Continue\r\n\r\n'),
     ],
     [
-      'it is told to speak otherwise',
+      'the response switches protocols',
       'protocol',
       (socket) => socket.write('HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
     ],
@@ -398,10 +398,10 @@ describe('an exchange fails if', () => {
   })
 
   test.each<[string, string, string, string]>([
-    ['the body is shorter than was said', 'connection reset', 'content-length: 10\r\n\r\nshort', 'short'],
-    ['the body stops in a chunk', 'connection reset', 'transfer-encoding: chunked\r\n\r\n5\r\nab', 'ab'],
+    ['the body is shorter than its content-length', 'connection reset', 'content-length: 10\r\n\r\nshort', 'short'],
+    ['the body ends in a chunk', 'connection reset', 'transfer-encoding: chunked\r\n\r\n5\r\nab', 'ab'],
     ['a chunk has no length', 'protocol', 'transfer-encoding: chunked\r\n\r\nzz\r\n', ''],
-  ])('%s: %s, with what had come', async (_, error, rest, body) => {
+  ])('%s: %s, with the part that was received', async (_, error, rest, body) => {
     const receiver = await listen(whenAsked((socket) => void socket.end(`HTTP/1.1 500 No\r\nx-a: b\r\n${rest}`)))
     const started = { status: 500, headers: expect.objectContaining({ 'x-a': 'b' }), body, isCut: true }
     expect(await open().send(receiver.url)).toMatchObject({ ...started, error, isOurs: false, address: '127.0.0.1' })
@@ -409,19 +409,19 @@ describe('an exchange fails if', () => {
   })
 
   test.each<[string, string, (socket: Socket) => void]>([
-    ['speaks first', 'protocol', (socket) => socket.write('220 mail.example.com ESMTP\r\n')],
-    ['hangs up at once', 'connection reset', (socket) => socket.end()],
-    ['is gone at once', 'connection reset', (socket) => socket.resetAndDestroy()],
-  ])('the other side %s: %s', async (_, error, greet) => {
+    ['sends before the request', 'protocol', (socket) => socket.write('220 mail.example.com ESMTP\r\n')],
+    ['closes immediately', 'connection reset', (socket) => socket.end()],
+    ['resets immediately', 'connection reset', (socket) => socket.resetAndDestroy()],
+  ])('the receiver %s: %s', async (_, error, greet) => {
     const receiver = await listen(() => undefined, greet)
     expect(await open().send(receiver.url)).toMatchObject(reject(error))
     expect(receiver.connections).toBe(1)
   })
 
   test.each<[string, string[] | string, string, boolean]>([
-    ['there is no such name', 'ENOTFOUND', 'name not found', false],
-    ['our name server does not answer', 'EAI_AGAIN', 'name look-up failed', true],
-    ['our name server fails', 'EAI_FAIL', 'name look-up failed', true],
+    ['the name does not exist', 'ENOTFOUND', 'name not found', false],
+    ['the name server does not respond', 'EAI_AGAIN', 'name look-up failed', true],
+    ['the name server fails', 'EAI_FAIL', 'name look-up failed', true],
     ['a name has no address', [], 'name not found', false],
   ])('%s: %s', async (_, result, error, isOurs) => {
     const { send } = open({ lookup: names(result) })
@@ -436,9 +436,9 @@ describe('an exchange fails if', () => {
     ['a space in the name of a header', { 'x name': 'b' }],
     ['the empty name of a header', { '': 'b' }],
     ['a length that is not that of the body', { 'content-length': '3' }],
-    ['another way of sending the body', { 'transfer-encoding': 'chunked' }],
+    ['another transfer encoding', { 'transfer-encoding': 'chunked' }],
     ['another host', { Host: 'evil.test' }],
-  ])('%s is not sent, and disturbs nobody', async (_, headers) => {
+  ])('the request has %s, and concurrent requests succeed', async (_, headers) => {
     const receiver = await listenHttp(ok)
     const { send } = open()
     const [before, refused, beside] = await Promise.all([

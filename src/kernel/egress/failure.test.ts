@@ -30,7 +30,7 @@ describe('a failure', () => {
     ['connecting', 'failed'],
     ['securing', 'tls'],
     ['open', 'failed'],
-  ])('of a certificate is known by when it comes: %s', (stage, error) => {
+  ])('of a certificate depends on the stage: %s', (stage, error) => {
     expect(failureOf(coded('CERT_HAS_EXPIRED'), stage)).toMatchObject({ error, isOurs: false })
   })
 
@@ -44,12 +44,12 @@ describe('a failure', () => {
 
   test.each<[string, Error[], Partial<Failure>]>([
     [
-      'what the receiver did counts for more than that we have no way',
+      'a refusal by one takes precedence over an unreachable network',
       [coded('ENETUNREACH', '2001:db8::1'), coded('ECONNREFUSED', '192.0.2.7')],
       { error: 'connection refused', isOurs: false, address: '192.0.2.7' },
     ],
-    ['no way to any', [coded('ENETUNREACH'), coded('ENETUNREACH')], { error: 'network unreachable', isOurs: true }],
-    ['of none', [], { error: 'failed', isOurs: true }],
+    ['no network to any', [coded('ENETUNREACH'), coded('ENETUNREACH')], { error: 'network unreachable', isOurs: true }],
+    ['without an address', [], { error: 'failed', isOurs: true }],
   ])('of several addresses: %s', (_, errors, failure) => {
     expect(failureOf(new AggregateError(errors), 'connecting')).toMatchObject(failure)
   })

@@ -1,4 +1,4 @@
-/** Proxies on real sockets, which connect to this machine whatever address they are told; they end with their test. */
+/** Proxies on real sockets that connect to this machine for any requested address. They end with their test. */
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'

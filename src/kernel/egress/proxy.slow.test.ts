@@ -54,9 +54,9 @@ const unresponsive: Conduct = () => undefined
 
 describe('through a proxy', () => {
   test.each<[string, Certificate | undefined]>([
-    ['in the clear', undefined],
-    ['spoken to by TLS', certificate],
-  ])('%s, https is called by its name and kept', async (_, own) => {
+    ['without TLS', undefined],
+    ['with TLS', certificate],
+  ])('%s, an https receiver is called by name and its connection is reused', async (_, own) => {
     const { named, handshakes, requests, receiver } = await secured()
     const proxy = await startProxy(undefined, own)
     const { send } = open(proxy.address.replace('://', '://us:p%40ss%3A%C3%BC@'), { authorities: certificate.cert }, {})
@@ -104,9 +104,9 @@ describe('through a proxy', () => {
   })
 
   test.each([
-    ['whose authority nobody knows', NAME, false],
+    ['with an unknown certificate authority', NAME, false],
     ['whose certificate is for another name', 'other.example.com', true],
-  ])('a receiver %s is sent nothing', async (_, name, isTrusted) => {
+  ])('a receiver %s receives no request', async (_, name, isTrusted) => {
     const { named, requests, receiver } = await secured()
     const proxy = await startProxy()
     const { send } = open(proxy.address, isTrusted ? { authorities: certificate.cert } : {})
@@ -124,11 +124,11 @@ describe('through a proxy', () => {
 
   test.each<[string, string, string[]]>([
     ['a name with a private address', `https://${NAME}/`, ['10.0.0.7']],
-    ['a name with an address that stands for a private one', `https://${NAME}/`, ['::ffff:169.254.169.254']],
+    ['a name with a mapped private address', `https://${NAME}/`, ['::ffff:169.254.169.254']],
     ['a private address', 'http://169.254.169.254/latest', []],
-    ['an address written otherwise', 'http://0x7f.1/', []],
-    ['a name of the own network', 'http://proxy.internal/', []],
-  ])('%s is refused without asking it', async (_, url, addresses) => {
+    ['an address in another notation', 'http://0x7f.1/', []],
+    ['a name of the private network', 'http://proxy.internal/', []],
+  ])('%s is rejected without a request to the proxy', async (_, url, addresses) => {
     const proxy = await startProxy()
     const { send } = open(proxy.address, { lookup: names(...addresses) })
     expect(await send(url)).toMatchObject(reject('address not allowed', false, null))
@@ -160,9 +160,9 @@ describe('the next address is tried', () => {
   const [first, second] = ['93.184.216.1', '93.184.216.2']
 
   test.each<[string, Conduct]>([
-    ['cannot be reached', says('HTTP/1.1 502 Bad Gateway\r\ncontent-length: 3\r\n\r\nno\n')],
-    ['is not answered for', unresponsive],
-  ])('when one %s', async (_, conduct) => {
+    ['is unreachable', says('HTTP/1.1 502 Bad Gateway\r\ncontent-length: 3\r\n\r\nno\n')],
+    ['has no response', unresponsive],
+  ])('if one %s', async (_, conduct) => {
     const receiver = await listenHttp((_, response) => void response.end('ok'))
     const proxy = await startProxy((socket, authority, open) =>
       authority.startsWith(`${first}:`) ? conduct(socket, authority, open) : open(),
@@ -197,29 +197,29 @@ describe('a proxy that', () => {
   const LONG = `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(16_384)}`
 
   test.each<[string, string, Conduct]>([
-    ['asks for credentials', 'proxy refused', says('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')],
-    ['does not let us go there', 'proxy refused', says('HTTP/1.1 403 Forbidden\r\n\r\n')],
-    ['does not understand', 'proxy refused', says('HTTP/1.0 400\r\n\r\n')],
-    ['sends elsewhere', 'proxy refused', says('HTTP/1.1 302 Found\r\nlocation: https://example.com/\r\n\r\n')],
-    ['speaks no HTTP', 'proxy unreachable', (socket) => void socket.write('SSH-2.0-OpenSSH_9.2\r\n')],
-    ['has a status that is none', 'proxy unreachable', (socket) => void socket.write('HTTP/1.1 abc\r\n\r\n')],
-    ['hangs up', 'proxy unreachable', (socket) => void socket.end()],
-    ['is gone', 'proxy unreachable', (socket) => void socket.resetAndDestroy()],
-    ['stops in its header', 'proxy unreachable', says('HTTP/1.1 200 OK\r\nvia')],
-    ['has no end of its header', 'proxy unreachable', (socket) => void socket.write(LONG)],
-    ['has too long a header', 'proxy unreachable', (socket) => void socket.write(`${LONG}\r\n\r\n`)],
+    ['requires credentials', 'proxy refused', says('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')],
+    ['forbids the destination', 'proxy refused', says('HTTP/1.1 403 Forbidden\r\n\r\n')],
+    ['returns a bad request', 'proxy refused', says('HTTP/1.0 400\r\n\r\n')],
+    ['redirects', 'proxy refused', says('HTTP/1.1 302 Found\r\nlocation: https://example.com/\r\n\r\n')],
+    ['does not use HTTP', 'proxy unreachable', (socket) => void socket.write('SSH-2.0-OpenSSH_9.2\r\n')],
+    ['returns an invalid status', 'proxy unreachable', (socket) => void socket.write('HTTP/1.1 abc\r\n\r\n')],
+    ['closes the connection', 'proxy unreachable', (socket) => void socket.end()],
+    ['resets the connection', 'proxy unreachable', (socket) => void socket.resetAndDestroy()],
+    ['ends in its header', 'proxy unreachable', says('HTTP/1.1 200 OK\r\nvia')],
+    ['never ends its header', 'proxy unreachable', (socket) => void socket.write(LONG)],
+    ['returns a header above the limit', 'proxy unreachable', (socket) => void socket.write(`${LONG}\r\n\r\n`)],
   ])('%s: %s', async (_, error, conduct) => {
     const proxy = await startProxy(conduct)
     expect(await open(proxy.address).send(`https://${NAME}/`)).toMatchObject(reject(error, true, null))
     await gone(proxy)
   })
 
-  test('is unreachable is a failure of Tenantry', async () => {
+  test('is unreachable causes a failure of Tenantry', async () => {
     const { send } = open(`http://127.0.0.1:${await deadPort()}`)
     expect(await send(`https://${NAME}/`)).toMatchObject(reject('proxy unreachable', true, null))
   })
 
-  test('does not respond ends by the deadline of the exchange', async () => {
+  test('does not respond is abandoned at the deadline of the exchange', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const proxy = await startProxy(unresponsive)
     const exchange = open(proxy.address).send(`https://${NAME}/`, { timeoutMs: 60_000 })
@@ -229,7 +229,7 @@ describe('a proxy that', () => {
     await gone(proxy)
   })
 
-  test('responds byte by byte is waited for', async () => {
+  test('responds byte by byte is accepted', async () => {
     const proxy = await startProxy((socket) => {
       const bytes = [...'HTTP/1.1 200 OK\r\n\r\n']
       const timer = setInterval(() => {
@@ -246,8 +246,8 @@ describe('a proxy that', () => {
 
   test.each<[string, (socket: Socket) => void]>([
     ['ends the tunnel', (socket) => void socket.end('HTTP/1.1 200 OK\r\n\r\n')],
-    ['is gone', (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n', () => socket.resetAndDestroy())],
-  ])('%s once it is open', async (_, conduct) => {
+    ['resets the connection', (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n', () => socket.resetAndDestroy())],
+  ])('%s after the tunnel is open causes a failed exchange', async (_, conduct) => {
     const proxy = await startProxy(conduct)
     const { send } = open(proxy.address)
     expect(await send(`https://${NAME}/`)).toMatchObject({ ...reject('connection reset', false, PUBLIC) })
@@ -279,9 +279,14 @@ describe('bytes behind the response of the proxy', () => {
 
 describe('close', () => {
   const stages: [string, Conduct, 'http' | 'https', string][] = [
-    ['CONNECT is under way', unresponsive, 'https', 'CONNECT '],
-    ['TLS is under way', (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n'), 'https', '\r\n\r\n\x16'],
-    ['an answer is waited for', (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n'), 'http', '\r\n\r\nPOST '],
+    ['CONNECT is in flight', unresponsive, 'https', 'CONNECT '],
+    [
+      'a TLS handshake is in progress',
+      (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n'),
+      'https',
+      '\r\n\r\n\x16',
+    ],
+    ['a response is pending', (socket) => void socket.write('HTTP/1.1 200 OK\r\n\r\n'), 'http', '\r\n\r\nPOST '],
   ]
 
   test.each(stages)('while %s leaves no socket open', async (_, conduct, scheme, seen) => {

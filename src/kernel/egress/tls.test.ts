@@ -59,10 +59,10 @@ describe('a receiver by TLS', () => {
   })
 
   test.each<[string, { of: Certificate; trusts?: string; name?: string }]>([
-    ['whose authority nobody knows', { of: certificate }],
+    ['with an unknown certificate authority', { of: certificate }],
     ['whose certificate is for another name', { of: certificate, trusts: certificate.cert, name: 'other.example.com' }],
     ['whose certificate has expired', { of: expiredCertificate, trusts: expiredCertificate.cert }],
-  ])('%s is sent nothing', async (_, { of, trusts, name = NAME }) => {
+  ])('%s receives no request', async (_, { of, trusts, name = NAME }) => {
     const { named, requested, receiver } = await secured(of)
     expect(await open(trusts)(named.replace(NAME, name))).toMatchObject(failed('tls'))
     await gone(receiver)

@@ -59,7 +59,7 @@ describe('an event', () => {
     expect(NoteWritten.schema.parse(published)).toEqual(published)
   })
 
-  test('names the request it happened in', async () => {
+  test('has the id of its request', async () => {
     const context = { requestId: 'request-7', actor: SYSTEM, ip: null }
     const published = await enterContext(context, () => events.publish(NoteWritten, { title: 'a' }))
     expect(published.requestId).toBe('request-7')
@@ -73,7 +73,7 @@ describe('an event', () => {
     expect(received).toEqual([])
   })
 
-  test('is heard by those of its type alone, until they no longer listen', async () => {
+  test('is received only by listeners of its type, until they unsubscribe', async () => {
     const received: string[] = []
     const stop = events.subscribe(NoteWritten, 'after', ({ title }) => void received.push(`first heard ${title}`))
     events.subscribe(NoteWritten, 'after', ({ title }) => void received.push(`second heard ${title}`))
@@ -84,7 +84,7 @@ describe('an event', () => {
     expect(received).toEqual(['first heard a', 'second heard a', 'second heard b'])
   })
 
-  test('subscribed to twice by one function is heard once after one of the two has ended', async () => {
+  test('with two subscriptions of one function is received once after one has ended', async () => {
     let received = 0
     const listener = () => {
       received += 1
@@ -111,7 +111,7 @@ describe('a listener within', () => {
     expect(await kept(onlooker)).toEqual(['a', 'audit of a'])
   })
 
-  test('is undone with the change', async () => {
+  test('is rolled back with the change', async () => {
     events.subscribe(NoteWritten, 'within', async ({ title }) => {
       await keep(`audit of ${title}`)
     })
@@ -123,7 +123,7 @@ describe('a listener within', () => {
     expect(await kept()).toEqual([])
   })
 
-  test('refuses the change by throwing; those after it are not asked', async () => {
+  test('rejects the change by an error; later listeners are not called', async () => {
     const received: string[] = []
     events.subscribe(NoteWritten, 'within', () => failWith('refused'))
     events.subscribe(NoteWritten, 'within', () => void received.push('within'))
@@ -137,7 +137,7 @@ describe('a listener within', () => {
     expect(received).toEqual([])
   })
 
-  test('has a transaction also when the publisher has none', async () => {
+  test('has a transaction, also if the publisher has none', async () => {
     const inTransaction: boolean[] = []
     events.subscribe(NoteWritten, 'within', async () => {
       inTransaction.push(database.inTransaction)
@@ -164,7 +164,7 @@ describe('a listener after', () => {
     await eventually(() => expect(received).toEqual([{ title: 'a', inTransaction: false, kept: ['a'] }]))
   })
 
-  test('hears nothing of a change that failed, nor of a part of it that was taken back', async () => {
+  test('receives no event of a failed change or of a part that was rolled back', async () => {
     const received: string[] = []
     events.subscribe(NoteWritten, 'after', ({ title }) => void received.push(title))
     const failing = database.transaction(async () => {
@@ -183,7 +183,7 @@ describe('a listener after', () => {
     expect(received).toEqual(['a'])
   })
 
-  test('that fails disturbs neither the change nor the next listener', async () => {
+  test('that fails affects neither the change nor the next listener', async () => {
     const received: string[] = []
     events.subscribe(NoteWritten, 'after', () => failWith('thrown'))
     events.subscribe(NoteWritten, 'after', async () => failWith('rejected'))
@@ -193,7 +193,7 @@ describe('a listener after', () => {
   })
 })
 
-test('everyone within is asked in order and awaited, then everyone after hears it, event by event', async () => {
+test('listeners within are called and awaited in order, then listeners after, event by event', async () => {
   const received: string[] = []
   for (const type of [NoteWritten, NoteBurnt]) {
     for (const when of ['within', 'after'] as const) {

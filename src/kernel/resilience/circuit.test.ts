@@ -27,9 +27,9 @@ describe('a closed circuit', () => {
     ['ten failures', Array(10).fill('failure'), 'OPEN'],
     ['five of ten, the last one too', [...Array(5).fill('success'), ...Array(5).fill('failure')], 'OPEN'],
     ['four of ten', [...Array(6).fill('success'), ...Array(4).fill('failure')], 'CLOSED'],
-    ['calls that tell nothing', Array(20).fill('neither'), 'CLOSED'],
+    ['calls without a result', Array(20).fill('neither'), 'CLOSED'],
     [
-      'nine failures among calls that tell nothing',
+      'nine failures among calls without a result',
       Array(18).fill(['failure', 'neither']).flat().slice(0, 18),
       'CLOSED',
     ],
@@ -68,7 +68,7 @@ describe('an open circuit', () => {
     expect(circuit.openedAtMs).toBe(at(0))
   })
 
-  test('does not mind calls that began before it opened', async () => {
+  test('ignores calls that began before it opened', async () => {
     const { circuit, at, stateAt } = circuitAtZero()
     const before = circuit.era
     for (let n = 0; n < 10; n++) await circuit.settle(before, 'failure', at(0))
@@ -105,7 +105,7 @@ describe('a probe', () => {
     expect(circuit.rejectedForMs(at(61))).toBe(0)
   })
 
-  test('closes it with a clean count: ten more failures open it, nine do not', async () => {
+  test('that succeeds resets the counts: ten more failures open the circuit, nine do not', async () => {
     const { circuit, at, ended, stateAt } = await circuitAtZero().opened()
     circuit.beginProbe(at(30))
     await ended('success', 30)
@@ -156,7 +156,7 @@ test('ten thousand circuits, open ones too, have no timer', async () => {
   expect(timers()).toBe(before)
 })
 
-test('the window agrees with counting by hand', () => {
+test('the window has the same counts as a list of all calls', () => {
   const call = fc.record({ afterMs: fc.integer({ min: -500, max: 12_000 }), failed: fc.boolean() })
   fc.assert(
     fc.property(fc.array(call, { maxLength: 60 }), (calls) => {

@@ -18,13 +18,13 @@ const healthOf = (checks: Record<string, Check>, critical: string[] = [], timeou
 describe('the aggregate', () => {
   test.each<[string, Record<string, Check>, string[], string]>([
     ['there are no checks', {}, [], 'ok'],
-    ['there are no checks, though one would be critical', {}, ['database'], 'ok'],
-    ['the only one passes', { database: pass }, [], 'ok'],
+    ['there are no checks, but a critical name', {}, ['database'], 'ok'],
+    ['the only check passes', { database: pass }, [], 'ok'],
     ['all pass', { database: pass, store: pass }, ['database'], 'ok'],
-    ['one of two fails', { database: pass, store: fail }, [], 'degraded'],
-    ['one that is not critical fails', { database: pass, store: fail }, ['database'], 'degraded'],
-    ['a critical one fails', { database: fail, store: pass }, ['database'], 'fail'],
-    ['the only one fails', { store: fail }, [], 'fail'],
+    ['one of two checks fails', { database: pass, store: fail }, [], 'degraded'],
+    ['a check that is not critical fails', { database: pass, store: fail }, ['database'], 'degraded'],
+    ['a critical check fails', { database: fail, store: pass }, ['database'], 'fail'],
+    ['the only check fails', { store: fail }, [], 'fail'],
     ['all fail', { database: fail, store: fail }, [], 'fail'],
   ])('when %s', async (_, checks, critical, status) => {
     expect(await healthOf(checks, critical).report()).toMatchObject({ status })
@@ -61,7 +61,7 @@ describe('a check', () => {
     expect(await healthOf({ odd: () => returned }).report()).toMatchObject({ status: 'fail' })
   })
 
-  test('without a response fails alone and delays no other', async () => {
+  test('without a response fails and delays no other check', async () => {
     const { status, checks } = await healthOf({ slow: never, quick: pass }, [], 10).report()
     expect(status).toBe('degraded')
     expect(checks.slow).toMatchObject({ status: 'fail', message: 'timeout after 10 ms' })
@@ -75,7 +75,7 @@ describe('a check', () => {
     expect(checks.late).toMatchObject({ message: 'timeout after 1 ms' })
   })
 
-  test('of the same name takes the place of the one before', async () => {
+  test('replaces an earlier check of the same name', async () => {
     const health = healthOf({ database: fail })
     health.register('database', pass)
     expect(await health.report()).toMatchObject({ status: 'ok', checks: { database: { status: 'pass' } } })
@@ -90,7 +90,7 @@ describe('a check', () => {
   })
 })
 
-test('the log has the full text when a check begins to fail, fails otherwise and is good again, and nothing at each probe', async () => {
+test('the log has the full text of each change of a check, and no entry for other probes', async () => {
   const lines: { level: number; msg: string; check: string; reason?: string }[] = []
   const log = createLogger({ write: (line) => void lines.push(JSON.parse(line)) })
   const health = createHealth({ log })
@@ -120,38 +120,38 @@ test('the log has the full text when a check begins to fail, fails otherwise and
   expect(await probed(undefined)).toEqual([])
 })
 
-describe('the words of a failure', () => {
+describe('the message of a failure', () => {
   const SECRET = 'postgres://admin:hunter2@db.internal:5432/acme'
   const coded = (code: string, cause?: unknown) => Object.assign(new Error(SECRET, { cause }), { code })
   const thrown = (error: unknown) => healthOf({ database: () => Promise.reject(error) })
 
   test.each<[string, unknown, string]>([
-    ['nobody listens', coded('ECONNREFUSED'), 'connection refused'],
+    ['the port has no listener', coded('ECONNREFUSED'), 'connection refused'],
     ['several addresses refuse', new AggregateError([coded('ECONNREFUSED'), coded('ETIMEDOUT')]), 'connection refused'],
     ['a name is unknown', coded('ENOTFOUND'), 'host not found'],
     ['a password is wrong', coded('28P01'), 'authentication failed'],
-    ['it restarts', coded('57P03'), 'server is starting up'],
-    ['it is wrapped', DependencyUnavailable(SECRET, { cause: coded('ECONNRESET') }), 'connection reset'],
-    ['its cause has words', new TypeError(SECRET, { cause: coded('ECONNREFUSED') }), 'connection refused'],
-    ['its code has none, but its cause', coded('E_ACME', coded('ENOTFOUND')), 'host not found'],
+    ['the server restarts', coded('57P03'), 'server is starting up'],
+    ['the error is wrapped', DependencyUnavailable(SECRET, { cause: coded('ECONNRESET') }), 'connection reset'],
+    ['the cause has a known code', new TypeError(SECRET, { cause: coded('ECONNREFUSED') }), 'connection refused'],
+    ['only the cause of a coded error has a known code', coded('E_ACME', coded('ENOTFOUND')), 'host not found'],
     ['a connection ends', new Error('Connection terminated unexpectedly'), 'connection reset'],
     ['a connection takes too long', new Error('timeout exceeded when trying to connect'), 'timeout'],
-    ['it is wrapped without a cause', DependencyUnavailable(SECRET), 'unavailable'],
-    ['its code is unknown', coded('E_ACME'), 'unavailable'],
-    ['its code is empty', coded(''), 'unavailable'],
-    ['its code is the name of something every object has', coded('constructor'), 'unavailable'],
-    ['it has no code', new Error(SECRET), 'unavailable'],
-    ['there is nothing in it', new AggregateError([]), 'unavailable'],
-    ['it is no error', SECRET, 'unavailable'],
-    ['it is nothing', undefined, 'unavailable'],
-    ['it was made to be shown', new CheckFailure('3 of 4 workers are gone'), '3 of 4 workers are gone'],
+    ['the error is wrapped without a cause', DependencyUnavailable(SECRET), 'unavailable'],
+    ['the code is unknown', coded('E_ACME'), 'unavailable'],
+    ['the code is empty', coded(''), 'unavailable'],
+    ['the code is the name of an inherited property', coded('constructor'), 'unavailable'],
+    ['the error has no code', new Error(SECRET), 'unavailable'],
+    ['an aggregate is empty', new AggregateError([]), 'unavailable'],
+    ['a string is thrown', SECRET, 'unavailable'],
+    ['undefined is thrown', undefined, 'unavailable'],
+    ['the error is a CheckFailure', new CheckFailure('3 of 4 workers are gone'), '3 of 4 workers are gone'],
   ])('when %s', async (_, error, message) => {
     const report = await thrown(error).report()
     expect(report.checks.database?.message).toBe(message)
     expect(JSON.stringify(report)).not.toMatch(/hunter2|internal|acme/i)
   })
 
-  test('are the error’s own in a detailed report', async () => {
+  test('is the text of the error in a detailed report', async () => {
     const report = await thrown(new AggregateError([coded('ECONNREFUSED'), new TypeError()])).report({ detailed: true })
     expect(report.checks.database?.message).toBe(`${SECRET}; TypeError`)
   })

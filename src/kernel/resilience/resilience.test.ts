@@ -79,7 +79,7 @@ describe('a policy', () => {
     ])
   })
 
-  test('is of one use, and not of others of the same dependency', async () => {
+  test('applies to one use, and to no other use of the dependency', async () => {
     const resilience = await open({ redis: { quota: 'fail-closed' }, database: { flags: 'fail-closed' } })
     expect(resilience.policyOf('redis.quota')).toBe('fail-closed')
     expect(resilience.policyOf('redis.cache')).toBe('fail-open')
@@ -116,7 +116,7 @@ describe("the host's traces", () => {
     context.disable()
   })
 
-  test('have an event on the span that was active, without a word of the dependency', async () => {
+  test('have an event on the active span, without the message of the dependency', async () => {
     const resilience = await open()
     trace.getTracer('host').startActiveSpan('GET /orders', (span) => {
       resilience.degrade('redis.quota', 'quotas.consume', 'acme', unavailable)
@@ -138,7 +138,7 @@ describe("the host's traces", () => {
     expect(JSON.stringify(span?.events)).not.toContain('10.0.0.7')
   })
 
-  test('are optional: outside of a span no event is added', async () => {
+  test('have no event outside of a span', async () => {
     exporter.reset()
     const resilience = await open()
     resilience.degrade('redis.quota', 'quotas.consume', null, unavailable)

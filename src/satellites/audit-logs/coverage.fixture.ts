@@ -11,7 +11,7 @@ export const part: Part = {
     'auditLogs.verify': {
       success: { query: { tenantId: '{id}' } },
       wrong: { query: { expect: 'no hash' } },
-      also: { E_TENANT_NOT_FOUND: { query: { tenantId: 'nobody' } } },
+      also: { E_TENANT_NOT_FOUND: { query: { tenantId: 'unknown' } } },
     },
     'auditLogs.listAll': { success: { query: { tenantId: '{id}' } }, wrong: { query: { to: '2026-02-30' } } },
   },

@@ -65,7 +65,7 @@ describe('an NDJSON export', () => {
       )
       expect(numbers.toSorted((a, b) => a - b)).toEqual([10, 11, 12, 13, 14, 15, 16, 17, 18, 19])
     }
-    const none = await get('/tenants/big/audit-logs?actor=nobody', 'application/x-ndjson')
+    const none = await get('/tenants/big/audit-logs?actor=unknown', 'application/x-ndjson')
     expect([none.status, await none.text()]).toEqual([200, ''])
   })
 
@@ -96,7 +96,7 @@ describe('a CSV export', () => {
   })
 
   test('without entries is the header only', async () => {
-    expect(await (await get('/audit-logs?actor=nobody', 'text/csv')).text()).toBe(`${HEADER}\r\n`)
+    expect(await (await get('/audit-logs?actor=unknown', 'text/csv')).text()).toBe(`${HEADER}\r\n`)
   })
 })
 
@@ -188,7 +188,7 @@ describe('tenant:audit:export', () => {
   test('the command rejects invalid options and an unknown tenant', async () => {
     await expect(run({}, { format: 'xml' })).rejects.toThrow(expect.objectContaining({ code: 'E_INVALID_REQUEST' }))
     await expect(run({}, { from: 'yesterday' })).rejects.toThrow(expect.objectContaining({ code: 'E_INVALID_REQUEST' }))
-    await expect(run({ id: 'nobody' }, {})).rejects.toThrow(expect.objectContaining({ code: 'E_TENANT_NOT_FOUND' }))
+    await expect(run({ id: 'unknown' }, {})).rejects.toThrow(expect.objectContaining({ code: 'E_TENANT_NOT_FOUND' }))
   })
 
   test('the command ends when it is interrupted', async () => {

@@ -11,9 +11,9 @@ import { Verification } from './verification.ts'
 const { operation } = part<AuditLogs>()
 
 const EXPORTS =
-  'With `Accept: application/x-ndjson` or `text/csv` it is an export instead: everything the filters let through, streamed, ' +
-  'and ignore `limit` and `cursor`. In CSV, a cell that a spreadsheet could read as a formula starts with an apostrophe, ' +
-  'as does a cell that started with an apostrophe: remove one to get the value.'
+  'With `Accept: application/x-ndjson` or `text/csv` the response is an export: a stream of all items that match the filters, ' +
+  'without paging; `limit` and `cursor` have no effect. In CSV, a cell that a spreadsheet could read as a formula starts with ' +
+  'an apostrophe, as does a cell that started with an apostrophe: remove one to get the value.'
 
 const filters = {
   from: Moment.optional().meta({ description: 'Inclusive' }),

@@ -10,7 +10,7 @@ import { digestOf, headMac, isMac, NO_HASH, sealOf, sealsMac } from './chain.ts'
 import type { MacKey } from './mac.ts'
 import type { SealKeyStore } from './seal-key-store.ts'
 import { advanceWatermark, type Pass, startPass } from './seal-watermark.ts'
-import { NOBODY } from './tables.ts'
+import { NO_TENANT_KEY } from './tables.ts'
 import { FIRST, isGenuine, type Position, READ_AT_ONCE, type Unsealed, unsealedAfter } from './unsealed.ts'
 
 /** Arbitrary constant. Sealers and retention hold this lock. */
@@ -81,7 +81,7 @@ export class Sealer {
 
   async #write(key: MacKey, entries: readonly Unsealed[]): Promise<void> {
     const { database } = this.#kernel
-    const tenantOf = ({ tenantId }: Unsealed) => tenantId ?? NOBODY
+    const tenantOf = ({ tenantId }: Unsealed) => tenantId ?? NO_TENANT_KEY
     const heads = await this.#heads(key, [...new Set(entries.map(tenantOf))])
     const seals = entries.map((entry) => {
       const tenantId = tenantOf(entry)

@@ -44,7 +44,7 @@ export interface AuditTables {
 }
 
 /** `tenant_id` of entries without a tenant, where it is part of a key. */
-export const NOBODY = '-'
+export const NO_TENANT_KEY = '-'
 
 /** Whether the time of an entry is valid. PostgreSQL has times that are no `Date`. */
 export const inOurTime = (entry: string): string =>

@@ -88,7 +88,7 @@ describe('an inserted entry', () => {
     expect(await brokenOf()).toEqual([[inserted.id, 'inserted: no seal, and not waiting for one']])
   })
 
-  test('with a seal of somebody who has no key is named', async () => {
+  test('with a seal that was made without the key is reported', async () => {
     const [inserted] = await query(insert, [sealed.entries[2]])
     await query(
       `insert into multitenancy.audit_seals select tenant_id, seq + 1, $2, created_at, digest, encode(sha256('x'), 'hex')

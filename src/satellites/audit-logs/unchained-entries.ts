@@ -3,7 +3,7 @@ import type { Session } from '../../kernel/database/database.ts'
 import { membersOf } from './columns.ts'
 import type { MacKey } from './mac.ts'
 import { isAhead } from './seal-watermark.ts'
-import { isInOurTime, NOBODY } from './tables.ts'
+import { isInOurTime, NO_TENANT_KEY } from './tables.ts'
 import { FIRST, isGenuine, READ_AT_ONCE, type Recorded } from './unsealed.ts'
 
 export interface UnchainedEntry extends Recorded {
@@ -24,7 +24,7 @@ export async function* unchainedEntries(client: Session, tenantId: string | unde
        from multitenancy.audit_entries e
        where (e.created_at, e.id) > ($1, $2) and ${tenantId === undefined ? '$3::text is null' : 'e.tenant_id = $3'}
          and not exists (select from multitenancy.audit_seals s
-           where s.entry_id = e.id and s.created_at = e.created_at and s.tenant_id = coalesce(e.tenant_id, '${NOBODY}'))
+           where s.entry_id = e.id and s.created_at = e.created_at and s.tenant_id = coalesce(e.tenant_id, '${NO_TENANT_KEY}'))
        order by e.created_at, e.id limit ${READ_AT_ONCE}`,
       [...after, tenantId ?? null],
     )

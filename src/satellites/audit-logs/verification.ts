@@ -14,7 +14,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { checkpointMac, digestOf, headMac, isMac, keptFromMac, NO_HASH, sealOf, sealsMac, textOf } from './chain.ts'
 import type { MacKey } from './mac.ts'
 import type { SealKeyStore } from './seal-key-store.ts'
-import { inOurTime, NOBODY } from './tables.ts'
+import { inOurTime, NO_TENANT_KEY } from './tables.ts'
 import { unchainedEntries, whatIsWrongWith } from './unchained-entries.ts'
 import { READ_AT_ONCE } from './unsealed.ts'
 
@@ -147,7 +147,7 @@ class Walk {
     await this.#checkUnchained(isBackfillDone)
     if (this.#options.tenantId === undefined) await this.#count()
     if (!this.#isExpectedThere)
-      this.#report(this.#options.tenantId ?? NOBODY, null, 'removed: no entry has the expected hash')
+      this.#report(this.#options.tenantId ?? NO_TENANT_KEY, null, 'removed: no entry has the expected hash')
   }
 
   outcome(): Verification {
@@ -158,11 +158,11 @@ class Walk {
     const { rows } = await this.#client.query(
       'select kept_from as "keptFrom", kept_from_mac as mac from multitenancy.audit_state',
     )
-    if (rows.length === 0) return this.#report(NOBODY, null, 'removed: the seal key')
+    if (rows.length === 0) return this.#report(NO_TENANT_KEY, null, 'removed: the seal key')
     const { keptFrom, mac } = rows[0]
     if (keptFrom === null) return
     if (isMac(mac, keptFromMac(this.#key, keptFrom))) this.#keptFrom = keptFrom
-    else this.#report(NOBODY, null, 'changed: retention time')
+    else this.#report(NO_TENANT_KEY, null, 'changed: retention time')
   }
 
   async #positions(table: string, tenantId?: string, ...more: string[]): Promise<Map<string, KnownPosition>> {
@@ -186,7 +186,7 @@ class Walk {
            order by tenant_id, seq limit ${READ_AT_ONCE}) s
          left join lateral (
            select ${textOf('e')} as text from multitenancy.audit_entries e
-           where e.created_at = s.created_at and ${inOurTime('e')} and e.id = s.entry_id and coalesce(e.tenant_id, '${NOBODY}') = s.tenant_id offset 0) e on true
+           where e.created_at = s.created_at and ${inOurTime('e')} and e.id = s.entry_id and coalesce(e.tenant_id, '${NO_TENANT_KEY}') = s.tenant_id offset 0) e on true
          order by s.tenant_id, s.seq`,
         [...after, tenantId],
       )
@@ -257,7 +257,7 @@ class Walk {
       signal?.throwIfAborted()
       if (this.#broken.length === MAX_REPORTED) return
       const reason = whatIsWrongWith(entry, this.#key, isBackfillDone)
-      if (reason !== undefined) this.#report(entry.tenantId ?? NOBODY, entry.id, reason)
+      if (reason !== undefined) this.#report(entry.tenantId ?? NO_TENANT_KEY, entry.id, reason)
     }
   }
 
@@ -269,9 +269,13 @@ class Walk {
     )
     for (const { seals, mac, inChains } of rows) {
       if (!isMac(mac, sealsMac(this.#key, seals)) || inChains > seals) {
-        this.#report(NOBODY, null, 'changed: number of all seals')
+        this.#report(NO_TENANT_KEY, null, 'changed: number of all seals')
       } else if (inChains < seals) {
-        this.#report(NOBODY, null, `removed: ${seals - inChains} of ${seals} seals, with their traces in the chains`)
+        this.#report(
+          NO_TENANT_KEY,
+          null,
+          `removed: ${seals - inChains} of ${seals} seals, with their traces in the chains`,
+        )
       }
     }
   }
@@ -282,7 +286,7 @@ class Walk {
 
   #report(tenantId: string, entryId: string | null, reason: string): void {
     if (this.#broken.length < MAX_REPORTED)
-      this.#broken.push({ tenantId: tenantId === NOBODY ? null : tenantId, entryId, reason })
+      this.#broken.push({ tenantId: tenantId === NO_TENANT_KEY ? null : tenantId, entryId, reason })
   }
 }
 

@@ -160,7 +160,7 @@ describe('rejects an invalid request', () => {
 
 describe('a tenant', () => {
   test('an unknown tenant has no branding', async () => {
-    for (const response of [await call('GET', 'nobody'), await call('PUT', 'nobody', EVERYTHING)]) {
+    for (const response of [await call('GET', 'unknown'), await call('PUT', 'unknown', EVERYTHING)]) {
       expect(response).toEqual([404, expect.objectContaining({ code: 'E_TENANT_NOT_FOUND' })])
     }
   })

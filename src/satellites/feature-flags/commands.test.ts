@@ -49,8 +49,8 @@ test.each([
   [['tenant:flags:set', 'acme', 'one', '--enabled', '--disabled'], 2],
   [['tenant:flags:set', 'acme', 'a/b', '--enabled'], 2],
   [['tenant:flags:explain', 'acme', 'one', '--attribute', 'plan'], 2],
-  [['tenant:flags:set', 'nobody', 'one', '--enabled'], 3],
-  [['tenant:flags:list', 'nobody'], 3],
+  [['tenant:flags:set', 'unknown', 'one', '--enabled'], 3],
+  [['tenant:flags:list', 'unknown'], 3],
   [['tenant:flags:delete', 'acme', 'none', '--yes'], 3],
 ])('%j ends with exit code %i', async (line, code) => {
   expect((await tenantry.run(...line)).code).toBe(code)

@@ -199,14 +199,14 @@ describe('flags', () => {
 describe('a tenant', () => {
   test('an unknown tenant has no flags, and none can be created', async () => {
     for (const [method, path] of [
-      ['GET', '/tenants/nobody/feature-flags'],
-      ['PUT', pathOf('nobody')],
-      ['DELETE', pathOf('nobody')],
+      ['GET', '/tenants/unknown/feature-flags'],
+      ['PUT', pathOf('unknown')],
+      ['DELETE', pathOf('unknown')],
     ] as const) {
       const body = method === 'PUT' ? { enabled: true } : undefined
       expect(await api.call(method, path, body)).toEqual([404, refusal('E_TENANT_NOT_FOUND')])
     }
-    expect(await api.call('POST', `${pathOf('nobody')}/evaluate`)).toMatchObject([200, { reason: 'FLAG_NOT_FOUND' }])
+    expect(await api.call('POST', `${pathOf('unknown')}/evaluate`)).toMatchObject([200, { reason: 'FLAG_NOT_FOUND' }])
   })
 
   test('a deleted tenant keeps its flags unchanged', async () => {
@@ -322,7 +322,7 @@ describe('an evaluation', () => {
       [undefined, id],
       ['new-checkout', 'No Id'],
       ['new-checkout', undefined],
-      ['new-checkout', 'nobody'],
+      ['new-checkout', 'unknown'],
     ] as [string, string][]) {
       expect(await tenancy.featureFlags.isEnabled(key, { tenantId })).toBe(false)
       expect(await tenancy.featureFlags.explain(key, { tenantId })).toMatchObject({ reason: 'FLAG_NOT_FOUND' })

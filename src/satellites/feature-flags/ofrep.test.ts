@@ -93,7 +93,7 @@ describe('an evaluation of all flags', () => {
       { key: 'Half', reason: 'SPLIT', metadata: { bucket: bucketOf('Half', 'ann') } },
       { key: 'off', reason: 'DISABLED', value: false },
     ])
-    expect(await evaluate(undefined, { context: { tenantId: 'nobody' } })).toEqual([200, { flags: [] }])
+    expect(await evaluate(undefined, { context: { tenantId: 'unknown' } })).toEqual([200, { flags: [] }])
     expect(await evaluate(undefined, {})).toMatchObject([400, { errorCode: 'INVALID_CONTEXT' }])
   })
 

@@ -67,7 +67,7 @@ test.each([true, false])('returns the default for an unknown value: %s', async (
   const details = (key: string, context: Record<string, any>) => client.getBooleanDetails(key, value, context)
   const error = { value, reason: 'ERROR' }
   expect(await details('none', { tenantId: id })).toMatchObject({ ...error, errorCode: 'FLAG_NOT_FOUND' })
-  expect(await details('none', { tenantId: 'nobody' })).toMatchObject({ ...error, errorCode: 'FLAG_NOT_FOUND' })
+  expect(await details('none', { tenantId: 'unknown' })).toMatchObject({ ...error, errorCode: 'FLAG_NOT_FOUND' })
   for (const tenantId of [undefined, 7, null]) {
     expect(await details('none', { tenantId })).toMatchObject({ ...error, errorCode: 'INVALID_CONTEXT' })
   }

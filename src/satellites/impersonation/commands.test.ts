@@ -73,8 +73,8 @@ test.each([
   [['tenant:impersonate', 'acme', '', '--reason', 'Ticket'], 2],
   [['tenant:impersonate', 'acme', 'user-42', '--reason', 'Ticket', '--duration', '1h'], 2],
   [['tenant:impersonate', 'acme', 'user-42', '--reason', 'Ticket', '--duration', '3601'], 2],
-  [['tenant:impersonate', 'nobody', 'user-42', '--reason', 'Ticket'], 3],
-  [['tenant:impersonate:list', 'nobody'], 3],
+  [['tenant:impersonate', 'unknown', 'user-42', '--reason', 'Ticket'], 3],
+  [['tenant:impersonate:list', 'unknown'], 3],
   [['tenant:impersonate:end', 'newest'], 3],
 ])('%j ends with exit code %i', async (line, code) => {
   expect((await tenantry.run(...line.map((word) => (word === 'acme' ? id : word)))).code).toBe(code)

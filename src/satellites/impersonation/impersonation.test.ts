@@ -178,7 +178,7 @@ describe('beginning', () => {
     await tenancy.tenants.exitMaintenance(id)
     await tenancy.tenants.delete(id)
     await expect(start()).rejects.toThrow(inCode('E_TENANT_STATE'))
-    await expect(start('nobody')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
+    await expect(start('unknown')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
   })
 
   test('a session cannot be started in the name of a user, so time limits cannot be extended', async () => {
@@ -213,7 +213,7 @@ describe('a token', () => {
     const refusals: Error[] = []
     for (const [tenantId, token] of [
       [other, fits.token],
-      ['nobody', fits.token],
+      ['unknown', fits.token],
       [id, expired.token],
       [id, ended.token],
       [id, `imp_${'A'.repeat(43)}`],

@@ -176,7 +176,7 @@ describe('an export of metrics', () => {
   })
 
   test('rejects an export of an unknown tenant or with an invalid filter', async () => {
-    expect((await all.get('/tenants/nobody/metrics', 'text/csv')).status).toBe(404)
+    expect((await all.get('/tenants/unknown/metrics', 'text/csv')).status).toBe(404)
     expect((await all.get('/tenant-metrics?from=yesterday', 'text/csv')).status).toBe(400)
   })
 })

@@ -12,7 +12,7 @@ describe.each(STORES)('metrics of a tenant on the store %s', (store) => {
   const { date, read, rows } = fixture
 
   test.each([
-    ['that does not exist', () => 'nobody'],
+    ['that does not exist', () => 'unknown'],
     ['with a malformed id', () => 'No Id'],
   ])('rejects a tenant %s, and leaves no rows', async (_, id) => {
     await expect(fixture.metrics.increment(id(), 'exports')).rejects.toMatchObject(NOT_FOUND)

@@ -8,8 +8,8 @@ import { Metric, MetricOfTenant } from './metric.ts'
 import { operation } from './part.ts'
 
 const EXPORTS =
-  'With `Accept: application/x-ndjson` or `text/csv` it is an export instead: everything the filters let through, streamed, ' +
-  'whatever `limit` and `cursor` say.'
+  'With `Accept: application/x-ndjson` or `text/csv` the response is an export: a stream of all items that match the filters, ' +
+  'without paging; `limit` and `cursor` have no effect.'
 
 const filters = {
   key: MetricKey.optional().meta({ description: 'Only this key', example: 'requests' }),

@@ -195,13 +195,13 @@ describe.each(STORES)('quotas on the store %s', (store) => {
   test('an unknown tenant has no quotas; those of a deleted tenant can only be read', async () => {
     const { tenants } = all.opened.tenancy
     for (const attempt of [
-      () => quotas.consume('nobody', 'exports'),
-      () => quotas.track('nobody', 'exports'),
+      () => quotas.consume('unknown', 'exports'),
+      () => quotas.track('unknown', 'exports'),
       () => quotas.decide('No Id', 'exports'),
-      () => quotas.getUsage('nobody', 'exports'),
-      () => quotas.setUsage('nobody', 'seats', 1),
-      () => quotas.snapshot('nobody'),
-      () => quotas.reset('nobody'),
+      () => quotas.getUsage('unknown', 'exports'),
+      () => quotas.setUsage('unknown', 'seats', 1),
+      () => quotas.snapshot('unknown'),
+      () => quotas.reset('unknown'),
     ]) {
       await expect(attempt()).rejects.toEqual(notThere)
     }

@@ -6,7 +6,7 @@ const claims = (own: object, userinfo?: Record<string, unknown>) => {
   const { email, emailVerified, name } = claimsOf({ ...idToken, ...own }, userinfo)
   return { email, emailVerified, name }
 }
-const NOBODY = { email: null, emailVerified: false, name: null }
+const NO_CLAIMS = { email: null, emailVerified: false, name: null }
 const MAIL = { email: 'a@acme.example', email_verified: true }
 const OTHER_MAIL = { email: 'b@acme.example', email_verified: true }
 
@@ -42,7 +42,7 @@ describe('address and verification', () => {
   test.each([[{ email: 1, email_verified: true }], [{ email: '', email_verified: true }], [{ email: null }], [{}]])(
     '%j yields no address',
     (own) => {
-      expect(claims(own)).toEqual(NOBODY)
+      expect(claims(own)).toEqual(NO_CLAIMS)
     },
   )
 })

@@ -96,7 +96,7 @@ test('reports an issuer with open registration if no domains are named', async (
   const settings = { issuer: 'https://accounts.google.com', redirectUri: provider.redirectUri }
   const people = async () => (await report()).checks.find(({ name }: { name: string }) => name === 'people')
   await opened.tenancy.sso.update(id, settings)
-  expect(await people()).toMatchObject({ ok: false, message: expect.stringMatching(/^anybody can register/) })
+  expect(await people()).toMatchObject({ ok: false, message: expect.stringMatching(/^anyone can register/) })
   await opened.tenancy.sso.update(id, { ...settings, allowedDomains: ['acme.example'] })
   expect(await people()).toMatchObject({ ok: true })
 })

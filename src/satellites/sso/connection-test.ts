@@ -120,7 +120,7 @@ function secretOf(records: SsoRecords, row: SsoRow): Check {
 function peopleOf(issuer: string, allowedDomains: readonly string[]): Check {
   if (allowedDomains.length > 0) return good('people', 'addresses of the allowed domains')
   return isShared(issuer)
-    ? bad('people', 'anybody can register at this issuer: set allowedDomains')
+    ? bad('people', 'anyone can register at this issuer: set allowedDomains')
     : good('people', 'every account of the issuer')
 }
 

@@ -79,7 +79,7 @@ test('a user who declines keeps no cookie of that login', async () => {
 })
 
 test('a login that cannot start is a problem, too', async () => {
-  expect(await (await visit(`${origin}/login/nobody`)).json()).toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  expect(await (await visit(`${origin}/login/unknown`)).json()).toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
   expect(await (await visit(`${origin}/login/${id}?to=//evil.example`)).json()).toMatchObject({
     code: 'E_INVALID_REQUEST',
   })

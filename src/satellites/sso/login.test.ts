@@ -298,7 +298,7 @@ describe('a login is rejected', () => {
   })
 
   test('for an unknown tenant', async () => {
-    for (const id of ['nobody', 'No Id', '../x']) {
+    for (const id of ['unknown', 'No Id', '../x']) {
       await expect(tenancy.sso.start(id)).rejects.toMatchObject(inCode('E_TENANT_NOT_FOUND'))
       await expect(tenancy.sso.isEnforced(id)).rejects.toMatchObject(inCode('E_TENANT_NOT_FOUND'))
     }
@@ -388,7 +388,7 @@ test('isEnforced returns a changed setting immediately', async () => {
 
 test('the log contains no secret of a login', async () => {
   const id = await opened.tenantAt(provider)
-  provider.bends((claims) => ({ ...claims, aud: 'somebody-else' }))
+  provider.bends((claims) => ({ ...claims, aud: 'another-client' }))
   const back = await opened.comeBack(id, provider)
   await expect(tenancy.sso.finish(back)).rejects.toMatchObject(rejectedFor('answer'))
   provider.bends(undefined)

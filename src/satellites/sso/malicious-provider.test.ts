@@ -21,7 +21,7 @@ describe('rejects an ID token', () => {
   test.each([
     ['of another issuer', '"iss"', (claims: any) => ({ ...claims, iss: 'https://evil.example' })],
     ['of the issuer with a trailing slash', '"iss"', (claims: any) => ({ ...claims, iss: `${claims.iss}/` })],
-    ['for another client', '"aud"', (claims: any) => ({ ...claims, aud: 'somebody-else' })],
+    ['for another client', '"aud"', (claims: any) => ({ ...claims, aud: 'another-client' })],
     [
       'for several audiences without azp',
       'untrusted audiences',

@@ -36,7 +36,7 @@ const KEYS_COOL_DOWN_MS = 30_000
 /** openid-client reads keys again for an unknown key id only if they are at least this old. */
 const AGE_OF_REREADING_SECONDS = 60
 /** Client id of a discovery, which needs no client. */
-const ANYBODY = 'discovery'
+const DISCOVERY_CLIENT_ID = 'discovery'
 const FETCH_OPTIONS = { method: 'GET', redirect: 'manual', body: undefined } as const
 
 type Keys = Pick<NonNullable<ReturnType<typeof getJwksCache>>, 'jwks'>
@@ -101,7 +101,7 @@ export class Providers {
   async metadata(issuer: string, fetch = this.#fetch): Promise<Readonly<Record<string, unknown>>> {
     try {
       const options = { [customFetch]: fetch, execute: [allowInsecureRequests] } // the egress guard decides on insecure requests
-      const found = await discovery(new URL(issuer), ANYBODY, undefined, None(), options)
+      const found = await discovery(new URL(issuer), DISCOVERY_CLIENT_ID, undefined, None(), options)
       return { ...found.serverMetadata() }
     } catch (error) {
       throw unwrappedError(error)

@@ -15,7 +15,7 @@ const NOTHING = {
   enabled: false,
   enforced: false,
 }
-const SECRET = 'a-secret-that-nobody-reads'
+const SECRET = 'a-secret-that-is-never-read'
 const CLIENT = { issuer: 'https://login.acme.example/', clientId: 'tenantry', redirectUri: 'https://app.example/cb' }
 const EVERYTHING = {
   ...CLIENT,

@@ -156,14 +156,14 @@ describe('invalid arguments', () => {
   })
 
   test.each([
-    [['listen', 'nobody', '--forward', 'http://localhost:1'], 3],
+    [['listen', 'unknown', '--forward', 'http://localhost:1'], 3],
     [['listen', 'acme'], 2],
     [['listen', 'acme', '--forward', 'not a url'], 2],
     [['listen', 'acme', '--forward', 'ftp://localhost/'], 2],
     [['listen', 'acme', '--forward', 'http://localhost:1', '--events', 'Order Paid'], 2],
     [['listen', 'acme', '--forward', 'http://localhost:1', '--events', ''], 2],
     [['listen', 'acme', '--forward', 'http://localhost:1', '--secret', 'short'], 2],
-    [['tail', 'nobody', '--once'], 3],
+    [['tail', 'unknown', '--once'], 3],
     [['tail', 'acme', '--since', '-1'], 2],
     [['tail', 'acme', '--since', '1.5'], 2],
     [['tail', 'acme', '--since', '100001'], 2],

@@ -199,6 +199,6 @@ test('tail with isOnce shows attempts of this tenant since the given time, and e
 })
 
 test('tail rejects an unknown tenant', async () => {
-  id = 'nobody'
+  id = 'unknown'
   await expect(once(1)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
 })

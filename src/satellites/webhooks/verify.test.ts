@@ -74,7 +74,7 @@ const base64Secret = fc
   .map((bytes) => `whsec_${Buffer.from(bytes).toString('base64')}`)
 const ownSecret = fc.stringMatching(/^[!-~]{16,256}$/).filter((secret) => !secret.startsWith('whsec_'))
 const anySecret = fc.oneof(base64Secret, ownSecret)
-const anyBody = fc.jsonValue().map((value) => JSON.stringify(value))
+const jsonBody = fc.jsonValue().map((value) => JSON.stringify(value))
 
 describe('the published vectors', () => {
   test.each(VECTORS)('$name verifies with each secret, and with all', ({ secrets, body, headers }) => {
@@ -103,7 +103,7 @@ describe('the published vectors', () => {
 describe('a request', () => {
   test('signed by the standard library verifies, with any body and secret', () => {
     fc.assert(
-      fc.property(anyBody, anySecret, fc.stringMatching(/^[\w-]{1,128}$/), (body, secret, id) => {
+      fc.property(jsonBody, anySecret, fc.stringMatching(/^[\w-]{1,128}$/), (body, secret, id) => {
         const format = secret.startsWith('whsec_') ? undefined : ({ format: 'raw' } as const)
         const headers = {
           'webhook-id': id,
@@ -122,7 +122,7 @@ describe('a request', () => {
   test('is rejected if any byte of the body differs', () => {
     const edit = fc.record({ at: fc.nat(), by: fc.integer({ min: 1, max: 255 }) })
     fc.assert(
-      fc.property(anyBody, anySecret, edit, (body, secret, { at, by }) => {
+      fc.property(jsonBody, anySecret, edit, (body, secret, { at, by }) => {
         const bytes = Buffer.from(body)
         const place = at % bytes.length
         bytes[place] = (bytes[place] ?? 0) ^ by
@@ -157,7 +157,7 @@ describe('a request', () => {
 
   test('is rejected with another secret', () => {
     fc.assert(
-      fc.property(anyBody, anySecret, anySecret, (body, one, other) => {
+      fc.property(jsonBody, anySecret, anySecret, (body, one, other) => {
         fc.pre(one !== other)
         const headers = headersOf([one], body)
         expect(() => verified({ body, headers, secret: other })).toThrow(/No signature matches/)

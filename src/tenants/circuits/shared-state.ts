@@ -178,7 +178,7 @@ export class CircuitRecords {
   /** Continues without the store. */
   #without(): undefined {
     const degradation = {
-      dependency: 'redis', // the store's name in policies, whichever driver
+      dependency: 'redis', // the store's name in policies, for every driver
       operation: 'circuit.persist',
       tenantId: null,
       policy: 'fail-open',

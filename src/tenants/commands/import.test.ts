@@ -72,7 +72,7 @@ describe('what goes wrong', () => {
   test.each<[number, string[], RegExp]>([
     [2, ['acme', '--file', 'missing.sql'], /File .*missing\.sql not found/],
     [2, ['acme', '--file', '.'], /\. is a folder/],
-    [3, ['nobody', '--file', 'missing.sql'], /nobody/],
+    [3, ['unknown', '--file', 'missing.sql'], /unknown/],
   ])('exit code %i: %j', async (code, argv, words) => {
     expect(await tenantry.run('tenant:import', ...argv)).toMatchObject({ code, stderr: expect.stringMatching(words) })
   })

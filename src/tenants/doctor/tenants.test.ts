@@ -124,7 +124,7 @@ describe('findings of open circuits', () => {
 
   test('report an unavailable server once, without its tenants', async () => {
     const { tenancy } = await openOwn([schemaPg()])
-    await failTenTimes(tenancy, 'schema-pg', 'postgres://nobody@127.0.0.1:1/nothing')
+    await failTenTimes(tenancy, 'schema-pg', 'postgres://unknown@127.0.0.1:1/nothing')
     expect(await checks(tenancy)).toMatchObject([
       {
         severity: 'error',

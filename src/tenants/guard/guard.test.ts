@@ -140,7 +140,7 @@ describe('a tenant', () => {
 
 describe('an unknown tenant', () => {
   test.each([
-    'nobody',
+    'unknown',
     'ACME',
     '__proto__',
     'constructor',
@@ -316,7 +316,7 @@ describe('paths', () => {
   const scopeOf = async (path: string, from: Requested = {}) => (await guardOf(options)({ ...from, path })).scope
 
   test('that are ignored or central have no tenant, even if the request names one', async () => {
-    for (const from of [{}, { id }, { id: 'nobody' }, { id: 'a,b' }]) {
+    for (const from of [{}, { id }, { id: 'unknown' }, { id: 'a,b' }]) {
       expect(await scopeOf('/health', from)).toBe('ignored')
       expect(await scopeOf('/assets/logo.png', from)).toBe('ignored')
       expect(await scopeOf('/central/tenants', from)).toBe('central')
@@ -327,7 +327,7 @@ describe('paths', () => {
   test('that are universal are checked if the request names a tenant', async () => {
     expect(await scopeOf('/home')).toBe('none')
     expect(await scopeOf('/home', { id })).toBe('tenant')
-    await expect(scopeOf('/home/x', { id: 'nobody' })).rejects.toMatchObject(NOT_FOUND)
+    await expect(scopeOf('/home/x', { id: 'unknown' })).rejects.toMatchObject(NOT_FOUND)
     await expect(scopeOf('/home', { id: 'a,b' })).rejects.toMatchObject(NOT_IDENTIFIED)
     await here.tenants.suspend(id)
     await expect(scopeOf('/home', { id })).rejects.toMatchObject(SUSPENDED)

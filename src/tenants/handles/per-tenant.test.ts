@@ -75,7 +75,7 @@ test('a use runs in the context of its tenant, also for a lazy promise', async (
     await expect(clients.of('globex', () => 'x')).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
   })
   await expect(clients.current(() => 'x')).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
-  await expect(clients.of('nobody', () => 'x')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  await expect(clients.of('unknown', () => 'x')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
   expect(isOpen()).toEqual([['acme', true]])
 })
 

@@ -39,7 +39,7 @@ test('run executes work with the handle of its tenant, and keeps the rest of the
 
 test('run rejects an unusable tenant before its work starts', async () => {
   const started: string[] = []
-  await expect(scope.run('nobody', () => started.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  await expect(scope.run('unknown', () => started.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
   await opened.tenancy.tenants.suspend('globex')
   await expect(scope.run('globex', () => started.push('x'))).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })
   await inContextOf('globex', () => expect(scope.current()).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' }))

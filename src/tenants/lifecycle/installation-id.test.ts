@@ -43,8 +43,8 @@ test('the doctor recognizes databases created before a placement was added', asy
   await tenants.create({ id: 'acme', name: 'Acme' })
   await tenants.installation.install('acme', { isLast: true })
   const driver = tenants.storage.driver('database-pg')
-  const locator = driver.locator('nobody', 1)
-  await driver.provision({ tenantId: 'nobody', isolation: driver.name, placement: 'main', locator, epoch: 1 })
+  const locator = driver.locator('unknown', 1)
+  await driver.provision({ tenantId: 'unknown', isolation: driver.name, placement: 'main', locator, epoch: 1 })
   const grown = await opened.open({ isolation: [databasePg()], placements: { eu: { url: elsewhere.url } } })
   const { checks } = await grown.doctor.examine()
   expect(checks.filter(({ name }) => name === 'storage')).toMatchObject([

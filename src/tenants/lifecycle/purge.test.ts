@@ -93,7 +93,7 @@ describe('a purge', () => {
     await tenants.delete('patient')
     clock.advance(30 * DAY_MS - 1)
     await tenants.installation.purge('patient')
-    await tenants.installation.purge('nobody')
+    await tenants.installation.purge('unknown')
     expect(await Array.fromAsync(tenants.installation.expired())).not.toContain('patient')
     expect((await tenants.restore('patient')).tenant.status).toBe('active')
   })

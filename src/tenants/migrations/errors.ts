@@ -1,10 +1,10 @@
-/** Errors of a run, and the failure of one storage: its code, its message, and whether a further attempt may help. */
+/** Errors of a migration run, and the failure of one storage: code, message, and whether another attempt may succeed. */
 
 import { DependencyUnavailable, defineError, TenancyError } from '../../kernel/base/errors.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
 
 export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
-export const MigrationLocked = defineError('E_MIGRATION_LOCKED', 409, 'A table stayed locked')
+export const MigrationLocked = defineError('E_MIGRATION_LOCKED', 409, 'A table was locked')
 export const MigrationInterrupted = defineError('E_MIGRATION_INTERRUPTED', 500, 'A migration was interrupted')
 export const MigrationRunning = defineError('E_MIGRATION_RUNNING', 409, 'Another migration run is unfinished')
 /** Thrown by a command after it has printed the failed tenants. */
@@ -26,16 +26,20 @@ export function migrationFailure(error: unknown, lockTimeoutMs: number): Migrati
   }
   const state = sqlState(error)
   if (state === LOCK_NOT_AVAILABLE) {
-    const message = `A table stayed locked by another transaction for ${lockTimeoutMs} ms (lock_timeout); nothing was changed.`
+    const message = `Another transaction locked a table for more than ${lockTimeoutMs} ms (lock_timeout). The migration was rolled back.`
     return { code: MigrationLocked.code, message, isPassing: true }
   }
   if (state && CONFLICTS.has(state)) {
-    const message = `The migration gave way to another transaction (SQLSTATE ${state}); nothing was changed.`
+    const message = `The migration conflicted with another transaction (SQLSTATE ${state}) and was rolled back.`
     return { code: MigrationLocked.code, message, isPassing: true }
   }
   if (isDatabaseUnavailable(error)) {
-    const message = "The tenant's database server could not be reached."
+    const message = 'The database server of the tenant is unavailable.'
     return { code: DependencyUnavailable.code, message, isPassing: true }
   }
-  return { code: 'E_INTERNAL', message: 'The migrations could not be run; the log says why.', isPassing: false }
+  return {
+    code: 'E_INTERNAL',
+    message: 'The migrations failed with an internal error. The log contains the cause.',
+    isPassing: false,
+  }
 }

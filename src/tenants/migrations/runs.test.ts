@@ -83,7 +83,7 @@ describe('a run', () => {
         ['t-1', 'done'],
       ])
       await tenants.activate('t-1')
-      await expect(tenants.migrations.run({ ids: ['nobody'] })).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+      await expect(tenants.migrations.run({ ids: ['unknown'] })).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
       await tenants.create({ id: 'unborn', name: 'x' })
       await expect(tenants.migrations.run({ ids: ['unborn'] })).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
       await expect(tenants.migrations.run({ concurrency: 0 })).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })

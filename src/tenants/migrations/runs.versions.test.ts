@@ -94,7 +94,7 @@ describe('the recorded version of a tenant', () => {
     await release([NOTES, TAGS], async (older) => {
       expect(await pendingOf(older)).toEqual([]) // the tenants are ahead of this release
       expect(await older.tenants.migrations.run()).toMatchObject({ runId: null, total: 0 })
-      await expect(older.tenants.migrations.status.ofTenant('nobody')).rejects.toMatchObject({
+      await expect(older.tenants.migrations.status.ofTenant('unknown')).rejects.toMatchObject({
         code: 'E_TENANT_NOT_FOUND',
       })
     })

@@ -10,7 +10,7 @@ const TAGS = { name: '0002_tags', checksum: '2', up: 'create table tags (name te
 const FAR = Array.from({ length: 20 }, (_, index) => `far-${String(index).padStart(2, '0')}`)
 const UNREACHABLE = {
   code: 'E_DEPENDENCY_UNAVAILABLE',
-  message: 'The database server of the placement "elsewhere" could not be reached.',
+  message: 'The database server of the placement "elsewhere" is unavailable.',
 }
 
 let elsewhere: TestDatabase

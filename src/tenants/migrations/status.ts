@@ -183,7 +183,7 @@ export class MigrationStatus {
 }
 
 const unreachable = (placement: string, cause: unknown) =>
-  DependencyUnavailable(`The database server of the placement "${placement}" could not be reached.`, { cause })
+  DependencyUnavailable(`The database server of the placement "${placement}" is unavailable.`, { cause })
 
 const editedError = (edited: readonly string[]) => ({
   code: MigrationFailed.code,

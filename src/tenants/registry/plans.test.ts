@@ -36,7 +36,7 @@ test('metadata.plan selects the plan and must be a defined plan', async () => {
   expect(await planOf()).toBe('pro')
   await expect(tenants.setPlan(id, 'gold')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND', status: 404 })
   await expect(tenants.setPlan(id, 'toString')).rejects.toMatchObject({ code: 'E_PLAN_NOT_FOUND' })
-  await expect(tenants.setPlan('nobody', 'pro')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  await expect(tenants.setPlan('unknown', 'pro')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
   const unknown = tenants.update(id, { metadata: { plan: 'gold' } })
   await expect(unknown).rejects.toMatchObject({ status: 400, extras: { errors: [{ path: 'metadata.plan' }] } })
   await tenants.update(id, { metadata: { plan: null } })

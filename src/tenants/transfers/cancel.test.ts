@@ -150,5 +150,5 @@ test('rejects the cancellation of an unknown or ended transfer', async () => {
   await install('quiet')
   const unknown = '00000000-0000-7000-8000-000000000000'
   await expect(environment.transfers.cancel('quiet', unknown)).rejects.toMatchObject({ code: 'E_TRANSFER_NOT_FOUND' })
-  await expect(environment.transfers.cancel('nobody', unknown)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  await expect(environment.transfers.cancel('unknown', unknown)).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
 })

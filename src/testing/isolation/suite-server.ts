@@ -40,9 +40,9 @@ export function serverView({ afterAll, describe, expect, test }: Vitest, proof: 
       for (const text of [
         `select owner from ${items}`,
         `select count(*) from ${items}`,
-        `insert into ${items} (tenant_id, id, owner) values ('a', 9, 'nobody')`,
-        `insert into ${items} (id, owner) values (9, 'nobody')`,
-        `update ${items} set owner = 'nobody'`,
+        `insert into ${items} (tenant_id, id, owner) values ('a', 9, 'unknown')`,
+        `insert into ${items} (id, owner) values (9, 'unknown')`,
+        `update ${items} set owner = 'unknown'`,
         `delete from ${items}`,
         `truncate ${items}`,
         `alter table ${items} add column owned int`,

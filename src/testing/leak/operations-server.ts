@@ -62,7 +62,7 @@ async function canary(step: FuzzStep, outside: Outside): Promise<void> {
     `select owner from ${items}`,
     `select count(*) from ${items}`,
     `insert into ${items} (tenant_id, id, owner) values ('${location.locator}', 5000000, '${step.mark}')`,
-    `update ${items} set owner = 'nobody'`,
+    `update ${items} set owner = 'unknown'`,
     `delete from ${items}`,
     `truncate ${items}`,
     `with tenant as (select set_config('app.tenant_id', '${location.locator}', false)) select owner from tenant, ${items}`,

@@ -45,8 +45,8 @@ describe('the audit of shared tables', () => {
     ],
     [
       'with another policy',
-      'create policy anybody on tenantry_rows.notes for select using (true)',
-      ['table "tenantry_rows"."notes": the policy "anybody" extends the rows that a tenant may see', unscoped],
+      'create policy unscoped on tenantry_rows.notes for select using (true)',
+      ['table "tenantry_rows"."notes": the policy "unscoped" extends the rows that a tenant may see', unscoped],
     ],
     [
       'with a policy function that does not raise an error without a tenant',
@@ -57,7 +57,7 @@ describe('the audit of shared tables', () => {
   ])('reports shared tables %s', async (_, statement, words) => {
     await here.sql(statement)
     const found = await here.faults()
-    await here.sql(`drop policy if exists anybody on tenantry_rows.notes; ${rowObjects(here.scope)}`)
+    await here.sql(`drop policy if exists unscoped on tenantry_rows.notes; ${rowObjects(here.scope)}`)
     await here.driver.migrate(locationOf(here.driver, 'acme'))
     expect(found).toMatchObject(
       words.map((text) => ({

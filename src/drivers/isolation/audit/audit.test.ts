@@ -111,7 +111,7 @@ describe('the audit of an object outside of tenants’ schemas reports', () => h
 describe('the audit reports as not examined', () => {
   test('an unreachable server', async () => {
     const { installation, placement } = here.audited
-    const away = { ...placement, name: 'away', url: 'postgres://nobody@127.0.0.1:1/nothing' }
+    const away = { ...placement, name: 'away', url: 'postgres://unknown@127.0.0.1:1/nothing' }
     const both = await installation.open(placement)
     await both.stop()
     await both.start({

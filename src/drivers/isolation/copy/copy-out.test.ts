@@ -19,7 +19,7 @@ readings('a superuser', owned['a superuser'])
 describe('rejected copy', () => {
   test.each(['schema-pg', 'database-pg'] as const)('rejects a copy of missing storage of %s', async (kind) => {
     const { fixture } = owned['a superuser']()
-    await expect(exported(fixture.drivers[kind], locationFor(fixture, kind, 'nobody'))).rejects.toMatchObject({
+    await expect(exported(fixture.drivers[kind], locationFor(fixture, kind, 'unknown'))).rejects.toMatchObject({
       code: 'E_BACKUP_INCOMPATIBLE',
       message: 'Storage of the tenant not found; nothing was read.',
     })

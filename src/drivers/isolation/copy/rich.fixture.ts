@@ -27,7 +27,7 @@ const TABLES = `
     stamped int,
     upper_name text generated always as (upper(name)) stored,
     unique nulls not distinct (email) include (name) deferrable initially deferred,
-    constraint "a check" check (name <> 'nobody'));
+    constraint "a check" check (name <> 'unknown'));
   comment on constraint "a check" on people is 'a comment on a check';
   comment on constraint people_pkey on people is 'a comment on a key';
   comment on index people_pkey is 'a comment on its index';

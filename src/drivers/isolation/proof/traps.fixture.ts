@@ -164,7 +164,7 @@ export function traps(kinds: readonly string[]): void {
     test('a table that a tenant does not have is not found in the schema public', async () => {
       const { url, tenantUrl } = viewOf('a')
       const environment = { url, tenantUrl, schema: 'public' }
-      await outside.all(environment, `create table public.strays as select 'of nobody' as owner`)
+      await outside.all(environment, `create table public.strays as select 'of unknown' as owner`)
       await outside.all(environment, 'grant all on public.strays to public; grant usage on schema public to public')
       await expect(raw(a.db, 'select * from strays')).rejects.toMatchObject({ code: '42P01' })
       await expect(a.transaction((db) => raw(db, 'select * from strays'))).rejects.toMatchObject({ code: '42P01' })
@@ -199,13 +199,13 @@ export function traps(kinds: readonly string[]): void {
       const items = itemsOf(view)
       for (let n = 0; n < 3; n++) {
         await expect(
-          outside.unscoped(view, `insert into ${items} (id, owner) values (99, 'nobody')`),
+          outside.unscoped(view, `insert into ${items} (id, owner) values (99, 'unknown')`),
         ).rejects.toMatchObject({
           code: '42501',
         })
         await expect(outside.unscoped(view, `select owner from ${items}`)).rejects.toMatchObject({ code: '42501' })
       }
-      await expect(outside.all(view, `insert into ${items} (id, owner) values (99, 'nobody')`)).rejects.toMatchObject({
+      await expect(outside.all(view, `insert into ${items} (id, owner) values (99, 'unknown')`)).rejects.toMatchObject({
         code: '42501',
         message: expect.stringContaining('no tenant is set'),
       })
@@ -215,7 +215,7 @@ export function traps(kinds: readonly string[]): void {
       const { url, tenantUrl } = viewOf('a')
       const environment = { url, tenantUrl, schema: 'public' }
       await outside.all(environment, `create table public.items (owner text, id int, value int)`)
-      await outside.all(environment, `insert into public.items values ('of nobody', 1, 1)`)
+      await outside.all(environment, `insert into public.items values ('of unknown', 1, 1)`)
       await outside.all(environment, 'grant all on public.items to public; grant usage on schema public to public')
       const gone = await withRow('gone')
       expect(await owners(gone.db)).toEqual(['of gone'])

@@ -516,7 +516,7 @@ describe('drift', () => {
 
   test('an error names a missing schema or role', async () => {
     await expect(protectRows(host, 'nowhere', scope)).rejects.toThrow(/"nowhere"/)
-    await expect(auditRows(host, ROWS, 'nobody')).rejects.toThrow(/"nobody"/)
+    await expect(auditRows(host, ROWS, 'unknown')).rejects.toThrow(/"unknown"/)
   })
 })
 

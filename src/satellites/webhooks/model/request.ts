@@ -2,7 +2,7 @@
 import type { Exchange as EgressExchange, Exchanged } from '../../../kernel/egress/egress.ts'
 import { ABORTED } from '../../../kernel/egress/failure.ts'
 import { signatureHeaders } from '../signature/signing.ts'
-import { NOBODY } from './tables.ts'
+import { NO_TENANT_KEY } from './tables.ts'
 
 const MAX_RESPONSE_BYTES = 16 * 1024
 const USER_AGENT = 'Tenantry-Webhooks'
@@ -35,7 +35,7 @@ export function requestFor(
       'x-webhook-event': event,
       'x-delivery-id': id,
       // Only the host receives events of several tenants.
-      ...(partitionKey === NOBODY && tenantId !== null ? { 'x-webhook-tenant': tenantId } : {}),
+      ...(partitionKey === NO_TENANT_KEY && tenantId !== null ? { 'x-webhook-tenant': tenantId } : {}),
       ...signatureHeaders({ deliveryId: id, timestampSeconds, body: bytes, secrets }),
     },
     body: bytes,

@@ -93,7 +93,7 @@ export interface WebhookTables {
 }
 
 /** The key of rows without a tenant. It sorts before all tenant ids. */
-export const NOBODY = '-'
+export const NO_TENANT_KEY = '-'
 
 /** Length of the first partitions; `partitions.ts` creates later ones. */
 const FIRST_PARTITION = '10 days'
@@ -151,9 +151,9 @@ export const tables: readonly Migration[] = [
       create index webhook_deliveries_newest on webhook_deliveries (webhook_id, id);
       create index webhook_deliveries_failed on webhook_deliveries (webhook_id, id) where state = 'failed';
       create index webhook_deliveries_ready
-        on webhook_deliveries (partition_key, webhook_id, coalesce(tenant_id, '${NOBODY}'), due_at) where is_ready;
+        on webhook_deliveries (partition_key, webhook_id, coalesce(tenant_id, '${NO_TENANT_KEY}'), due_at) where is_ready;
       create index webhook_deliveries_later on webhook_deliveries (state, due_at) where due_at is not null and not is_ready;
-      create index webhook_deliveries_retries on webhook_deliveries (coalesce(tenant_id, '${NOBODY}'), due_at)
+      create index webhook_deliveries_retries on webhook_deliveries (coalesce(tenant_id, '${NO_TENANT_KEY}'), due_at)
         where state = 'retry_scheduled' and not is_ready;
 
       create table webhook_attempts (
@@ -178,7 +178,7 @@ export const tables: readonly Migration[] = [
         delivered bigint not null,
         failed bigint not null
       );
-      create unique index webhook_counters_key on webhook_counters (coalesce(tenant_id, '${NOBODY}'), since);
+      create unique index webhook_counters_key on webhook_counters (coalesce(tenant_id, '${NO_TENANT_KEY}'), since);
 
       create table webhook_messages_others partition of webhook_messages default;
       create table webhook_deliveries_others partition of webhook_deliveries default;

@@ -23,8 +23,8 @@ describe('events of a tenant', () => {
 
   test('are rejected if the tenant does not exist, also for subscriptions of the host', async () => {
     const event = anyEvent()
-    await expect(dispatch(event, {}, 'nobody')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
-    const response = await call('POST', '/tenants/nobody/dispatch', { body: { event, payload: {} } })
+    await expect(dispatch(event, {}, 'unknown')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
+    const response = await call('POST', '/tenants/unknown/dispatch', { body: { event, payload: {} } })
     expect(response).toMatchObject({ status: 404, json: { code: 'E_TENANT_NOT_FOUND' } })
     expect(await rowsOf(event)).toEqual(NOTHING)
   })

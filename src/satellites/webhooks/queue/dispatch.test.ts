@@ -77,7 +77,7 @@ describe('a dispatch in a transaction of the host', () => {
     const event = anyEvent()
     await inTransaction(async () => {
       await expect(dispatch('Order', {})).rejects.toThrow(inCode('E_INVALID_REQUEST'))
-      await expect(dispatch(event, {}, 'nobody')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
+      await expect(dispatch(event, {}, 'unknown')).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
       await dispatch(event)
     })
     expect(await rowsOf(event)).toEqual({ messages: 1, deliveries: 1 })
@@ -167,7 +167,7 @@ describe('matching subscriptions', () => {
     await fixture.tenancy.tenants.delete(gone)
     const all = await Promise.allSettled(
       Array.from({ length: 400 }, (_, n) =>
-        dispatch(`of_many.n${n}`, { n }, [fixture.id, other, 'nobody', gone][n % 4] as string),
+        dispatch(`of_many.n${n}`, { n }, [fixture.id, other, 'unknown', gone][n % 4] as string),
       ),
     )
     for (const [n, one] of all.entries()) {

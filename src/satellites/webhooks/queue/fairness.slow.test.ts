@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { type Child, startChild } from '../../../../test/support/child.ts'
 import { type Receiver, startReceiver } from '../../../../test/support/receiver.ts'
 import { eventually, type TestTenancy } from '../../../testing/base/tenancy.ts'
-import { NOBODY } from '../model/tables.ts'
+import { NO_TENANT_KEY } from '../model/tables.ts'
 import { openWebhooks, subscriptionRows, type WebhooksSatellites, type WebhooksTenancy } from '../webhooks.fixture.ts'
 import { settlementOf } from '../worker/settlement.fixture.ts'
 import type { WorkerOptions } from '../worker/worker-process.fixture.ts'
@@ -53,7 +53,7 @@ async function wait({ of, webhooks, count, as, dueSecondsAgo = 60 }: Waiting): P
        from generate_series(1, $3::int) n)
      insert into multitenancy.webhook_deliveries
        (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, due_at, attempt_count, created_at)
-     select one.id, gen_random_uuid(), s.id, $1, coalesce(s.tenant_id, '${NOBODY}'), 'order.paid',
+     select one.id, gen_random_uuid(), s.id, $1, coalesce(s.tenant_id, '${NO_TENANT_KEY}'), 'order.paid',
        case when $4 then 'pending' else 'retry_scheduled' end, $4,
        now() - $5 * interval '1 second' + n * interval '1 microsecond', case when $4 then 0 else 1 end, now()
      from one join multitenancy.webhook_subscriptions s on s.id = ($2::uuid[])[1 + n % cardinality($2::uuid[])]
@@ -362,7 +362,7 @@ describe('limits of deliveries in flight', () => {
     expect(of('few-hooks').map(({ count }) => count)).toEqual([PER_SUBSCRIPTION, PER_SUBSCRIPTION])
     expect(of('more-hooks').reduce((sum, { count }) => sum + count, 0)).toBe(PER_TENANT)
     expect(Math.max(...of('more-hooks').map(({ count }) => count))).toBeLessThanOrEqual(PER_SUBSCRIPTION)
-    expect(of(NOBODY).map(({ count }) => count)).toEqual([PER_SUBSCRIPTION])
+    expect(of(NO_TENANT_KEY).map(({ count }) => count)).toEqual([PER_SUBSCRIPTION])
     expect(ids).toHaveLength(2 * PER_SUBSCRIPTION + PER_TENANT + PER_SUBSCRIPTION)
   }, 180_000)
 

@@ -219,7 +219,7 @@ describe('a worker without notifications', () => {
       `select pg_terminate_backend(pid) from pg_stat_activity
        where application_name = 'tenantry listener' and datname = current_database()`,
     )
-    // Without a word to anybody.
+    // Without a notification.
     const [row] = await sql(
       `insert into multitenancy.webhook_messages (id, tenant_id, event, body, created_at)
        values ($1, $2, 'order.paid', '{}', now()) returning id`,

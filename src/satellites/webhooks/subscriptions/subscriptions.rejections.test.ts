@@ -88,7 +88,7 @@ describe('an invalid request is rejected', () => {
     const { owner } = fixture.empty
     const wrong = { ...BODY, events: ['Order'] }
     await expect(fixture.tenancy.webhooks.create(owner, wrong)).rejects.toThrow(inCode('E_INVALID_REQUEST'))
-    await expect(fixture.tenancy.webhooks.create('nobody', BODY)).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
+    await expect(fixture.tenancy.webhooks.create('unknown', BODY)).rejects.toThrow(inCode('E_TENANT_NOT_FOUND'))
     await expect(fixture.tenancy.webhooks.get(owner, randomUUID())).rejects.toThrow(inCode('E_WEBHOOK_NOT_FOUND'))
     await expect(fixture.tenancy.webhooks.test(owner, randomUUID(), 'Order')).rejects.toThrow(
       inCode('E_INVALID_REQUEST'),

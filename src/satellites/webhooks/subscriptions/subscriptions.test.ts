@@ -229,7 +229,7 @@ describe('a subscription of another owner', () => {
 
 describe('the tenant of a subscription', () => {
   test('is not found if it does not exist', async () => {
-    const path = '/tenants/nobody/webhooks'
+    const path = '/tenants/unknown/webhooks'
     const rejected = refusal(404, 'E_TENANT_NOT_FOUND')
     expect(await call('GET', path)).toMatchObject(rejected)
     expect(await call('POST', path, { body: BODY })).toMatchObject(rejected)
@@ -238,7 +238,7 @@ describe('the tenant of a subscription', () => {
         rejected,
       )
     }
-    expect(await call('POST', '/tenants/nobody/dispatch', { body: { event: 'a', payload: {} } })).toMatchObject(
+    expect(await call('POST', '/tenants/unknown/dispatch', { body: { event: 'a', payload: {} } })).toMatchObject(
       rejected,
     )
   })

@@ -208,16 +208,16 @@ describe('readArchive', () => {
     const encrypt = async () => secrets.encryptStream(inPieces(await archiveOf(SMALL)), SUBJECT.backupId)
     await expect(readAll(await encrypt())).rejects.toMatchObject(incompatible('is encrypted and was not decrypted'))
     await expect(readAll(others.decryptStream(await encrypt(), SUBJECT.backupId))).rejects.toMatchObject(
-      incompatible('cannot be decrypted: sealed under an application key that is not configured.'),
+      incompatible('cannot be decrypted: encrypted with an application key that is not configured.'),
     )
     await expect(readAll(secrets.decryptStream(await encrypt(), 'another'))).rejects.toMatchObject(
-      incompatible('cannot be decrypted: not a sealed stream, or altered.'),
+      incompatible('cannot be decrypted: the stream is not encrypted, or was altered.'),
     )
     const encrypted = await bytesOf(await encrypt())
     for (const length of [10, 60, encrypted.length - 1]) {
       const cut = secrets.decryptStream(inPieces(encrypted.subarray(0, length)), SUBJECT.backupId)
       await expect(readAll(cut)).rejects.toMatchObject(
-        incompatible('cannot be decrypted: not a sealed stream, or altered.'),
+        incompatible('cannot be decrypted: the stream is not encrypted, or was altered.'),
       )
     }
     expect((await readAll(secrets.decryptStream(inPieces(encrypted), SUBJECT.backupId))).totals).toEqual(
@@ -340,7 +340,7 @@ describe('readArchive on an edited archive', () => {
     }
   })
 
-  test('with a JSON file that nobody would hold, before it is held', async () => {
+  test('with a JSON file above the size limit, before it is read into memory', async () => {
     const { entries } = await opened()
     const huge = ' '.repeat(16 * 1024 * 1024 + 1)
     for (const name of ['archive.json', 'manifest.json']) {
