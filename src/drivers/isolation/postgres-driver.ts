@@ -44,8 +44,10 @@ export function postgresDriver(
     if (!server) throw unknownPlacement(placement)
     return server
   }
-  const sharedPath = `${extensionsSchema ? `${pg.escapeIdentifier(extensionsSchema)}, ` : ''}"pg_temp"`
-  const searchPathOf = (schema: string): string => `${pg.escapeIdentifier(schema)}, ${sharedPath}`
+  const searchPathOf = (schema: string): string =>
+    [schema, ...(extensionsSchema ? [extensionsSchema] : []), 'pg_temp']
+      .map((name) => pg.escapeIdentifier(name))
+      .join(', ')
   const scopeOf = (location: StorageLocation, schema: string, { scopeRole }: PostgresServer): Scope => ({
     tenantId: location.tenantId,
     searchPath: searchPathOf(schema),
