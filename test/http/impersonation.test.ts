@@ -103,7 +103,7 @@ describe.each(hosts)('%s', (_, open) => {
     for (const path of ['/orders', '/assets/logo.svg']) {
       const response = await call(`GET ${path}`, { [HEADER]: token })
       expect(codeOf(response)).toEqual([400, 'E_TENANT_NOT_IDENTIFIED'])
-      expect(response.json.detail).toContain('guard() comes before impersonation()')
+      expect(response.json.detail).toContain('Register guard() before impersonation()')
     }
     expect(reached).toEqual([])
     expect(await entriesOf('impersonations.request')).toEqual([])

@@ -45,7 +45,7 @@ describe('a run', () => {
       expect(report).toMatchObject({ state: 'failed', done: 1, failed: 1 })
       expect(report.items[0]?.error).toEqual({
         code: 'E_MIGRATION_LOCKED',
-        message: expect.stringContaining('for 50 ms'),
+        message: expect.stringContaining('for more than 50 ms'),
       })
       const counted = async () =>
         (
