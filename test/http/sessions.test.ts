@@ -189,7 +189,10 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
   test('a sign-in of more than 4 KiB is rejected without reading it', async () => {
     const ofBytes = (bytes: number) => `{"token":"${TOKEN}"}`.padEnd(bytes)
     expect(await call('POST /session', {}, ofBytes(4096))).toMatchObject({ status: 200 })
-    const refusal = { status: 413, json: { code: 'E_PAYLOAD_TOO_LARGE', detail: 'The body exceeds the limit of 4096 bytes.' } }
+    const refusal = {
+      status: 413,
+      json: { code: 'E_PAYLOAD_TOO_LARGE', detail: 'The body exceeds the limit of 4096 bytes.' },
+    }
     expect(await call('POST /session', {}, ofBytes(4097))).toMatchObject(refusal)
     expect(await call('POST /session', { 'transfer-encoding': 'chunked' }, ofBytes(4097))).toMatchObject(refusal)
   })

@@ -16,7 +16,9 @@ const MIGRATIONS: readonly TenantMigration[] = [
 const NOT_SUPPORTED = {
   code: 'E_NOT_SUPPORTED',
   status: 409,
-  message: expect.stringMatching(/^The isolation driver "sqlite-memory" does not support .*; use an isolation driver for PostgreSQL/),
+  message: expect.stringMatching(
+    /^The isolation driver "sqlite-memory" does not support .*; use an isolation driver for PostgreSQL/,
+  ),
 }
 const only = { isLast: true, signal: new AbortController().signal }
 
