@@ -75,7 +75,7 @@ test('the printed link signs in once, and the API page works offline and can sen
   watched(later)
   const secondPage = await later.newPage()
   await secondPage.goto(ready.signIn)
-  await secondPage.getByText('The code was used already').waitFor()
+  await secondPage.getByText('The code was already used').waitFor()
   const response = await secondPage.goto(`${ready.adminApi}/openapi`)
   expect(response?.status()).toBe(401)
   await later.close()
