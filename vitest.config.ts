@@ -7,7 +7,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ['tenantry-source'] } },
   test: {
     environment: 'node',
-    reporters: ['default', './test/setup/closing-line.ts'],
+    reporters: ['default', './test/setup/summary-reporter.ts'],
     include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
     exclude: [...configDefaults.exclude, ...notRun.flatMap(({ files }) => files)],
     setupFiles: ['test/setup/fast-tier.ts'],

@@ -59,7 +59,7 @@ export function reportFailure(error: unknown, { json }: { json: boolean }, conte
   if (error instanceof OutputClosed) return OK
   const failure = asTenancyError(error)
   const { env, stderr } = context
-  stderr.write(json ? `${JSON.stringify(problemOf(failure), null, 2)}\n` : wordsOf(failure, context))
+  stderr.write(json ? `${JSON.stringify(problemOf(failure), null, 2)}\n` : errorMessageOf(failure, context))
   if (showsStacks(env) && error instanceof Error) stderr.write(`${error.stack}\n`)
   return exitCodeOf(failure)
 }
@@ -85,7 +85,7 @@ function textOf(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error)
 }
 
-function wordsOf({ message, code }: TenancyError, context: ProcessContext): string {
+function errorMessageOf({ message, code }: TenancyError, context: ProcessContext): string {
   if (code === Stopped.code) return `${message}\n`
   const { red, dim } = colors.createColors(usesColor(context.stderr, context))
   const text = message.split('\n').map(visible).join('\n')

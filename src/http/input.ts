@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { AnyOperation, Input } from '../kernel/api/operation.ts'
 import { type InputError, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/base/errors.ts'
-import { isStorable } from '../kernel/base/postgres-text.ts'
+import { isValidPostgresText } from '../kernel/base/postgres-text.ts'
 import { validationErrorsOf } from '../kernel/base/validate.ts'
 import { parseJson } from './json.ts'
 import { InvalidJson, PayloadTooLarge, UnsupportedMediaType } from './problem.ts'
@@ -123,13 +123,13 @@ function queryOf(url: URL | string, errors: InputError[]): Record<string, string
   const query: Record<string, string> = {}
   for (const [key, value] of new URLSearchParams(text.slice(start).split('#')[0])) {
     if (Object.hasOwn(query, key)) errors.push({ path: key, message: 'given twice' })
-    else if (!isStorable(value)) errors.push({ path: key, message: 'holds NUL' })
+    else if (!isValidPostgresText(value)) errors.push({ path: key, message: 'holds NUL' })
     Object.defineProperty(query, key, { value, enumerable: true, configurable: true, writable: true })
   }
   return query
 }
 
 function storable(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  if (!Object.values(params).every(isStorable)) throw NotFound('No resource exists at this path.')
+  if (!Object.values(params).every(isValidPostgresText)) throw NotFound('No resource exists at this path.')
   return params
 }

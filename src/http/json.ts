@@ -5,7 +5,7 @@
  * - One pass over the text checks all of that. `JSON.parse` then checks the grammar, without a reviver: a reviver costs seconds per mebibyte.
  * - Nesting and the number of object members are limited. An array element costs no more than its bytes, a member costs a property.
  */
-import { isStorable } from '../kernel/base/postgres-text.ts'
+import { isValidPostgresText } from '../kernel/base/postgres-text.ts'
 import { InvalidJson } from './problem.ts'
 
 const MAX_DEPTH = 64
@@ -37,7 +37,7 @@ export function parseJson(text: string): unknown {
 }
 
 function assertAcceptable(text: string): void {
-  if (!isStorable(text)) throw unstorable()
+  if (!isValidPostgresText(text)) throw unstorable()
   /** The names of each open object, from the outside in; undefined for an array, and for an object without a member so far. */
   const names: (Set<string> | undefined)[] = []
   let members = 0
@@ -69,7 +69,7 @@ function endOfString(text: string, start: number): number {
       at++
       hasUnicodeEscape ||= text.charCodeAt(at) === LOWER_U
     } else if (code === QUOTE) {
-      if (hasUnicodeEscape && !isStorable(parsed(text.slice(start, at + 1)) as string)) throw unstorable()
+      if (hasUnicodeEscape && !isValidPostgresText(parsed(text.slice(start, at + 1)) as string)) throw unstorable()
       return at
     }
   }

@@ -10,9 +10,9 @@ import type { Satellite } from '../../src/tenancy/satellite.ts'
 import type { TenancyConfig } from '../../src/tenancy/tenancy.ts'
 import type { TenantMigration } from '../../src/tenants/isolation/migrations.ts'
 import { testTenancy } from '../../src/testing/base/tenancy.ts'
+import { whole } from './all-cases.ts'
 import { type Api, apiOf } from './calls.ts'
 import { FAILING } from './row.ts'
-import { whole } from './whole.ts'
 
 const MIGRATIONS: readonly TenantMigration[] = [
   {

@@ -1,11 +1,11 @@
 /** Checks that PostgreSQL can store a text: without NUL and without an unpaired surrogate. */
 
-export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
+export const isValidPostgresText = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
 
 /** The same of every string and key in a JSON value. */
-export function isStorableJson(value: unknown): boolean {
-  if (typeof value === 'string') return isStorable(value)
-  if (Array.isArray(value)) return value.every(isStorableJson)
+export function isValidPostgresJson(value: unknown): boolean {
+  if (typeof value === 'string') return isValidPostgresText(value)
+  if (Array.isArray(value)) return value.every(isValidPostgresJson)
   if (typeof value !== 'object' || value === null) return typeof value !== 'bigint'
-  return Object.entries(value).every(([key, member]) => isStorable(key) && isStorableJson(member))
+  return Object.entries(value).every(([key, member]) => isValidPostgresText(key) && isValidPostgresJson(member))
 }

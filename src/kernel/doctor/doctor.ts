@@ -8,7 +8,7 @@
  */
 import { defineError, TenancyError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
-import { plainWords } from '../resilience/health.ts'
+import { formatHealthError } from '../resilience/health.ts'
 
 const TIMEOUT_MS = 15_000
 /** The maximum of individually reported findings of a kind; the others are counted. */
@@ -193,7 +193,7 @@ export class Doctor {
     } catch (error) {
       signal.throwIfAborted()
       this.#log.warn({ err: error, ...what }, 'a finding could not be fixed')
-      return { ...what, isDone: false, outcome: wordsOf(error) }
+      return { ...what, isDone: false, outcome: errorMessageOf(error) }
     }
   }
 }
@@ -215,7 +215,8 @@ function reportOf(examined: readonly Examined[]): DoctorReport {
   return { status: worst === 'info' ? 'ok' : worst, checks }
 }
 
-const wordsOf = (error: unknown): string => (error instanceof TenancyError ? error.message : plainWords(error))
+const errorMessageOf = (error: unknown): string =>
+  error instanceof TenancyError ? error.message : formatHealthError(error)
 
 /** The finding that a subject was not examined, for a diagnosis that continues. The log contains the error. */
 export function notExamined(what: string, error: unknown, log: Logger): Finding {
@@ -223,7 +224,7 @@ export function notExamined(what: string, error: unknown, log: Logger): Finding 
   return {
     severity: 'error',
     code: 'doctor.not-examined',
-    message: `${what} could not be examined: ${wordsOf(error)}`,
+    message: `${what} could not be examined: ${errorMessageOf(error)}`,
     remedy: 'Its state is unknown until this is fixed; the log has the full error.',
   }
 }

@@ -114,7 +114,7 @@ function resultOf(outcome: Outcome, detailed: boolean): CheckResult {
   const { durationMs } = outcome
   if (outcome.isFailed) {
     const { error } = outcome
-    return { status: 'fail', durationMs, message: detailed ? fullText(error) : plainWords(error) }
+    return { status: 'fail', durationMs, message: detailed ? fullText(error) : formatHealthError(error) }
   }
   const { message } = outcome
   return { status: 'pass', durationMs, ...(message === undefined ? {} : { message }) }
@@ -143,13 +143,13 @@ const MESSAGES: readonly (readonly [RegExp, string])[] = [
 ]
 
 /** An error, or the cause of it that has words, in words that name no host, tenant or credential. */
-export function plainWords(error: unknown): string {
+export function formatHealthError(error: unknown): string {
   if (error instanceof CheckFailure) return error.message
-  if (error instanceof AggregateError) return plainWords(error.errors[0])
+  if (error instanceof AggregateError) return formatHealthError(error.errors[0])
   if (!(error instanceof Error)) return 'unavailable'
   const { code = '' } = error as { code?: string }
   const words = WORDS.get(code) ?? MESSAGES.find(([message]) => message.test(error.message))?.[1]
-  return words ?? plainWords(error.cause)
+  return words ?? formatHealthError(error.cause)
 }
 
 function fullText(error: unknown): string {

@@ -5,7 +5,7 @@
  * `quota:{<tenant>}:snap:<name>`, and the hash `quota:{<tenant>}:cleared:<yyyy-mm-dd>`.
  */
 import { InvalidRequest } from '../base/errors.ts'
-import { isStorable } from '../base/postgres-text.ts'
+import { isValidPostgresText } from '../base/postgres-text.ts'
 
 export const COUNTER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 export const DAY_MS = 86_400_000
@@ -102,7 +102,7 @@ function checkTake({ name, amount, limit }: Take): void {
 }
 
 export function checkCounterOwner(tenantId: string): void {
-  if (tenantId.length === 0 || tenantId.length > MAX_TENANT_LENGTH || !isStorable(tenantId)) {
+  if (tenantId.length === 0 || tenantId.length > MAX_TENANT_LENGTH || !isValidPostgresText(tenantId)) {
     throw InvalidRequest('the owner of a counter must be a valid tenant id')
   }
 }

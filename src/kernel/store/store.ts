@@ -6,7 +6,7 @@
 import { z } from 'zod'
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
-import { isStorable } from '../base/postgres-text.ts'
+import { isValidPostgresText } from '../base/postgres-text.ts'
 import { parsed } from '../base/validate.ts'
 import type { Database } from '../database/database.ts'
 import type { Migration } from '../database/migrations.ts'
@@ -73,7 +73,7 @@ export const CHANNEL = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,39}$/
 const MAX_TTL_SECONDS = 100 * 366 * 86_400
 
 /** Text that every driver can keep: PostgreSQL has no NUL, and UTF-8 no unpaired surrogate. */
-const Text = z.string().refine(isStorable, 'must not contain NUL or an unpaired surrogate')
+const Text = z.string().refine(isValidPostgresText, 'must not contain NUL or an unpaired surrogate')
 
 const Entry = z.object({
   owner: Text.min(1).max(MAX_OWNER_LENGTH).nullable(),

@@ -21,6 +21,7 @@ import type { BillingServices } from './processing/services.ts'
 import { TenantDeletion } from './processing/tenant-deletion.ts'
 import { callProvider } from './provider/provider-call.ts'
 import { ProviderHealth } from './provider/provider-health.ts'
+import { Views } from './read-models.ts'
 import {
   type BillingOfTenant,
   CancelRequest,
@@ -35,7 +36,6 @@ import { Sync } from './sync.ts'
 import { usageIdOf } from './usage/ids.ts'
 import { Usage } from './usage/usage.ts'
 import { UsageWindows } from './usage/windows.ts'
-import { Views } from './views.ts'
 
 export class Billing {
   readonly receiver: Receiver

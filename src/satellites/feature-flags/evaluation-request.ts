@@ -1,6 +1,6 @@
 /** Body of an evaluation over HTTP. The tenant comes from the path, never from the native body. */
 import { z } from 'zod'
-import { isStorableJson } from '../../kernel/base/postgres-text.ts'
+import { isValidPostgresJson } from '../../kernel/base/postgres-text.ts'
 import { REASONS } from './model/rollout.ts'
 
 /** Not z.record, which drops a member named `__proto__`. */
@@ -10,7 +10,7 @@ export const JsonObject = z
     error: 'must be a JSON object',
     abort: true,
   })
-  .refine(isStorableJson, { error: 'must not contain NUL or an unpaired surrogate', abort: true })
+  .refine(isValidPostgresJson, { error: 'must not contain NUL or an unpaired surrogate', abort: true })
   .meta({ type: 'object', additionalProperties: true }) as z.ZodType<Record<string, unknown>, Record<string, unknown>>
 
 export const EvaluationRequest = z.strictObject({

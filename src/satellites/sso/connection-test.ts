@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { invalidEndpoints, ProviderDocument } from './provider-document.ts'
-import { IdentityProviderError, otherIssuer, wordsOf } from './provider-failure.ts'
+import { errorMessageOf, IdentityProviderError, otherIssuer } from './provider-failure.ts'
 import { authenticationMethod, type Providers } from './providers.ts'
 import type { SsoRecords } from './records.ts'
 import { isLoopbackHttp } from './settings.ts'
@@ -84,7 +84,7 @@ async function* lookAtProvider(
   try {
     metadata = await providers.metadata(issuer)
   } catch (error) {
-    kernel.log.info({ tenantId: row.tenantId, reason: wordsOf(error) }, 'a discovery document could not be read')
+    kernel.log.info({ tenantId: row.tenantId, reason: errorMessageOf(error) }, 'a discovery document could not be read')
     yield bad('discovery', discoveryErrorOf(error, issuer))
     return
   }
@@ -156,7 +156,7 @@ async function keysAt(
       ? good('keys', count === 1 ? '1 signing key' : `${count} signing keys`)
       : bad('keys', 'no signing key')
   } catch (error) {
-    kernel.log.info({ tenantId, reason: wordsOf(error) }, "a provider's keys could not be read")
+    kernel.log.info({ tenantId, reason: errorMessageOf(error) }, "a provider's keys could not be read")
     return bad('keys', error instanceof IdentityProviderError ? error.message : 'the keys could not be read')
   }
 }

@@ -5,7 +5,7 @@
 
 import { canDecrypt } from '../../kernel/database/re-encrypt.ts'
 import type { Diagnosis, Examination, Finding } from '../../kernel/doctor/doctor.ts'
-import { IdentityProviderError, wordsOf } from './provider-failure.ts'
+import { errorMessageOf, IdentityProviderError } from './provider-failure.ts'
 import { isShared } from './shared-issuers.ts'
 import type { Sso } from './sso.ts'
 import type { SsoRow } from './tables.ts'
@@ -42,7 +42,7 @@ async function* examineProviders(
       await providers.probe(issuer, PROBE_TIMEOUT_MS)
       return []
     } catch (error) {
-      log.warn({ reason: wordsOf(error), issuer }, 'an identity provider could not be examined')
+      log.warn({ reason: errorMessageOf(error), issuer }, 'an identity provider could not be examined')
       return [unusable(issuer, tenantsOf.get(issuer) ?? [], error)]
     }
   }

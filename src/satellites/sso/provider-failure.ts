@@ -73,7 +73,7 @@ export function rejectionOf(error: unknown): TenancyError {
 }
 
 /** Message for the log. Of the provider's message only the error code, because its description may name people. */
-export function wordsOf(error: unknown): string {
+export function errorMessageOf(error: unknown): string {
   const words = chainOf(error).map((one) => (isErrorResponse(one) ? `${one.message} (${one.error})` : one.message))
   return words.join(': ').slice(0, MAX_LOGGED_CHARACTERS)
 }

@@ -40,12 +40,12 @@ import { failed, SsoDomainNotAllowed } from './errors.ts'
 import { clearedCookie, type Login, Logins } from './logins.ts'
 import {
   descriptionOf,
+  errorMessageOf,
   IdentityProviderError,
   isOfAnother,
   isOfProvider,
   rejectionOf,
   unavailable,
-  wordsOf,
 } from './provider-failure.ts'
 import { type Client, Providers } from './providers.ts'
 import { type Enabled, pathOf, SsoRecords } from './records.ts'
@@ -265,7 +265,10 @@ export class Sso {
       const isNeeded = settings.allowedDomains.length > 0 && !claimsOf(claims, undefined).emailVerified
       if (isNeeded || isOfAnother(error) || !isOfProvider(error)) throw error
       const { tenantId } = settings
-      this.#kernel.log.warn({ tenantId, reason: wordsOf(error) }, 'userinfo failed, and the login continues without it')
+      this.#kernel.log.warn(
+        { tenantId, reason: errorMessageOf(error) },
+        'userinfo failed, and the login continues without it',
+      )
       return undefined
     }
   }
@@ -287,7 +290,7 @@ export class Sso {
       log.error({ err: error, tenantId }, 'a login by single sign-on failed for a reason that is not the provider')
       return false
     }
-    log.warn({ tenantId, reason: wordsOf(error) }, 'a login by single sign-on failed')
+    log.warn({ tenantId, reason: errorMessageOf(error) }, 'a login by single sign-on failed')
     const description = descriptionOf(error)
     if (description !== undefined) log.debug({ tenantId, description }, 'description of the error by the provider')
     return true

@@ -2,7 +2,7 @@
 
 import { TenancyError } from '../../kernel/base/errors.ts'
 import { type Diagnosis, type Examination, type Finding, notExamined } from '../../kernel/doctor/doctor.ts'
-import { plainWords } from '../../kernel/resilience/health.ts'
+import { formatHealthError } from '../../kernel/resilience/health.ts'
 import type { Tenants } from '../tenants.ts'
 import type { MissingArchive, TroubledBackups } from '../transfers/doctor-queries.ts'
 
@@ -52,7 +52,7 @@ async function* examineBackups({ transfers: { state } }: Tenants, { log }: Exami
       severity: 'error',
       code: 'backups.unreachable',
       message: `the backup storage cannot be used: ${
-        failure instanceof TenancyError ? failure.message : plainWords(failure)
+        failure instanceof TenancyError ? failure.message : formatHealthError(failure)
       }`,
       remedy: 'Backups and restores fail until it is usable. See the log for the full error.',
     }

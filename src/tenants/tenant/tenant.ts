@@ -1,11 +1,11 @@
 /** The tenant resource of the API, and the schemas of its members. */
 import { domainToASCII } from 'node:url'
 import { z } from 'zod'
-import { isStorable, isStorableJson } from '../../kernel/base/postgres-text.ts'
+import { isValidPostgresJson, isValidPostgresText } from '../../kernel/base/postgres-text.ts'
 import { STATUSES } from './lifecycle.ts'
 import type { TenantRow } from './tables.ts'
 
-const NOT_STORABLE = 'must not contain NUL or an unpaired surrogate'
+const NOT_POSTGRES_TEXT = 'must not contain NUL or an unpaired surrogate'
 const METADATA_BYTES = 16 * 1024
 
 export const TENANT_ID = /^[a-z0-9][a-z0-9_-]{0,47}$/
@@ -18,13 +18,13 @@ export const TenantId = z
   )
   .meta({ description: 'Identifier of a tenant; default: a UUIDv7', example: 'acme' })
 
-export const TenantName = z.string().trim().min(1).max(200).refine(isStorable, NOT_STORABLE)
+export const TenantName = z.string().trim().min(1).max(200).refine(isValidPostgresText, NOT_POSTGRES_TEXT)
 
 /** Not z.record, which drops a member named `__proto__`. */
 const JsonObject = z
   .unknown()
   .refine(isObject, { error: 'must be a JSON object', abort: true })
-  .refine(isStorableJson, { error: NOT_STORABLE, abort: true })
+  .refine(isValidPostgresJson, { error: NOT_POSTGRES_TEXT, abort: true })
   .meta({ type: 'object', additionalProperties: true }) as z.ZodType<Record<string, unknown>, Record<string, unknown>>
 
 export const Metadata = JsonObject.refine(
@@ -69,7 +69,7 @@ export const TenantChange = z.strictObject({
 })
 
 export const MaintenanceRequest = z.strictObject({
-  message: z.string().max(500).refine(isStorable, NOT_STORABLE).nullish(),
+  message: z.string().max(500).refine(isValidPostgresText, NOT_POSTGRES_TEXT).nullish(),
   retryAfterSeconds: z.number().int().min(1).max(86_400).default(60),
 })
 

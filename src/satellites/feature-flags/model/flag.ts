@@ -1,7 +1,7 @@
 /** A flag in the API, and the rules of its members. */
 import { z } from 'zod'
 import { invalid } from '../../../kernel/base/errors.ts'
-import { isStorable } from '../../../kernel/base/postgres-text.ts'
+import { isValidPostgresText } from '../../../kernel/base/postgres-text.ts'
 import { parsed } from '../../../kernel/base/validate.ts'
 import type { FlagRow } from './tables.ts'
 
@@ -19,7 +19,7 @@ const BucketKey = z
   .string()
   .min(1)
   .max(128)
-  .refine(isStorable, 'must not contain NUL or an unpaired surrogate')
+  .refine(isValidPostgresText, 'must not contain NUL or an unpaired surrogate')
   .meta({ description: 'Field of the evaluation context whose value decides the bucket', example: 'userId' })
 
 /** Changeable members of a flag. */

@@ -6,8 +6,8 @@
  *      │            │  └────────────────────────────────────────────────────────────────┘
  *   replay()        └──budget used, or 410────► failed
  *
- *   claim()   pending | retry_scheduled -> delivering            one worker has the lease, which outlives the timeout
- *   settle()  delivering -> delivered | retry_scheduled | failed
+ *   claim()   pending | retry_scheduled -> delivering            sql/claim.ts: one worker has the lease, which outlives the timeout
+ *   settle()  delivering -> delivered | retry_scheduled | failed queue/queue.ts
  *   replay()  delivered | failed -> pending                      the same id, a new budget; attempt numbers continue
  *
  * Guaranteed: at least once, the same bytes each time. Not guaranteed: order, exactly once. Receivers drop duplicates by

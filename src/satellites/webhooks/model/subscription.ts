@@ -1,6 +1,6 @@
 /** Schemas of subscriptions: responses, and requests that create or change them. */
 import { z } from 'zod'
-import { isStorable } from '../../../kernel/base/postgres-text.ts'
+import { isValidPostgresText } from '../../../kernel/base/postgres-text.ts'
 import { Secret } from '../signature/secret.ts'
 import { EventPatterns } from './event-names.ts'
 import type { SubscriptionRow } from './tables.ts'
@@ -31,7 +31,11 @@ export const SubscriptionWithSecret = Subscription.extend({
 })
 export type SubscriptionWithSecret = z.output<typeof SubscriptionWithSecret>
 
-const description = z.string().max(500).refine(isStorable, 'must not contain NUL or an unpaired surrogate').nullable()
+const description = z
+  .string()
+  .max(500)
+  .refine(isValidPostgresText, 'must not contain NUL or an unpaired surrogate')
+  .nullable()
 
 export const NewSubscription = z.strictObject({
   url: z

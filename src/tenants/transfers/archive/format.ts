@@ -16,7 +16,7 @@ import { BackupIncompatible, type CopyDescription, type TableTotals } from '../.
 import { altered, foreign } from './errors.ts'
 import { TABLE_FILE, tableFiles } from './files.ts'
 
-export const HEADING_FILE = 'archive.json'
+export const HEADER_FILE = 'archive.json'
 export const MANIFEST_FILE = 'manifest.json'
 /** Limit of archive.json and of manifest.json, which are read into memory. */
 export const MAX_JSON_BYTES = 16 * 1024 * 1024
@@ -34,7 +34,7 @@ const ArchivedTable = z.object({
   columns: z.array(z.object({ name: z.string().min(1), type: z.string().min(1) })),
 })
 
-const Heading = z.object({
+const Header = z.object({
   format: z.literal(FORMAT),
   program: z.literal(PROGRAM),
   backupId: z.string(),
@@ -49,13 +49,13 @@ const Heading = z.object({
   ),
 })
 
-const Manifest = Heading.extend({
+const Manifest = Header.extend({
   tables: z.array(ArchivedTable.extend({ rows: Count, bytes: Count, sha256: Sha256 })),
   archive: z.object({ bytes: Count, sha256: Sha256 }),
 })
 
 /** The content of archive.json. */
-export type ArchiveHeading = Readonly<z.output<typeof Heading>>
+export type ArchiveHeader = Readonly<z.output<typeof Header>>
 
 /** Backup, tenant and time of an archive. */
 export interface ArchiveSubject {
@@ -76,10 +76,10 @@ export const sumOf = (bytes: Buffer): Sum => ({
   sha256: createHash('sha256').update(bytes).digest('hex'),
 })
 
-export function headingOf(description: CopyDescription, subject: ArchiveSubject): ArchiveHeading {
+export function headerOf(description: CopyDescription, subject: ArchiveSubject): ArchiveHeader {
   const { engine, isolation, migrations, tables, sequences } = description
   const files = tableFiles(tables.map(({ name }) => name))
-  return Heading.parse({
+  return Header.parse({
     format: FORMAT,
     program: PROGRAM,
     ...subject,
@@ -93,9 +93,9 @@ export function headingOf(description: CopyDescription, subject: ArchiveSubject)
 }
 
 /** The bytes of archive.json. Throws before any read if the manifest would exceed the size limit of the reader. */
-export function headingBytes(heading: ArchiveHeading): Buffer {
-  const bytes = jsonBytes(heading)
-  const most = bytes.length + (heading.tables.length + 1) * SUMS_BYTES
+export function headerBytes(header: ArchiveHeader): Buffer {
+  const bytes = jsonBytes(header)
+  const most = bytes.length + (header.tables.length + 1) * SUMS_BYTES
   if (most > MAX_JSON_BYTES)
     throw new Error(`The description of the tables is too large for an archive: ${bytes.length} bytes.`)
   return bytes
@@ -103,38 +103,38 @@ export function headingBytes(heading: ArchiveHeading): Buffer {
 
 /** @param totals in the order of the tables, as are the hashes */
 export function manifestBytes(
-  heading: ArchiveHeading,
+  header: ArchiveHeader,
   { archive, sums, totals }: { archive: Sum; sums: readonly Sum[]; totals: readonly TableTotals[] },
 ): Buffer {
-  const tables = heading.tables.map((table, index) => ({ ...table, ...totals[index], ...sums[index] }))
-  return jsonBytes(Manifest.parse({ ...heading, tables, archive }))
+  const tables = header.tables.map((table, index) => ({ ...table, ...totals[index], ...sums[index] }))
+  return jsonBytes(Manifest.parse({ ...header, tables, archive }))
 }
 
-export function readHeading(bytes: Buffer, expected: Omit<ArchiveSubject, 'createdAt'>): ArchiveHeading {
+export function readHeader(bytes: Buffer, expected: Omit<ArchiveSubject, 'createdAt'>): ArchiveHeader {
   const json = parsedJson(bytes)
   const { success, data: program } = z.object({ program: z.literal(PROGRAM), format: z.int().min(1) }).safeParse(json)
-  if (!success) throw foreign(`${HEADING_FILE} is from another program`)
+  if (!success) throw foreign(`${HEADER_FILE} is from another program`)
   if (program.format > FORMAT) {
     const formats = `the file has format ${program.format}, this version reads up to format ${FORMAT}`
     throw BackupIncompatible(`The backup was created by a newer version of Tenantry: ${formats}.`)
   }
-  const heading = Heading.safeParse(json)
-  if (!heading.success) throw altered(`${HEADING_FILE} does not match format ${FORMAT}`, heading.error)
-  if (heading.data.tenantId !== expected.tenantId) throw BackupIncompatible('The backup belongs to another tenant.')
-  if (heading.data.backupId !== expected.backupId) throw BackupIncompatible('The file belongs to another backup.')
-  return heading.data
+  const header = Header.safeParse(json)
+  if (!header.success) throw altered(`${HEADER_FILE} does not match format ${FORMAT}`, header.error)
+  if (header.data.tenantId !== expected.tenantId) throw BackupIncompatible('The backup belongs to another tenant.')
+  if (header.data.backupId !== expected.backupId) throw BackupIncompatible('The file belongs to another backup.')
+  return header.data
 }
 
 /** Returns the totals. Throws unless the manifest matches the read bytes. @param sums of the tables, in their order */
 export function verifiedTotals(
   bytes: Buffer,
-  { heading, archive, sums }: { heading: ArchiveHeading; archive: Sum; sums: readonly Sum[] },
+  { header, archive, sums }: { header: ArchiveHeader; archive: Sum; sums: readonly Sum[] },
 ): TableTotals[] {
   const manifest = Manifest.safeParse(parsedJson(bytes))
   if (!manifest.success) throw altered(`${MANIFEST_FILE} does not match format ${FORMAT}`, manifest.error)
-  const repeated = Heading.safeParse(manifest.data)
-  if (!isDeepStrictEqual(repeated.data, heading) || !isDeepStrictEqual(manifest.data.archive, archive)) {
-    throw altered(`${MANIFEST_FILE} contradicts ${HEADING_FILE}`)
+  const repeated = Header.safeParse(manifest.data)
+  if (!isDeepStrictEqual(repeated.data, header) || !isDeepStrictEqual(manifest.data.archive, archive)) {
+    throw altered(`${MANIFEST_FILE} contradicts ${HEADER_FILE}`)
   }
   return manifest.data.tables.map(({ name, rows, bytes, sha256 }, index) => {
     if (!isDeepStrictEqual({ bytes, sha256 }, sums[index])) {

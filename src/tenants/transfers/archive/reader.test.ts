@@ -104,11 +104,11 @@ describe('round trip of an archive', () => {
   })
 
   test('ignores unknown members of archive.json', async () => {
-    const { heading, manifest, entries } = await opened()
+    const { header, manifest, entries } = await opened()
     const more = {
-      ...heading,
+      ...header,
       comment: 'written by hand',
-      tables: heading.tables.map((one: object) => ({ ...one, more: 1 })),
+      tables: header.tables.map((one: object) => ({ ...one, more: 1 })),
     }
     const archive = JSON.stringify(more)
     const manifestText = JSON.stringify({ ...manifest, another: true, archive: sumsOf([table('', archive)])[0] })
@@ -279,14 +279,14 @@ describe('readArchive on an edited archive', () => {
   })
 
   test('rejects an archive with an archive.json that contradicts the manifest', async () => {
-    const { heading, entries } = await opened()
+    const { header, entries } = await opened()
     for (const changed of [
-      { ...heading, isolation: 'database-pg' },
-      { ...heading, createdAt: '2020-01-01T00:00:00.000Z' },
-      { ...heading, migrations: [] },
-      { ...heading, sequences: [] },
-      { ...heading, comment: 'a comment changes the bytes' },
-      { ...heading, tables: heading.tables.map((one: object) => ({ ...one, columns: [] })) },
+      { ...header, isolation: 'database-pg' },
+      { ...header, createdAt: '2020-01-01T00:00:00.000Z' },
+      { ...header, migrations: [] },
+      { ...header, sequences: [] },
+      { ...header, comment: 'a comment changes the bytes' },
+      { ...header, tables: header.tables.map((one: object) => ({ ...one, columns: [] })) },
     ]) {
       const again = await forged(replaced(entries, { 'archive.json': JSON.stringify(changed) }))
       await expect(readAll(inPieces(again))).rejects.toMatchObject(incompatible('contradicts archive.json'))
@@ -319,18 +319,18 @@ describe('readArchive on an edited archive', () => {
   })
 
   test('with an archive.json that is not as it should be', async () => {
-    const { heading, entries } = await opened()
-    const [first, second, third] = heading.tables
+    const { header, entries } = await opened()
+    const [first, second, third] = header.tables
     for (const changed of [
-      { ...heading, engine: 'oracle' },
-      { ...heading, createdAt: 'yesterday' },
-      { ...heading, tables: undefined },
-      { ...heading, tables: [first, first, second, third] },
-      { ...heading, tables: [first, { ...second, file: 'data/CUSTOMERS.csv' }, third] },
-      { ...heading, tables: [{ ...first, file: '../data/customers.csv' }, second, third] },
-      { ...heading, tables: [{ ...first, file: '/data/customers.csv' }, second, third] },
-      { ...heading, tables: [{ ...first, file: 'manifest.json' }, second, third] },
-      { ...heading, sequences: [{ name: 's', lastValue: '1; drop table x', isCalled: true }] },
+      { ...header, engine: 'oracle' },
+      { ...header, createdAt: 'yesterday' },
+      { ...header, tables: undefined },
+      { ...header, tables: [first, first, second, third] },
+      { ...header, tables: [first, { ...second, file: 'data/CUSTOMERS.csv' }, third] },
+      { ...header, tables: [{ ...first, file: '../data/customers.csv' }, second, third] },
+      { ...header, tables: [{ ...first, file: '/data/customers.csv' }, second, third] },
+      { ...header, tables: [{ ...first, file: 'manifest.json' }, second, third] },
+      { ...header, sequences: [{ name: 's', lastValue: '1; drop table x', isCalled: true }] },
     ]) {
       const again = await forged(replaced(entries, { 'archive.json': JSON.stringify(changed) }))
       const reading = readAll(inPieces(again))
@@ -466,5 +466,5 @@ const replaced = (entries: readonly ForgedEntry[], contents: Record<string, stri
 async function opened() {
   const entries = unpacked(await archiveOf(SMALL))
   const json = (entry: ForgedEntry | undefined) => JSON.parse(String(entry?.content))
-  return { entries, heading: json(entries[0]), manifest: json(entries.at(-1)) }
+  return { entries, header: json(entries[0]), manifest: json(entries.at(-1)) }
 }

@@ -18,12 +18,12 @@ import {
 } from '../../isolation/copy.ts'
 import { altered, foreign, truncated } from './errors.ts'
 import {
-  type ArchiveHeading,
+  type ArchiveHeader,
   type ArchiveSubject,
-  HEADING_FILE,
+  HEADER_FILE,
   MANIFEST_FILE,
   MAX_JSON_BYTES,
-  readHeading,
+  readHeader,
   type Sum,
   sumOf,
   verifiedTotals,
@@ -32,7 +32,7 @@ import { GZIP_MAGIC_BYTES, gunzipped, isGzip } from './gzip.ts'
 import { type TarEntry, TarReader } from './tar-reading.ts'
 
 export interface ArchiveCopy extends TenantCopy {
-  readonly archive: ArchiveHeading
+  readonly archive: ArchiveHeader
   /** Closes the source. Required if the archive is not read to its end. */
   close(): Promise<void>
 }
@@ -45,9 +45,9 @@ export async function readArchive(
   const tar = new TarReader(gunzipped(compressed(chunks)))
   try {
     const entry = await tar.next((cause) => foreign('it is not a tar file', cause))
-    if (!entry?.isFile || entry.name !== HEADING_FILE) throw foreign(`it does not start with ${HEADING_FILE}`)
+    if (!entry?.isFile || entry.name !== HEADER_FILE) throw foreign(`it does not start with ${HEADER_FILE}`)
     const bytes = await json(entry)
-    return new OpenArchive(tar, readHeading(bytes, expected), sumOf(bytes))
+    return new OpenArchive(tar, readHeader(bytes, expected), sumOf(bytes))
   } catch (error) {
     await tar.close()
     throw error
@@ -55,7 +55,7 @@ export async function readArchive(
 }
 
 class OpenArchive implements ArchiveCopy {
-  readonly archive: ArchiveHeading
+  readonly archive: ArchiveHeader
   readonly description: CopyDescription
   readonly estimatedRows = undefined
   readonly #tar: TarReader
@@ -64,10 +64,10 @@ class OpenArchive implements ArchiveCopy {
   readonly #sums: Sum[] = []
   #hasStarted = false
 
-  constructor(tar: TarReader, heading: ArchiveHeading, archiveSum: Sum) {
-    const { engine, isolation, migrations, tables, sequences } = heading
+  constructor(tar: TarReader, header: ArchiveHeader, archiveSum: Sum) {
+    const { engine, isolation, migrations, tables, sequences } = header
     const described = tables.map(({ name, columns }) => ({ name, columns }))
-    this.archive = heading
+    this.archive = header
     this.description = { engine, isolation, migrations, tables: described, sequences }
     this.#tar = tar
     this.#archiveSum = archiveSum
@@ -99,7 +99,7 @@ class OpenArchive implements ArchiveCopy {
     try {
       const manifest = await json(await this.#entry(MANIFEST_FILE))
       const totals = verifiedTotals(manifest, {
-        heading: this.archive,
+        header: this.archive,
         archive: this.#archiveSum,
         sums: this.#sums,
       })
@@ -118,7 +118,7 @@ class OpenArchive implements ArchiveCopy {
     const entry = await this.#tar.next()
     if (!entry) throw altered(`${file} is missing`)
     if (entry.isFile && entry.name === file) return entry
-    const announced = [HEADING_FILE, ...this.archive.tables.map((table) => table.file), MANIFEST_FILE]
+    const announced = [HEADER_FILE, ...this.archive.tables.map((table) => table.file), MANIFEST_FILE]
     if (!entry.isFile || !announced.includes(entry.name)) throw altered('it contains an unexpected entry')
     throw altered(`${file} is out of order`)
   }

@@ -48,9 +48,9 @@ export const everyJson = (edit: (json: any) => unknown) => (files: Files) => {
     files.set(name, JSON.stringify(json))
   }
   // An attacker who knows the format would also do this.
-  const heading = files.get('archive.json') ?? ''
+  const header = files.get('archive.json') ?? ''
   const manifest = JSON.parse(files.get('manifest.json') ?? '')
-  manifest.archive = { bytes: Buffer.byteLength(heading), sha256: createHash('sha256').update(heading).digest('hex') }
+  manifest.archive = { bytes: Buffer.byteLength(header), sha256: createHash('sha256').update(header).digest('hex') }
   files.set('manifest.json', JSON.stringify(manifest))
 }
 

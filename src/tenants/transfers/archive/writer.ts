@@ -12,9 +12,9 @@ import { createHash } from 'node:crypto'
 import type { TableTotals, TenantCopy } from '../../isolation/copy.ts'
 import {
   type ArchiveSubject,
-  HEADING_FILE,
-  headingBytes,
-  headingOf,
+  HEADER_FILE,
+  headerBytes,
+  headerOf,
   MANIFEST_FILE,
   manifestBytes,
   type Sum,
@@ -33,14 +33,14 @@ export async function* archived(
   copy: TenantCopy,
   subject: ArchiveSubject,
 ): AsyncGenerator<Buffer, readonly TableTotals[], undefined> {
-  const heading = headingOf(copy.description, subject)
+  const header = headerOf(copy.description, subject)
   const mtime = subject.createdAt
-  const archive = headingBytes(heading)
-  yield await wholeEntry(HEADING_FILE, archive, mtime)
+  const archive = headerBytes(header)
+  yield await wholeEntry(HEADER_FILE, archive, mtime)
 
   const sums: (Sum & { readonly name: string })[] = []
   for await (const { table, csv } of copy.tables()) {
-    const { name, file } = heading.tables[sums.length] ?? {}
+    const { name, file } = header.tables[sums.length] ?? {}
     if (table.name !== name || !file)
       throw new Error(`The copy returned the table "${table.name}" instead of the expected table.`)
     const spool = new Spool()
@@ -55,8 +55,8 @@ export async function* archived(
     }
   }
 
-  const totals = agreed(await copy.totals(), sums, heading.tables.length)
-  const manifest = manifestBytes(heading, {
+  const totals = agreed(await copy.totals(), sums, header.tables.length)
+  const manifest = manifestBytes(header, {
     archive: sumOf(archive),
     sums: sums.map(({ bytes, sha256 }) => ({ bytes, sha256 })),
     totals,

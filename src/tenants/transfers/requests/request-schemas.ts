@@ -1,9 +1,13 @@
 /** Schemas of transfer requests. */
 import { z } from 'zod'
-import { isStorable } from '../../../kernel/base/postgres-text.ts'
+import { isValidPostgresText } from '../../../kernel/base/postgres-text.ts'
 import { Metadata, Placement, TenantId, TenantName } from '../../tenant/tenant.ts'
 
-export const Note = z.string().trim().max(500).refine(isStorable, 'must not contain NUL or an unpaired surrogate')
+export const Note = z
+  .string()
+  .trim()
+  .max(500)
+  .refine(isValidPostgresText, 'must not contain NUL or an unpaired surrogate')
 
 const isolation = z
   .string()

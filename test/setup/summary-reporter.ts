@@ -7,7 +7,7 @@ import type { Reporter, TestModule } from 'vitest/node'
 import { notRun } from './not-run.ts'
 import { FAST_FILE_MS, tierOf } from './tiers.ts'
 
-export default class ClosingLine implements Reporter {
+export default class SummaryReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     const states = modules.flatMap((module) => [...module.children.allTests()].map((test) => test.result().state))
     const passed = states.filter((state) => state === 'passed').length
