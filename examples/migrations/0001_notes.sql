@@ -1,4 +1,4 @@
--- What the examples keep for each tenant. Run in the storage of every tenant, so no column says whose row it is.
+-- Tables of a tenant in the examples. Each tenant has its own storage, so no column has its id.
 
 -- up
 create table notes (

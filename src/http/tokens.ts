@@ -1,6 +1,6 @@
 /**
  * Admin tokens: who may call the API, and how much of it. Compared by digest in constant time, every configured token at
- * every request, so that neither the answer's content nor its duration tells how close a guess was.
+ * every request, so that neither the content nor the duration of a response reveals how close a guess was.
  */
 import { hash, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'

@@ -1,3 +1,3 @@
--- Two statements, so that they are told apart; nothing is left behind.
+-- Two statements, which the test distinguishes. They leave no rows.
 select count(*) from notes;
 select ';';

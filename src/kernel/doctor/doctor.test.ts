@@ -7,7 +7,7 @@ const finding = (severity: Severity, code: string, more: Partial<Finding> = {}):
   severity,
   code,
   message: `about ${code}`,
-  remedy: 'mend it',
+  remedy: 'repair it',
   ...more,
 })
 const finds = (name: string, ...findings: readonly Finding[]): Diagnosis => ({
@@ -93,9 +93,9 @@ describe('incomplete diagnoses', () => {
       { name: 'two', code: 'two.i' },
     ])
     expect((await examined([failing(new Error('password "x" is wrong'))])).checks[0]?.message).not.toContain('password')
-    expect((await examined([failing(DependencyUnavailable('The store is away.'))])).checks[0]?.message).toContain(
-      'The store is away.',
-    )
+    expect(
+      (await examined([failing(DependencyUnavailable('The store is unavailable.'))])).checks[0]?.message,
+    ).toContain('The store is unavailable.')
   })
 
   test('a diagnosis that fails before it begins is an error, too', async () => {
@@ -153,7 +153,7 @@ test('many findings of a kind are reported in part, with the number of the other
     severity: 'warn',
     code: 'one.w',
     message: 'and 950 more of this kind',
-    remedy: 'mend it',
+    remedy: 'repair it',
     fixable: false,
   })
 })
@@ -161,7 +161,7 @@ test('many findings of a kind are reported in part, with the number of the other
 describe('fixing', () => {
   const yes = async () => true
 
-  /** Lamps that are out, and can be lit, but for those that are broken. */
+  /** Lamps that are out, and can be lit, except broken ones. */
   function lamps(...out: readonly string[]) {
     const dark = new Set(out)
     const calls: unknown[] = []
@@ -182,7 +182,7 @@ describe('fixing', () => {
       async fix(service, { subject, code }, { prove }) {
         calls.push([service, subject, code, prove])
         if (String(subject).startsWith('broken')) throw new Error('secret words of the server')
-        if (subject === 'away') throw DependencyUnavailable('The house is away.')
+        if (subject === 'away') throw DependencyUnavailable('The house is unavailable.')
         dark.delete(String(subject))
         return `${subject} is lit`
       },
@@ -228,7 +228,7 @@ describe('fixing', () => {
     const { fixes, checks, status } = await doctorWith([diagnosis]).fix({ approve: yes })
     expect(fixes).toMatchObject([
       { message: 'broken is out', isDone: false, outcome: expect.not.stringContaining('secret') },
-      { message: 'away is out', isDone: false, outcome: 'The house is away.' },
+      { message: 'away is out', isDone: false, outcome: 'The house is unavailable.' },
       { message: 'a is out', isDone: true },
     ])
     expect(status).toBe('warn')

@@ -47,7 +47,7 @@ export function kindOfAddress(text: string): AddressKind {
   if (text.includes('%')) return { kind: 'forbidden', is: 'an address of one link' }
   const address = carried(ipaddr.parse(text))
   if (METADATA.has(address.toString()))
-    return { kind: 'forbidden', is: 'an address where a cloud tells its machines their secrets' }
+    return { kind: 'forbidden', is: 'a metadata address of a cloud, which returns secrets' }
   const range: string = address.range()
   const isPrivate = PRIVATE[range]
   if (isPrivate) return { kind: 'private', is: isPrivate }

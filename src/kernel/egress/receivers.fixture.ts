@@ -12,9 +12,9 @@ export interface Receiver {
   readonly connections: number
   /** How many of them are open. */
   readonly open: number
-  /** What was sent, each connection's by itself. */
+  /** Received bytes of each connection. */
   readonly received: readonly string[]
-  /** Ends all connections, and goes on listening. */
+  /** Ends all connections, and continues to listen. */
   hangUp(): void
 }
 

@@ -110,7 +110,7 @@ export class Resilience {
   }
 
   /**
-   * The policy takes effect: returns when the use is to go on without its dependency, else throws `E_DEPENDENCY_UNAVAILABLE`.
+   * The policy takes effect: returns if the use continues without its dependency, otherwise throws `E_DEPENDENCY_UNAVAILABLE`.
    * Other errors are thrown unchanged.
    */
   degrade(use: Use, operation: string, tenantId: string | null, error: unknown): void {

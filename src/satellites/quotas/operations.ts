@@ -75,7 +75,7 @@ export const operations = [
     name: 'quotas.setUsage',
     method: 'PUT',
     path: '/tenants/{id}/quotas/usage',
-    summary: 'Set a value that stands until it is set again: seats, gigabytes',
+    summary: 'Set a gauge, such as seats or gigabytes; it keeps its value until it is set again',
     params: byId,
     body: Usage,
     reply: QuotaSnapshot,
@@ -94,7 +94,7 @@ export const operations = [
     name: 'quotas.reset',
     method: 'POST',
     path: '/tenants/{id}/quotas/reset',
-    summary: "Set today's counter and the value that stands to nothing, of one quota or of all",
+    summary: "Reset today's counter and the gauge of one quota, or of all",
     params: byId,
     body: z.strictObject({ quota: QuotaName.optional() }),
     bodyOptional: true,
@@ -102,7 +102,7 @@ export const operations = [
     errors: [TenantNotFound, TenantState, QuotaNotFound],
     command: {
       name: 'tenant:quotas:reset',
-      summary: 'Set what a tenant has used to nothing, of one quota or of all',
+      summary: 'Reset the usage of a tenant, of one quota or of all',
       arguments: { ...ofTenant, quota: {} },
       question: ({ params: { id }, body: { quota } }) =>
         `Reset ${quota === undefined ? 'all usage' : `the usage of "${quota}"`} of tenant "${id}"?`,

@@ -65,7 +65,7 @@ const MISMATCHES: Readonly<
     code: 'storage.abandoned',
     fault: 'was abandoned by a transfer and could not be dropped yet',
     remedy:
-      'Drop it with tenantry doctor --fix; the job RecoverTransfers tries each minute, and its log says why it cannot.',
+      'Drop it with tenantry doctor --fix; the job RecoverTransfers tries each minute, and its log has the reason of a failure.',
   },
   'left over': {
     severity: 'warn',

@@ -24,7 +24,7 @@ export const FenceTenant = jobType({
   name: 'FenceTenant',
   summary: "Closes a suspended or deleted tenant's storage after its server is available again",
   data: ofTenant,
-  retries: 14, // some four hours; then RecoverFences goes on
+  retries: 14, // about four hours; then RecoverFences continues
   retryDelaySeconds: 1,
 })
 

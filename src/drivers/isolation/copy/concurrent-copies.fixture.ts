@@ -27,7 +27,7 @@ export function copiesAtOnce(kinds: readonly Kind[]): void {
 
     const locationOf = (id: string) => locationFor(fixture, kind, id)
     const driver = () => fixture.drivers[kind]
-    const gone = new Error('not wanted any more')
+    const gone = new Error('no longer required')
 
     /** Copies that continue until they are ended. */
     function visitors() {

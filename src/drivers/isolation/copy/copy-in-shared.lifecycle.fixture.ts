@@ -126,7 +126,7 @@ export function livesOfImports(owners: readonly Owner[]): void {
           const before = await everything(fixture)
           for (const phase of ['making', 'loading', 'indexing', 'migrating']) {
             const controller = new AbortController()
-            const reason = new Error('not wanted any more')
+            const reason = new Error('no longer required')
             let hasCome = false
             const onPhase = (started: string) => {
               if (started !== phase) return

@@ -208,7 +208,7 @@ describe('cancelled import', () => {
     async (phase) => {
       const at = locationOf('unwanted')
       const controller = new AbortController()
-      const reason = new Error('not wanted any more')
+      const reason = new Error('no longer required')
       const onPhase = (started: string) => started === phase && controller.abort(reason)
       const importing = here.fixture.drivers['schema-pg'].import(at, replayed(here.copy), {
         signal: controller.signal,

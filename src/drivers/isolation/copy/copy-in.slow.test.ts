@@ -70,7 +70,7 @@ describe('cancelled import into database-pg', () => {
     async (phase) => {
       const at = locationOf('unwanted', 'database-pg')
       const controller = new AbortController()
-      const reason = new Error('not wanted any more')
+      const reason = new Error('no longer required')
       const onPhase = (started: string) => started === phase && controller.abort(reason)
       const importing = here.fixture.drivers['database-pg'].import(at, replayed(here.copy), {
         signal: controller.signal,

@@ -80,7 +80,7 @@ describe.each(KINDS)('copy out of %s', (kind) => {
       const twice = reading(async (copy) => [(await held(copy)).totals, (await held(copy)).totals])
       const [first, second] = await twice
       expect(second).toEqual(first)
-      const [controller, reason] = [new AbortController(), new Error('not wanted any more')]
+      const [controller, reason] = [new AbortController(), new Error('no longer required')]
       const aborted = reading(async (copy) => {
         for await (const { csv } of copy.tables()) for await (const _ of csv) controller.abort(reason)
       }, controller.signal)

@@ -263,7 +263,7 @@ test.each(['schema-pg', 'rowscope-pg'] as const)(
     const at = locationOf(kind, 'waiting')
     const release = await holding(LOCKS[kind](at.locator))
     const abort = new AbortController()
-    const reason = new Error('not wanted any more')
+    const reason = new Error('no longer required')
     const imported = fixture.drivers[kind].import(at, replayed(held), { signal: abort.signal }).catch((error) => error)
     await waiting(1)
     abort.abort(reason)

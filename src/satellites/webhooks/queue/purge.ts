@@ -21,7 +21,7 @@ export async function forgetTenant(database: Database, tenantId: string): Promis
        ), attempts as (
          delete from multitenancy.webhook_attempts a using gone where a.delivery_id = gone.id
        )
-       -- A delivery has the first fifteen digits of its message, so those of one message stand together.
+       -- A delivery has the first fifteen digits of its message, so those of one message are adjacent.
        delete from multitenancy.webhook_messages m using (select distinct message_id from gone) of
        where m.id = of.message_id and not exists (
          select from multitenancy.webhook_deliveries d

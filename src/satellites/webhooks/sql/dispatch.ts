@@ -3,7 +3,7 @@
  *
  * - A worker with room claims new deliveries in the same statement, within the bounds of claim.ts. It does so only if no other claim is
  *   running, and only for subscriptions without waiting deliveries, failures or slow receivers.
- * - Workers are notified if a subscription without waiting deliveries has one now. `needs_wakeup` tells the dispatching worker to look
+ * - Workers are notified if a subscription without waiting deliveries has one now. `needs_wakeup` makes the dispatching worker look
  *   itself: it could not see whether another claim was running. In a transaction every dispatch notifies.
  */
 import { CHANNEL, CLAIM_LOCK, PLANS } from './settings.ts'
