@@ -56,7 +56,7 @@ test('requests, lookups and queries of tenants are unaffected by a store outage'
     scope: 'tenant',
   })
   const { pool } = await tenancy.tenant('acme')
-  await pool.query(`insert into notes values ('while the store is away')`)
+  await pool.query(`insert into notes values ('while the store is unavailable')`)
   expect((await pool.query('select * from notes')).rows).toEqual([{ body: 'while the store is unavailable' }])
 })
 
