@@ -22,6 +22,7 @@ import { normalizedPrefix } from './prefix.ts'
 import { createProbes, type ProbeOptions } from './probes.ts'
 import { Forbidden, MethodNotAllowed, Unauthorized, withProblemResponse } from './problem.ts'
 import { requestIdOf } from './request-id.ts'
+import { withoutBodyOfHead } from './respond.ts'
 import { OperationRunner } from './run-operation.ts'
 import { isSameOrigin, Sessions } from './sessions.ts'
 import { systemOperations } from './system-operations.ts'
@@ -152,7 +153,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
           throw NotFound('No resource exists at this path.')
         }),
       )
-      return request.method === 'HEAD' ? new Response(null, response) : response
+      return withoutBodyOfHead(request, response)
     },
     async signInLink() {
       const { adminTokens } = options

@@ -123,7 +123,8 @@ function queryOf(url: URL | string, errors: InputError[]): Record<string, string
   const query: Record<string, string> = {}
   for (const [key, value] of new URLSearchParams(text.slice(start).split('#')[0])) {
     if (Object.hasOwn(query, key)) errors.push({ path: key, message: 'given twice' })
-    else if (!isValidPostgresText(value)) errors.push({ path: key, message: 'holds NUL' })
+    else if (!isValidPostgresText(value))
+      errors.push({ path: key, message: 'must not contain NUL or an unpaired surrogate' })
     Object.defineProperty(query, key, { value, enumerable: true, configurable: true, writable: true })
   }
   return query

@@ -9,7 +9,7 @@ import { readBytes } from './input.ts'
 import { pathOf } from './paths.ts'
 import { MethodNotAllowed, withProblemResponse } from './problem.ts'
 import { requestIdOf } from './request-id.ts'
-import { respondJson } from './respond.ts'
+import { respondJson, withoutBodyOfHead } from './respond.ts'
 
 /**
  *   app.use(honoHandler(createReceivers(tenancy)))
@@ -29,11 +29,12 @@ export function createReceivers({ receivers, kernel }: Core): Mountable {
   return {
     routes: [...byPath.keys()],
     handles: (pathname) => byPath.has(pathname),
-    fetch(request, { ip = null, socketIp = ip } = {}) {
+    async fetch(request, { ip = null, socketIp = ip } = {}) {
       const requestId = requestIdOf(request.headers.get('x-request-id'))
-      return enterContext({ requestId, actor: ANONYMOUS, ip }, () =>
+      const response = await enterContext({ requestId, actor: ANONYMOUS, ip }, () =>
         withProblemResponse(kernel.log, () => respondTo(request, socketIp)),
       )
+      return withoutBodyOfHead(request, response)
     },
   }
 }

@@ -27,6 +27,13 @@ export const respondJson = (status: number, body: unknown, headers: Headers = {}
 export const respondHtml = (status: number, html: string, headers: Headers): Response =>
   respond(status, html, { 'content-type': 'text/html; charset=utf-8', ...headers })
 
+/** The response to HEAD has no body. A stream has no reader then, so its source is ended here. */
+export async function withoutBodyOfHead(request: Request, response: Response): Promise<Response> {
+  if (request.method !== 'HEAD') return response
+  await response.body?.cancel()
+  return new Response(null, response)
+}
+
 /** Responses that a host writes in chunks. */
 const streams = new WeakSet<Response>()
 

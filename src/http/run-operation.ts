@@ -88,25 +88,21 @@ export class OperationRunner {
       })
       return send(await this.#wait(call, response, lease))
     } catch (error) {
-      await this.#storeFailure(call, lease, error)
+      const known = withMembers(toTenancyError(error), call)
+      if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await this.#release(call, lease)
+      else await lease.keep(withoutRequestId(toStoredResponse(known)))
       throw error
     } finally {
       await lease.end()
     }
   }
 
-  /** Never throws, so that the error of the request is logged and sent. A lease that is not released expires. */
-  async #storeFailure(call: Call, lease: Lease, error: unknown): Promise<void> {
-    const known = withMembers(toTenancyError(error), call)
-    try {
-      if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await lease.release()
-      else await lease.keep(withoutRequestId(toStoredResponse(known)))
-    } catch (failure) {
-      this.#core.kernel.log.error(
-        { err: failure },
-        `the failure of ${call.operation.name} was not stored for its Idempotency-Key`,
-      )
-    }
+  /** Never throws, so that the error of the request is logged. A lease that is not released expires. */
+  async #release({ operation }: Call, lease: Lease): Promise<void> {
+    await lease.release().catch((error) => {
+      const { name } = operation
+      this.#core.kernel.log.error({ err: error, operation: name }, 'the lease of an Idempotency-Key was not released')
+    })
   }
 
   async #call(call: Call): Promise<StoredResponse | StreamReply> {

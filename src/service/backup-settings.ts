@@ -37,6 +37,6 @@ export const Backups = z
       .gt(0)
       .optional()
       .describe('Hours between two scheduled backups of a tenant. Absent: no scheduled backups'),
-    seal: z.boolean().default(false).describe('Whether archives are encrypted under the application key'),
+    seal: z.boolean().default(false).describe('Whether archives are encrypted with the application key'),
   })
   .refine(({ directory, s3 }) => !directory || !s3, 'must name a directory or a bucket, not both')

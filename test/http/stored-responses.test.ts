@@ -128,13 +128,15 @@ test('the error of a request is logged, also if its key cannot be released', asy
   await database.sql(
     'create trigger refuse before delete on multitenancy.idempotency_keys for each row execute function public.refuse()',
   )
-  service.faults.push(new Error('the pen is empty'))
-  logged.length = 0
-  const response = await add('hello')
-  expect(response).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } })
-  expect(logged.join()).toContain('the pen is empty')
-  expect(logged.join()).toContain('the failure of notes.add was not stored for its Idempotency-Key')
-  await database.sql('drop function public.refuse() cascade')
+  try {
+    service.faults.push(new Error('the pen is empty'))
+    logged.length = 0
+    expect(await add('hello')).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } })
+    expect(logged.join()).toContain('the pen is empty')
+    expect(logged.join()).toContain('the lease of an Idempotency-Key was not released')
+  } finally {
+    await database.sql('drop function public.refuse() cascade')
+  }
 })
 
 test('a repeated rejection has the request id of the repeat, and Retry-After', async () => {

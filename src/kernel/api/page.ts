@@ -116,7 +116,7 @@ export class Cursors {
     const nextCursor = hasMore
       ? this.encode(
           list,
-          members.map((member) => textOf(last[member])),
+          members.map((member) => textOf(last[member], `list "${name}", column "${member}"`)),
         )
       : null
     return { data: shown.map(item), nextCursor }
@@ -157,7 +157,7 @@ export function keysetQuery<Row, Column extends string>(
 
 const memberOf = (column: string): string => column.slice(column.lastIndexOf('.') + 1)
 
-function textOf(value: unknown): string {
-  if (value === null || value === undefined) throw new Error('a column of a sort key is null')
+function textOf(value: unknown, where: string): string {
+  if (value === null || value === undefined) throw new Error(`${where}: a sort key must not be null`)
   return value instanceof Date ? value.toISOString() : String(value)
 }

@@ -1,6 +1,6 @@
 /**
  * Encrypts stored values again after a change of the application key, row by row, so that the former key can be removed. A row changed
- * in parallel is skipped: it is encrypted under the current key. Idempotent; safe to run in parallel with other work.
+ * in parallel is skipped: it is encrypted with the current key. Idempotent; safe to run in parallel with other work.
  */
 import type { Secrets } from '../crypto/crypto.ts'
 import type { Database } from './database.ts'
@@ -38,7 +38,7 @@ export async function existing(database: Database, columns: readonly EncryptedCo
   return columns.filter(({ table, column }) => there.has(`${table}.${column}`))
 }
 
-/** Whether the key is there that it was encrypted under, and it was not altered. */
+/** Whether the key is there that it was encrypted with, and it was not altered. */
 export function canDecrypt(decrypt: () => unknown): boolean {
   try {
     decrypt()

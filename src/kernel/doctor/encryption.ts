@@ -36,13 +36,13 @@ export const encryptionDiagnosis: Diagnosis<SwitchedOff> = {
           ? {
               severity: 'info',
               code: 'secrets.old-key',
-              message: `${which} ${verb} encrypted under a former application key`,
+              message: `${which} ${verb} encrypted with a former application key`,
               remedy: 'Run tenantry tenant:secrets:reencrypt; until then, keep that key in TENANTRY_OLD_APP_KEYS.',
             }
           : {
               severity: 'warn',
               code: 'secrets.lost-key',
-              message: `${which} ${verb} encrypted under an application key that is not configured`,
+              message: `${which} ${verb} encrypted with an application key that is not configured`,
               remedy: `Add the key to TENANTRY_OLD_APP_KEYS and run tenantry tenant:secrets:reencrypt; if it is lost, ${about.lost}.`,
             }
       }

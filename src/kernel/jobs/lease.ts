@@ -29,8 +29,6 @@ export interface LeasedRows {
   readonly group: string
   /** The column that identifies a row in its group. */
   readonly row: string
-  /** How a renewal treats a row that its worker has locked, and that therefore no other worker can take over. */
-  readonly locked: 'skip' | 'wait'
 }
 
 export type Lease = ReturnType<typeof createLease>
@@ -38,7 +36,7 @@ export type Lease = ReturnType<typeof createLease>
 /** The lease of one worker. In its statements `$1` is the value of the group and `$2` the worker. */
 export function createLease(
   database: Database,
-  { table, group, row, locked }: LeasedRows,
+  { table, group, row }: LeasedRows,
   of: string,
   leaseMs: number,
   worker: string = randomUUID(),
@@ -64,13 +62,13 @@ export function createLease(
     },
 
     /**
-     * Extends the lease. Returns false if the worker holds no row.
+     * Extends the lease. Skips locked rows, which no other worker can take. Returns false if the worker holds no row.
      *
      * @param changes written with it. `$4` is the first of `values`
      */
     async renew(changes = '', values: readonly unknown[] = []): Promise<boolean> {
       const { rows } = await database.sql(
-        `with free as (select work.${row} from ${table} work where ${isHeld} for no key update${locked === 'skip' ? ' skip locked' : ''}),
+        `with free as (select work.${row} from ${table} work where ${isHeld} for no key update skip locked),
            renewed as (update ${table} work set lease_until = ${leasedUntil('$3')}${changes}
              from free where work.${group} = $1 and work.${row} = free.${row})
          select exists (select from ${table} work where ${isHeld}) as holds`,

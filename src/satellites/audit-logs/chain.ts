@@ -4,7 +4,7 @@
  * - The entries of each tenant form a chain in the order of sealing. A seal is an HMAC over its position, the previous seal, and the
  *   entry's id, time and digest. So a seal can be checked without its entry, and confirms all seals before it.
  * - An entry has its own HMAC from the time of its recording, and is sealed only with a valid one, except entries from before the first
- *   key (seal-key-store.ts). The key is encrypted under the application key, so a database superuser can compute no HMAC.
+ *   key (seal-key-store.ts). The key is encrypted with the application key, so a database superuser can compute no HMAC.
  * - The number of all seals is stored with an HMAC. It reveals a chain that was rolled back and sealed again without an entry.
  * - The end of each chain has an HMAC, too. It reveals missing newest entries, except if a complete older end was restored, which only
  *   the number of seals reveals.

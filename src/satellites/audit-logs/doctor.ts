@@ -43,7 +43,7 @@ async function* examineSeals(auditLogs: AuditLogs): AsyncIterable<Finding> {
     yield {
       severity: 'info',
       code: 'auditLogs.old-key',
-      message: 'the seal key is encrypted under a former application key',
+      message: 'the seal key is encrypted with a former application key',
       remedy: 'tenantry tenant:secrets:reencrypt',
     }
   }

@@ -1,4 +1,4 @@
-/** The seal key while it is re-encrypted under another application key. */
+/** The seal key while it is re-encrypted with another application key. */
 import pg from 'pg'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { createSecrets } from '../../kernel/crypto/crypto.ts'

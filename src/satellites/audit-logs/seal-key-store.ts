@@ -1,5 +1,5 @@
 /**
- * Stores the key of all seals, encrypted under the application key. A rotation of the application key keeps the seals.
+ * Stores the key of all seals, encrypted with the application key. A rotation of the application key keeps the seals.
  *
  * - It uses a separate connection, because the first change of a process needs the key inside a transaction.
  * - Entries from before the first key have no HMAC. They are sealed as they are found until the backfill is complete. The encrypted secret

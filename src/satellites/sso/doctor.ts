@@ -103,7 +103,7 @@ async function* examineSecrets({ records }: Sso): AsyncIterable<Finding> {
       yield {
         severity: row.enabled ? 'error' : 'warn',
         code: 'sso.lost-key',
-        message: `the client secret of "${tenantId}" is encrypted under an application key that is not configured`,
+        message: `the client secret of "${tenantId}" is encrypted with an application key that is not configured`,
         remedy: 'Add the key to TENANTRY_OLD_APP_KEYS; if it is lost, set the secret again.',
         tenantId,
       }
@@ -111,7 +111,7 @@ async function* examineSecrets({ records }: Sso): AsyncIterable<Finding> {
       yield {
         severity: 'info',
         code: 'sso.old-key',
-        message: `the client secret of "${tenantId}" is encrypted under a former application key`,
+        message: `the client secret of "${tenantId}" is encrypted with a former application key`,
         remedy: 'Run tenantry tenant:secrets:reencrypt; until then, keep that key in TENANTRY_OLD_APP_KEYS.',
         tenantId,
       }

@@ -129,7 +129,7 @@ export class SsoRecords {
     return clientSecret === null ? undefined : this.#kernel.secrets.decrypt(clientSecret, bindingOf(tenantId))
   }
 
-  /** Whether the secret, if any, is encrypted under the present application key. */
+  /** Whether the secret, if any, is encrypted with the present application key. */
   isCurrent({ clientSecret }: Pick<SsoRow, 'clientSecret'>): boolean {
     return clientSecret === null || this.#kernel.secrets.isCurrent(clientSecret)
   }

@@ -93,7 +93,7 @@ export class Circuits {
   }
 
   /** Resets the circuit in every process: its counts concern former storage, or intentionally closed storage. */
-  startAnew(tenantId: string): void {
+  reset(tenantId: string): void {
     const key = { kind: 'tenant', name: tenantId } as const
     this.#table.find(key)?.circuit.close(this.#nowMs)
     this.#records.write(key, () => null)

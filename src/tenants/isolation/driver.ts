@@ -220,7 +220,7 @@ export const NotSupported = defineError('E_NOT_SUPPORTED', 409, 'Not supported b
 export const copiesNotSupported = (isolation: string): TenancyError =>
   NotSupported(
     `The isolation driver "${isolation}" does not support backups, restores, clones and moves; ` +
-      'use an isolation driver for PostgreSQL for tenants that need them.',
+      'use an isolation driver for PostgreSQL, such as schema-pg, for tenants that need them.',
   )
 /** A placement that is not configured in this process. Its name is only in the log. */
 export const unknownPlacement = (placement: string): TenancyError =>

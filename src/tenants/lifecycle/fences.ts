@@ -31,14 +31,10 @@ const isLetIn = ({ status, heldBy }: TenantRow): boolean => status === 'active' 
 export class Fences {
   readonly #kernel: Pick<Kernel, 'database' | 'jobs' | 'log'>
   readonly #storage: Storage
-  readonly #circuits: Pick<Circuits, 'startAnew'>
+  readonly #circuits: Pick<Circuits, 'reset'>
   readonly #opening = new Map<string, Promise<boolean>>()
 
-  constructor(
-    kernel: Pick<Kernel, 'database' | 'jobs' | 'log'>,
-    storage: Storage,
-    circuits: Pick<Circuits, 'startAnew'>,
-  ) {
+  constructor(kernel: Pick<Kernel, 'database' | 'jobs' | 'log'>, storage: Storage, circuits: Pick<Circuits, 'reset'>) {
     this.#kernel = kernel
     this.#storage = storage
     this.#circuits = circuits
@@ -111,7 +107,7 @@ export class Fences {
       if (!(await driver.isFenced(location))) return true // another process was faster
       await driver.unfence(location)
       if (await driver.isFenced(location)) return false // the storage does not exist
-      this.#circuits.startAnew(id) // terminated sessions were counted as failures
+      this.#circuits.reset(id) // terminated sessions were counted as failures
       this.#kernel.log.info({ tenantId: id }, 'opened the storage of an active tenant')
       return true
     })

@@ -26,11 +26,11 @@ export function migrationFailure(error: unknown, lockTimeoutMs: number): Migrati
   }
   const state = sqlState(error)
   if (state === LOCK_NOT_AVAILABLE) {
-    const message = `Another transaction locked a table for more than ${lockTimeoutMs} ms (lock_timeout). The migration was rolled back.`
+    const message = `Another transaction locked a table for more than ${lockTimeoutMs} ms (lock_timeout). The migration was rolled back. End the other transaction or increase the lock timeout, then run the migrations again.`
     return { code: MigrationLocked.code, message, isPassing: true }
   }
   if (state && CONFLICTS.has(state)) {
-    const message = `The migration conflicted with another transaction (SQLSTATE ${state}) and was rolled back.`
+    const message = `The migration conflicted with another transaction (SQLSTATE ${state}) and was rolled back. Run the migrations again.`
     return { code: MigrationLocked.code, message, isPassing: true }
   }
   if (isDatabaseUnavailable(error)) {

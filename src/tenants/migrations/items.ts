@@ -9,7 +9,7 @@ import { notifyTableChanges } from '../isolation/schema-generation.ts'
 import { MigrationInterrupted } from './errors.ts'
 import { type Counts, ITEM_STATES, type MigrationItem, type MigrationRun } from './model/run.ts'
 
-const ITEMS = { table: 'multitenancy.migration_items', group: 'run_id', row: 'storage', locked: 'skip' } as const
+const ITEMS = { table: 'multitenancy.migration_items', group: 'run_id', row: 'storage' }
 /** An item that kills its process each time must fail. */
 const LEASES_LOST_AT_MOST = 5
 

@@ -134,8 +134,13 @@ describe('a reader rejects', () => {
 
   test('bytes after the end, also zeros', async () => {
     const bytes = await tarOf([file])
-    for (const more of [Buffer.alloc(1), Buffer.alloc(BLOCK_BYTES), TAR_END, Buffer.alloc(BLOCK_BYTES, 'x')]) {
-      await expect(entriesOf(Buffer.concat([bytes, more]))).rejects.toThrow('The backup is')
+    for (const [more, message] of [
+      [Buffer.alloc(BLOCK_BYTES), 'data follows the end of the archive'],
+      [TAR_END, 'data follows the end of the archive'],
+      [Buffer.alloc(1), 'The backup is truncated'],
+      [Buffer.alloc(BLOCK_BYTES, 'x'), 'The backup is'],
+    ] as const) {
+      await expect(entriesOf(Buffer.concat([bytes, more]))).rejects.toThrow(message)
     }
   })
 

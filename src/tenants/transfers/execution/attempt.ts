@@ -16,7 +16,7 @@ import { Meter } from './progress.ts'
 const LEASE_MS = 15_000
 /** A renewal also publishes the progress, so renewals are more frequent than a lease needs. */
 const RENEWALS_PER_LEASE = 15
-const TRANSFERS = { table: 'multitenancy.transfers', group: 'id', row: 'id', locked: 'wait' } as const
+const TRANSFERS = { table: 'multitenancy.transfers', group: 'id', row: 'id' }
 
 export class Attempt {
   readonly transfer: TransferRow
@@ -69,7 +69,7 @@ export class Attempt {
     this.close = repeat(() => this.#renew(), leaseMs / RENEWALS_PER_LEASE, this.#notRenewed)
   }
 
-  /** Publishes the phase. Throws if the lease is lost. */
+  /** Publishes the phase, or leaves it to the next renewal while the row is locked. Throws if the lease is lost. */
   async phase(phase: Phase): Promise<void> {
     this.#phase = phase
     await this.#renew()

@@ -32,7 +32,7 @@ export interface SwitchDependencies {
   readonly versions: SchemaVersions
   readonly changes: TableChanges
   readonly fences: Fences
-  readonly circuits: Pick<Circuits, 'startAnew'>
+  readonly circuits: Pick<Circuits, 'reset'>
   readonly stagedStorage: StagedStorage
   /** Retention of the former storage. */
   readonly keptForMs: number
@@ -105,7 +105,7 @@ export async function switchTo(
     })
     if (leavesMaintenance) await events.publish(TenantExitedMaintenance, { tenantId: row.id })
     await also()
-    database.afterCommit(() => circuits.startAnew(row.id))
+    database.afterCommit(() => circuits.reset(row.id))
     database.afterCommit(() => fences.repair(row.id)) // the former storage is closed
   })
   await fences.opened(from.id)
