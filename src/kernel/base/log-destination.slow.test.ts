@@ -44,7 +44,10 @@ test('lines without a reader are dropped, and the next line follows their number
   for (const text of ['two', 'three', 'four']) log.info(text)
   const second = opened(path, READ)
   log.info('five')
-  const lines = textIn(second).trimEnd().split('\n').map((line) => JSON.parse(line))
+  const lines = textIn(second)
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
   expect(lines).toMatchObject([
     { level: 40, dropped: 3, reason: 'EPIPE', msg: 'log lines were dropped' },
     { level: 30, msg: 'five' },
