@@ -1,7 +1,13 @@
 #!/usr/bin/env node
-/** Runs the program `tenantry`. */
-import { enableCompileCache } from 'node:module'
+/** Runs the program `tenantry`. Imports follow the check of the Node.js version, because older versions cannot load them. */
+export {}
 
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+if (major < 22 || (major === 22 && minor < 19)) {
+  process.stderr.write(`tenantry needs Node 22.19 or later, this is ${process.versions.node}\n`)
+  process.exit(2)
+}
+const { enableCompileCache } = await import('node:module')
 // The cache serves only modules that are imported after this call.
 enableCompileCache()
 const [{ run }, { stopSignal }] = await Promise.all([import('./run.ts'), import('./process/stop-signal.ts')])

@@ -1,4 +1,5 @@
 /** Tests `serve` and `dev` as processes: uncaught errors and signals. */
+import { fileURLToPath } from 'node:url'
 import { describe, expect, test, vi } from 'vitest'
 import { programWith } from '../program.fixture.ts'
 import { useProgram } from '../program-database.fixture.ts'
@@ -24,6 +25,23 @@ test('serve logs an unhandled rejection and continues, and ends with 1 after an 
   expect(stderr).toMatch(/"level":60.*thrown.*the service stops/)
   expect(stderr).toMatch(/"level":50.*late.*unhandled rejection.*\n$/)
   await expect(fetch(address ?? '')).rejects.toThrow()
+})
+
+test('serve continues while its log is on a full device', async () => {
+  const faults = `process.on('SIGCONT', () => { Promise.reject(new Error('rejected')) })`
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(faults)}` }
+  const program = fileURLToPath(new URL('../main.ts', import.meta.url))
+  const service = tenantry.start([], {
+    env,
+    through: ['sh', '-c', 'exec "$0" --conditions=tenantry-source "$1" serve 2>/dev/full', process.execPath, program],
+  })
+  const [, address = ''] = await service.says(/Probes +(\S+)[\s\S]*Stop with Ctrl-C/)
+  for (let count = 0; count < 3; count += 1) {
+    service.process.kill('SIGCONT')
+    expect((await fetch(address)).status).toBe(200)
+  }
+  service.process.kill('SIGTERM')
+  expect((await service.ended).code).toBe(0)
 })
 
 describe('a stop signal', () => {

@@ -13,4 +13,4 @@ export interface ProcessContext {
 
 export type Output = Writable & Screen
 
-type Screen = Partial<Pick<NodeJS.WriteStream, 'isTTY' | 'columns'>>
+type Screen = Partial<Pick<NodeJS.WriteStream, 'isTTY' | 'columns'>> & { readonly fd?: number }

@@ -3,6 +3,7 @@
  * `08:31:43.120 warn  a job failed  job=InstallTenant`.
  */
 import colors from 'picocolors'
+import { logDestination } from '../../kernel/base/log-destination.ts'
 import { createLogger, type Logger } from '../../kernel/base/logger.ts'
 import type { ProcessContext } from '../process/context.ts'
 import { usesColor } from './color.ts'
@@ -17,11 +18,17 @@ const LEVELS: Readonly<Record<number, string>> = {
   60: 'fatal',
 }
 
-export const jsonLogger = (level: string, { stderr }: ProcessContext): Logger =>
-  createLogger({ level, write: (line) => stderr.write(line) })
+export const jsonLogger = (level: string, context: ProcessContext): Logger => loggerTo(context, level, (line) => line)
 
 export const readableLogger = (level: string, context: ProcessContext): Logger =>
-  createLogger({ level, write: (line) => context.stderr.write(readable(line, usesColor(context.stderr, context))) })
+  loggerTo(context, level, (line) => readable(line, usesColor(context.stderr, context)))
+
+/** A real standard error is written by its descriptor: after an error its stream would drop all lines silently. */
+function loggerTo({ stderr }: ProcessContext, level: string, format: (line: string) => string): Logger {
+  const { fd } = stderr
+  const destination = fd === undefined ? undefined : logDestination(fd, format)
+  return createLogger({ level, write: destination?.write ?? ((line) => stderr.write(format(line))) })
+}
 
 /** @param line of pino: JSON with `level`, `time` and `msg`. */
 export function readable(line: string, hasColor: boolean): string {

@@ -1,6 +1,7 @@
 /** Writes structured log lines (pino) with the request id and the tenant of the work in progress. Secrets are masked by name. */
 import { type Logger, pino } from 'pino'
 import { currentContext } from './context.ts'
+import { logDestination } from './log-destination.ts'
 
 export type { Logger }
 
@@ -13,7 +14,9 @@ export interface LoggerOptions {
 
 const SECRETS = ['token', 'secret', 'password', 'authorization', 'cookie', 'url', 'connectionString']
 
-/** Lines go to standard error: standard output is for the results of commands. */
+const STANDARD_ERROR = 2
+
+/** Lines go to standard error: standard output is for the results of commands. A failing destination drops lines. */
 export const createLogger = ({ level = 'info', write }: LoggerOptions = {}): Logger =>
   pino(
     {
@@ -27,7 +30,7 @@ export const createLogger = ({ level = 'info', write }: LoggerOptions = {}): Log
         return { ...(requestId ? { requestId } : {}), ...(tenantId ? { tenantId } : {}) }
       },
     },
-    write ? { write } : pino.destination({ dest: 2, sync: true }),
+    write ? { write } : logDestination(STANDARD_ERROR),
   )
 
 /** Chosen members only: errors of drivers carry whole connections, passwords included. */
