@@ -171,7 +171,10 @@ export class Resilience {
     const now = performance.now()
     if (now - (this.#loggedAt.get(operation) ?? Number.NEGATIVE_INFINITY) < LOGGED_EVERY_MS) return
     this.#loggedAt.set(operation, now)
-    this.#dependencies.log.warn({ err: error, operation, policy, tenantId }, 'a dependency is unavailable; its policy applies')
+    this.#dependencies.log.warn(
+      { err: error, operation, policy, tenantId },
+      'a dependency is unavailable; its policy applies',
+    )
   }
 }
 
