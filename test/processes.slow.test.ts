@@ -97,8 +97,8 @@ const allActive = (ids: readonly string[], withinMs?: number) =>
   eventually(async () => expect(await statuses(ids)).toEqual(ids.map(() => 'active')), withinMs)
 
 test('workers share the jobs of all API processes, every process applies a suspension, and a killed worker’s jobs are run', async () => {
-  const early = await create(TENANTS)
   const workers = await Promise.all([start('worker', 'worker-1'), start('worker', 'worker-2')])
+  const early = await create(TENANTS)
   await allActive(early, 20_000)
   expect(await makers(early)).toEqual(['worker-1', 'worker-2'])
 
