@@ -17,7 +17,7 @@ import type { Core, Wired } from '../tenancy/tenancy.ts'
 import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'
 import { Forbidden, PROBLEM_TYPE, problem, toTenancyError, withProblemResponse } from './problem.ts'
-import { respond, respondStream } from './respond.ts'
+import { respond, respondStream, withoutBodyOfHead } from './respond.ts'
 import { type Identity, mayCall } from './tokens.ts'
 
 const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
@@ -122,11 +122,8 @@ export class OperationRunner {
     return this.#checked(operation, reply)
   }
 
-  async #stream({ method }: Request, reply: StreamReply): Promise<Response> {
-    const response = await respondStream(reply, this.#core.kernel.log)
-    // A HEAD response has no reader, so its source is ended here.
-    if (method === 'HEAD') await response.body?.cancel()
-    return response
+  async #stream(request: Request, reply: StreamReply): Promise<Response> {
+    return withoutBodyOfHead(request, await respondStream(reply, this.#core.kernel.log))
   }
 
   /** Removes members that the operation does not declare. */

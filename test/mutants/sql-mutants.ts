@@ -39,7 +39,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
     sql: ({ login }) => `alter role ${login} createrole`,
   },
   {
-    name: 'SQL: the login has rights of its own',
+    name: 'SQL: the login has rights',
     story: 'GRANT .. TO the login, in addition to the scope role.',
     sql: ({ schema, login }) =>
       `grant usage on schema ${schema} to ${login}; grant select on ${schema}.items to ${login}`,
@@ -145,7 +145,7 @@ export const SQL_MUTANTS: readonly SqlMutant[] = [
     on: on.rows,
   },
   {
-    name: 'SQL: fences not looked at',
+    name: 'SQL: fences not checked',
     story: 'admitted_tenant() was replaced by one that admits every tenant.',
     sql: () => `create or replace function tenantry.admitted_tenant() returns text stable parallel safe language plpgsql
       as $$ begin return tenantry.current_tenant(); end $$`,
