@@ -124,8 +124,8 @@ test('secrets of a disabled satellite are counted by the doctor and re-encrypted
     // The secret of a deleted webhook is erased; the audit log was never enabled and has no table.
     const isOff = { sso: false, webhooks: false, auditLogs: false }
     await writeFile(config, JSON.stringify({ satellites: isOff }))
-    const which = '1 in sso.client_secret, of a disabled satellite, is encrypted under'
-    const logins = '1 in tenant_logins.password, of logins of tenants, is encrypted under'
+    const which = '1 in sso.client_secret, of a disabled satellite, is encrypted with'
+    const logins = '1 in tenant_logins.password, of logins of tenants, is encrypted with'
     // The first start with a former key re-encrypts the secrets that every start needs.
     expect(await secretsFound(keyOf(1))).toEqual([
       ['info', 'secrets.old-key', `${logins} a former application key`],
