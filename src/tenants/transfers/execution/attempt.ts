@@ -31,6 +31,7 @@ export class Attempt {
   readonly #log: Logger
   readonly #lost = new AbortController()
   #phase: Phase = 'waiting'
+  #renewal: Promise<void> = Promise.resolve()
 
   /**
    * Undefined if the transfer has ended or another process works on it.
@@ -69,7 +70,10 @@ export class Attempt {
     this.close = repeat(() => this.#renew(), leaseMs / RENEWALS_PER_LEASE, this.#notRenewed)
   }
 
-  /** Publishes the phase, or leaves it to the next renewal while the row is locked. Throws if the lease is lost. */
+  /**
+   * Publishes the phase, or leaves it to the next renewal while another session locks the row. Throws if the lease is
+   * lost.
+   */
   async phase(phase: Phase): Promise<void> {
     this.#phase = phase
     await this.#renew()
@@ -110,8 +114,14 @@ export class Attempt {
     await this.#lease.update(`state = 'pending', worker = null`)
   }
 
-  async #renew(): Promise<void> {
-    if (!(await this.#lease.renew(', phase = $4, progress = $5', [this.#phase, this.meter.progress]))) this.#lose()
+  /** One renewal at a time: a renewal skips the row while another one locks it, and its phase would be lost. */
+  #renew(): Promise<void> {
+    const phase = this.#phase
+    const renewal = this.#renewal.then(async () => {
+      if (!(await this.#lease.renew(', phase = $4, progress = $5', [phase, this.meter.progress]))) this.#lose()
+    })
+    this.#renewal = renewal.catch(() => undefined) // the caller of this renewal handles its failure
+    return renewal
   }
 
   readonly #notRenewed = (error: unknown): void => {
