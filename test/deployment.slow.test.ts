@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, inject, test, vi } from 'vitest'
 import { type Child, programWith } from '../src/cli/program.fixture.ts'
-import { createTestDatabase } from '../src/testing/base/database.ts'
+import { createTestDatabase, unreachableUrl } from '../src/testing/base/database.ts'
 import { TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
-import { EXAMPLES, environmentOf } from './deployment.fixture.ts'
+import { EXAMPLES, environmentOf, read } from './deployment.fixture.ts'
 import { freePort } from './support/free-port.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -49,6 +49,28 @@ test('an API process and a worker process of the systemd unit run on one machine
   } finally {
     await tenantry.killAll()
     await database.drop()
+    await rm(directory, { recursive: true })
+  }
+})
+
+test('the unit restarts a process without a database, and no process with an invalid configuration', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'tenantry-unit-'))
+  const [, prevented] = /^RestartPreventExitStatus=(\d+)$/m.exec(await read('tenantry@.service')) ?? []
+  const tenantry = programWith({
+    ...(await environmentOf('api-1')),
+    DATABASE_URL: unreachableUrl(inject('postgresUrl')),
+    TENANTRY_APP_KEY: TEST_APP_KEY,
+    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+    TENANTRY_CONFIG: join(EXAMPLES, 'tenantry.config.json'),
+    TENANTRY_DATA_DIR: join(directory, 'data'),
+    PORT: '0',
+  })
+  try {
+    const endOf = async (env: NodeJS.ProcessEnv) => (await tenantry.start(['serve'], { env, stdin: '' }).ended).code
+    const codes = await Promise.all([endOf({}), endOf({ PORT: 'many' }), endOf({ DATABASE_URL: '' })])
+    expect(codes).toEqual([7, Number(prevented), Number(prevented)])
+  } finally {
+    await tenantry.killAll()
     await rm(directory, { recursive: true })
   }
 })
