@@ -2,6 +2,7 @@
 import colors from 'picocolors'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import { isDatabaseUnavailable } from '../kernel/database/database.ts'
+import { isTlsFailure } from '../kernel/database/tls-failure.ts'
 import { ConfigurationError } from '../service/config.ts'
 import { AlreadyRunning } from '../service/main.ts'
 import type { ProcessContext } from './process/context.ts'
@@ -72,6 +73,11 @@ export function asTenancyError(error: unknown): TenancyError {
   if (error instanceof Interrupted) return Stopped('interrupted')
   if (error instanceof ConfigurationError) return InvalidConfiguration(error.message)
   if (error instanceof AlreadyRunning) return Running(error.message)
+  if (isTlsFailure(error)) {
+    return DependencyUnavailable(
+      `TLS to the database failed (${textOf(error)}). Check the certificate of its server, and sslrootcert and the host in its URL.`,
+    )
+  }
   if (isDatabaseUnavailable(error)) {
     return DependencyUnavailable(
       `The database cannot be reached (${textOf(error)}). Check that its server is running and its URL is correct.`,

@@ -56,6 +56,18 @@ test('reports errors of the environment, of keys, between keys and of production
   ])
 })
 
+test('rejects an unknown mode of TLS and a missing file in the URL of a server', async () => {
+  const url = (query: string) => `postgres://tenantry@localhost/tenantry?${query}`
+  const env = { DATABASE_URL: url('sslmode=verify_full') }
+  const other = url('sslmode=verify-full&sslrootcert=/absent/ca.crt&sslkey=/absent/client.key')
+  expect(await faultsOf(load({ placements: { other: { url: other } } }, env))).toEqual([
+    'DATABASE_URL: sslmode "verify_full" not found; the modes are verify-full, verify-ca, require, prefer, no-verify, disable',
+    '<file>: placements.other.url: sslrootcert: file /absent/ca.crt not found or not readable',
+    '<file>: placements.other.url: sslkey: file /absent/client.key not found or not readable',
+  ])
+  await expect(load({}, { DATABASE_URL: url('sslmode=verify-full') })).resolves.toBeDefined()
+})
+
 test('reports an unreadable file as one error, together with the others', async () => {
   expect(await faultsOf(load('{ nonsense', { PORT: '70000', NODE_ENV: 'production' }))).toEqual([
     'PORT: must be a port from 0 to 65535',

@@ -2,10 +2,9 @@
 import { z } from 'zod'
 import { SETTING_NAME, settingFaults } from '../drivers/isolation/scope/session-settings.ts'
 import { PUBLIC_RIGHTS } from '../tenants/isolation/driver.ts'
+import { PostgresUrl } from './postgres-url.ts'
 
-export const PostgresUrl = z
-  .string()
-  .regex(/^postgres(ql)?:\/\/.+/, 'must be a URL such as postgres://user:password@host:5432/database')
+export { PostgresUrl }
 
 const atLeast = (least: number) => z.number().int().min(least)
 

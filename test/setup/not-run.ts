@@ -11,6 +11,7 @@ const OPTIONAL = [
     program: 'redis-server',
     files: ['src/drivers/store/redis-server.slow.test.ts', 'src/drivers/store/redis-tls.slow.test.ts'],
   },
+  { name: 'PostgreSQL by TLS', program: 'openssl', files: ['test/postgres-tls.slow.test.ts'] },
   { name: 'redis by TLS', program: 'openssl', files: ['src/drivers/store/redis-tls.slow.test.ts'] },
   { name: 'an older Node.js', program: 'nodejs', files: ['src/cli/node-version.slow.test.ts'] },
   { name: 'systemd', program: 'systemd-analyze', files: ['test/systemd.slow.test.ts'] },

@@ -15,6 +15,7 @@ import {
 import pg from 'pg'
 import type { Logger } from '../base/logger.ts'
 import { type Listening, Notifications } from './notifications.ts'
+import { isTlsFailure } from './tls-failure.ts'
 
 export const SCHEMA = 'multitenancy'
 
@@ -274,14 +275,14 @@ const ENDING_STATES = /^08|^57P0[1-5]$|^53300$/
 const UNREACHABLE_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed)/
 
-/** Whether the server failed, not the statement: it does not listen, restarts, or has no free connection. */
+/** Whether the server failed, not the statement: it does not listen, restarts, has no free connection, or failed at TLS. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isDatabaseUnavailable)
   if (!(error instanceof Error)) return false
   const { code, severity } = error as { code?: string; severity?: string }
   if (code && (UNREACHABLE.has(code) || DAMAGED_STATES.test(code))) return true
   if (code && ENDING_STATES.test(code)) return severity !== 'ERROR'
-  return UNREACHABLE_MESSAGES.test(error.message)
+  return isTlsFailure(error) || UNREACHABLE_MESSAGES.test(error.message)
 }
 
 function typeParser(oid: number, format?: any): any {
