@@ -5,6 +5,7 @@ import { delimiter, join } from 'node:path'
 const OPTIONAL = [
   { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.slow.test.ts'] },
   { name: 'psql', program: 'psql', files: ['test/archives.slow.test.ts'] },
+  { name: 'pg_basebackup', program: 'pg_basebackup', files: ['test/point-in-time.slow.test.ts'] },
   { name: 'pg_dump', program: 'pg_dump', files: ['test/dump-import.slow.test.ts'] },
   {
     name: 'redis',
