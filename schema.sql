@@ -388,6 +388,17 @@ create table audit_state (
   kept_from_mac text
 );
 
+-- auditLogs/0002_audit_stream
+alter table audit_seals add column position bigint;
+create sequence audit_seals_position owned by audit_seals.position;
+update audit_seals s set position = ordered.position from (
+  select tenant_id, seq, row_number() over (order by reached, tenant_id, seq) as position from (
+    select tenant_id, seq, max(created_at) over (partition by tenant_id order by seq) as reached from audit_seals) known) ordered
+  where s.tenant_id = ordered.tenant_id and s.seq = ordered.seq;
+select setval('audit_seals_position', greatest(max(position), 1), max(position) is not null) from audit_seals;
+alter table audit_seals alter column position set default nextval('audit_seals_position'), alter column position set not null;
+create unique index audit_seals_order on audit_seals (position);
+
 -- billing/0001_billing
 create table billing_customers (
   customer_id text collate "C" primary key,
@@ -1077,3 +1088,13 @@ begin
     from webhook_subscriptions s where s.id = any(failing) and s.failing_since is not null;
   end if;
 end $$;
+
+-- webhooks/0002_webhook_streams
+create table webhook_streams (
+  webhook_id uuid not null references webhook_subscriptions on delete cascade,
+  stream text collate "C" not null,
+  position bigint not null default 0,
+  delivery_id uuid,
+  delivery_position bigint,
+  primary key (webhook_id, stream)
+);

@@ -173,5 +173,6 @@ test('the last release runs after the present version, and the present version c
   const { body: deliveries } = await again.call('GET', `/tenants/hooli/webhooks/${webhookId}/deliveries`)
   expect(deliveries.data.map(({ state }: { state: string }) => state)).toEqual(Array(10).fill('delivered'))
   expect(await scheduled()).toEqual(schedule)
+  expect(await tenantry.run('tenant:audit:verify')).toMatchObject({ code: 0 }) // sealed by both versions
   await again.stop()
 })

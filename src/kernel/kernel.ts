@@ -7,6 +7,7 @@ import type { Secrets } from './crypto/crypto.ts'
 import type { Database } from './database/database.ts'
 import type { Egress } from './egress/egress.ts'
 import type { Events } from './events/events.ts'
+import type { Streams } from './events/streams.ts'
 import type { Jobs } from './jobs/jobs.ts'
 import type { TenantLabels } from './metrics/tenant-labels.ts'
 import type { Resilience } from './resilience/resilience.ts'
@@ -16,6 +17,7 @@ export interface Kernel {
   readonly database: Database
   readonly store: Store
   readonly events: Events
+  readonly streams: Streams
   readonly jobs: Jobs
   readonly secrets: Secrets
   readonly cursors: Cursors

@@ -3,6 +3,7 @@ import { Cursors } from '../kernel/api/page.ts'
 import type { Database } from '../kernel/database/database.ts'
 import { Egress } from '../kernel/egress/egress.ts'
 import { Events, type EventType } from '../kernel/events/events.ts'
+import { Streams } from '../kernel/events/streams.ts'
 import type { Jobs } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { TenantLabels } from '../kernel/metrics/tenant-labels.ts'
@@ -29,6 +30,7 @@ export async function openKernel(
   return {
     database,
     events,
+    streams: new Streams(),
     jobs,
     secrets,
     cursors: new Cursors(secrets),

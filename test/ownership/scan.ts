@@ -54,7 +54,7 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own maintenance"],
   [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RunBackups)$/, 'checks all tenants'],
-  [/^tenantry\.(DeliverWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
+  [/^tenantry\.(DeliverWebhooks|StreamToWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
   [/^tenantry\.(SealAuditLog|TrimAuditLog)$/, 'entries of all tenants'],
   [/^tenantry\.ProcessProviderEvent$/, 'of the payment provider: the processing finds the tenant'],
   [/^tenantry\.CancelSubscriptions$/, 'of a customer, which remains after its tenant is deleted'],

@@ -22,6 +22,7 @@ import { Months } from './months.ts'
 import { SealKeyStore } from './seal-key-store.ts'
 import { isAhead } from './seal-watermark.ts'
 import { Sealer } from './sealer.ts'
+import { auditStream } from './stream.ts'
 import { type AuditEntryRow, type AuditTables, inOurTime, type SealedEntryRow } from './tables.ts'
 import { type Verification, Verifier, type VerifyOptions } from './verification.ts'
 
@@ -64,6 +65,7 @@ export class AuditLogs {
     this.sealer = new Sealer(kernel, this.#keyStore)
     this.months = new Months(kernel, this.#keyStore, retentionDays)
     this.#verifier = new Verifier(kernel, this.#keyStore)
+    kernel.streams.register(auditStream(kernel.database))
   }
 
   /** Adds the entry of a change. */

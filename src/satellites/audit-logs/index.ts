@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import { on } from '../../kernel/events/events.ts'
@@ -7,14 +8,18 @@ import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
 import { jobs, schedule } from './jobs.ts'
 import { operations } from './operations.ts'
-import { type AuditOptions, Options } from './options.ts'
 import { BINDING } from './seal-key-store.ts'
 import { tables } from './tables.ts'
 
 export type { AuditFilter, AuditFilterOfAll } from './audit-logs.ts'
 export type { AuditEntry } from './entry.ts'
-export type { AuditOptions } from './options.ts'
 export type { Verification } from './verification.ts'
+
+const Options = z.strictObject({
+  /** Minimum retention of entries, in whole months. Absent: unlimited. */
+  retentionDays: z.int().min(1).max(36_500).optional(),
+})
+export type AuditOptions = z.input<typeof Options>
 
 export const auditLogs = (options: AuditOptions = {}) => {
   const { retentionDays } = parsed(Options, options, 'audit')

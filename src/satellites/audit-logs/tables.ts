@@ -36,6 +36,8 @@ export interface AuditSealRow {
   createdAt: Date
   digest: string
   hash: string
+  /** Order of all seals, with gaps. */
+  position: number
 }
 
 export interface AuditTables {
@@ -142,6 +144,21 @@ export const tables: readonly Migration[] = [
         kept_from timestamptz(3),
         kept_from_mac text
       );
+    `,
+  },
+  {
+    // Seals from before are ordered by the time of their entries, without a change of order in a chain.
+    name: '0002_audit_stream',
+    up: `
+      alter table audit_seals add column position bigint;
+      create sequence audit_seals_position owned by audit_seals.position;
+      update audit_seals s set position = ordered.position from (
+        select tenant_id, seq, row_number() over (order by reached, tenant_id, seq) as position from (
+          select tenant_id, seq, max(created_at) over (partition by tenant_id order by seq) as reached from audit_seals) known) ordered
+        where s.tenant_id = ordered.tenant_id and s.seq = ordered.seq;
+      select setval('audit_seals_position', greatest(max(position), 1), max(position) is not null) from audit_seals;
+      alter table audit_seals alter column position set default nextval('audit_seals_position'), alter column position set not null;
+      create unique index audit_seals_order on audit_seals (position);
     `,
   },
 ]

@@ -135,6 +135,7 @@ export const part: Part = {
   },
   jobs: {
     DeliverWebhooks: { data: {} },
+    StreamToWebhooks: { data: {} },
     TrimWebhooks: { data: {} },
   },
   scenes: {

@@ -19,8 +19,16 @@ export const TrimWebhooks = jobType({
   workers: 1,
 })
 
+export const StreamToWebhooks = jobType({
+  name: 'StreamToWebhooks',
+  summary: 'Sends ordered streams, such as the audit log, to subscriptions of the host',
+  data: z.object({}),
+  workers: 1,
+})
+
 export const jobs = [
   job(DeliverWebhooks, async (webhooks) => webhooks.wake()),
+  job(StreamToWebhooks, ({ streams }, _, { signal }) => streams.send(signal)),
   job(
     TrimWebhooks,
     async ({ partitions }, _, { signal }) => void (await partitions.keep({ maxAttempts: MAX_ATTEMPTS, signal })),
@@ -29,5 +37,6 @@ export const jobs = [
 
 export const schedule: readonly Recurring[] = [
   { type: DeliverWebhooks, cron: '* * * * *' },
+  { type: StreamToWebhooks, cron: '* * * * *' },
   { type: TrimWebhooks, cron: '23 * * * *' },
 ]

@@ -32,6 +32,7 @@ import { forgetTenant } from './queue/purge.ts'
 import { type Claimed, DeliveryQueue, type Settlement } from './queue/queue.ts'
 import { ReleasedClaims } from './queue/released-claims.ts'
 import { WebhookSeries } from './series.ts'
+import { StreamSender } from './streams/stream-sender.ts'
 import { Catalogue } from './subscriptions/catalogue.ts'
 import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptions.ts'
 import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
@@ -46,6 +47,7 @@ export class Webhooks {
   readonly partitions: Partitions
   readonly inspection: Inspection
   readonly series = new WebhookSeries()
+  readonly streams: StreamSender
   readonly #kernel: Kernel
   readonly #options: Options
   readonly #subscriptions: Subscriptions
@@ -69,6 +71,7 @@ export class Webhooks {
     this.#worker = this.deliveryWorker(kernel.egress)
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options, () => this.#worker.wake())
     this.#dispatch = new Dispatch(kernel, this.#own, this.#worker)
+    this.streams = new StreamSender(kernel, this.#dispatch, this.#deliveries)
   }
 
   /**
@@ -157,12 +160,8 @@ export class Webhooks {
   }
 
   /** Lists deliveries, newest first. @example await webhooks.deliveries('acme', webhookId, { state: 'failed' }) */
-  async deliveries(
-    owner: Owner,
-    webhookId: string,
-    filter: z.input<typeof DeliveryQuery> = {},
-  ): Promise<PageOf<Delivery>> {
-    return this.#deliveries.list(owner, webhookId, parsed(DeliveryQuery, filter))
+  async deliveries(owner: Owner, webhookId: string, filter?: z.input<typeof DeliveryQuery>): Promise<PageOf<Delivery>> {
+    return this.#deliveries.list(owner, webhookId, parsed(DeliveryQuery, filter ?? {}))
   }
 
   /** Returns the body, all attempts and an explanation of the state. @throws `E_WEBHOOK_NOT_FOUND`, `E_DELIVERY_NOT_FOUND` */

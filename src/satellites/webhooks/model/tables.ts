@@ -204,4 +204,18 @@ export const tables: readonly Migration[] = [
       end $$;
 ${functions}`,
   },
+  {
+    // `position`: all records up to it are accepted. The delivery in progress carries those up to `delivery_position`.
+    name: '0002_webhook_streams',
+    up: `
+      create table webhook_streams (
+        webhook_id uuid not null references webhook_subscriptions on delete cascade,
+        stream text collate "C" not null,
+        position bigint not null default 0,
+        delivery_id uuid,
+        delivery_position bigint,
+        primary key (webhook_id, stream)
+      );
+    `,
+  },
 ]

@@ -84,7 +84,10 @@ export class Dispatch {
   /** Returns the ids of the deliveries. @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST` */
   async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
     if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) throw tenantNotFound(String(tenantId))
-    const message = this.#message(tenantId, parsed(EventName, event, 'event'), parsed(Payload, payload, 'payload'))
+    const name = parsed(EventName, event, 'event')
+    if (this.#kernel.streams.get(name))
+      throw invalid([{ path: 'event', message: `is reserved: "${name}" is a stream` }])
+    const message = this.#message(tenantId, name, parsed(Payload, payload, 'payload'))
     return [...(await this.#sendOf(tenantId, message))]
   }
 
