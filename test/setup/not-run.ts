@@ -16,6 +16,7 @@ const OPTIONAL = [
   { name: 'redis by TLS', program: 'openssl', files: ['src/drivers/store/redis-tls.slow.test.ts'] },
   { name: 'an older Node.js', program: 'nodejs', files: ['src/cli/node-version.slow.test.ts'] },
   { name: 'systemd', program: 'systemd-analyze', files: ['test/systemd.slow.test.ts'] },
+  { name: 'kubectl', program: 'kubectl', files: ['test/kubernetes.slow.test.ts'] },
   { name: 'promtool', program: 'promtool', files: ['test/promtool.slow.test.ts'] },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.slow.test.ts', 'test/swift.nightly.test.ts'] },
   { name: 'zsh', program: 'zsh', files: ['test/shells.slow.test.ts'] },
