@@ -143,6 +143,8 @@ describe('the message of a failure', () => {
     ['the error has no code', new Error(SECRET), 'unavailable'],
     ['an aggregate is empty', new AggregateError([]), 'unavailable'],
     ['a string is thrown', SECRET, 'unavailable'],
+    ['the database is read-only', coded('25006'), 'database is read-only'],
+    ['the disk is full', DependencyUnavailable(SECRET, { cause: coded('53100') }), 'disk is full'],
     ['undefined is thrown', undefined, 'unavailable'],
     ['the error is a CheckFailure', new CheckFailure('3 of 4 workers are gone'), '3 of 4 workers are gone'],
   ])('when %s', async (_, error, message) => {

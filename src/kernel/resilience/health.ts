@@ -4,6 +4,7 @@
  * when a check starts to fail, fails for another reason, or recovers.
  */
 import type { Logger } from '../base/logger.ts'
+import { WRITE_FAILURES } from '../database/write-failures.ts'
 
 export const CHECK_TIMEOUT_MS = 2_000
 
@@ -142,6 +143,7 @@ const MESSAGES: readonly (readonly [RegExp, string])[] = [
   [/^(timeout exceeded when trying to connect|timeout expired|Query read timeout)/, 'timeout'],
 ]
 
+    ...WRITE_FAILURES,
 /** An error, or the cause of it that has words, in words that name no host, tenant or credential. */
 export function formatHealthError(error: unknown): string {
   if (error instanceof CheckFailure) return error.message
