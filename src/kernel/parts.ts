@@ -1,6 +1,7 @@
 /** The kernel and its store as parts of a tenancy. */
 import { IDEMPOTENCY_KEYS } from './api/idempotency.ts'
 import { assertWritable } from './database/write-failures.ts'
+import { backofficeDiagnosis } from './doctor/backoffice.ts'
 import { clocksDiagnosis } from './doctor/clocks.ts'
 import { queueDiagnosis } from './doctor/queue.ts'
 import { storeDiagnosis } from './doctor/store.ts'
@@ -18,7 +19,7 @@ export const kernelPart: Part<'kernel', Kernel> = {
   events: [DependencyDegraded],
   service: (kernel) => kernel,
   checks: { backoffice: ({ database }) => assertWritable(database) },
-  doctor: [queueDiagnosis, clocksDiagnosis],
+  doctor: [backofficeDiagnosis, queueDiagnosis, clocksDiagnosis],
   metrics: ({ jobs, labels, resilience }) => [...jobSeries(jobs, labels), ...processSeries(), ...resilience.series()],
   stop: ({ egress }) => egress.close(),
 }
