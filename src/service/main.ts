@@ -90,6 +90,8 @@ export interface Service {
   readonly http: Http
   readonly adminTokens: readonly AdminToken[]
   readonly tenancy: Tenancy
+  /** Responds with 503 on `/readyz` for `health.drainSeconds`, and serves all other requests. */
+  drain(): Promise<void>
   /** Ends running work (10 s at most), then the embedded database. */
   stop(): Promise<void>
 }
@@ -120,12 +122,20 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       host: config.host,
     })
     opened.announce(server.url)
+    const { log } = tenancy.kernel
+    const { drainSeconds } = config.health
+    const drain = async () => {
+      if (drainSeconds === 0) return
+      tenancy.health.startDrain()
+      log.info({ drainSeconds }, 'a stop was requested; /readyz responds with 503 until the port closes')
+      await sleep(drainSeconds * 1_000, undefined, { ref: false }) // the server keeps the process running
+    }
     const stop = async () => {
       const until = performance.now() + DRAIN_MS
       await server.close(DRAIN_MS)
       await opened.stop(Math.max(until - performance.now(), CLOSE_MS))
     }
-    return { url: server.url, http, adminTokens, tenancy, stop: once(stop) }
+    return { url: server.url, http, adminTokens, tenancy, drain, stop: once(stop) }
   } catch (error) {
     await opened.stop()
     throw error
