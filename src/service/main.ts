@@ -24,6 +24,9 @@ import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } f
 const DRAIN_MS = 10_000
 /** Time to close connections after requests have used the whole drain period. */
 const CLOSE_MS = 1_000
+const NOT_CRITICAL =
+  'no health check is critical: /readyz responds with 200 while the backoffice is unavailable. ' +
+  'Set health.critical: ["backoffice"].'
 const LOCK_WAIT_MS = 30_000
 const LOCK_POLL_MS = 50
 
@@ -123,7 +126,8 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
     })
     opened.announce(server.url)
     const { log } = tenancy.kernel
-    const { drainSeconds } = config.health
+    const { critical, drainSeconds } = config.health
+    if (config.isProduction && critical.length === 0) log.warn(NOT_CRITICAL)
     const drain = async () => {
       if (drainSeconds === 0) return
       tenancy.health.startDrain()

@@ -71,6 +71,7 @@ describe('a stop signal', () => {
       .split('\n')
       .map((line) => JSON.parse(line).msg)
     expect(lines).toEqual([
+      expect.stringMatching(/^no health check is critical: .*health\.critical: \["backoffice"\]/),
       expect.stringMatching(/^Tenantry \S+ is ready at http:\/\/127\.0\.0\.1:\d+$/),
       expect.stringMatching(/^a stop was requested/),
     ])
