@@ -70,6 +70,10 @@ test('reads continue while the server is read-only, writes return 503, and check
     code: 6,
     stdout: expect.stringMatching(/^backoffice +fail .*database is read-only/m),
   })
+  expect(await drill.tenantry.run('serve')).toMatchObject({
+    code: 7,
+    stderr: expect.stringContaining('The database cannot store data: database is read-only'),
+  })
 
   await setReadOnly(false)
   expect((await drill.api('POST /tenants', { id: 'globex', name: 'Globex' }, key)).status).toBe(201)
