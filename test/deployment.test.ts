@@ -64,6 +64,24 @@ test('the compose file mounts a valid configuration where the service reads it',
   expect(health.critical).toEqual(['backoffice'])
 })
 
+test('the Kubernetes lines of the guide probe paths of the service, and leave time for preStop and the stop', async () => {
+  const guide = await readFile(join(ROOT, 'docs/deployment.md'), 'utf8')
+  const [, lines = ''] = /```yaml\n([\s\S]*?)```/.exec(guide) ?? []
+  const paths = [...lines.matchAll(/(\w+)Probe: \{ httpGet: \{ path: (\S+),/g)].map(([, kind, path]) => [kind, path])
+  expect(paths).toEqual([
+    ['startup', '/livez'],
+    ['liveness', '/livez'],
+    ['readiness', '/readyz'],
+  ])
+  const seconds = (name: RegExp) => Number(name.exec(lines)?.[1])
+  expect(seconds(/terminationGracePeriodSeconds: (\d+)/)).toBeGreaterThan(seconds(/sleep: \{ seconds: (\d+)/) + 10)
+})
+
+test('the unit and the compose file leave 20 s for the drain and the stop', async () => {
+  expect(await read('tenantry@.service')).toMatch(/^TimeoutStopSec=20$/m)
+  expect(await read('compose.yaml')).toMatch(/^ {2}stop_grace_period: 20s$/m)
+})
+
 test('the environment folder has exactly one file for each process', async () => {
   const named = ['environment', ...PROCESSES.map((instance) => `${instance}.environment`)]
   expect(readdirSync(join(EXAMPLES, 'environment')).toSorted()).toEqual(named.toSorted())

@@ -12,6 +12,7 @@ const tenancy = await createTenancy({
   database: { url: DATABASE_URL },
   appKey: TENANTRY_APP_KEY,
   isolation: [schemaPg()],
+  health: { critical: ['backoffice'] },
   plans: { defaultPlan: 'free', definitions: { free: { limits: { reports: 3 } }, pro: { limits: { reports: 300 } } } },
   satellites: [quotas()],
 })

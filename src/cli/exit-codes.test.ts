@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { expect, test } from 'vitest'
 import { Forbidden, Unauthorized } from '../http/problem.ts'
 import { DependencyUnavailable, defineError, InvalidRequest, NotFound } from '../kernel/base/errors.ts'
@@ -8,6 +9,8 @@ import { asTenancyError, exitCodeOf } from './exit-codes.ts'
 import { Interrupted } from './process/stop-signal.ts'
 
 const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code: 'ECONNREFUSED' })
+
+const full = Object.assign(new pg.DatabaseError('could not extend file', 0, 'error'), { code: '53100' })
 
 test.each([
   [1, new Error('unexpected')],
@@ -25,6 +28,7 @@ test.each([
   [7, DependencyUnavailable('unavailable')],
   [7, refused],
   [7, new AggregateError([refused])],
+  [7, full],
   [130, new Interrupted('interrupted')],
 ])('exitCodeOf returns %i for %s', (code, error) => {
   expect(exitCodeOf(asTenancyError(error))).toBe(code)
@@ -32,5 +36,6 @@ test.each([
 
 test('asTenancyError keeps the messages of all errors', () => {
   expect(asTenancyError(new AggregateError([refused, new Error('and more')])).message).toContain('and more')
+  expect(asTenancyError(full).message).toContain('disk is full (could not extend file)')
   expect(asTenancyError(new Error('no such column')).message).toBe('no such column')
 })

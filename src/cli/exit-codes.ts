@@ -3,6 +3,7 @@ import colors from 'picocolors'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import { isDatabaseUnavailable } from '../kernel/database/database.ts'
 import { isTlsFailure } from '../kernel/database/tls-failure.ts'
+import { writeFailure } from '../kernel/database/write-failures.ts'
 import { ConfigurationError } from '../service/config.ts'
 import { AlreadyRunning } from '../service/main.ts'
 import type { ProcessContext } from './process/context.ts'
@@ -81,6 +82,12 @@ export function asTenancyError(error: unknown): TenancyError {
   if (isDatabaseUnavailable(error)) {
     return DependencyUnavailable(
       `The database cannot be reached (${textOf(error)}). Check that its server is running and its URL is correct.`,
+    )
+  }
+  const reason = writeFailure(error)
+  if (reason !== undefined) {
+    return DependencyUnavailable(
+      `The database cannot store data: ${reason} (${textOf(error)}). Check the disk of its server and default_transaction_read_only.`,
     )
   }
   return Failed(textOf(error))

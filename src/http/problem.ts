@@ -4,6 +4,7 @@ import { currentContext, enterContext } from '../kernel/base/context.ts'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import type { Logger } from '../kernel/base/logger.ts'
 import { isDatabaseUnavailable } from '../kernel/database/database.ts'
+import { writeFailure } from '../kernel/database/write-failures.ts'
 import type { GuardedRequest } from '../tenants/guard/strategies.ts'
 import { requestIdOf } from './request-id.ts'
 import { baseHeaders, respondJson } from './respond.ts'
@@ -28,6 +29,9 @@ const Internal = defineError('E_INTERNAL', 500, 'Internal error')
 
 export const PROBLEM_TYPE = 'application/problem+json'
 const RETRY_AFTER_SECONDS = 5
+const UNREACHABLE = 'The database cannot be reached at the moment.'
+const CANNOT_STORE =
+  'The database cannot complete the request at the moment: it is read-only, or lacks disk space or memory.'
 
 /**
  * Returns the response of `work`, or the problem of its error. Logs an error that is not the caller's fault.
@@ -52,13 +56,10 @@ export async function withProblemResponse(
 /** The part of an error that a caller may know: the text of an unexpected error is only logged. */
 export function toTenancyError(error: unknown): TenancyError {
   if (error instanceof TenancyError) return error
-  if (!isDatabaseUnavailable(error)) {
-    return Internal('Internal error. The log contains the cause under this request id.')
-  }
-  return DependencyUnavailable('The database cannot be reached at the moment.', {
-    retryAfterSeconds: RETRY_AFTER_SECONDS,
-    cause: error,
-  })
+  const options = { retryAfterSeconds: RETRY_AFTER_SECONDS, cause: error }
+  if (isDatabaseUnavailable(error)) return DependencyUnavailable(UNREACHABLE, options)
+  if (writeFailure(error) !== undefined) return DependencyUnavailable(CANNOT_STORE, options)
+  return Internal('Internal error. The log contains the cause under this request id.')
 }
 
 const logServerError = (error: TenancyError, log: Pick<Logger, 'warn'>): void => {

@@ -1,5 +1,7 @@
 /** The kernel and its store as parts of a tenancy. */
 import { IDEMPOTENCY_KEYS } from './api/idempotency.ts'
+import { assertWritable } from './database/write-failures.ts'
+import { backofficeDiagnosis } from './doctor/backoffice.ts'
 import { clocksDiagnosis } from './doctor/clocks.ts'
 import { queueDiagnosis } from './doctor/queue.ts'
 import { storeDiagnosis } from './doctor/store.ts'
@@ -16,8 +18,8 @@ export const kernelPart: Part<'kernel', Kernel> = {
   tables: [{ name: '0001_kernel', up: IDEMPOTENCY_KEYS + JOB_NAMES }],
   events: [DependencyDegraded],
   service: (kernel) => kernel,
-  checks: { backoffice: ({ database }) => database.ping() },
-  doctor: [queueDiagnosis, clocksDiagnosis],
+  checks: { backoffice: ({ database }) => assertWritable(database) },
+  doctor: [backofficeDiagnosis, queueDiagnosis, clocksDiagnosis],
   metrics: ({ jobs, labels, resilience }) => [...jobSeries(jobs, labels), ...processSeries(), ...resilience.series()],
   stop: ({ egress }) => egress.close(),
 }

@@ -105,6 +105,22 @@ test('resolves paths of a valid file relative to the file', async () => {
   })
 })
 
+test('a stop drains for 5 s in production, and not at all otherwise, unless `health.drainSeconds` is set', async () => {
+  const production = {
+    NODE_ENV: 'production',
+    DATABASE_URL: 'postgres://localhost/tenantry',
+    TENANTRY_APP_KEY: Buffer.alloc(32, 7).toString('base64'),
+    TENANTRY_ADMIN_TOKEN: TOKEN,
+  }
+  expect(await load({})).toMatchObject({ isProduction: false, health: { critical: [], drainSeconds: 0 } })
+  expect(await load({}, production)).toMatchObject({ isProduction: true, health: { critical: [], drainSeconds: 5 } })
+  const health = { critical: ['backoffice'], drainSeconds: 0 }
+  expect(await load({ health }, production)).toMatchObject({ health })
+  expect(await faultsOf(load({ health: { drainSeconds: -1 } }))).toEqual([
+    expect.stringMatching(/^<file>: health\.drainSeconds: /),
+  ])
+})
+
 test('rejects an allowed host with a port', async () => {
   const allowedHosts = ['status.example.com', '[2001:db8::1]', '*']
   expect(await load({ allowedHosts })).toMatchObject({ allowedHosts })

@@ -12,6 +12,7 @@ import type { AdminToken } from '../http/tokens.ts'
 import { rejectedInProduction } from '../kernel/egress/production.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import { billingErrors, billingOf } from './billing-settings.ts'
+import { type HealthSettings, healthOf } from './health-settings.ts'
 import { placementErrors } from './isolation-settings.ts'
 import { CHECKS, Environment, File } from './settings.ts'
 
@@ -23,7 +24,7 @@ type FileConfig = z.output<typeof File>
 export type ConfigFile = z.input<typeof File>
 export const defineConfig = (config: ConfigFile): ConfigFile => config
 
-export interface ServiceConfig extends Omit<FileConfig, 'prefix' | 'adminTokens'> {
+export interface ServiceConfig extends Omit<FileConfig, 'prefix' | 'adminTokens' | 'health'> {
   readonly prefix: string
   readonly adminTokens: readonly AdminToken[]
   readonly port: number
@@ -38,6 +39,9 @@ export interface ServiceConfig extends Omit<FileConfig, 'prefix' | 'adminTokens'
   readonly dataDirectory: string
   readonly role: 'all' | 'api' | 'worker'
   readonly logLevel: string
+  readonly health: HealthSettings
+  /** Whether `NODE_ENV` is `production`. */
+  readonly isProduction: boolean
 }
 
 export class ConfigurationError extends Error {
@@ -65,6 +69,7 @@ export async function loadConfig({
   satellites,
 }: ConfigSource = {}): Promise<ServiceConfig> {
   const env = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ''))
+  const isProduction = env.NODE_ENV === 'production'
   const environment = Environment.safeParse(env)
   const path = fileOf(directory, file ?? env.TENANTRY_CONFIG)
   const { content, fault } = path === undefined ? { content: {} } : await read(path)
@@ -78,8 +83,8 @@ export async function loadConfig({
     ...(fault !== undefined || parsed.success ? [] : validationErrorsOf(parsed.error, where)),
     ...errorsBetween(valid, env.TENANTRY_ADMIN_TOKEN, migrations, satellites).map((words) => `${where}${words}`),
     ...(valid.billing && valid.satellites?.billing !== false ? billingErrors(valid.billing, env, plansOf(valid)) : []),
-    ...(env.NODE_ENV === 'production' ? missingInProduction(env, fault === undefined ? content : undefined) : []),
-    ...(env.NODE_ENV === 'production' ? rejectedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
+    ...(isProduction ? missingInProduction(env, fault === undefined ? content : undefined) : []),
+    ...(isProduction ? rejectedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
   ]
   if (errors.length > 0 || !environment.success || !parsed.success) throw new ConfigurationError(errors)
 
@@ -107,6 +112,8 @@ export async function loadConfig({
     role: settings.TENANTRY_ROLE,
     logLevel: settings.LOG_LEVEL,
     migrations,
+    health: healthOf(rest.health, isProduction),
+    isProduction,
   }
 }
 

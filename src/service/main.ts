@@ -24,6 +24,9 @@ import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } f
 const DRAIN_MS = 10_000
 /** Time to close connections after requests have used the whole drain period. */
 const CLOSE_MS = 1_000
+const NOT_CRITICAL =
+  'no health check is critical: /readyz responds with 200 while the backoffice is unavailable. ' +
+  'Set health.critical: ["backoffice"].'
 const LOCK_WAIT_MS = 30_000
 const LOCK_POLL_MS = 50
 
@@ -90,6 +93,8 @@ export interface Service {
   readonly http: Http
   readonly adminTokens: readonly AdminToken[]
   readonly tenancy: Tenancy
+  /** Responds with 503 on `/readyz` for `health.drainSeconds`, and serves all other requests. */
+  drain(): Promise<void>
   /** Ends running work (10 s at most), then the embedded database. */
   stop(): Promise<void>
 }
@@ -120,12 +125,21 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       host: config.host,
     })
     opened.announce(server.url)
+    const { log } = tenancy.kernel
+    const { critical, drainSeconds } = config.health
+    if (config.isProduction && critical.length === 0) log.warn(NOT_CRITICAL)
+    const drain = async () => {
+      if (drainSeconds === 0) return
+      tenancy.health.startDrain()
+      log.info({ drainSeconds }, 'a stop was requested; /readyz responds with 503 until the port closes')
+      await sleep(drainSeconds * 1_000, undefined, { ref: false }) // the server keeps the process running
+    }
     const stop = async () => {
       const until = performance.now() + DRAIN_MS
       await server.close(DRAIN_MS)
       await opened.stop(Math.max(until - performance.now(), CLOSE_MS))
     }
-    return { url: server.url, http, adminTokens, tenancy, stop: once(stop) }
+    return { url: server.url, http, adminTokens, tenancy, drain, stop: once(stop) }
   } catch (error) {
     await opened.stop()
     throw error

@@ -11,6 +11,7 @@ import { Placement } from '../tenants/tenant/tenant.ts'
 import { Backups } from './backup-settings.ts'
 import { BillingSettings } from './billing-settings.ts'
 import { EgressFile, ProxyUrl } from './egress-settings.ts'
+import { Health } from './health-settings.ts'
 import { Isolation, PlacementSettings, PostgresUrl } from './isolation-settings.ts'
 
 /** Checks of service/main.ts, in addition to those of satellites. */
@@ -218,12 +219,7 @@ export const File = z.strictObject({
   })
     .prefault({})
     .describe('Policies while a dependency is unavailable'),
-  health: z
-    .strictObject({
-      critical: z.array(z.string()).default([]).describe('Checks whose failure makes `/readyz` respond with 503'),
-    })
-    .prefault({})
-    .describe('Readiness'),
+  health: Health.prefault({}).describe('Readiness'),
   metrics: z
     .strictObject({
       maxTenantSeries: z

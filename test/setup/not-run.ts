@@ -1,5 +1,5 @@
 /** Programs that tests need and a machine may lack. The closing lines of a run list the tests that did not run. */
-import { accessSync, constants, existsSync } from 'node:fs'
+import { accessSync, constants, existsSync, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
 const OPTIONAL = [
@@ -34,10 +34,21 @@ export const hasOrms = existsSync(join(import.meta.dirname, '../orms/generated/c
 /** Debian's folders for programs outside a user's PATH. */
 const ELSEWHERE = ['/usr/sbin', '/usr/local/sbin']
 
+/** The drill mounts small file systems. */
+const FULL_DISK = { name: 'full disk', program: 'the right to mount', files: ['test/full-disk.slow.test.ts'] }
+const CAP_SYS_ADMIN = 21n
+
 export const notRun = [
   ...OPTIONAL.filter(({ program }) => programPath(program) === undefined),
+  ...(canMount() ? [] : [FULL_DISK]),
   ...(hasOrms ? [] : [ORMS]),
 ]
+
+function canMount(): boolean {
+  if (process.platform !== 'linux' || programPath('mount') === undefined) return false
+  const [, effective = '0'] = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
+  return ((BigInt(`0x${effective}`) >> CAP_SYS_ADMIN) & 1n) === 1n
+}
 
 export function programPath(name: string): string | undefined {
   const directories = [...(process.env.PATH ?? '').split(delimiter).filter(Boolean), ...ELSEWHERE]

@@ -1,6 +1,7 @@
 /** Tests `serve` and `dev` as processes: uncaught errors and signals. */
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test, vi } from 'vitest'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { programWith } from '../program.fixture.ts'
 import { useProgram } from '../program-database.fixture.ts'
 
@@ -45,18 +46,35 @@ test('serve continues while its log is on a full device', async () => {
 })
 
 describe('a stop signal', () => {
-  test('ends serve in production with 0 on SIGTERM, after one log line', async () => {
+  test('drains serve in production on SIGTERM: /readyz fails while requests are served, then it ends with 0', async () => {
     const env = { NODE_ENV: 'production', LOG_LEVEL: 'info' }
     const production = tenantry.start(['serve'], { env })
-    await production.says(/is ready at http/)
+    const [, url] = await production.says(/is ready at (http:\/\/[\d.:]+)/)
+    expect((await fetch(`${url}/readyz`)).status).toBe(200)
     production.process.kill('SIGTERM')
+    const draining = await eventually(async () => {
+      const response = await fetch(`${url}/readyz`)
+      expect(response.status).toBe(503)
+      return response.json()
+    })
+    expect(draining).toMatchObject({
+      status: 'fail',
+      checks: { backoffice: { status: 'pass' }, drain: { status: 'fail', message: 'the process is stopping' } },
+    })
+    expect((await fetch(`${url}/livez`)).status).toBe(200)
+    const headers = { 'x-admin-token': 'a-token-for-the-tests' }
+    expect((await fetch(`${url}/admin/multitenancy/tenants`, { headers })).status).toBe(200)
     const { code, stdout, stderr } = await production.ended
     expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
     const lines = stderr
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line).msg)
-    expect(lines).toEqual([expect.stringMatching(/^Tenantry \S+ is ready at http:\/\/127\.0\.0\.1:\d+$/)])
+    expect(lines).toEqual([
+      expect.stringMatching(/^no health check is critical: .*health\.critical: \["backoffice"\]/),
+      expect.stringMatching(/^Tenantry \S+ is ready at http:\/\/127\.0\.0\.1:\d+$/),
+      expect.stringMatching(/^a stop was requested/),
+    ])
   })
   test('ends dev --json of a worker with 0 on SIGINT, after one JSON value', async () => {
     const worker = tenantry.start(['dev', '--json'], { env: { TENANTRY_ROLE: 'worker' } })

@@ -63,6 +63,25 @@ describe('status', () => {
     expect(JSON.parse(stdout)).toMatchObject({ url, status: 'ok', checks: { backoffice: { status: 'pass' } } })
   })
 
+  test.each<[string, Ended['code'], string[], RegExp]>([
+    ['degraded', 6, [], /The service at \S+ is degraded[\s\S]*E_FINDINGS/],
+    ['fail', 7, ['store'], /The service at \S+ is not ready[\s\S]*E_DEPENDENCY_UNAVAILABLE/],
+  ])(
+    'prints the report of a service with the result "%s", and ends with exit code %i',
+    async (status, code, critical, words) => {
+      const config = join(tenantry.directory, `${status}.json`)
+      await writeFile(config, JSON.stringify({ health: { critical } }))
+      const env = { REDIS_URL: 'redis://127.0.0.1:1', TENANTRY_CONFIG: config, TENANTRY_ROLE: 'worker' }
+      const other = tenantry.start(['serve'], { env, isAlone: true })
+      const [, address = ''] = await other.says(/Probes +(http:\/\/127\.0\.0\.1:\d+)/)
+      const ended = await tenantry.run('status', '--url', address, '--json')
+      expect(ended.code).toBe(code)
+      expect(JSON.parse(ended.stdout)).toMatchObject({ status, checks: { store: { status: 'fail' } } })
+      expect(ended.stderr).toMatch(words)
+      await other.interrupt()
+    },
+  )
+
   test.each<[Ended['code'], string, RegExp]>([
     [7, 'http://127.0.0.1:1', /The service at http:\/\/127\.0\.0\.1:1 cannot be reached/],
     [2, 'not an address', /--url: "not an address" must be a URL such as/],

@@ -1,6 +1,7 @@
 /**
  * Runs `tenantry serve`: the service, until a stop signal or an uncaught exception.
- * - Both drain running work. A stop signal is success; an exception is failure, because the state is unknown.
+ * - Both end running work. A stop signal is success; an exception is failure, because the state is unknown.
+ * - Only after a stop signal the service drains: the port stays open until load balancers have seen that it is not ready.
  */
 import { flushCompileCache } from 'node:module'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -33,6 +34,7 @@ export async function serve(
     // Flushed now: a service is often killed without time for it.
     flushCompileCache()
     await Promise.race([stopRequested(signal), uncaught])
+    await Promise.race([service.drain(), uncaught])
   } finally {
     await service.stop()
   }

@@ -1,5 +1,6 @@
 /** Runs `tenantry status`: prints the readiness report of the running service. */
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { FindingsStand } from '../../kernel/doctor/doctor.ts'
 import type { CheckResult } from '../../kernel/resilience/health.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { serviceUnreachable, serviceUrl } from './service-address.ts'
@@ -12,7 +13,7 @@ interface Report {
   readonly checks: Readonly<Record<string, CheckResult>>
 }
 
-/** Rejects with E_DEPENDENCY_UNAVAILABLE without a response, or after the report if the service is not ready. */
+/** After the report, rejects with E_FINDINGS if a check failed, and with E_DEPENDENCY_UNAVAILABLE if the service is not ready. */
 export async function status({ options, terminal, signal, loadConfig }: OwnInput): Promise<void> {
   const config = await loadConfig()
   const url = serviceUrl(config, options.url)
@@ -22,6 +23,8 @@ export async function status({ options, terminal, signal, loadConfig }: OwnInput
   terminal.table(checks, { url, ...report })
   if (report.status === 'fail')
     throw DependencyUnavailable(`The service at ${url} is not ready. See the failed checks in the report.`)
+  if (report.status === 'degraded')
+    throw FindingsStand(`The service at ${url} is degraded. See the failed checks in the report.`)
 }
 
 async function readiness(url: string, path: string, signal: AbortSignal): Promise<Report> {

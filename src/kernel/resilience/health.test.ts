@@ -31,6 +31,18 @@ describe('the aggregate', () => {
   })
 })
 
+test('the report of a draining process fails, with the results of its checks', async () => {
+  const health = healthOf({ database: pass, store: fail })
+  health.startDrain()
+  const { status, checks } = await health.report()
+  expect(status).toBe('fail')
+  expect(checks).toMatchObject({
+    database: { status: 'pass' },
+    store: { status: 'fail' },
+    drain: { status: 'fail', durationMs: 0, message: 'the process is stopping' },
+  })
+})
+
 describe('a check', () => {
   test('passes with or without a message', async () => {
     const { checks } = await healthOf({ quiet: pass, talks: async () => '3 queues' }).report()
@@ -131,6 +143,8 @@ describe('the message of a failure', () => {
     ['a name is unknown', coded('ENOTFOUND'), 'host not found'],
     ['a password is wrong', coded('28P01'), 'authentication failed'],
     ['the server restarts', coded('57P03'), 'server is starting up'],
+    ['the database is read-only', coded('25006'), 'database is read-only'],
+    ['the disk is full', DependencyUnavailable(SECRET, { cause: coded('53100') }), 'disk is full'],
     ['the error is wrapped', DependencyUnavailable(SECRET, { cause: coded('ECONNRESET') }), 'connection reset'],
     ['the cause has a known code', new TypeError(SECRET, { cause: coded('ECONNREFUSED') }), 'connection refused'],
     ['only the cause of a coded error has a known code', coded('E_ACME', coded('ENOTFOUND')), 'host not found'],

@@ -1,9 +1,10 @@
 /**
- * Runs the readiness checks, each with a timeout of two seconds: `ok` if all pass, `fail` if all or a critical one fail, else
- * `degraded`. A public `message` names no host, tenant or credential; the admin API and the log have the full text. The log has a line
- * when a check starts to fail, fails for another reason, or recovers.
+ * Runs the readiness checks, each with a timeout of two seconds: `ok` if all pass, `fail` if all or a critical one fail or the process
+ * drains, else `degraded`. A public `message` names no host, tenant or credential; the admin API and the log have the full text. The log
+ * has a line when a check starts to fail, fails for another reason, or recovers.
  */
 import type { Logger } from '../base/logger.ts'
+import { WRITE_FAILURES } from '../database/write-failures.ts'
 
 export const CHECK_TIMEOUT_MS = 2_000
 
@@ -36,6 +37,8 @@ export interface Health {
   register(name: string, check: Check): void
   /** `detailed` puts the errors' own words into `message`. */
   report(options?: { detailed?: boolean }): Promise<HealthReport>
+  /** From now on the report is `fail`: load balancers send no further requests to this process, which is about to stop. */
+  startDrain(): void
 }
 
 export interface HealthOptions {
@@ -53,6 +56,7 @@ export function createHealth(options: HealthOptions = {}): Health {
   const checks = new Map<string, Check>(Object.entries(options.checks ?? {}))
   /** The messages, without numbers, of the checks that failed last time. */
   const failing = new Map<string, string>()
+  let isDraining = false
   const heed = (name: string, outcome: Outcome) => {
     const known = failing.get(name)
     if (outcome.isFailed) {
@@ -67,16 +71,22 @@ export function createHealth(options: HealthOptions = {}): Health {
     register: (name, check) => void checks.set(name, check),
     async report({ detailed = false } = {}) {
       const results = await Promise.all(
-        [...checks].map(async ([name, check]) => {
+        [...checks].map(async ([name, check]): Promise<[string, CheckResult]> => {
           const outcome = await run(check, timeoutMs)
           heed(name, outcome)
-          return [name, resultOf(outcome, detailed)] as const
+          return [name, resultOf(outcome, detailed)]
         }),
       )
-      return { status: aggregate(results, critical), checks: Object.fromEntries(results) }
+      if (isDraining) results.push(['drain', STOPPING])
+      return { status: isDraining ? 'fail' : aggregate(results, critical), checks: Object.fromEntries(results) }
+    },
+    startDrain() {
+      isDraining = true
     },
   }
 }
+
+const STOPPING: CheckResult = { status: 'fail', durationMs: 0, message: 'the process is stopping' }
 
 function aggregate(results: readonly (readonly [string, CheckResult])[], critical: readonly string[]) {
   const failed = results.filter(([, { status }]) => status === 'fail')
@@ -133,6 +143,7 @@ const WORDS = new Map(
     '53300': 'too many connections',
     '57P01': 'server is shutting down',
     '57P03': 'server is starting up',
+    ...WRITE_FAILURES,
   }),
 )
 

@@ -6,6 +6,7 @@
 import { z } from 'zod'
 import { DependencyUnavailable, TenancyError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
+import { writeFailure } from '../database/write-failures.ts'
 import { type Events, event } from '../events/events.ts'
 import type { Series } from '../metrics/metrics.ts'
 import type { Tracing } from './tracing.ts'
@@ -124,7 +125,8 @@ export class Resilience {
 
   /** The error of a use without a policy, which must not be lost: a write. */
   rejection(dependency: Dependency, cause: unknown): TenancyError {
-    return DependencyUnavailable(`The ${WORDS[dependency]} cannot be reached at the moment. Try again.`, {
+    const problem = writeFailure(cause) === undefined ? 'cannot be reached' : 'cannot store data'
+    return DependencyUnavailable(`The ${WORDS[dependency]} ${problem} at the moment. Try again.`, {
       retryAfterSeconds: this.retryAfterSeconds,
       cause,
     })

@@ -10,7 +10,8 @@ import type { z } from 'zod'
 import { OutageBackoff } from '../../kernel/base/backoff.ts'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
-import { isDatabaseUnavailable, SCHEMA } from '../../kernel/database/database.ts'
+import { SCHEMA } from '../../kernel/database/database.ts'
+import { isWriteOutage } from '../../kernel/database/write-failures.ts'
 import type { EventType } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { dateOf, dayOf } from '../../kernel/store/counters.ts'
@@ -100,7 +101,7 @@ export class Alerts {
         this.#outage.answered()
       } catch (error) {
         this.#kernel.log.warn({ err: error, alert: key }, 'an alert of a quota could not be published')
-        if (isDatabaseUnavailable(error)) {
+        if (isWriteOutage(error)) {
           this.#outage.failed()
           this.#waiting.clear()
         }

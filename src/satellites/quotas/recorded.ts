@@ -5,7 +5,7 @@
  * If the change fails, a second entry records the failure.
  */
 
-import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { isWriteOutage } from '../../kernel/database/write-failures.ts'
 import { type Change, recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { lockTenant } from '../../tenants/registry/tenant-assertions.ts'
@@ -32,7 +32,7 @@ export async function recorded(
       await recordChange(events, change)
     })
   } catch (error) {
-    throw isDatabaseUnavailable(error) ? resilience.rejection('database', error) : error
+    throw isWriteOutage(error) ? resilience.rejection('database', error) : error
   }
   if (!isNeeded) return
   try {

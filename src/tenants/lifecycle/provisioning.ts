@@ -3,9 +3,11 @@
  *
  * - `install` creates the storage atomically, then activates the tenant with a conditional UPDATE. A tenant that was
  *   deleted in between stays deleted, and its purge removes the storage.
+ * - While a server is read-only or full, each attempt sends a new job: no tenant fails because of the outage.
  * - `purge` claims the tenant first, which excludes a restore. Then it removes the storage, then all rows in one
  *   transaction.
  */
+import { writeFailure } from '../../kernel/database/write-failures.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Attempt } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -26,6 +28,8 @@ import type { Transitions } from './transitions.ts'
 /** Time that a provisioning tenant can be without a job before it is lost; longer than any send takes. */
 const LOST_AFTER_MS = 60_000
 const READ_AT_ONCE = 1_000
+/** Delay of an installation after its server could not store data. */
+const CONTINUED_AFTER_SECONDS = 15
 const NOT_MADE: Failure = {
   code: 'E_INSTALLATION_FAILED',
   message: 'The storage could not be created. See the log for the cause.',
@@ -88,6 +92,7 @@ export class Installation {
       )
     } catch (error) {
       if (TenantState.matches(error) || TenantNotFound.matches(error)) return this.#leaveToPurge(row)
+      if (writeFailure(error) !== undefined) return this.#continueLater(id, error)
       if (!attempt.isLast && mayPass(error)) throw error
       this.#kernel.log.error({ err: error, tenantId: id }, 'tenant installation failed')
       await this.#failPermanently(id, failureOf(error, NOT_MADE))
@@ -176,6 +181,13 @@ export class Installation {
       await events.publish(TenantPurged, { tenantId: id })
     })
     return true
+  }
+
+  /** Throws if the backoffice cannot store the new job either: the present job is then retried. */
+  async #continueLater(id: string, error: unknown): Promise<void> {
+    const { jobs, log } = this.#kernel
+    log.warn({ err: error, tenantId: id }, 'the server could not store data; the installation of the tenant waits')
+    await jobs.send(InstallTenant, { tenantId: id }, { tenantId: id, key: id, afterSeconds: CONTINUED_AFTER_SECONDS })
   }
 
   async #activate(row: TenantRow, migrations: readonly string[]): Promise<void> {

@@ -2,6 +2,7 @@
 
 import { DependencyUnavailable, defineError, TenancyError } from '../../kernel/base/errors.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
+import { writeFailure } from '../../kernel/database/write-failures.ts'
 
 export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant migration failed')
 export const MigrationLocked = defineError('E_MIGRATION_LOCKED', 409, 'A table was locked')
@@ -35,6 +36,11 @@ export function migrationFailure(error: unknown, lockTimeoutMs: number): Migrati
   }
   if (isDatabaseUnavailable(error)) {
     const message = 'The database server of the tenant is unavailable.'
+    return { code: DependencyUnavailable.code, message, isPassing: true }
+  }
+  const reason = writeFailure(error)
+  if (reason !== undefined) {
+    const message = `The database server cannot store data: ${reason}. Run the migrations again afterwards.`
     return { code: DependencyUnavailable.code, message, isPassing: true }
   }
   return {

@@ -4,7 +4,7 @@
  * If a listener rejects one of them, each result has its own transaction.
  */
 
-import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { isWriteOutage } from '../../kernel/database/write-failures.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Storage } from '../isolation/drivers.ts'
@@ -37,7 +37,7 @@ export class MigrationResultWriter {
     try {
       await this.#recordBatch(outcomes)
     } catch (error) {
-      if (isDatabaseUnavailable(error)) throw error
+      if (isWriteOutage(error)) throw error
       for (const outcome of outcomes) await this.#recordOne(outcome)
     }
   }
@@ -48,7 +48,7 @@ export class MigrationResultWriter {
     try {
       await this.#recordBatch([outcome])
     } catch (error) {
-      if (isDatabaseUnavailable(error)) throw error
+      if (isWriteOutage(error)) throw error
       kernel.log.error(
         { err: error, storage: outcome.item.storage, runId: run.id },
         'the result of a migration could not be recorded',

@@ -2,6 +2,7 @@
 
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
+import { writeFailure } from '../../kernel/database/write-failures.ts'
 import { rejectedEvent } from '../../kernel/events/events.ts'
 
 export interface Failure {
@@ -18,7 +19,8 @@ export const mayPass = (error: unknown): boolean => !(error instanceof TenancyEr
 /** @param otherwise for errors whose text stays in the log: all except those of listeners of the host */
 export function failureOf(error: unknown, otherwise: Failure): Failure {
   if (error instanceof TenancyError) return { code: error.code, message: error.message }
-  const isUnavailable = isDatabaseUnavailable(error)
+  const reason = writeFailure(error)
+  const isUnavailable = isDatabaseUnavailable(error) || reason !== undefined
   const code = isUnavailable ? DependencyUnavailable.code : otherwise.code
   const event = rejectedEvent(error)
   if (event && error instanceof Error) {
@@ -29,5 +31,6 @@ export function failureOf(error: unknown, otherwise: Failure): Failure {
       message: `A listener of ${event} failed${isOfDatabase ? '. See the log for the cause.' : `: ${error.message}`}`,
     }
   }
+  if (reason !== undefined) return { code, message: `A database server cannot store data: ${reason}.` }
   return isUnavailable ? { code, message: 'A database server is unavailable.' } : otherwise
 }

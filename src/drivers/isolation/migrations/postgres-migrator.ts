@@ -10,7 +10,8 @@
  * several migrations of such a text has failed and all were rolled back: it finds the failed one.
  */
 import pg from 'pg'
-import { isDatabaseUnavailable, sqlState } from '../../../kernel/database/database.ts'
+import { sqlState } from '../../../kernel/database/database.ts'
+import { isWriteOutage } from '../../../kernel/database/write-failures.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
 import type { AppliedMigration } from '../../../tenants/tenant/schema-version.ts'
@@ -208,7 +209,7 @@ async function run(
   }
 }
 
-const isPassing = (error: unknown): boolean => isDatabaseUnavailable(error) || PASSING.has(sqlState(error) ?? '')
+const isPassing = (error: unknown): boolean => isWriteOutage(error) || PASSING.has(sqlState(error) ?? '')
 
 /** Converts the error of a failed migration; returns other errors unchanged. */
 function failure(error: unknown, name: string, direction: Direction): unknown {

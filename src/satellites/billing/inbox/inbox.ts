@@ -7,7 +7,7 @@
 
 import { Batcher } from '../../../kernel/base/batcher.ts'
 import { withTimeout } from '../../../kernel/base/with-timeout.ts'
-import { isDatabaseUnavailable } from '../../../kernel/database/database.ts'
+import { isWriteOutage } from '../../../kernel/database/write-failures.ts'
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import { ProcessProviderEvent } from '../model/job-types.ts'
 import type { ProviderEvent } from '../model/provider.ts'
@@ -152,7 +152,7 @@ export class Inbox {
       )
       return all.map(({ event }) => ({ isNew: news.delete(event.id) }))
     } catch (error) {
-      if (all.length === 1 || error instanceof InsertTimeout || isDatabaseUnavailable(error)) {
+      if (all.length === 1 || error instanceof InsertTimeout || isWriteOutage(error)) {
         return all.map(() => ({ error }))
       }
       const half = Math.ceil(all.length / 2)
