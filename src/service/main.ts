@@ -14,6 +14,7 @@ import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/base/logger.ts'
 import { once } from '../kernel/base/once.ts'
 import { WrongApplicationKey } from '../kernel/database/application-key.ts'
+import { SharedSessions } from '../kernel/database/session-check.ts'
 import { encryptionDiagnosis } from '../kernel/doctor/encryption.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
@@ -21,7 +22,7 @@ import type { Role, Tenancy } from '../tenancy/tenancy.ts'
 import { ENCRYPTED_LOGINS } from '../tenants/isolation/own-logins.ts'
 import { appKeyOf, wrongAppKey } from './app-key.ts'
 import { openBackofficeServer } from './backoffice-server.ts'
-import type { ServiceConfig } from './config.ts'
+import { ConfigurationError, type ServiceConfig } from './config.ts'
 import { keptSecret, openDataDirectory } from './data-directory.ts'
 
 const DRAIN_MS = 10_000
@@ -173,7 +174,9 @@ export async function openTenancy(
       role,
       logger: log,
     }).catch((error) => {
-      throw error instanceof WrongApplicationKey ? wrongAppKey(config) : error
+      if (error instanceof WrongApplicationKey) throw wrongAppKey(config)
+      if (error instanceof SharedSessions) throw new ConfigurationError([`DATABASE_URL: ${error.message}`])
+      throw error
     })
     const columns = [ENCRYPTED_LOGINS, ...switchedOff.flatMap(({ encryptedColumns = [] }) => encryptedColumns)]
     tenancy.doctor.register(encryptionDiagnosis, { ...tenancy.kernel, columns })

@@ -14,6 +14,7 @@ import { stopAll } from '../kernel/base/stop-all.ts'
 import { assertApplicationKey, keepApplicationKey } from '../kernel/database/application-key.ts'
 import { Database } from '../kernel/database/database.ts'
 import { migrate } from '../kernel/database/migrations.ts'
+import { assertSeparateSessions } from '../kernel/database/session-check.ts'
 import { Doctor } from '../kernel/doctor/doctor.ts'
 import type { EventOf, EventType } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
@@ -88,6 +89,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   const stops: (() => unknown)[] = [() => database.close()]
   const stop = once(() => stopAll(stops.splice(0), log))
   try {
+    await assertSeparateSessions(config.database.url)
     await assertApplicationKey(database, secrets, [PLACEMENT_PASSWORDS])
     await migrate(database, tablesOf(parts))
     await keepApplicationKey(database, secrets)

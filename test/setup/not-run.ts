@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
 const OPTIONAL = [
-  { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.slow.test.ts'] },
+  { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.slow.test.ts', 'test/pooler/backoffice.slow.test.ts'] },
   { name: 'psql', program: 'psql', files: ['test/archives.slow.test.ts'] },
   { name: 'pg_dump', program: 'pg_dump', files: ['test/dump-import.slow.test.ts'] },
   {
