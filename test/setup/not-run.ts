@@ -1,5 +1,7 @@
 /** Programs that tests need and a machine may lack. The closing lines of a run list the tests that did not run. */
+import { execFileSync } from 'node:child_process'
 import { accessSync, constants, existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 
 const OPTIONAL = [
@@ -28,13 +30,29 @@ const ORMS = {
 }
 export const hasOrms = existsSync(join(import.meta.dirname, '../orms/generated/client.ts'))
 
+const FULL_DISK = {
+  name: 'full disk',
+  program: 'unshare with the right to mount',
+  files: ['src/cli/commands/full-disk.slow.test.ts'],
+}
+
 /** Debian's folders for programs outside a user's PATH. */
 const ELSEWHERE = ['/usr/sbin', '/usr/local/sbin']
 
 export const notRun = [
   ...OPTIONAL.filter(({ program }) => programPath(program) === undefined),
   ...(hasOrms ? [] : [ORMS]),
+  ...(canMount() ? [] : [FULL_DISK]),
 ]
+
+function canMount(): boolean {
+  try {
+    execFileSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'tmpfs', tmpdir()], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
 
 export function programPath(name: string): string | undefined {
   const directories = [...(process.env.PATH ?? '').split(delimiter).filter(Boolean), ...ELSEWHERE]
