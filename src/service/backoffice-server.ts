@@ -28,6 +28,8 @@ export interface BackofficeServer {
   readonly url: string
   /** Publishes the URL of this process to other processes on the data directory. */
   announce(url: string): void
+  /** Rejects if the embedded PostgreSQL has ended and cannot be started again. Never resolves. */
+  readonly failed: Promise<never>
   stop(): Promise<void>
 }
 
@@ -42,7 +44,12 @@ interface Options {
 export const openBackofficeServer = async (config: ServiceConfig, options: Options): Promise<BackofficeServer> =>
   config.databaseUrl === undefined ? embedded(config, options) : given(config.databaseUrl)
 
-const given = (url: string): BackofficeServer => ({ url, announce: () => undefined, stop: async () => undefined })
+const given = (url: string): BackofficeServer => ({
+  url,
+  announce: () => undefined,
+  failed: Promise.withResolvers<never>().promise,
+  stop: async () => undefined,
+})
 
 async function embedded(config: ServiceConfig, { exclusive, signal, log }: Options): Promise<BackofficeServer> {
   const directory = openDataDirectory(config.dataDirectory)
@@ -50,7 +57,7 @@ async function embedded(config: ServiceConfig, { exclusive, signal, log }: Optio
   let isWaiting = false
   for (;;) {
     const lock = acquire(directory)
-    if (lock.held) return startOwn(directory, lock)
+    if (lock.held) return startOwn(directory, lock, log)
     const { running } = lock
     if (performance.now() > deadline) throw new AlreadyRunning(directory, running)
     if (running?.url) {
@@ -65,19 +72,26 @@ async function embedded(config: ServiceConfig, { exclusive, signal, log }: Optio
   }
 }
 
-async function startOwn(directory: string, lock: Extract<Acquired, { held: true }>): Promise<BackofficeServer> {
+async function startOwn(
+  directory: string,
+  lock: Extract<Acquired, { held: true }>,
+  log: Logger,
+): Promise<BackofficeServer> {
   try {
-    const { startEmbeddedPostgres } = await import('./embedded-postgres.ts')
-    const server = await startEmbeddedPostgres({
-      directory: embeddedCluster(directory),
-      password: keptSecret(directory, 'postgres-password'),
-    })
+    const [{ startEmbeddedPostgres }, { PostgresSupervisor }] = await Promise.all([
+      import('./embedded-postgres.ts'),
+      import('./postgres-supervisor.ts'),
+    ])
+    const options = { directory: embeddedCluster(directory), password: keptSecret(directory, 'postgres-password') }
+    const server = await startEmbeddedPostgres(options)
+    const supervisor = new PostgresSupervisor(server, options, log)
     lock.announce({ url: null, databaseUrl: server.url })
     return {
       url: server.url,
       announce: (url) => lock.announce({ url, databaseUrl: server.url }),
+      failed: supervisor.failed,
       stop: async () => {
-        await server.stop()
+        await supervisor.stop()
         lock.release()
       },
     }

@@ -66,6 +66,8 @@ export interface Opened {
   readonly switchedOff: readonly Satellite[]
   /** Publishes the URL of this process to other processes on the data directory. */
   announce(url: string): void
+  /** Rejects if the embedded PostgreSQL has ended and cannot be started again. Never resolves. */
+  readonly failed: Promise<never>
   /** Ends running work (`withinMs` at most, default 10 s), then the embedded database. */
   stop(withinMs?: number): Promise<void>
 }
@@ -82,6 +84,8 @@ export interface Service {
   readonly http: Http
   readonly adminTokens: readonly AdminToken[]
   readonly tenancy: Tenancy
+  /** Rejects if the embedded PostgreSQL has ended and cannot be started again. Never resolves. */
+  readonly failed: Promise<never>
   /** Ends running work (10 s at most), then the embedded database. */
   stop(): Promise<void>
 }
@@ -117,7 +121,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       await server.close(DRAIN_MS)
       await opened.stop(Math.max(until - performance.now(), CLOSE_MS))
     }
-    return { url: server.url, http, adminTokens, tenancy, stop: once(stop) }
+    return { url: server.url, http, adminTokens, tenancy, failed: opened.failed, stop: once(stop) }
   } catch (error) {
     await opened.stop()
     throw error
@@ -194,6 +198,7 @@ export async function openTenancy(
       adminTokens,
       switchedOff,
       announce: database.announce,
+      failed: database.failed,
       stop: (withinMs = DRAIN_MS) => (stopping ??= stop(withinMs)),
     }
   } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * Runs `tenantry serve`: the service, until a stop signal or an uncaught exception.
- * - Both drain running work. A stop signal is success; an exception is failure, because the state is unknown.
+ * Runs `tenantry serve`: the service, until a stop signal, an uncaught exception or the end of the embedded PostgreSQL.
+ * - All drain running work. A stop signal is success; an exception is failure, because the state is unknown.
  */
 import { flushCompileCache } from 'node:module'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
@@ -32,7 +32,7 @@ export async function serve(
     }
     // Flushed now: a service is often killed without time for it.
     flushCompileCache()
-    await Promise.race([stopRequested(signal), uncaught])
+    await Promise.race([stopRequested(signal), uncaught, service.failed])
   } finally {
     await service.stop()
   }
