@@ -18,6 +18,12 @@ create table job_names (
   primary key (kind, name)
 );
 
+-- kernel/0002_application_key
+create table application_key (
+  is_only boolean primary key default true check (is_only),
+  proof text not null
+);
+
 -- store/0001_store
 create table store (
   owner text collate "C" not null,

@@ -6,7 +6,7 @@ import {
   type ZodOpenApiPathsObject,
   type ZodOpenApiResponsesObject,
 } from 'zod-openapi'
-import { IdempotencyInProgress, IdempotencyMismatch } from '../kernel/api/idempotency.ts'
+import { IdempotencyInProgress, IdempotencyMismatch, IdempotencyResponseLost } from '../kernel/api/idempotency.ts'
 import type { AnyOperation } from '../kernel/api/operation.ts'
 import { DependencyUnavailable, type ErrorType, InvalidRequest, NotFound } from '../kernel/base/errors.ts'
 import { VERSION } from '../tenancy/version.ts'
@@ -170,7 +170,7 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   // Also without a body schema: an unexpected body is read before it is rejected.
   if (HAS_BODY.has(operation.method)) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)
   if (isConditional(operation)) errors.push(ChangedMeanwhile)
-  if (operation.method === 'POST') errors.push(IdempotencyMismatch, IdempotencyInProgress)
+  if (operation.method === 'POST') errors.push(IdempotencyMismatch, IdempotencyInProgress, IdempotencyResponseLost)
   const byStatus = Map.groupBy(new Set(errors), ({ status }) => status)
   const problem = { [PROBLEM_TYPE]: { schema: Problem } }
   // An error of the handler is stored, an earlier rejection is not.

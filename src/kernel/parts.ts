@@ -1,5 +1,6 @@
 /** The kernel and its store as parts of a tenancy. */
 import { IDEMPOTENCY_KEYS } from './api/idempotency.ts'
+import { APPLICATION_KEY } from './database/application-key.ts'
 import { assertWritable } from './database/write-failures.ts'
 import { backofficeDiagnosis } from './doctor/backoffice.ts'
 import { clocksDiagnosis } from './doctor/clocks.ts'
@@ -15,7 +16,10 @@ import type { Store, StoreDriver } from './store/store.ts'
 
 export const kernelPart: Part<'kernel', Kernel> = {
   name: 'kernel',
-  tables: [{ name: '0001_kernel', up: IDEMPOTENCY_KEYS + JOB_NAMES }],
+  tables: [
+    { name: '0001_kernel', up: IDEMPOTENCY_KEYS + JOB_NAMES },
+    { name: '0002_application_key', up: APPLICATION_KEY },
+  ],
   events: [DependencyDegraded],
   service: (kernel) => kernel,
   checks: { backoffice: ({ database }) => assertWritable(database) },

@@ -84,6 +84,11 @@ export function openDataDirectory(path: string): string {
   }
 }
 
+/** Directory of the embedded PostgreSQL's files. */
+export const embeddedCluster = (directory: string): string => join(directory, 'postgres')
+
+export const hasCluster = (directory: string): boolean => existsSync(join(embeddedCluster(directory), 'PG_VERSION'))
+
 /** Returns the secret of this directory. The first call generates it; all processes get the same one. */
 export function keptSecret(directory: string, name: SecretName): string {
   const path = join(directory, name)
@@ -99,7 +104,10 @@ export function keptSecret(directory: string, name: SecretName): string {
     }
   }
   const secret = readFileSync(path, 'utf8').trim()
-  if (!secret) throw new Error(`${path} is empty. Restore its content, or remove the file to generate a new secret.`)
+  if (!secret)
+    throw new ConfigurationError([
+      `${path} is empty. Restore its content, or remove the file to generate a new secret.`,
+    ])
   return secret
 }
 

@@ -77,6 +77,8 @@ export interface EmbeddedPostgresOptions {
   readonly directory: string
   /** Password of the superuser; the one that the cluster was created with. */
   readonly password: string
+  /** Port of an earlier server. Its cluster must exist: none is created. Default: a free port. */
+  readonly port?: number
   /** Additional or overriding settings. A running server with other settings is restarted. */
   readonly settings?: Readonly<Record<string, string>>
   /** Receives one line for each step. The server's own log is `<directory>.log`. */
@@ -90,6 +92,7 @@ export interface EmbeddedPostgres {
   readonly pid: number
   /** Whether the server of a killed process was still running. */
   readonly isAdopted: boolean
+  isRunning(): boolean
   /** Resolves when the server has ended. Idempotent. */
   stop(): Promise<void>
 }
@@ -97,6 +100,7 @@ export interface EmbeddedPostgres {
 interface Start {
   readonly directory: string
   readonly password: string
+  readonly port: number | undefined
   readonly settings: Readonly<Record<string, string>>
   readonly log: (line: string) => void
   readonly programs: PostgresPrograms
@@ -108,12 +112,13 @@ interface Postmaster {
 }
 
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  const { password, log = () => {} } = options
+  const { password, port, log = () => {} } = options
   const directory = canonicalPath(options.directory)
   const programs = await findPostgresPrograms(directory)
-  if (await ensureCluster(directory, password, programs)) log(`created a PostgreSQL cluster in ${directory}`)
+  if (port === undefined && (await ensureCluster(directory, password, programs)))
+    log(`created a PostgreSQL cluster in ${directory}`)
 
-  const start: Start = { directory, password, settings: { ...SETTINGS, ...options.settings }, log, programs }
+  const start: Start = { directory, password, port, settings: { ...SETTINGS, ...options.settings }, log, programs }
   const until = Date.now() + RETRY_FOR_MS
   for (;;) {
     const adopted = await adopt(start)
@@ -138,6 +143,7 @@ function embedded(
     port,
     pid,
     isAdopted,
+    isRunning: () => isPostmasterOf(directory, pid),
     stop: () => (stopped ??= stopPostmaster(directory, pid, log)),
   }
 }
@@ -164,7 +170,11 @@ async function adopt(start: Start): Promise<Postmaster | undefined> {
     await sleep(POLL_MS)
     found = readPidFile(directory)
   }
-  if (found?.pid === pid && found.status === 'ready' && commandOf(pid) === commandFor(start, found.port)) {
+  if (
+    found?.pid === pid &&
+    found.status === 'ready' &&
+    commandOf(pid) === commandFor(start, start.port ?? found.port)
+  ) {
     if (await isResponding(start, found)) return found
     log('the running PostgreSQL does not respond')
   }
@@ -185,7 +195,7 @@ async function isResponding(start: Start, postmaster: Postmaster): Promise<boole
 /** The ready server, or the output of a server that ended during its start. */
 async function launch(start: Start): Promise<Postmaster | string> {
   const { directory, programs } = start
-  const port = await freePort()
+  const port = start.port ?? (await freePort())
   const logFile = openLog(`${directory}.log`, programs)
   const child = programs.spawn(programs.postgres, argumentsFor(start, port), {
     detached: true,

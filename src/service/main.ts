@@ -13,13 +13,17 @@ import { pathOf } from '../http/paths.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { createLogger, type Logger } from '../kernel/base/logger.ts'
 import { once } from '../kernel/base/once.ts'
+import { WrongApplicationKey } from '../kernel/database/application-key.ts'
+import { SharedSessions } from '../kernel/database/session-check.ts'
 import { encryptionDiagnosis } from '../kernel/doctor/encryption.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import type { Role, Tenancy } from '../tenancy/tenancy.ts'
 import { ENCRYPTED_LOGINS } from '../tenants/isolation/own-logins.ts'
-import type { ServiceConfig } from './config.ts'
-import { type Acquired, acquire, keptSecret, openDataDirectory, type Running } from './data-directory.ts'
+import { appKeyOf, wrongAppKey } from './app-key.ts'
+import { openBackofficeServer } from './backoffice-server.ts'
+import { ConfigurationError, type ServiceConfig } from './config.ts'
+import { keptSecret, openDataDirectory } from './data-directory.ts'
 
 const DRAIN_MS = 10_000
 /** Time to close connections after requests have used the whole drain period. */
@@ -27,8 +31,6 @@ const CLOSE_MS = 1_000
 const NOT_CRITICAL =
   'no health check is critical: /readyz responds with 200 while the backoffice is unavailable. ' +
   'Set health.critical: ["backoffice"].'
-const LOCK_WAIT_MS = 30_000
-const LOCK_POLL_MS = 50
 
 /** All satellites. Deleting a folder and its line here removes exactly that feature. */
 const modules: readonly { default: (options?: any) => Satellite }[] = await Promise.all([
@@ -60,16 +62,6 @@ const SETTINGS_OF: Readonly<Record<string, string>> = { auditLogs: 'audit' }
 
 type OptionsByName = Readonly<Record<string, unknown>>
 
-/** Another live process has the data directory. */
-export class AlreadyRunning extends Error {
-  readonly running: Running | null
-  constructor(directory: string, running: Running | null) {
-    const who = running ? ` (process ${running.pid}${running.url ? ` at ${running.url}` : ''})` : ''
-    super(`Another Tenantry runs on ${directory}${who}. Stop it, or set TENANTRY_DATA_DIR to another directory.`)
-    this.running = running
-  }
-}
-
 export interface Opened {
   readonly tenancy: Tenancy
   readonly adminTokens: readonly AdminToken[]
@@ -77,6 +69,8 @@ export interface Opened {
   readonly switchedOff: readonly Satellite[]
   /** Publishes the URL of this process to other processes on the data directory. */
   announce(url: string): void
+  /** Rejects if the embedded PostgreSQL has ended and cannot be started again. Never resolves. */
+  readonly failed: Promise<never>
   /** Ends running work (`withinMs` at most, default 10 s), then the embedded database. */
   stop(withinMs?: number): Promise<void>
 }
@@ -95,6 +89,8 @@ export interface Service {
   readonly tenancy: Tenancy
   /** Responds with 503 on `/readyz` for `health.drainSeconds`, and serves all other requests. */
   drain(): Promise<void>
+  /** Rejects if the embedded PostgreSQL has ended and cannot be started again. Never resolves. */
+  readonly failed: Promise<never>
   /** Ends running work (10 s at most), then the embedded database. */
   stop(): Promise<void>
 }
@@ -139,7 +135,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       await server.close(DRAIN_MS)
       await opened.stop(Math.max(until - performance.now(), CLOSE_MS))
     }
-    return { url: server.url, http, adminTokens, tenancy, drain, stop: once(stop) }
+    return { url: server.url, http, adminTokens, tenancy, drain, failed: opened.failed, stop: once(stop) }
   } catch (error) {
     await opened.stop()
     throw error
@@ -163,12 +159,11 @@ export async function openTenancy(
   const log = logger ?? createLogger({ level: config.logLevel })
   const on = satellitesOn(config)
   const switchedOff = satellites.filter(({ name }) => !on.some((satellite) => satellite.name === name))
-  const secret = (given: string | undefined, name: 'app-key' | 'admin-token') =>
-    given ?? keptSecret(openDataDirectory(config.dataDirectory), name)
-  const adminTokens =
-    config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: secret(undefined, 'admin-token') }]
+  const appKey = await appKeyOf(config, log)
+  const generatedToken = () => keptSecret(openDataDirectory(config.dataDirectory), 'admin-token')
+  const adminTokens = config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: generatedToken() }]
   const [database, { createTenancy }, { isolationDrivers }, { archivesOf }] = await Promise.all([
-    config.databaseUrl ? given(config.databaseUrl) : embedded(config, { exclusive, signal, log }),
+    openBackofficeServer(config, { exclusive, signal, log }),
     import('../tenancy/tenancy.ts'),
     import('./isolation-drivers.ts'),
     import('./archives.ts'),
@@ -178,7 +173,7 @@ export async function openTenancy(
       config
     const tenancy = await createTenancy({
       database: { url: database.url },
-      appKey: secret(config.appKey, 'app-key'),
+      appKey,
       oldAppKeys: config.oldAppKeys,
       store: redisUrl === undefined ? undefined : await storeOf(redisUrl),
       isolation: isolationDrivers(isolation),
@@ -196,6 +191,10 @@ export async function openTenancy(
       satellites: on,
       role,
       logger: log,
+    }).catch((error) => {
+      if (error instanceof WrongApplicationKey) throw wrongAppKey(config)
+      if (error instanceof SharedSessions) throw new ConfigurationError([`DATABASE_URL: ${error.message}`])
+      throw error
     })
     const columns = [ENCRYPTED_LOGINS, ...switchedOff.flatMap(({ encryptedColumns = [] }) => encryptedColumns)]
     tenancy.doctor.register(encryptionDiagnosis, { ...tenancy.kernel, columns })
@@ -213,6 +212,7 @@ export async function openTenancy(
       adminTokens,
       switchedOff,
       announce: database.announce,
+      failed: database.failed,
       stop: (withinMs = DRAIN_MS) => (stopping ??= stop(withinMs)),
     }
   } catch (error) {
@@ -225,61 +225,6 @@ export async function openTenancy(
 async function storeOf(redisUrl: string): Promise<StoreDriver> {
   const { redisStore } = await import('../drivers/store/redis.ts')
   return redisStore({ url: redisUrl })
-}
-
-interface Backing {
-  readonly url: string
-  announce(url: string): void
-  stop(): Promise<void>
-}
-
-const given = (url: string): Backing => ({ url, announce: () => undefined, stop: async () => undefined })
-
-/** The PostgreSQL in the data directory: started here, or shared by the running service. */
-async function embedded(
-  config: ServiceConfig,
-  { exclusive, signal, log }: { exclusive: boolean; signal: AbortSignal | undefined; log: Logger },
-): Promise<Backing> {
-  const directory = openDataDirectory(config.dataDirectory)
-  const deadline = performance.now() + LOCK_WAIT_MS
-  let isWaiting = false
-  for (;;) {
-    const lock = acquire(directory)
-    if (lock.held) return startOwn(directory, lock)
-    const { running } = lock
-    if (performance.now() > deadline) throw new AlreadyRunning(directory, running)
-    if (running?.url) {
-      if (exclusive || !running.databaseUrl) throw new AlreadyRunning(directory, running)
-      return given(running.databaseUrl)
-    }
-    signal?.throwIfAborted()
-    if (!isWaiting)
-      log.info(`waiting for ${running ? `process ${running.pid}` : 'another process'}, which uses ${directory}`)
-    isWaiting = true
-    await sleep(LOCK_POLL_MS) // The holder is a command, or a service that is starting.
-  }
-}
-
-async function startOwn(directory: string, lock: Extract<Acquired, { held: true }>): Promise<Backing> {
-  try {
-    const { startEmbeddedPostgres } = await import('./embedded-postgres.ts')
-    const server = await startEmbeddedPostgres({
-      directory: `${directory}/postgres`,
-      password: keptSecret(directory, 'postgres-password'),
-    })
-    lock.announce({ url: null, databaseUrl: server.url })
-    return {
-      url: server.url,
-      announce: (url) => lock.announce({ url, databaseUrl: server.url }),
-      stop: async () => {
-        await server.stop()
-        lock.release()
-      },
-    }
-  } catch (error) {
-    lock.release()
-    throw error
-  }
 }
 
 /** False if the time limit ends first; the later result of `work` is ignored. */

@@ -1,10 +1,11 @@
 /** Configurations with which the service does not start. */
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createProgramDatabase, inProcess, type Run } from '../cli/in-process.fixture.ts'
+import type { TestDatabase } from '../testing/base/database.ts'
 import { dropWithRoles } from '../testing/base/roles.ts'
 import { TEST_APP_KEY } from '../testing/base/tenancy.ts'
 
@@ -37,20 +38,51 @@ describe('a start is rejected', () => {
     expect(existsSync(never)).toBe(false)
   })
 
-  test('with an application key that is not the one of the database', async () => {
-    const database = await createProgramDatabase(inject('postgresUrl'))
-    try {
-      const env = {
-        DATABASE_URL: database.url,
-        TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-        TENANTRY_DATA_DIR: never,
-      }
-      expect((await start(['backoffice:setup'], { ...env, TENANTRY_APP_KEY: TEST_APP_KEY }).ended).code).toBe(0)
-      const other = Buffer.alloc(32, 8).toString('base64')
-      const { code, stdout } = await start(['serve'], { ...env, TENANTRY_APP_KEY: other }).ended
-      expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-    } finally {
-      await dropWithRoles(inject('postgresUrl'), database)
-    }
+  test('without the application key of an existing embedded PostgreSQL, and generates none', async () => {
+    const data = join(parent, 'restored')
+    await mkdir(join(data, 'postgres'), { recursive: true })
+    await writeFile(join(data, 'postgres', 'PG_VERSION'), '18')
+    const { code, stdout, stderr } = await start(['serve'], { TENANTRY_DATA_DIR: data }).ended
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain(`TENANTRY_APP_KEY: not set, and ${join(data, 'app-key')} does not exist`)
+    expect(stderr).toContain('TENANTRY_OLD_APP_KEYS')
+    expect(await readdir(data)).toEqual(['postgres'])
+  })
+
+  test.each(['', 'half a key'])('with the application key "%s" in the data directory', async (content) => {
+    const data = await mkdtemp(join(parent, 'damaged-'))
+    await writeFile(join(data, 'app-key'), content)
+    const { code, stdout, stderr } = await start(['serve'], { TENANTRY_DATA_DIR: data }).ended
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain(join(data, 'app-key'))
+    expect(existsSync(join(data, 'postgres'))).toBe(false)
+  })
+})
+
+describe('with an existing backoffice, a start is rejected', () => {
+  let database: TestDatabase
+  let env: NodeJS.ProcessEnv
+  beforeAll(async () => {
+    database = await createProgramDatabase(inject('postgresUrl'))
+    env = { DATABASE_URL: database.url, TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests', TENANTRY_DATA_DIR: never }
+    expect((await start(['backoffice:setup'], { ...env, TENANTRY_APP_KEY: TEST_APP_KEY }).ended).code).toBe(0)
+  })
+  afterAll(() => dropWithRoles(inject('postgresUrl'), database))
+
+  test('with another application key', async () => {
+    const other = Buffer.alloc(32, 8).toString('base64')
+    const { code, stdout, stderr } = await start(['serve'], { ...env, TENANTRY_APP_KEY: other }).ended
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    for (const name of ['TENANTRY_APP_KEY', 'TENANTRY_OLD_APP_KEYS', join(never, 'app-key')])
+      expect(stderr).toContain(name)
+    expect(stderr).not.toContain(other)
+    expect(existsSync(never)).toBe(false)
+  })
+
+  test('without an application key, and generates none', async () => {
+    const { code, stdout, stderr } = await start(['serve'], env).ended
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain(`TENANTRY_APP_KEY: not set, and ${join(never, 'app-key')} does not exist`)
+    expect(existsSync(never)).toBe(false)
   })
 })

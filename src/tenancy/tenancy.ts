@@ -11,8 +11,10 @@ import { PgBossJobs } from '../drivers/jobs/pg-boss.ts'
 import type { Command } from '../kernel/api/commands.ts'
 import { once } from '../kernel/base/once.ts'
 import { stopAll } from '../kernel/base/stop-all.ts'
+import { assertApplicationKey, keepApplicationKey } from '../kernel/database/application-key.ts'
 import { Database } from '../kernel/database/database.ts'
 import { migrate } from '../kernel/database/migrations.ts'
+import { assertSeparateSessions } from '../kernel/database/session-check.ts'
 import { Doctor } from '../kernel/doctor/doctor.ts'
 import type { EventOf, EventType } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
@@ -21,6 +23,7 @@ import { type Check, createHealth, type Health } from '../kernel/resilience/heal
 import { createGuard, type Guard, type GuardOptions } from '../tenants/guard/guard.ts'
 import type { TenantHandle } from '../tenants/handles/handle.ts'
 import type { OwnedScope, Scope } from '../tenants/handles/tenant-context.ts'
+import { PLACEMENT_PASSWORDS } from '../tenants/isolation/own-logins.ts'
 import type { Tenants } from '../tenants/tenants.ts'
 import {
   checksOf,
@@ -80,13 +83,16 @@ export async function createTenancy<const Satellites extends readonly Satellite[
 ): Promise<Tenancy<Satellites>> {
   const { satellites = [] as readonly Satellite[], health: { critical } = {}, role = 'all' } = config
   const settings = await settingsOf(config)
-  const { log, store } = settings
+  const { log, secrets, store } = settings
   const parts = partsOf(store, satellites)
   const database = new Database(config.database, log)
   const stops: (() => unknown)[] = [() => database.close()]
   const stop = once(() => stopAll(stops.splice(0), log))
   try {
+    await assertSeparateSessions(config.database.url)
+    await assertApplicationKey(database, secrets, [PLACEMENT_PASSWORDS])
     await migrate(database, tablesOf(parts))
+    await keepApplicationKey(database, secrets)
     const runner = new PgBossJobs(database, log)
     const kernel = await openKernel(config, settings, { database, jobs: runner, types: eventsOf(parts) })
     const all = compose(parts, kernel, settings, stops)

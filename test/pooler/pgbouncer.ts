@@ -1,5 +1,5 @@
 /**
- * Starts PgBouncer in transaction mode with one connection to each database, so that all transactions share a session.
+ * Starts PgBouncer; by default in transaction mode with one connection to each database, so that all transactions share a session.
  * As root it runs as the system user `nobody`.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
@@ -19,15 +19,28 @@ export interface PgBouncer {
   stop(): Promise<void>
 }
 
+interface Pooling {
+  /** Default: `transaction`. */
+  readonly mode?: 'session' | 'transaction' | 'statement'
+  /** Connections to each database. Default: 1. */
+  readonly size?: number
+  /** Whether transactions take the connections in rotation. Default: the last used one. */
+  readonly isRotating?: boolean
+}
+
 /** @param urls permitted logins, with their passwords */
-export async function startPgBouncer(serverUrl: string, urls: readonly string[]): Promise<PgBouncer> {
+export async function startPgBouncer(
+  serverUrl: string,
+  urls: readonly string[],
+  pooling: Pooling = {},
+): Promise<PgBouncer> {
   const program = programPath('pgbouncer')
   if (!program) throw new Error('pgbouncer is not installed')
   const directory = mkdtempSync(join(tmpdir(), 'tenantry-pgbouncer-'))
   const user = process.getuid?.() === 0 ? systemUser() : undefined
   for (let attempt = 1; ; attempt++) {
     const port = await freePort()
-    const files = writeFiles(directory, port, new URL(serverUrl), urls)
+    const files = writeFiles(directory, port, new URL(serverUrl), urls, pooling)
     if (user) for (const path of [directory, ...files]) chownSync(path, user.uid, user.gid)
     const child = spawn(program, [files[0] ?? ''], { ...user, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'] })
     const output = await started(child)
@@ -52,7 +65,13 @@ export async function startPgBouncer(serverUrl: string, urls: readonly string[])
   }
 }
 
-function writeFiles(directory: string, port: number, server: URL, urls: readonly string[]): string[] {
+function writeFiles(
+  directory: string,
+  port: number,
+  server: URL,
+  urls: readonly string[],
+  { mode = 'transaction', size = 1, isRotating = false }: Pooling,
+): string[] {
   const [settings, logins] = [join(directory, 'pgbouncer.ini'), join(directory, 'userlist.txt')]
   const text = `
 [databases]
@@ -63,8 +82,9 @@ listen_port = ${port}
 unix_socket_dir =
 auth_type = plain
 auth_file = ${logins}
-pool_mode = transaction
-default_pool_size = 1
+pool_mode = ${mode}
+default_pool_size = ${size}
+server_round_robin = ${isRotating ? 1 : 0}
 reserve_pool_size = 0
 max_client_conn = 200
 server_login_retry = 0

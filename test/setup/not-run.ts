@@ -1,9 +1,11 @@
 /** Programs that tests need and a machine may lack. The closing lines of a run list the tests that did not run. */
-import { accessSync, constants, existsSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { accessSync, constants, existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 
 const OPTIONAL = [
-  { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.slow.test.ts'] },
+  { name: 'pooler', program: 'pgbouncer', files: ['test/pooler.slow.test.ts', 'test/pooler/backoffice.slow.test.ts'] },
   { name: 'psql', program: 'psql', files: ['test/archives.slow.test.ts'] },
   { name: 'pg_basebackup', program: 'pg_basebackup', files: ['test/point-in-time.slow.test.ts'] },
   { name: 'pg_dump', program: 'pg_dump', files: ['test/dump-import.slow.test.ts'] },
@@ -31,23 +33,29 @@ const ORMS = {
 }
 export const hasOrms = existsSync(join(import.meta.dirname, '../orms/generated/client.ts'))
 
+/** The drills mount small file systems. */
+const FULL_DISK = {
+  name: 'full disk',
+  program: 'unshare with the right to mount',
+  files: ['src/cli/commands/full-disk.slow.test.ts', 'test/full-disk.slow.test.ts'],
+}
+
 /** Debian's folders for programs outside a user's PATH. */
 const ELSEWHERE = ['/usr/sbin', '/usr/local/sbin']
 
-/** The drill mounts small file systems. */
-const FULL_DISK = { name: 'full disk', program: 'the right to mount', files: ['test/full-disk.slow.test.ts'] }
-const CAP_SYS_ADMIN = 21n
-
 export const notRun = [
   ...OPTIONAL.filter(({ program }) => programPath(program) === undefined),
-  ...(canMount() ? [] : [FULL_DISK]),
   ...(hasOrms ? [] : [ORMS]),
+  ...(canMount() ? [] : [FULL_DISK]),
 ]
 
 function canMount(): boolean {
-  if (process.platform !== 'linux' || programPath('mount') === undefined) return false
-  const [, effective = '0'] = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
-  return ((BigInt(`0x${effective}`) >> CAP_SYS_ADMIN) & 1n) === 1n
+  try {
+    execFileSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'tmpfs', tmpdir()], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
 }
 
 export function programPath(name: string): string | undefined {

@@ -16,7 +16,7 @@ export default class SummaryReporter implements Reporter {
     const slow = modules.filter((module) => tierOf(module.moduleId) === 'fast' && durationOf(module) > FAST_FILE_MS)
     const lines = [
       ...slow.map((module) => `slow: ${relative('', module.moduleId)} took ${seconds(durationOf(module))}`),
-      ...notRun.map(({ name, program }) => `not run: ${name} (${program} is missing)`),
+      ...notRun.map(({ name, program }) => `not run: ${name} (${program} is not available)`),
       '',
       `${passed} passed, ${states.length - passed + broken} failed`,
     ]

@@ -1,6 +1,6 @@
 /**
- * Runs `tenantry serve`: the service, until a stop signal or an uncaught exception.
- * - Both end running work. A stop signal is success; an exception is failure, because the state is unknown.
+ * Runs `tenantry serve`: the service, until a stop signal, an uncaught exception or the end of the embedded PostgreSQL.
+ * - All end running work. A stop signal is success; the others are failures, because the state is unknown.
  * - Only after a stop signal the service drains: the port stays open until load balancers have seen that it is not ready.
  */
 import { flushCompileCache } from 'node:module'
@@ -33,8 +33,8 @@ export async function serve(
     }
     // Flushed now: a service is often killed without time for it.
     flushCompileCache()
-    await Promise.race([stopRequested(signal), uncaught])
-    await Promise.race([service.drain(), uncaught])
+    await Promise.race([stopRequested(signal), uncaught, service.failed])
+    await Promise.race([service.drain(), uncaught, service.failed])
   } finally {
     await service.stop()
   }

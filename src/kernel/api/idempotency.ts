@@ -16,6 +16,11 @@ const KEPT_HOURS = 24
 const DROPPED_AT_ONCE = 100
 
 export const IdempotencyMismatch = defineError('E_IDEMPOTENCY_MISMATCH', 409, 'The key was used for another request')
+export const IdempotencyResponseLost = defineError(
+  'E_IDEMPOTENCY_RESPONSE_LOST',
+  409,
+  'The stored response cannot be decrypted',
+)
 export const IdempotencyInProgress = defineError('E_IDEMPOTENCY_IN_PROGRESS', 409, 'The first request is still running')
 
 export const IDEMPOTENCY_KEYS = `
@@ -88,7 +93,20 @@ export class Idempotency {
         retryAfterSeconds: 1,
       })
     }
-    return JSON.parse(this.#secrets.decrypt(kept.response, scope))
+    return JSON.parse(this.#decrypted(kept.response, scope))
+  }
+
+  /** Never runs the request again: its first run may have had an effect. */
+  #decrypted(response: string, scope: string): string {
+    try {
+      return this.#secrets.decrypt(response, scope)
+    } catch (cause) {
+      throw IdempotencyResponseLost(
+        'A request with this Idempotency-Key was completed, but its response was encrypted with a removed application ' +
+          'key. Read the resource, and use a new Idempotency-Key for another request.',
+        { cause },
+      )
+    }
   }
 
   #lease(scope: string, lease: string): Lease {

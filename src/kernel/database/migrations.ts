@@ -67,9 +67,14 @@ async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<stri
   return all.filter(({ part, name }) => !known.has(`${part}/${name}`))
 }
 
-async function appliedIn(database: Database): Promise<Map<string, string>> {
+/** Whether migrations of a backoffice have begun in this database. */
+export async function isBackoffice(database: Database): Promise<boolean> {
   const { rows } = await database.sql(`select to_regclass('${SCHEMA}.migrations') is not null as exists`)
-  if (!rows[0].exists) return new Map()
+  return rows[0].exists
+}
+
+async function appliedIn(database: Database): Promise<Map<string, string>> {
+  if (!(await isBackoffice(database))) return new Map()
   return checksums((await database.sql(`select part, name, checksum from ${SCHEMA}.migrations`)).rows)
 }
 

@@ -2,6 +2,17 @@ import type { EncryptedColumn } from '../../kernel/database/re-encrypt.ts'
 
 const TABLE = 'tenant_logins'
 
+/** The encryption binding of the password of a placement's login. */
+export const bindingOfPlacement = (placement: string): string => `placement_logins ${placement}`
+
+/** Every start decrypts these passwords, and encrypts them again after a change of the application key. */
+export const PLACEMENT_PASSWORDS: EncryptedColumn = {
+  table: 'placement_logins',
+  key: 'placement',
+  column: 'password',
+  binding: bindingOfPlacement,
+}
+
 /** The encryption binding of a login's password. */
 export const bindingOfOwn = (placement: string, database: string): string => `${TABLE} ${placement} ${database}`
 

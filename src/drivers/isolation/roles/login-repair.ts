@@ -12,7 +12,7 @@ import type { Secrets } from '../../../kernel/crypto/crypto.ts'
 import { type Database, isDatabaseUnavailable, sqlState } from '../../../kernel/database/database.ts'
 import type { Events } from '../../../kernel/events/events.ts'
 import type { Placement } from '../../../tenants/isolation/driver.ts'
-import { bindingOfOwn } from '../../../tenants/isolation/own-logins.ts'
+import { bindingOfOwn, bindingOfPlacement } from '../../../tenants/isolation/own-logins.ts'
 import { TenantLoginRestored } from '../../../tenants/tenant/login-events.ts'
 import type { TenantTables } from '../../../tenants/tenant/tables.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
@@ -25,7 +25,7 @@ import {
   type LoginFaults,
   restoring,
 } from './login-state.ts'
-import { bindingOf, type PlacementConfig, preparePlacement, withServer } from './tenant-login.ts'
+import { type PlacementConfig, preparePlacement, withServer } from './tenant-login.ts'
 
 const INTERNAL_ERROR = 'XX000'
 const LOCK_TIMEOUT_MS = 4_000
@@ -169,7 +169,7 @@ export class LoginRepair {
       .where('placement', '=', placement)
       .executeTakeFirst()
     if (!row || row.password === null) return undefined
-    return { login: row.login, password: secrets.decrypt(row.password, bindingOf(placement)) }
+    return { login: row.login, password: secrets.decrypt(row.password, bindingOfPlacement(placement)) }
   }
 
   async #keptOwn(placement: string, database: string): Promise<KeptLogin | undefined> {

@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
 import { createSecrets, randomToken } from '../../../kernel/crypto/crypto.ts'
+import { bindingOfPlacement } from '../../../tenants/isolation/own-logins.ts'
 import { TEST_APP_KEY, testTenancy } from '../../../testing/base/tenancy.ts'
 import { schemaPg } from '../schema-pg.ts'
 import { withLogin } from './login-clients.ts'
 import { scramVerifier } from './scram-verifier.ts'
-import { bindingOf, withServer } from './tenant-login.ts'
+import { withServer } from './tenant-login.ts'
 
 afterEach(() => void vi.restoreAllMocks())
 
@@ -51,7 +52,7 @@ test('no statement contains the password of a login that is created and restored
     }
     await database.sql(`alter role ${login} password 'another'`)
     await opened.open({ isolation: [schemaPg()] })
-    const password = createSecrets(TEST_APP_KEY).decrypt(encrypted, bindingOf('main'))
+    const password = createSecrets(TEST_APP_KEY).decrypt(encrypted, bindingOfPlacement('main'))
     await withServer(withLogin(opened.url, login, password), (own) => own.query('select'))
     const sent = query.mock.calls.map((call) => JSON.stringify(call.filter((part) => typeof part !== 'function')))
     expect(sent.filter((text) => text.includes(password))).toEqual([])

@@ -19,6 +19,7 @@ import type { Secrets } from '../../../kernel/crypto/crypto.ts'
 import { randomToken } from '../../../kernel/crypto/crypto.ts'
 import { type Database, isDatabaseUnavailable, sqlState } from '../../../kernel/database/database.ts'
 import type { ConnectionLimits, Placement, PublicRight } from '../../../tenants/isolation/driver.ts'
+import { bindingOfPlacement } from '../../../tenants/isolation/own-logins.ts'
 import type { TenantTables } from '../../../tenants/tenant/tables.ts'
 import { closeClient } from '../connections/close-client.ts'
 import { settingFaults } from '../scope/session-settings.ts'
@@ -126,12 +127,12 @@ function knownOrMade(
     const given = config.tenantUrl ? decodeURIComponent(new URL(config.tenantUrl).username) : undefined
     const isSame = kept && (given === undefined ? kept.password !== null : kept.login === given)
     if (isSame) {
-      const password = kept.password === null ? '' : secrets.decrypt(kept.password, bindingOf(name))
+      const password = kept.password === null ? '' : secrets.decrypt(kept.password, bindingOfPlacement(name))
       if (kept.password !== null && !secrets.isCurrent(kept.password)) {
         await database
           .query<TenantTables>()
           .updateTable('placementLogins')
-          .set({ password: secrets.encrypt(password, bindingOf(name)) })
+          .set({ password: secrets.encrypt(password, bindingOfPlacement(name)) })
           .where('placement', '=', name)
           .execute()
       }
@@ -146,7 +147,8 @@ function knownOrMade(
     ).catch((error) => {
       throw isDatabaseUnavailable(error) || sqlState(error) === QUERY_CANCELED ? unprepared(name, error) : error
     })
-    const row = { placement: name, login, scopeRole, password: password && secrets.encrypt(password, bindingOf(name)) }
+    const encrypted = password && secrets.encrypt(password, bindingOfPlacement(name))
+    const row = { placement: name, login, scopeRole, password: encrypted }
     await database
       .query<TenantTables>()
       .insertInto('placementLogins')
@@ -156,9 +158,6 @@ function knownOrMade(
     return { placement: placement(config.tenantUrl ?? withLogin(config.url, login, password ?? ''), scopeRole) }
   })
 }
-
-/** Context that the encrypted password of a placement's login is bound to. */
-export const bindingOf = (placement: string): string => `placement_logins ${placement}`
 
 const unprepared = (placement: string, cause: unknown) =>
   DependencyUnavailable(
