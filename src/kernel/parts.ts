@@ -1,9 +1,11 @@
 /** The kernel and its store as parts of a tenancy. */
 import { IDEMPOTENCY_KEYS } from './api/idempotency.ts'
 import { clocksDiagnosis } from './doctor/clocks.ts'
+import { Examinations, ExamineInstallation, examinationSeries } from './doctor/examinations.ts'
 import { queueDiagnosis } from './doctor/queue.ts'
 import { storeDiagnosis } from './doctor/store.ts'
 import { jobSeries } from './jobs/job-metrics.ts'
+import { handles } from './jobs/jobs.ts'
 import { JOB_NAMES } from './jobs/queue-registry.ts'
 import type { Kernel } from './kernel.ts'
 import { processSeries } from './metrics/process-metrics.ts'
@@ -30,3 +32,12 @@ export const storePart = ({ tables = [] }: StoreDriver): Part<'store', Store> =>
   doctor: [storeDiagnosis],
   stop: (store) => store.close(),
 })
+
+/** Has the doctor of the tenancy, and runs it hourly. */
+export const examinationsPart: Part<'examinations', Examinations> = {
+  name: 'examinations',
+  service: (kernel) => new Examinations(kernel),
+  jobs: [handles(ExamineInstallation, (examinations: Examinations, _, { signal }) => examinations.run(signal))],
+  schedule: [{ type: ExamineInstallation, cron: '11 * * * *' }],
+  metrics: examinationSeries,
+}
