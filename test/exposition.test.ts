@@ -102,3 +102,17 @@ test('alert rules and dashboard use only exposed metrics', async () => {
   expect(asked.size).toBeGreaterThan(10)
   for (const name of asked) expect([...families.keys()], name).toContain(name.replace(/_(?:bucket|sum|count)$/, ''))
 })
+
+test('every alert has a severity, and a runbook in the guide of alerts', async () => {
+  const [rules = '', guide = ''] = await Promise.all(
+    ['docs/prometheus/alerts.yml', 'docs/alerts.md'].map((file) => readFile(file, 'utf8')),
+  )
+  const alerts = [...rules.matchAll(/- alert: (\w+)\n([\s\S]*?)(?=\n {6}- |\n {2}- |$)/g)]
+  expect(alerts.length).toBeGreaterThan(30)
+  for (const [, name = '', rule] of alerts) {
+    expect(rule, name).toMatch(/severity: (critical|warning|info) /)
+    expect(rule, name).toContain(`runbook: docs/alerts.md#${name.toLowerCase()}`)
+  }
+  const names = alerts.map(([, name]) => name)
+  expect([...guide.matchAll(/^### (\w+)$/gm)].map(([, name]) => name)).toEqual(names)
+})

@@ -4,9 +4,11 @@ import { APPLICATION_KEY } from './database/application-key.ts'
 import { assertWritable } from './database/write-failures.ts'
 import { backofficeDiagnosis } from './doctor/backoffice.ts'
 import { clocksDiagnosis } from './doctor/clocks.ts'
+import { Examinations, ExamineInstallation, examinationSeries } from './doctor/examinations.ts'
 import { queueDiagnosis } from './doctor/queue.ts'
 import { storeDiagnosis } from './doctor/store.ts'
 import { jobSeries } from './jobs/job-metrics.ts'
+import { handles } from './jobs/jobs.ts'
 import { JOB_NAMES } from './jobs/queue-registry.ts'
 import type { Kernel } from './kernel.ts'
 import { processSeries } from './metrics/process-metrics.ts'
@@ -36,3 +38,12 @@ export const storePart = ({ tables = [] }: StoreDriver): Part<'store', Store> =>
   doctor: [storeDiagnosis],
   stop: (store) => store.close(),
 })
+
+/** Has the doctor of the tenancy, and runs it hourly. */
+export const examinationsPart: Part<'examinations', Examinations> = {
+  name: 'examinations',
+  service: (kernel) => new Examinations(kernel),
+  jobs: [handles(ExamineInstallation, (examinations: Examinations, _, { signal }) => examinations.run(signal))],
+  schedule: [{ type: ExamineInstallation, cron: '11 * * * *' }],
+  metrics: examinationSeries,
+}

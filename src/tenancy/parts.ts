@@ -1,7 +1,7 @@
 /** The parts of a tenancy, in the order of their creation and start. A service is created from those of earlier parts. */
 import { loginsPart, storagePart } from '../drivers/isolation/parts.ts'
 import type { Part } from '../kernel/part-definition.ts'
-import { kernelPart, storePart } from '../kernel/parts.ts'
+import { examinationsPart, kernelPart, storePart } from '../kernel/parts.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
 import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'
 import { circuitsPart } from '../tenants/circuits/part.ts'
@@ -61,6 +61,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
   const before = [
     kernelPart,
     storePart(store),
+    examinationsPart,
     tableChangesPart,
     circuitsPart,
     storagePart,

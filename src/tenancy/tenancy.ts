@@ -15,11 +15,13 @@ import { assertApplicationKey, keepApplicationKey } from '../kernel/database/app
 import { Database } from '../kernel/database/database.ts'
 import { migrate } from '../kernel/database/migrations.ts'
 import { assertSeparateSessions } from '../kernel/database/session-check.ts'
-import { Doctor } from '../kernel/doctor/doctor.ts'
+import type { Doctor } from '../kernel/doctor/doctor.ts'
+import type { Examinations } from '../kernel/doctor/examinations.ts'
 import type { EventOf, EventType } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
-import { Metrics } from '../kernel/metrics/metrics.ts'
+import { Metrics, type Series } from '../kernel/metrics/metrics.ts'
 import { type Check, createHealth, type Health } from '../kernel/resilience/health.ts'
+import { healthSeries } from '../kernel/resilience/health-metrics.ts'
 import { createGuard, type Guard, type GuardOptions } from '../tenants/guard/guard.ts'
 import type { TenantHandle } from '../tenants/handles/handle.ts'
 import type { OwnedScope, Scope } from '../tenants/handles/tenant-context.ts'
@@ -42,6 +44,7 @@ import { openKernel } from './kernel.ts'
 import { partsOf } from './parts.ts'
 import type { AnyOperation, Receiver, Satellite, ServicesOf } from './satellite.ts'
 import { settingsOf } from './settings.ts'
+import { VERSION } from './version.ts'
 
 export type { Wired } from './composition.ts'
 export type { BackupsConfig, Role, TenancyConfig } from './config.ts'
@@ -96,7 +99,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     const runner = new PgBossJobs(database, log)
     const kernel = await openKernel(config, settings, { database, jobs: runner, types: eventsOf(parts) })
     const all = compose(parts, kernel, settings, stops)
-    const doctor = new Doctor(log)
+    const { doctor } = servicesOf(all).examinations as Examinations
     const series = new Metrics()
     for (const { part, service } of all) {
       for (const diagnosis of part.doctor ?? []) doctor.register(diagnosis, service)
@@ -106,8 +109,11 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     await startParts(all, runner, role, stops)
     const isOptional = ({ part: { name } }: WiredPart) => satellites.some((satellite) => satellite.name === name)
     const checks = Object.fromEntries(checksOf(all.filter((one) => !isOptional(one))))
+    const health = createHealth({ log, critical, checks })
+    series.register(buildInfo, ...healthSeries(health))
+    series.register(series.ages())
     const core = coreOf(all, kernel, {
-      health: createHealth({ log, critical, checks }),
+      health,
       doctor,
       series,
       checks: checksOf(all.filter(isOptional)),
@@ -118,6 +124,13 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     await stop()
     throw error
   }
+}
+
+const buildInfo: Series = {
+  name: 'multitenancy_build_info',
+  help: 'Version of Tenantry',
+  type: 'gauge',
+  collect: () => [{ labels: { version: VERSION }, value: 1 }],
 }
 
 type Observation = Pick<Core, 'health' | 'doctor' | 'series' | 'checks' | 'stop'>

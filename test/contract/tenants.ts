@@ -123,6 +123,7 @@ export const tenants: Part = {
     PurgeTenants: { data: {} },
     RecoverInstallations: { data: {} },
     RecoverFences: { data: {} },
+    ExamineInstallation: { data: {} },
   },
   events: [
     'TenantCreated',

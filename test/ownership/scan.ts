@@ -49,12 +49,14 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
   [/^sign-in-code:/, 'creates such a session'],
   [/^failed-sign-ins:/, 'of a client address'],
   [/^circuit(-probe)?:/, 'of a server, which tenants share'],
+  [/^doctor$/, 'numbers of findings over all tenants'],
 ]
 
 /** Queues whose jobs belong to no tenant. */
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own maintenance"],
   [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RunBackups)$/, 'checks all tenants'],
+  [/^tenantry\.ExamineInstallation$/, 'examines the whole installation'],
   [/^tenantry\.(DeliverWebhooks|StreamToWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
   [/^tenantry\.(SealAuditLog|TrimAuditLog)$/, 'entries of all tenants'],
   [/^tenantry\.ProcessProviderEvent$/, 'of the payment provider: the processing finds the tenant'],

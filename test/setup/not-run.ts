@@ -19,7 +19,12 @@ const OPTIONAL = [
   { name: 'an older Node.js', program: 'nodejs', files: ['src/cli/node-version.slow.test.ts'] },
   { name: 'systemd', program: 'systemd-analyze', files: ['test/systemd.slow.test.ts'] },
   { name: 'kubectl', program: 'kubectl', files: ['test/kubernetes.slow.test.ts'] },
-  { name: 'promtool', program: 'promtool', files: ['test/promtool.slow.test.ts'] },
+  { name: 'promtool', program: 'promtool', files: ['test/promtool.slow.test.ts', 'test/alerts.rules.slow.test.ts'] },
+  {
+    name: 'prometheus',
+    program: 'prometheus',
+    files: ['outages', 'provider', 'backups', 'worker'].map((drill) => `test/alerts.${drill}.slow.test.ts`),
+  },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.slow.test.ts', 'test/swift.nightly.test.ts'] },
   { name: 'zsh', program: 'zsh', files: ['test/shells.slow.test.ts'] },
   { name: 'fish', program: 'fish', files: ['test/shells.slow.test.ts'] },

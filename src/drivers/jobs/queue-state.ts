@@ -32,7 +32,8 @@ export async function readQueueState(
     ),
     database.sql(
       `select coalesce(source_name, name) as queue, coalesce(output ? 'isOrphan', false) as "isOrphaned",
-         count(*) as count, min(created_on) as since, max(created_on) as last
+         count(*) as count, count(*) filter (where created_on > now() - interval '1 day') as recent,
+         min(created_on) as since, max(created_on) as last
        from ${table} where name = $1 and state = 'created' group by 1, 2 order by 1, 2`,
       [deadLetter],
     ),

@@ -105,3 +105,40 @@ test('a request does not wait for a load that does not end', async () => {
   await expect(first).rejects.toThrow('loading takes too long')
   other.stop()
 })
+
+test('an expensive value is loaded only for its share of time, and a failed load is repeated without that pause', async () => {
+  const slow = Promise.withResolvers<number>()
+  load = () => slow.promise
+  const expensive = refreshed(
+    () => {
+      loads += 1
+      return load()
+    },
+    { maxShare: 0.01 },
+  )
+  const first = expensive.get()
+  await vi.advanceTimersByTimeAsync(500)
+  slow.resolve(1)
+  await first
+  load = failing
+  await vi.advanceTimersByTimeAsync(46_000)
+  await expensive.get()
+  expect(loads).toBe(1)
+  await vi.advanceTimersByTimeAsync(10_000)
+  expect(loads).toBeGreaterThan(2)
+  expensive.stop()
+})
+
+test('the age is that of the value, also while loading fails; without a value it is the time since the first request', async () => {
+  expect(value.ageSeconds()).toBeUndefined()
+  load = failing
+  await expect(value.get()).rejects.toThrow()
+  await vi.advanceTimersByTimeAsync(5_000)
+  expect(value.ageSeconds()).toBeCloseTo(5)
+  load = async () => 1
+  await value.get()
+  expect(value.ageSeconds()).toBeCloseTo(0)
+  load = failing
+  await vi.advanceTimersByTimeAsync(30_000)
+  expect(value.ageSeconds()).toBeCloseTo(30)
+})

@@ -1,6 +1,7 @@
 /**
- * Caches a value from the database, and loads it again every two seconds while it is requested, one load at a time. A value is older
- * than `STALE_AFTER_MS` only if loading fails or exceeds the time that a caller waits.
+ * Caches a value from the database, and loads it again every two seconds while it is requested, one load at a time. An expensive value is
+ * loaded less often (`maxShare`). Otherwise, a value is older than `STALE_AFTER_MS` only if loading fails or exceeds the time that a caller
+ * waits.
  */
 import { withTimeout } from './with-timeout.ts'
 
@@ -14,44 +15,66 @@ const INTEREST_MS = 60_000
 
 export interface Refreshed<T> {
   get(): Promise<T>
+  /** Seconds since the value was loaded; without a value, since the first request. Undefined before the first request. */
+  ageSeconds(): number | undefined
   stop(): void
 }
 
-export function refreshed<T>(load: () => Promise<T>): Refreshed<T> {
+export interface RefreshOptions {
+  /** Interval of loads; default 2,000. */
+  readonly everyMs?: number
+  /** Maximum share of time for loading: with 0.01, a load of one second is followed by 100 seconds without one. Default 1. */
+  readonly maxShare?: number
+}
+
+export function refreshed<T>(
+  load: () => Promise<T>,
+  { everyMs = REFRESH_MS, maxShare = 1 }: RefreshOptions = {},
+): Refreshed<T> {
   let value: { loaded: T; at: number } | undefined
+  let firstRequestedAt: number | undefined
+  let pauseMs = 0
   let loading: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
   let lastRequestedAt = 0
 
   const refresh = () => {
+    const started = performance.now()
     loading ??= load()
       .then((loaded) => {
         value = { loaded, at: performance.now() }
+        pauseMs = maxShare < 1 ? (value.at - started) / maxShare : 0
       })
       .finally(() => {
         loading = undefined
       })
     return loading
   }
+  const ageMs = () => (value ? performance.now() - value.at : Number.POSITIVE_INFINITY)
   const stop = () => {
     clearInterval(timer)
     timer = undefined
   }
   const tick = () => {
     if (performance.now() - lastRequestedAt > INTEREST_MS) stop()
-    else refresh().catch(() => undefined) // the next question finds it stale and reports the failure
+    else if (ageMs() >= pauseMs) refresh().catch(() => undefined) // the next question finds it stale and reports the failure
   }
 
   return {
     async get() {
       lastRequestedAt = performance.now()
-      timer ??= setInterval(tick, REFRESH_MS).unref()
-      if (!value || performance.now() - value.at > STALE_AFTER_MS)
+      firstRequestedAt ??= lastRequestedAt
+      timer ??= setInterval(tick, everyMs).unref()
+      if (ageMs() > Math.max(STALE_AFTER_MS, pauseMs + 2 * everyMs))
         await withTimeout(refresh(), WAIT_TIMEOUT_MS, () => new Error('loading takes too long')).catch((error) => {
           if (!value) throw error
         })
       if (!value) throw new Error('loaded, yet no value')
       return value.loaded
+    },
+    ageSeconds() {
+      const since = value?.at ?? firstRequestedAt
+      return since === undefined ? undefined : (performance.now() - since) / 1_000
     },
     stop,
   }

@@ -4,14 +4,12 @@ import type { Backlog, Jobs, QueueState } from '../jobs/jobs.ts'
 import type { Diagnosis, Finding } from './doctor.ts'
 
 const LATE_MS = 10 * 60_000
-/** Age until which a dead letter is a warning. */
-const NEWS_MS = 24 * 3_600_000
 
 export const queueDiagnosis: Diagnosis<{ readonly jobs: Jobs }> = {
   name: 'queue',
   summary: 'Jobs without a worker, and dead letters',
   async *examine({ jobs }) {
-    yield* queueFindings(await jobs.state(LATE_MS), new Date())
+    yield* queueFindings(await jobs.state(LATE_MS))
   },
   async fix({ jobs }) {
     const queues = await jobs.scheduleMissing()
@@ -19,10 +17,7 @@ export const queueDiagnosis: Diagnosis<{ readonly jobs: Jobs }> = {
   },
 }
 
-export function* queueFindings(
-  { waiting, isWorking, silent, deadLetters, unscheduled }: QueueState,
-  now: Date,
-): Iterable<Finding> {
+function* queueFindings({ waiting, isWorking, silent, deadLetters, unscheduled }: QueueState): Iterable<Finding> {
   const [first] = waiting
   if (first && !isWorking) yield nobodyWorks(waiting)
   else for (const backlog of waiting) yield late(backlog)
@@ -34,10 +29,10 @@ export function* queueFindings(
       remedy: 'Any running process retries such jobs within seconds. Check that one runs, and see its log.',
     }
   }
-  for (const { queue, count, since, last, isOrphaned } of deadLetters) {
+  for (const { queue, count, recent, since, last, isOrphaned } of deadLetters) {
     const between = `between ${since.toISOString()} and ${last.toISOString()}`
     yield {
-      severity: now.getTime() - last.getTime() < NEWS_MS ? 'warn' : 'info',
+      severity: recent > 0 ? 'warn' : 'info',
       code: 'queue.dead-letters',
       message: isOrphaned
         ? `${jobs(count, queue, 'was', 'were')} moved to the dead letters ${between}: no process knows ${count === 1 ? 'its' : 'their'} queue`

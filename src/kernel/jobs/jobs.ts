@@ -83,8 +83,12 @@ export interface QueueState {
   readonly isWorking: boolean
   /** Counted as active, by a worker without a heartbeat. */
   readonly silent: readonly Backlog[]
-  /** By their former queue, with the time of the newest: failed permanently, or of an unknown queue. */
-  readonly deadLetters: readonly (Backlog & { readonly last: Date; readonly isOrphaned: boolean })[]
+  /** By their former queue, with the number of the last day and the time of the newest: failed permanently, or of an unknown queue. */
+  readonly deadLetters: readonly (Backlog & {
+    readonly recent: number
+    readonly last: Date
+    readonly isOrphaned: boolean
+  })[]
   /** Queues without the schedule that this process registers and another process maintains. */
   readonly unscheduled: readonly string[]
 }

@@ -18,6 +18,8 @@ export interface Series {
   readonly help: string
   readonly type: 'gauge' | 'counter' | 'histogram'
   readonly collect: () => Iterable<Sample> | Promise<Iterable<Sample>>
+  /** Age of cached samples. */
+  readonly ageSeconds?: () => number | undefined
   /** Ends background work of the series, when the tenancy stops. */
   readonly stop?: () => void
 }
@@ -36,6 +38,20 @@ export class Metrics {
 
   get names(): string[] {
     return [...this.#series.keys()]
+  }
+
+  /** Series of the ages of cached samples. */
+  ages(): Series {
+    return {
+      name: 'multitenancy_cached_counts_age_seconds',
+      help: 'Age of the cached samples of a series; it grows while the query of the series fails',
+      type: 'gauge',
+      collect: () =>
+        [...this.#series.values()].flatMap(({ name, ageSeconds }) => {
+          const value = ageSeconds?.()
+          return value === undefined ? [] : [{ labels: { series: name }, value }]
+        }),
+    }
   }
 
   stop(): void {

@@ -25,7 +25,7 @@ test('a kept tenant has its own label beyond the limit, and other tenants keep t
   expect(labels.dropped).toBe(1)
 })
 
-test('jobs are summed by label, without zeros, and separately for jobs without a tenant', async () => {
+test('jobs are summed by label, without zeros; completed jobs and jobs without a tenant have no label', async () => {
   const count = (tenantId: string | null, counts: Partial<QueueCounts>): QueueCounts => ({
     queue: 'InstallTenant',
     tenantId,
@@ -38,11 +38,12 @@ test('jobs are summed by label, without zeros, and separately for jobs without a
   })
   const counts = async () => [
     count('acme', { waiting: 2 }),
-    count('globex', { waiting: 3, failed: 1 }),
+    count('globex', { waiting: 3, failed: 1, completed: 5 }),
     count('initech', { waiting: 4 }),
-    count(null, { active: 1 }),
+    count(null, { active: 1, completed: 2 }),
   ]
-  const series = jobSeries({ counts }, new TenantLabels(1))
+  const state = async () => ({ waiting: [], isWorking: true, silent: [], deadLetters: [], unscheduled: [] })
+  const series = jobSeries({ counts, state }, new TenantLabels(1))
   const [jobs, dropped] = await Promise.all(series.map(async ({ collect }) => [...(await collect())]))
   for (const { stop } of series) stop?.()
   const sample = (tenant_id: string, state: string, value: number) => ({
@@ -52,6 +53,7 @@ test('jobs are summed by label, without zeros, and separately for jobs without a
   expect(jobs).toEqual([
     sample('acme', 'waiting', 2),
     sample('_other', 'waiting', 7),
+    sample('', 'completed', 7),
     sample('_other', 'failed', 1),
     sample('', 'active', 1),
   ])

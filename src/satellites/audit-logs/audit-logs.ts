@@ -111,6 +111,11 @@ export class AuditLogs {
 
   /** Entries that have waited longer than `minutes` for their seals, and the state of the seal key. */
   async sealing(minutes: number) {
+    return { ...(await this.unsealed(minutes)), ...(await this.#keyStore.state()) }
+  }
+
+  /** Number of entries that have waited longer than `minutes` for their seals, and the time of the oldest. */
+  async unsealed(minutes: number): Promise<{ waiting: number; since: Date | null }> {
     const { database } = this.#kernel
     const { rows } = await database.sql(
       `select count(*)::int as waiting, min(created_at) as since from multitenancy.audit_entries e
@@ -118,8 +123,7 @@ export class AuditLogs {
          and not exists (select from multitenancy.audit_seals s where s.entry_id = e.id)`,
       [new Date(this.#kernel.clock.now().getTime() - minutes * 60_000)],
     )
-    const { waiting, since } = rows[0] as { waiting: number; since: Date | null }
-    return { waiting, since, ...(await this.#keyStore.state()) }
+    return rows[0]
   }
 
   async *#pieces(

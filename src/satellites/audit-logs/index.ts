@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import { on } from '../../kernel/events/events.ts'
+import { cachedGauges, MEDIUM_SHARE } from '../../kernel/metrics/cached-gauges.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { AuditLogs } from './audit-logs.ts'
 import { commands } from './commands.ts'
@@ -34,6 +35,23 @@ export const auditLogs = (options: AuditOptions = {}) => {
     jobs,
     schedule,
     doctor: diagnoses,
+    metrics: (auditLogs) =>
+      cachedGauges(
+        () => auditLogs.unsealed(0),
+        [
+          {
+            name: 'multitenancy_audit_unsealed_entries',
+            help: 'Audit entries that wait for their seals',
+            samples: ({ waiting }) => [{ value: waiting }],
+          },
+          {
+            name: 'multitenancy_audit_unsealed_age_seconds',
+            help: 'Age of the oldest audit entry that waits for its seal; 0 if none waits',
+            samples: ({ since }) => [{ value: since ? Math.max(0, (Date.now() - since.getTime()) / 1_000) : 0 }],
+          },
+        ],
+        { maxShare: MEDIUM_SHARE },
+      ),
     listeners: [on(ChangeRecorded, 'within', (auditLogs: AuditLogs, change) => auditLogs.append(change))],
   })
 }

@@ -143,7 +143,7 @@ describe('overdue deliveries', () => {
     for (const question of [OVERDUE, SENDING]) {
       const plan = await database.transaction(async () => {
         await database.sql(`select set_config('enable_seqscan', 'off', true)`)
-        const { rows } = await database.sql(`explain ${question.replaceAll('$1', '0')}`)
+        const { rows } = await database.sql(`explain ${question.replaceAll('$1', '0').replaceAll('$2', '300')}`)
         return rows.map((row) => row['QUERY PLAN']).join('\n')
       })
       expect(plan).toMatch(/Index.* on webhook_deliveries_/)

@@ -1,4 +1,5 @@
 import { parsed } from '../../kernel/base/validate.ts'
+import { cachedGauges, MEDIUM_SHARE } from '../../kernel/metrics/cached-gauges.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
@@ -51,7 +52,20 @@ export const webhooks = (options: WebhooksOptions = {}) => {
     schedule,
     work: (webhooks) => webhooks.work(),
     queues: (webhooks, tenantId) => webhooks.queues(tenantId),
-    metrics: (webhooks) => webhooks.series.series(),
+    metrics: ({ series, inspection }) => [
+      ...series.series(),
+      ...cachedGauges(
+        () => inspection.unattended(),
+        [
+          {
+            name: 'multitenancy_webhook_unattended_deliveries',
+            help: 'Deliveries that are due for 10 seconds while no worker sends any',
+            samples: (value) => [{ value }],
+          },
+        ],
+        { maxShare: MEDIUM_SHARE },
+      ),
+    ],
     doctor: diagnoses,
     stop: (webhooks) => webhooks.stop(),
   })

@@ -1,4 +1,5 @@
 /** Runs of the host's migrations as a part of a tenancy. */
+import { cachedGauges, SMALL_SHARE } from '../../kernel/metrics/cached-gauges.ts'
 import type { Part } from '../../kernel/part-definition.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { TenantMigration } from '../isolation/migrations.ts'
@@ -17,4 +18,16 @@ export const migrationsPart: Part<'migrations', MigrationRuns, Dependencies> = {
   tenantTables: ['migration_items'],
   service: (kernel, { settings, storage, tableChanges }) =>
     new MigrationRuns(kernel, storage, new SchemaVersions(kernel.database, settings.migrations), tableChanges),
+  metrics: ({ status }) =>
+    cachedGauges(
+      () => status.pendingTenants(),
+      [
+        {
+          name: 'multitenancy_migration_pending_tenants',
+          help: 'Active and suspended tenants without some of the migrations of this process',
+          samples: (value) => [{ value }],
+        },
+      ],
+      { maxShare: SMALL_SHARE },
+    ),
 }

@@ -94,6 +94,16 @@ export class MigrationStatus {
 
   /** Number of tenants by version, and the newest run. */
   async summary(): Promise<MigrationSummary> {
+    return { versions: await this.#versionsInUse(), lastRun: await this.#lastRun() }
+  }
+
+  /** Number of active and suspended tenants that lack a migration. Tenants of unknown versions do not count. */
+  async pendingTenants(): Promise<number> {
+    const versions = await this.#versionsInUse()
+    return versions.reduce((sum, { pending, tenants }) => (pending.length > 0 ? sum + tenants : sum), 0)
+  }
+
+  async #versionsInUse(): Promise<VersionSummary[]> {
     const { rows } = await this.#database.sql(
       `select tenant.schema_version, count(*) as tenants from multitenancy.tenants tenant
        where tenant.status in ('active', 'suspended') group by tenant.schema_version order by count(*) desc, 1`,
@@ -108,7 +118,7 @@ export class MigrationStatus {
         ...(applied ? compared(applied, this.#versions.folder) : { pending: [], unknown: [], edited: [] }),
       })
     }
-    return { versions, lastRun: await this.#lastRun() }
+    return versions
   }
 
   /** Returns each migration of one tenant, in order. */

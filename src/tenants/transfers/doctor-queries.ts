@@ -32,6 +32,15 @@ export interface TroubledBackups {
   readonly failureCode: string | null
 }
 
+export interface BackupSummary {
+  /** Creation time of the newest completed backup. */
+  readonly newest: Date | null
+  /** Tenants whose newest attempts have failed. */
+  readonly failing: number
+  /** Tenants whose last completed backup is older than allowed. */
+  readonly overdue: number
+}
+
 /** A file that is not the archive of a backup. */
 export interface OrphanedFile {
   readonly key: string
@@ -84,6 +93,19 @@ export class TransferState {
         if (isStale || failed > 0) yield { tenantId: row.id, everyHours, last: of, isStale, failed, failureCode }
       }
     }
+  }
+
+  async backupSummary(): Promise<BackupSummary> {
+    const { rows } = await this.#dependencies.kernel.database.sql(
+      'select max(created_at) as newest from multitenancy.backups where completed_at is not null and deleted_at is null',
+    )
+    let failing = 0
+    let overdue = 0
+    for await (const { failed, isStale } of this.troubled()) {
+      if (failed > 0) failing += 1
+      if (isStale) overdue += 1
+    }
+    return { newest: rows[0].newest, failing, overdue }
   }
 
   /** Backups whose archives this process cannot read, as it has no backup storage configured. */

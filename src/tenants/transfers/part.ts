@@ -13,6 +13,7 @@ import type { Registry } from '../registry/registry.ts'
 import { TenantDeleted } from '../tenant/events.ts'
 import { onDemand } from './archive/lazy.ts'
 import type { Archives } from './archive/port.ts'
+import { backupSeries } from './backup-metrics.ts'
 import type { BackupSettings } from './backups/backups.ts'
 import { StagedStorage } from './execution/staged-storage.ts'
 import {
@@ -76,5 +77,6 @@ export const transfersPart: Part<'transfers', Transfers, Dependencies> = {
     { type: RecoverTransfers, cron: '* * * * *' },
     { type: RunBackups, cron: '*/10 * * * *' },
   ],
+  metrics: backupSeries,
   stop: (transfers) => transfers.stop(),
 }

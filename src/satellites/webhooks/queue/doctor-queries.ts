@@ -7,7 +7,9 @@ import type { Partition, Partitions } from './partitions.ts'
 const DAY_MS = 86_400_000
 /** Maximum of overdue deliveries that are counted, ready and waiting. */
 const MAX_COUNTED = 10_000
-const OVERDUE_MINUTES = 5
+const OVERDUE_SECONDS = 300
+/** Time after which a due delivery counts as unattended. Workers claim a due delivery within a second. */
+const UNATTENDED_SECONDS = 10
 const FAILING_DAYS = 1
 
 export interface Overdue {
@@ -33,10 +35,10 @@ export interface KeyUsage {
   readonly canDecrypt: boolean
 }
 
-/** Ready deliveries, and due deliveries that no claim has made ready. $1: `shiftMs`. */
+/** Ready deliveries, and due deliveries that no claim has made ready. $1: `shiftMs`; $2: seconds since they became due. */
 export const OVERDUE = `
   with moment as materialized (
-    select clock_timestamp() + $1::float8 * interval '1 millisecond' - interval '${OVERDUE_MINUTES} minutes' as at
+    select clock_timestamp() + $1::float8 * interval '1 millisecond' - $2 * interval '1 second' as at
   ), overdue as (
     (select webhook_id, due_at from multitenancy.webhook_deliveries
      where is_ready and due_at < (select at from moment) limit ${MAX_COUNTED})
@@ -69,17 +71,23 @@ export class Inspection {
     this.#retentionDays = retentionDays
   }
 
-  /** Deliveries overdue for five minutes by subscription, oldest first; and whether any worker sends. */
-  async overdue(): Promise<{ overdue: readonly Overdue[]; isSending: boolean }> {
+  /** Overdue deliveries by subscription, oldest first; and whether any worker sends. @param seconds since they became due */
+  async overdue(seconds = OVERDUE_SECONDS): Promise<{ overdue: readonly Overdue[]; isSending: boolean }> {
     const { database, clock } = this.#kernel
     return database.transaction(async () => {
       // The planner may underestimate the number of settled rows.
       await database.sql(`select set_config('enable_seqscan', 'off', true)`)
-      const { rows: overdue } = await database.sql(OVERDUE, [shiftMs(clock)])
+      const { rows: overdue } = await database.sql(OVERDUE, [shiftMs(clock), seconds])
       if (overdue.length === 0) return { overdue, isSending: true }
       const { rows } = await database.sql(SENDING, [shiftMs(clock)])
       return { overdue, isSending: rows[0].isSending }
     })
+  }
+
+  /** Number of due deliveries while no worker sends. */
+  async unattended(): Promise<number> {
+    const { overdue, isSending } = await this.overdue(UNATTENDED_SECONDS)
+    return isSending ? 0 : overdue.reduce((sum, { count }) => sum + count, 0)
   }
 
   /** Subscriptions that were disabled automatically, and those that have only failed for a day. */

@@ -1,0 +1,76 @@
+/**
+ * Runs the doctor hourly in one worker, and publishes the number of findings in the store. All processes expose the published numbers.
+ */
+import { z } from 'zod'
+import type { Clock } from '../base/clock.ts'
+import type { Logger } from '../base/logger.ts'
+import { jobType } from '../jobs/jobs.ts'
+import { cachedGauges } from '../metrics/cached-gauges.ts'
+import type { Series } from '../metrics/metrics.ts'
+import type { Store } from '../store/store.ts'
+import { Doctor, SEVERITIES } from './doctor.ts'
+
+const KEY = 'doctor'
+const KEPT_SECONDS = 7 * 86_400
+
+const Published = z.object({
+  examinedAt: z.coerce.date(),
+  findings: z.record(z.enum(SEVERITIES), z.int()),
+})
+
+export const ExamineInstallation = jobType({
+  name: 'ExamineInstallation',
+  summary: 'Runs the doctor, and publishes the number of its findings for metrics',
+  data: z.object({}),
+  workers: 1,
+})
+
+interface Dependencies {
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+export class Examinations {
+  readonly doctor: Doctor
+  readonly #dependencies: Dependencies
+
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies
+    this.doctor = new Doctor(dependencies.log)
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { checks } = await this.doctor.examine({ signal })
+    const counts = SEVERITIES.map((severity) => [severity, checks.filter((one) => one.severity === severity).length])
+    const { store, clock } = this.#dependencies
+    const published = { examinedAt: clock.now(), findings: Object.fromEntries(counts) }
+    await store.set(null, KEY, JSON.stringify(published), KEPT_SECONDS)
+  }
+
+  /** Null before the first examination. */
+  async latest(): Promise<z.output<typeof Published> | null> {
+    const published = await this.#dependencies.store.get(null, KEY)
+    return published === null ? null : Published.parse(JSON.parse(published))
+  }
+}
+
+export const examinationSeries = (examinations: Examinations): Series[] =>
+  cachedGauges(
+    () => examinations.latest(),
+    [
+      {
+        name: 'multitenancy_doctor_findings',
+        help: 'Findings of the hourly examination by the doctor, by severity',
+        samples: (latest) =>
+          latest ? SEVERITIES.map((severity) => ({ labels: { severity }, value: latest.findings[severity] })) : [],
+      },
+      {
+        name: 'multitenancy_doctor_age_seconds',
+        help: 'Time since the last examination by the doctor',
+        samples: (latest) =>
+          latest ? [{ value: Math.max(0, (Date.now() - latest.examinedAt.getTime()) / 1_000) }] : [],
+      },
+    ],
+    { everyMs: 10_000 },
+  )
