@@ -18,6 +18,7 @@ import type { EventOf, EventType } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { Metrics } from '../kernel/metrics/metrics.ts'
 import { type Check, createHealth, type Health } from '../kernel/resilience/health.ts'
+import { openTracing } from '../kernel/resilience/tracing.ts'
 import { createGuard, type Guard, type GuardOptions } from '../tenants/guard/guard.ts'
 import type { TenantHandle } from '../tenants/handles/handle.ts'
 import type { OwnedScope, Scope } from '../tenants/handles/tenant-context.ts'
@@ -87,8 +88,9 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   const stop = once(() => stopAll(stops.splice(0), log))
   try {
     await migrate(database, tablesOf(parts))
-    const runner = new PgBossJobs(database, log)
-    const kernel = await openKernel(config, settings, { database, jobs: runner, types: eventsOf(parts) })
+    const tracing = await openTracing()
+    const runner = new PgBossJobs(database, log, tracing)
+    const kernel = openKernel(config, settings, { database, jobs: runner, tracing, types: eventsOf(parts) })
     const all = compose(parts, kernel, settings, stops)
     const doctor = new Doctor(log)
     const series = new Metrics()
