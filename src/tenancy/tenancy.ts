@@ -80,10 +80,12 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   config: TenancyConfig<Satellites>,
 ): Promise<Tenancy<Satellites>> {
   const { satellites = [] as readonly Satellite[], health: { critical } = {}, role = 'all' } = config
-  const settings = await settingsOf(config)
-  const { log, store } = settings
+  const given = await settingsOf(config)
+  const { store } = given
   const parts = partsOf(store, satellites)
-  const database = new Database(config.database, log)
+  const database = new Database(config.database, given.log)
+  const { log } = database
+  const settings = { ...given, log }
   const stops: (() => unknown)[] = [() => database.close()]
   const stop = once(() => stopAll(stops.splice(0), log))
   try {

@@ -81,7 +81,7 @@ export class PgBossJobs implements JobRunner {
       cronMonitorIntervalSeconds: 10,
       cronWorkerIntervalSeconds: 1,
     })
-    this.#boss.on('error', (error) => log.warn({ err: error }, 'the job queue reported an error'))
+    this.#boss.on('error', (error) => log.warn({ err: toError(error) }, 'the job queue reported an error'))
     this.#boss.on('warning', (warning) => log.warn({ warning }, 'the job queue reported a warning'))
   }
 
@@ -263,6 +263,10 @@ export class PgBossJobs implements JobRunner {
     }
   }
 }
+
+/** pg-boss reports copies of errors, which have no class. */
+const toError = (reported: Error): Error =>
+  reported instanceof Error ? reported : Object.assign(new Error((reported as Error).message), reported)
 
 function optionsOf({
   retries = 3,

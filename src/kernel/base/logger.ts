@@ -38,6 +38,18 @@ export const createLogger = ({ level = 'info', write }: LoggerOptions = {}): Log
     write ? { write } : logDestination(STANDARD_ERROR),
   )
 
+/** The same logger, except that lines about errors that `isKnown` recognises have the level debug. */
+export function withoutKnownErrors(log: Logger, isKnown: (error: unknown) => boolean): Logger {
+  const at =
+    (level: 'warn' | 'error') =>
+    (...line: readonly unknown[]) => {
+      const [fields] = line
+      const error = fields instanceof Error ? fields : (fields as { err?: unknown } | undefined)?.err
+      Reflect.apply(log[error !== undefined && isKnown(error) ? 'debug' : level], log, line)
+    }
+  return Object.assign(Object.create(log), { warn: at('warn'), error: at('error') })
+}
+
 /** Chosen members only: errors of drivers carry whole connections, passwords included. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
