@@ -36,6 +36,12 @@ export class AdminPages {
     this.#options = options
   }
 
+  /** The two paths that need no token. */
+  get openPaths(): readonly string[] {
+    const { prefix } = this.#options
+    return [`${prefix}/sign-in`, `${prefix}/session`]
+  }
+
   /** Serves the two paths that need no token. Undefined for every other request. */
   async withoutToken(request: Request, pathname: string): Promise<Response | undefined> {
     const { prefix } = this.#options

@@ -9,19 +9,21 @@ import { Hono } from 'hono'
 import type { RouterRoute } from 'hono/types'
 import { Idempotency } from '../kernel/api/idempotency.ts'
 import type { AnyOperation } from '../kernel/api/operation.ts'
-import { type Actor, enterContext } from '../kernel/base/context.ts'
+import { currentContext, enterContext } from '../kernel/base/context.ts'
 import { NotFound, SatelliteDisabled } from '../kernel/base/errors.ts'
 import { Histogram } from '../kernel/metrics/metrics.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
+import { TENANT_ID } from '../tenants/tenant/tenant.ts'
 import { AdminPages } from './admin-pages.ts'
 import { FailedSignIns } from './failed-sign-ins.ts'
 import { openApiDocument } from './openapi.ts'
 import { pathOf } from './paths.ts'
-import { normalizedPrefix } from './prefix.ts'
+import { normalizedPrefix, withoutSlash } from './prefix.ts'
 import { createProbes, type ProbeOptions } from './probes.ts'
 import { Forbidden, MethodNotAllowed, Unauthorized, withProblemResponse } from './problem.ts'
-import { requestIdOf } from './request-id.ts'
+import { recordRequest } from './requests/request-record.ts'
+import { type AccessLogOptions, serveRequest } from './requests/serve-request.ts'
 import { withoutBodyOfHead } from './respond.ts'
 import { OperationRunner } from './run-operation.ts'
 import { isSameOrigin, Sessions } from './sessions.ts'
@@ -30,7 +32,7 @@ import { type AdminToken, type Identity, Tokens } from './tokens.ts'
 
 export const DEFAULT_PREFIX = '/admin/multitenancy'
 
-export interface HttpOptions extends ProbeOptions {
+export interface HttpOptions extends ProbeOptions, AccessLogOptions {
   /** Mount path of the admin API; default `/admin/multitenancy`. */
   readonly prefix?: string
   /** At least one is required. */
@@ -70,9 +72,6 @@ interface Env {
   Bindings: { readonly identity: Identity }
 }
 
-/** The actor of a request before its authentication. */
-export const ANONYMOUS: Actor = { type: 'admin', id: 'anonymous', name: 'anonymous' }
-
 export function createHttp(core: Core, options: HttpOptions): Http {
   const tokens = new Tokens((options as HttpOptions | undefined)?.adminTokens) // a JavaScript caller may omit them
   const prefix = normalizedPrefix(options.prefix ?? DEFAULT_PREFIX)
@@ -106,6 +105,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     app.on(method, prefix + routeOf(path), async (c) => {
       const started = performance.now()
       const params = c.req.param() as Record<string, string>
+      recordRequest({ operation: name, route: prefix + path, tenantId: tenantOf(path, params) })
       const response = await runner.run({ wired, request: c.req.raw, params, identity: c.env.identity })
       const status = String(response.status)
       seconds.observe(`${name} ${status}`, () => ({ operation: name, status }), (performance.now() - started) / 1000)
@@ -116,8 +116,9 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   const rejections = rejectionsOf(app.routes, options.switchedOff ?? [], prefix)
   app.notFound((c) => rejections.fetch(c.req.raw))
   app.onError(rethrow)
+  const fixedPaths = new Set([...probes.paths, ...pages.openPaths, ...app.routes.map((route) => route.path)])
 
-  const admin = async (request: Request, pathname: string, requestId: string, ip: string | null): Promise<Response> => {
+  const admin = async (request: Request, pathname: string): Promise<Response> => {
     const open = await pages.withoutToken(request, pathname)
     if (open) return open
     const header = request.headers.get('x-admin-token')
@@ -129,7 +130,8 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       throw Unauthorized('Send a valid admin token in the header x-admin-token.', { headers: CHALLENGE })
     }
     const actor = { type: 'admin' as const, id: identity.name, name: identity.name }
-    return enterContext({ requestId, actor, ip }, async () => {
+    recordRequest({ principal: identity.name })
+    return enterContext({ ...currentContext(), actor }, async () => {
       if (header === null && changesSomething(request) && !isSameOrigin(request)) {
         throw Forbidden('A request with the session cookie must come from a page of this origin.')
       }
@@ -144,12 +146,14 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     handles: (pathname) => probes.handles(pathname) || isApi(pathname),
     routes: [...probes.paths, ...(options.api === false ? [] : prefix === '' ? ['/*'] : [prefix, `${prefix}/*`])],
     async fetch(request, { ip, socketIp = ip } = {}) {
-      const requestId = requestIdOf(request.headers.get('x-request-id'))
-      const pathname = pathOf(request.url)
-      const response = await enterContext({ requestId, actor: ANONYMOUS, ip: ip ?? null }, () =>
+      const { accessLog } = options
+      const response = await serveRequest(core.kernel, request, { ip: ip ?? null, accessLog }, () =>
         withProblemResponse(log, () => {
+          const pathname = pathOf(request.url)
+          const path = withoutSlash(pathname)
+          if (fixedPaths.has(path)) recordRequest({ route: path })
           if (probes.handles(pathname)) return probes.respond(request, pathname, socketIp)
-          if (isApi(pathname)) return admin(request, pathname, requestId, ip ?? null)
+          if (isApi(pathname)) return admin(request, pathname)
           throw NotFound('No resource exists at this path.')
         }),
       )
@@ -177,6 +181,10 @@ const changesSomething = ({ method }: Request): boolean => method !== 'GET' && m
 /** Converts `/tenants/{id}` to the syntax of Hono. */
 const routeOf = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1')
 
+/** The tenant of an operation, unless the caller's id is invalid. */
+const tenantOf = (path: string, { id = '' }: Readonly<Record<string, string>>): string | null =>
+  path.startsWith('/tenants/{id}') && TENANT_ID.test(id) ? id : null
+
 const isBelow = (pathname: string, prefix: string): boolean =>
   prefix === '' || pathname === prefix || pathname.startsWith(`${prefix}/`)
 
@@ -193,11 +201,19 @@ function rejectionsOf(routes: readonly Route[], switchedOff: readonly Satellite[
   for (const [path, methods] of Map.groupBy([...routes, ...open], (route) => route.path)) {
     const known = methods.map(({ method }) => method)
     const allow = [...known, ...(known.includes('GET') ? ['HEAD'] : [])].join(', ')
-    rejections.all(path, () => rethrow(MethodNotAllowed(`This path takes ${allow}.`, { headers: { allow } })))
+    rejections.all(path, () => {
+      recordRequest({ route: path.replaceAll(/:(\w+)/g, '{$1}') })
+      throw MethodNotAllowed(`This path takes ${allow}.`, { headers: { allow } })
+    })
   }
   for (const { name, operations = [] } of switchedOff) {
     const off = () => rethrow(SatelliteDisabled(`Satellite "${name}" is disabled.`))
-    for (const { path } of operations) rejections.all(prefix + routeOf(path), off)
+    for (const { path } of operations) {
+      rejections.all(prefix + routeOf(path), () => {
+        recordRequest({ route: prefix + path })
+        return off()
+      })
+    }
   }
   rejections.notFound(() => rethrow(NotFound('No resource exists at this path.')))
   rejections.onError(rethrow)

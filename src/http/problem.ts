@@ -3,10 +3,12 @@ import { z } from 'zod'
 import { currentContext, enterContext } from '../kernel/base/context.ts'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import type { Logger } from '../kernel/base/logger.ts'
+import { parseTraceparent } from '../kernel/base/trace-context.ts'
 import { isDatabaseUnavailable } from '../kernel/database/database.ts'
 import { writeFailure } from '../kernel/database/write-failures.ts'
 import type { GuardedRequest } from '../tenants/guard/strategies.ts'
-import { requestIdOf } from './request-id.ts'
+import { requestIdOf } from './requests/request-id.ts'
+import { recordRequest, requestFields } from './requests/request-record.ts'
 import { baseHeaders, respondJson } from './respond.ts'
 
 export const Unauthorized = defineError('E_UNAUTHORIZED', 401, 'Not signed in')
@@ -47,7 +49,9 @@ export async function withProblemResponse(
     return await work()
   } catch (error) {
     const known = toTenancyError(error)
-    if (Internal.matches(known)) log.error({ err: error }, 'a request failed')
+    const { code, status } = known
+    recordRequest({ code })
+    if (Internal.matches(known)) log.error({ err: error, ...requestFields(status) }, 'a request failed')
     else logServerError(known, log)
     return problemResponse(describe(known))
   }
@@ -62,8 +66,9 @@ export function toTenancyError(error: unknown): TenancyError {
   return Internal('Internal error. The log contains the cause under this request id.')
 }
 
-const logServerError = (error: TenancyError, log: Pick<Logger, 'warn'>): void => {
-  if (error.status >= 500) log.warn({ err: error }, error.message)
+const logServerError = (error: TenancyError, log: Pick<Logger, 'warn'>, method?: string): void => {
+  const { status, code, message } = error
+  if (status >= 500) log.warn({ err: error, ...requestFields(status, method), code }, message)
 }
 
 /** A response in the form that a framework sends. */
@@ -84,13 +89,16 @@ export function toProblemResponse(error: unknown): ProblemResponse | undefined {
 export function toLoggedProblemResponse(
   error: unknown,
   log: Pick<Logger, 'warn'>,
-  request: Pick<GuardedRequest, 'header'>,
+  request: Pick<GuardedRequest, 'header' | 'method'>,
 ): ProblemResponse | undefined {
-  if (error instanceof TenancyError) logServerError(error, log)
   const context = currentContext()
   // An ignored path has no request id, and a context can be lost in the host's code.
   const requestId = context.requestId ?? requestIdOf(request.header('x-request-id'))
-  return enterContext({ ...context, requestId }, () => toProblemResponse(error))
+  const traceparent = context.traceparent ?? parseTraceparent(request.header('traceparent'))
+  return enterContext({ ...context, requestId, traceparent }, () => {
+    if (error instanceof TenancyError) logServerError(error, log, request.method)
+    return toProblemResponse(error)
+  })
 }
 
 export interface Problem {

@@ -47,9 +47,15 @@ export class OperationRunner {
   run(running: Running): Promise<Response> {
     return withProblemResponse(
       this.#core.kernel.log,
-      () => this.#run(running),
+      () => this.#traced(running),
       (error) => withMembers(error, running),
     )
+  }
+
+  #traced(running: Running): Promise<Response> {
+    const { span } = this.#core.kernel.tracing
+    const { name } = running.wired.what
+    return span ? span({ name, kind: 'internal' }, () => this.#run(running)) : this.#run(running)
   }
 
   async #run({ wired, request, params, identity }: Running): Promise<Response> {

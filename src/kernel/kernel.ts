@@ -11,6 +11,7 @@ import type { Streams } from './events/streams.ts'
 import type { Jobs } from './jobs/jobs.ts'
 import type { TenantLabels } from './metrics/tenant-labels.ts'
 import type { Resilience } from './resilience/resilience.ts'
+import type { Tracing } from './resilience/tracing.ts'
 import type { Store } from './store/store.ts'
 
 export interface Kernel {
@@ -23,6 +24,8 @@ export interface Kernel {
   readonly cursors: Cursors
   /** Policies for unavailable dependencies. */
   readonly resilience: Resilience
+  /** Spans of OpenTelemetry, and the trace of the work in progress. */
+  readonly tracing: Tracing
   /** The only way for outgoing requests. */
   readonly egress: Egress
   /** Tenants that have their own metric series. */

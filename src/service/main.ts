@@ -105,7 +105,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
   const { tenancy, adminTokens, switchedOff } = opened
   try {
     for (const [name, check] of tenancy.checks) tenancy.health.register(name, check)
-    const { prefix, probes, exposition, allowedHosts } = config
+    const { prefix, probes, exposition, allowedHosts, accessLog } = config
     const http = createHttp(tenancy, {
       prefix,
       adminTokens,
@@ -113,9 +113,10 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       probes,
       exposition,
       allowedHosts,
+      accessLog,
       api: config.role !== 'worker',
     })
-    const receivers = createReceivers(tenancy)
+    const receivers = createReceivers(tenancy, { accessLog })
     const server = await serveNode(config.role === 'worker' ? http : beside(http, receivers), {
       port: config.port,
       host: config.host,

@@ -6,13 +6,13 @@ import { AdminToken } from '../http/tokens.ts'
 import { isAppKey } from '../kernel/crypto/crypto.ts'
 import { ResilienceSettings } from '../kernel/resilience/resilience.ts'
 import type { TenantMigration } from '../tenants/isolation/migrations.ts'
-import { PlanDefinition, type PlansConfig } from '../tenants/registry/plans.ts'
 import { Placement } from '../tenants/tenant/tenant.ts'
 import { Backups } from './backup-settings.ts'
 import { BillingSettings } from './billing-settings.ts'
 import { EgressFile, ProxyUrl } from './egress-settings.ts'
 import { Health } from './health-settings.ts'
 import { Isolation, PlacementSettings, PostgresUrl } from './isolation-settings.ts'
+import { EXAMPLE_PLANS, Plans } from './plan-settings.ts'
 
 /** Checks of service/main.ts, in addition to those of satellites. */
 export const CHECKS = ['backoffice', 'store', 'circuits', 'logins']
@@ -41,34 +41,6 @@ const Group = (what: string, paths: string) =>
     })
     .prefault({})
     .describe(what)
-
-const Plans = z
-  .strictObject({
-    defaultPlan: z.string().min(1).describe('Plan of a tenant that names none'),
-    definitions: z
-      .record(
-        z.string().min(1).max(128),
-        PlanDefinition.extend({
-          limits: PlanDefinition.shape.limits.describe('Limits by quota. A quota without a limit is unlimited'),
-          backups: PlanDefinition.shape.backups.describe('`{ keep, everyHours }` in place of those of `backups`'),
-        }),
-      )
-      .describe('Plans by name'),
-    getPlan: z
-      .custom<NonNullable<PlansConfig['getPlan']>>((value) => typeof value === 'function', 'must be a function')
-      .optional()
-      .describe("Function `(tenant) => plan` that resolves a tenant's plan in place of `metadata.plan`"),
-  })
-  .refine(
-    ({ defaultPlan, definitions }) => Object.hasOwn(definitions, defaultPlan),
-    'defaultPlan must be a name in definitions',
-  )
-
-/** Example plans of a service without configured plans. */
-const EXAMPLE_PLANS: z.input<typeof Plans> = {
-  defaultPlan: 'free',
-  definitions: { free: { limits: {} }, pro: { limits: {} }, enterprise: { limits: {} } },
-}
 
 /** Content of the configuration file. */
 export const File = z.strictObject({
@@ -240,6 +212,7 @@ export const File = z.strictObject({
   satellites: z.record(z.string(), z.boolean()).default({}).describe('`{ <name>: false }` disables a satellite'),
   probes: Group('Probes', '`/livez`, `/readyz`, `/healthz`'),
   exposition: Group('Metrics over HTTP', '`/metrics`'),
+  accessLog: z.boolean().default(true).describe('Whether each request has a log line of level info'),
   allowedHosts: z
     .array(z.string().refine(isAllowedHost, 'must be a host name without a port, such as status.example.com'))
     .optional()

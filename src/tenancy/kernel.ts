@@ -8,7 +8,7 @@ import type { Jobs } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { TenantLabels } from '../kernel/metrics/tenant-labels.ts'
 import { Resilience } from '../kernel/resilience/resilience.ts'
-import { openTracing } from '../kernel/resilience/tracing.ts'
+import type { Tracing } from '../kernel/resilience/tracing.ts'
 import type { TenancyConfig } from './config.ts'
 import type { Settings } from './settings.ts'
 
@@ -17,15 +17,16 @@ const MAX_TENANT_SERIES = 1_000
 interface Opened {
   readonly database: Database
   readonly jobs: Jobs
+  readonly tracing: Tracing
   readonly types: readonly EventType[]
 }
 
 /** Opens the store last, so that an error leaves nothing open. */
-export async function openKernel(
+export function openKernel(
   config: TenancyConfig,
   { secrets, clock, log, store }: Settings,
-  { database, jobs, types }: Opened,
-): Promise<Kernel> {
+  { database, jobs, tracing, types }: Opened,
+): Kernel {
   const events = new Events(database, clock, types)
   return {
     database,
@@ -34,7 +35,8 @@ export async function openKernel(
     jobs,
     secrets,
     cursors: new Cursors(secrets),
-    resilience: new Resilience(config.resilience ?? {}, { events, log, tracing: await openTracing() }),
+    resilience: new Resilience(config.resilience ?? {}, { events, log, tracing }),
+    tracing,
     labels: new TenantLabels(config.metrics?.maxTenantSeries ?? MAX_TENANT_SERIES),
     egress: new Egress(config.egress),
     clock,

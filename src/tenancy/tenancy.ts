@@ -22,6 +22,7 @@ import type { Kernel } from '../kernel/kernel.ts'
 import { Metrics, type Series } from '../kernel/metrics/metrics.ts'
 import { type Check, createHealth, type Health } from '../kernel/resilience/health.ts'
 import { healthSeries } from '../kernel/resilience/health-metrics.ts'
+import { openTracing } from '../kernel/resilience/tracing.ts'
 import { createGuard, type Guard, type GuardOptions } from '../tenants/guard/guard.ts'
 import type { TenantHandle } from '../tenants/handles/handle.ts'
 import type { OwnedScope, Scope } from '../tenants/handles/tenant-context.ts'
@@ -85,10 +86,12 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   config: TenancyConfig<Satellites>,
 ): Promise<Tenancy<Satellites>> {
   const { satellites = [] as readonly Satellite[], health: { critical } = {}, role = 'all' } = config
-  const settings = await settingsOf(config)
-  const { log, secrets, store } = settings
+  const given = await settingsOf(config)
+  const { secrets, store } = given
   const parts = partsOf(store, satellites)
-  const database = new Database(config.database, log)
+  const database = new Database(config.database, given.log)
+  const { log } = database
+  const settings = { ...given, log }
   const stops: (() => unknown)[] = [() => database.close()]
   const stop = once(() => stopAll(stops.splice(0), log))
   try {
@@ -96,8 +99,9 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     await assertApplicationKey(database, secrets, [PLACEMENT_PASSWORDS])
     await migrate(database, tablesOf(parts))
     await keepApplicationKey(database, secrets)
-    const runner = new PgBossJobs(database, log)
-    const kernel = await openKernel(config, settings, { database, jobs: runner, types: eventsOf(parts) })
+    const tracing = await openTracing()
+    const runner = new PgBossJobs(database, log, tracing)
+    const kernel = openKernel(config, settings, { database, jobs: runner, tracing, types: eventsOf(parts) })
     const all = compose(parts, kernel, settings, stops)
     const { doctor } = servicesOf(all).examinations as Examinations
     const series = new Metrics()

@@ -1,7 +1,7 @@
 import { PgBoss } from 'pg-boss'
 import { describe, expect, test, vi } from 'vitest'
 import { lazy } from '../../../test/support/lazy.ts'
-import { currentContext, SYSTEM } from '../../kernel/base/context.ts'
+import { currentContext, enterContext, SYSTEM } from '../../kernel/base/context.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { type, useRunners } from './runners.fixture.ts'
 
@@ -136,6 +136,17 @@ describe('a handler', () => {
     await eventually(() => expect(contexts).toHaveLength(1))
     const [{ id }] = await rows(`select id from multitenancy_jobs.job where name = 'tenantry.Told'`)
     expect(contexts).toEqual([{ requestId: id, actor: SYSTEM, ip: null, tenantId: null, inTransaction: false }])
+  })
+
+  test('has the trace of its sender in the context, and not in its data', async () => {
+    const Followed = type('Followed')
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    const seen: unknown[] = []
+    const runner = await start([Followed], {
+      Followed: async (data) => seen.push({ data, traceparent: currentContext().traceparent }),
+    })
+    await enterContext({ ...currentContext(), traceparent }, () => runner.send(Followed, { n: 1 }))
+    await eventually(() => expect(seen).toEqual([{ data: { n: 1 }, traceparent }]))
   })
 
   test('with a lazy promise is awaited in the context of its tenant', async () => {

@@ -32,6 +32,8 @@ import type {
   StartOptions,
 } from '../../kernel/jobs/jobs.ts'
 import { NOTED_AGAIN_MS, noteNames } from '../../kernel/jobs/queue-registry.ts'
+import { NO_TRACING, type Tracing } from '../../kernel/resilience/tracing.ts'
+import { inJobSpan, traceOf, withTrace } from './job-trace.ts'
 import { readQueueState } from './queue-state.ts'
 import { removeForgotten, unscheduled } from './upkeep.ts'
 
@@ -53,6 +55,7 @@ const queueName = (type: JobType): string => `${PREFIX}${type.name}`
 export class PgBossJobs implements JobRunner {
   readonly #database: Database
   readonly #log: Logger
+  readonly #tracing: Tracing
   readonly #boss: PgBoss
   readonly #otherQueues: CountQueues[] = []
   #queues: readonly string[] = []
@@ -61,9 +64,10 @@ export class PgBossJobs implements JobRunner {
   #upkeepTimer: NodeJS.Timeout | undefined
   #upkeep: Promise<unknown> = Promise.resolve()
 
-  constructor(database: Database, log: Logger) {
+  constructor(database: Database, log: Logger, tracing: Tracing = NO_TRACING) {
     this.#database = database
     this.#log = log
+    this.#tracing = tracing
     this.#boss = new PgBoss({
       db: {
         executeSql: (text, values) => database.sql(text, values),
@@ -77,7 +81,7 @@ export class PgBossJobs implements JobRunner {
       cronMonitorIntervalSeconds: 10,
       cronWorkerIntervalSeconds: 1,
     })
-    this.#boss.on('error', (error) => log.warn({ err: error }, 'the job queue reported an error'))
+    this.#boss.on('error', (error) => log.warn({ err: toError(error) }, 'the job queue reported an error'))
     this.#boss.on('warning', (warning) => log.warn({ warning }, 'the job queue reported a warning'))
   }
 
@@ -121,8 +125,9 @@ export class PgBossJobs implements JobRunner {
 
   async sendAll(type: JobType, jobs: readonly Sending<unknown>[]): Promise<void> {
     if (jobs.length === 0) return
+    const traceparent = this.#tracing.traceparent()
     const rows = jobs.map(({ data, tenantId, key, afterSeconds }) => ({
-      data: type.data.parse(data) as object,
+      data: withTrace(type.data.parse(data) as object, traceparent),
       singletonKey: key ?? randomUUID(),
       ...(tenantId === undefined ? {} : { group: { id: tenantId } }),
       ...(afterSeconds === undefined ? {} : { startAfter: Math.max(0, afterSeconds) }),
@@ -242,11 +247,10 @@ export class PgBossJobs implements JobRunner {
             isLast: job.retryCount >= job.retryLimit,
             signal: job.signal,
           }
-          await enterContext(
-            { requestId: job.id, actor: SYSTEM, ip: null, tenantId: job.groupId ?? null },
-            async () => {
-              await handle(type.data.parse(job.data ?? {}), attempt)
-            },
+          const { data, traceparent } = traceOf(job.data ?? {})
+          const tenantId = job.groupId ?? null
+          await enterContext({ requestId: job.id, actor: SYSTEM, ip: null, tenantId, traceparent }, () =>
+            inJobSpan(this.#tracing, { type, attempt, tenantId }, () => handle(type.data.parse(data), attempt)),
           )
         } catch (error) {
           this.#log.warn({ err: error, job: type.name, attempt: job.retryCount + 1 }, 'a job failed')
@@ -259,6 +263,10 @@ export class PgBossJobs implements JobRunner {
     }
   }
 }
+
+/** pg-boss reports copies of errors, which have no class. */
+const toError = (reported: Error): Error =>
+  reported instanceof Error ? reported : Object.assign(new Error((reported as Error).message), reported)
 
 function optionsOf({
   retries = 3,

@@ -2,11 +2,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
+import { parseTraceparent } from '../../kernel/base/trace-context.ts'
 import type { Guard, GuardDecision } from '../../tenants/guard/guard.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
-import { requestIdOf } from '../request-id.ts'
+import { requestIdOf } from '../requests/request-id.ts'
 
 export interface GuardCallbacks {
   /** Called in the context of the handler; `requestId` is null on an ignored path. */
@@ -29,7 +30,8 @@ export function runGuard(
 ): void {
   const outer = currentContext()
   const requestId = outer.requestId ?? requestIdOf(request.header('x-request-id'))
-  const context: Context = { ...outer, requestId, ip: ip ?? outer.ip }
+  const traceparent = outer.traceparent ?? parseTraceparent(request.header('traceparent'))
+  const context: Context = { ...outer, requestId, ip: ip ?? outer.ip, traceparent }
   const admitted = (decision: GuardDecision) => {
     const isIgnored = decision.scope === 'ignored'
     const inner = isIgnored ? outer : admittedContext(context, decision)

@@ -30,6 +30,8 @@ export interface Context {
   readonly ip: string | null
   /** The tenant that the work is for, where it is for one; `NO_TENANT` where no tenant's storage may be used at all. */
   readonly tenantId?: string | null
+  /** The trace that the work is part of, as a valid header `traceparent`. */
+  readonly traceparent?: string | undefined
   /** Where the work is done in the name of a tenant's user; `actor` names both then. */
   readonly impersonation?: ActiveImpersonation
 }

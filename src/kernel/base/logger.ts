@@ -1,7 +1,8 @@
-/** Writes structured log lines (pino) with the request id and the tenant of the work in progress. Secrets are masked by name. */
+/** Writes structured log lines (pino) with the request id, tenant and trace of the work in progress. Secrets are masked by name. */
 import { type Logger, pino } from 'pino'
 import { currentContext } from './context.ts'
 import { logDestination } from './log-destination.ts'
+import { traceIdsOf } from './trace-context.ts'
 
 export type { Logger }
 
@@ -26,12 +27,28 @@ export const createLogger = ({ level = 'info', write }: LoggerOptions = {}): Log
       serializers: { err: describeError },
       redact: { paths: SECRETS.flatMap((name) => [name, `*.${name}`]), censor: '[hidden]' },
       mixin: () => {
-        const { requestId, tenantId } = currentContext()
-        return { ...(requestId ? { requestId } : {}), ...(tenantId ? { tenantId } : {}) }
+        const { requestId, tenantId, traceparent } = currentContext()
+        return {
+          ...(requestId ? { requestId } : {}),
+          ...(tenantId ? { tenantId } : {}),
+          ...(traceparent ? { traceId: traceIdsOf(traceparent).traceId } : {}),
+        }
       },
     },
     write ? { write } : logDestination(STANDARD_ERROR),
   )
+
+/** The same logger, except that lines about errors that `isKnown` recognises have the level debug. */
+export function withoutKnownErrors(log: Logger, isKnown: (error: unknown) => boolean): Logger {
+  const at =
+    (level: 'warn' | 'error') =>
+    (...line: readonly unknown[]) => {
+      const [fields] = line
+      const error = fields instanceof Error ? fields : (fields as { err?: unknown } | undefined)?.err
+      Reflect.apply(log[error !== undefined && isKnown(error) ? 'debug' : level], log, line)
+    }
+  return Object.assign(Object.create(log), { warn: at('warn'), error: at('error') })
+}
 
 /** Chosen members only: errors of drivers carry whole connections, passwords included. */
 function describeError(error: unknown): unknown {

@@ -14,8 +14,11 @@ import {
 } from 'kysely'
 import pg from 'pg'
 import type { Logger } from '../base/logger.ts'
+import { isDatabaseUnavailable, QUERY_TIMEOUT } from './availability.ts'
 import { type Listening, Notifications } from './notifications.ts'
-import { isTlsFailure } from './tls-failure.ts'
+import { OutageLog } from './outage-log.ts'
+
+export { isDatabaseUnavailable } from './availability.ts'
 
 export const SCHEMA = 'multitenancy'
 
@@ -23,6 +26,7 @@ const BIGINT = 20
 /** An idle connection keeps its plans. */
 const IDLE_TIMEOUT_MS = 60_000
 const CONNECT_TIMEOUT_MS = 5_000
+const PROBE_TIMEOUT_MS = 2_000
 
 export interface DatabaseOptions {
   /** `postgres://user:password@host:port/database`; this role owns the backoffice and does DDL. */
@@ -63,11 +67,14 @@ export class Database {
   readonly #frames = new AsyncLocalStorage<Frame | undefined>()
   readonly #pending = new Set<Promise<unknown>>()
   readonly #parts: Database[] = []
-  readonly #log: Logger
+  readonly #outage: OutageLog
+  readonly #isPart: boolean
 
-  constructor({ url, max = 10 }: DatabaseOptions, log: Logger) {
+  /** @param outage of the database that this one is a part of */
+  constructor({ url, max = 10 }: DatabaseOptions, log: Logger, outage?: OutageLog) {
     this.url = url
-    this.#log = log
+    this.#isPart = outage !== undefined
+    this.#outage = outage ?? new OutageLog({ log, isUnavailable: isDatabaseUnavailable, probe: () => this.#probe() })
     this.#pool = new pg.Pool({
       connectionString: url,
       max,
@@ -78,15 +85,21 @@ export class Database {
       types: { getTypeParser: typeParser },
     })
     // A lost connection fails its next statement. Without a listener, its 'error' event would end the process.
-    this.#pool.on('connect', (client) => client.on('error', () => undefined))
-    this.#pool.on('error', (error) => {
-      if (!this.#pool.ending) log.warn({ err: error }, 'an idle connection to the backoffice database was lost')
-    })
+    this.#pool.on('connect', (client) => client.on('error', (error) => this.#outage.note(error)))
+    this.#pool.on('error', (error) => this.#outage.note(error))
     this.#root = new Kysely<any>({
       dialect: new PostgresDialect({ pool: this.#pool }),
       plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
+      log: (event) => {
+        if (event.level === 'error') this.#outage.note(event.error)
+      },
     }).withSchema(SCHEMA)
-    this.#notifications = new Notifications(url, log)
+    this.#notifications = new Notifications(url, this.log, (error) => this.#outage.note(error))
+  }
+
+  /** The log for users of the database: an outage has one line at its start and one at its end. */
+  get log(): Logger {
+    return this.#outage.log
   }
 
   /** The handle for tables of `Tables`; joins the transaction in the async context, if there is one. */
@@ -106,7 +119,7 @@ export class Database {
     // The types of `pg` lack the timeout of a query.
     if (!frame) {
       const query = { name, text, values: values as unknown[], query_timeout: timeoutMs }
-      return this.#pool.query(query)
+      return this.#pool.query(query).catch((error) => this.#noteFailure(error))
     }
     const result: QueryResult<any> = await frame.transaction
       .withoutPlugins()
@@ -174,7 +187,7 @@ export class Database {
    * with this one.
    */
   apart(max: number): Database {
-    const part = new Database({ url: this.url, max }, this.#log)
+    const part = new Database({ url: this.url, max }, this.log, this.#outage)
     this.#parts.push(part)
     return part
   }
@@ -185,11 +198,24 @@ export class Database {
   }
 
   async close(): Promise<void> {
+    if (!this.#isPart) this.#outage.close()
     await Promise.allSettled(this.#pending)
     await Promise.all(this.#parts.map((part) => part.close()))
     await this.#notifications.close()
     // Kysely ends only a pool that it has used.
     if (!this.#pool.ending) await this.#pool.end()
+  }
+
+  /** A statement with its own timeout may fail because it is slow. */
+  #noteFailure(error: Error): never {
+    if (error.message !== QUERY_TIMEOUT) this.#outage.note(error)
+    throw error
+  }
+
+  async #probe(): Promise<void> {
+    // The types of `pg` lack the timeout of a query.
+    const query = { text: 'select 1', query_timeout: PROBE_TIMEOUT_MS }
+    await this.#pool.query(query)
   }
 
   async #begin<T>(work: () => Promise<T>): Promise<T> {
@@ -204,7 +230,7 @@ export class Database {
         await transaction
           .rollback()
           .execute()
-          .catch((failure) => this.#log.debug({ err: failure }, 'rollback failed; the connection is gone'))
+          .catch((failure) => this.log.debug({ err: failure }, 'rollback failed; the connection is gone'))
       }
       throw error
     }
@@ -229,7 +255,7 @@ export class Database {
         return result
       } catch (error) {
         await run(`rollback to savepoint ${name}`).catch((failure) =>
-          this.#log.debug({ err: failure }, 'rollback to a savepoint failed; the connection is gone'),
+          this.log.debug({ err: failure }, 'rollback to a savepoint failed; the connection is gone'),
         )
         throw error
       }
@@ -239,7 +265,7 @@ export class Database {
   }
 
   #run(hook: () => unknown): void {
-    const failed = (error: unknown) => this.#log.error({ err: error }, 'a listener failed after the commit')
+    const failed = (error: unknown) => this.log.error({ err: error }, 'a listener failed after the commit')
     try {
       const outcome = hook()
       if (!(outcome instanceof Promise)) return
@@ -258,32 +284,6 @@ export const sqlState = (error: unknown): string | undefined =>
 /** The name of the violated constraint, if `error` has one. */
 export const violatedConstraint = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError && error.code?.startsWith('23') ? error.constraint : undefined
-
-const UNREACHABLE = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ENOTFOUND',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'EAI_AGAIN',
-])
-/** Files that are damaged or missing. */
-const DAMAGED_STATES = /^58/
-/** States of an ended session. For a statement they mean another error, such as an unreachable server of a foreign table. */
-const ENDING_STATES = /^08|^57P0[1-5]$|^53300$/
-const UNREACHABLE_MESSAGES =
-  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client has encountered a connection error|Client was closed)/
-
-/** Whether the server failed, not the statement: it does not listen, restarts, has no free connection, or failed at TLS. */
-export function isDatabaseUnavailable(error: unknown): boolean {
-  if (error instanceof AggregateError) return error.errors.some(isDatabaseUnavailable)
-  if (!(error instanceof Error)) return false
-  const { code, severity } = error as { code?: string; severity?: string }
-  if (code && (UNREACHABLE.has(code) || DAMAGED_STATES.test(code))) return true
-  if (code && ENDING_STATES.test(code)) return severity !== 'ERROR'
-  return isTlsFailure(error) || UNREACHABLE_MESSAGES.test(error.message)
-}
 
 function typeParser(oid: number, format?: any): any {
   return oid === BIGINT ? Number : pg.types.getTypeParser(oid, format)

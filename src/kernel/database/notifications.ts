@@ -23,6 +23,7 @@ interface Listener {
 export class Notifications {
   readonly #url: string
   readonly #log: Logger
+  readonly #onLost: (error: unknown) => void
   readonly #listeners = new Set<Listener>()
   #client: pg.Client | undefined
   #connecting: Promise<pg.Client> | undefined
@@ -33,9 +34,10 @@ export class Notifications {
   #lostAt = 0
   #closed = false
 
-  constructor(url: string, log: Logger) {
+  constructor(url: string, log: Logger, onLost: (error: unknown) => void) {
     this.#url = url
     this.#log = log
+    this.#onLost = onLost
   }
 
   get isConnected(): boolean {
@@ -148,7 +150,7 @@ export class Notifications {
     this.#lostAt = performance.now()
     clearInterval(this.#heartbeat)
     client.end().catch(() => undefined)
-    this.#log.warn({ err: error }, 'the notification connection was lost; connecting again')
+    this.#onLost(error ?? new Error('Connection terminated'))
     this.#reconnectLater()
   }
 

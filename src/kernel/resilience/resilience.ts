@@ -1,7 +1,7 @@
 /**
  * Applies a policy to each use of an unavailable dependency: *fail-open* continues with a fallback, *fail-closed* responds 503 with
  * `Retry-After`. Each application is reported by the event `DependencyDegraded`, an event on the active OpenTelemetry span, a counter,
- * and a log line (at most one a second for each use). Only the log contains the message of the dependency.
+ * and a log line (at most one a minute for each operation). Only the log contains the message of the dependency.
  */
 import { z } from 'zod'
 import { DependencyUnavailable, TenancyError } from '../base/errors.ts'
@@ -11,7 +11,7 @@ import { type Events, event } from '../events/events.ts'
 import type { Series } from '../metrics/metrics.ts'
 import type { Tracing } from './tracing.ts'
 
-const LOGGED_EVERY_MS = 1_000
+const LOGGED_EVERY_MS = 60_000
 
 const Policy = z.enum(['fail-open', 'fail-closed'])
 export type Policy = z.output<typeof Policy>

@@ -5,14 +5,14 @@ import { Handles } from './handles.ts'
 import type { SourceDependencies } from './router.ts'
 import { createScope, type OwnedScope, type ScopedTenants } from './tenant-context.ts'
 
-interface Dependencies extends Omit<SourceDependencies, 'fences'> {
+interface Dependencies extends Omit<SourceDependencies, 'fences' | 'tracing'> {
   readonly lifecycle: Lifecycle
 }
 
 export const handlesPart: Part<'handles', Handles, Dependencies> = {
   name: 'handles',
-  service: (_, { registry, storage, circuits, lifecycle: { fences } }) =>
-    new Handles({ registry, storage, circuits, fences }),
+  service: ({ tracing }, { registry, storage, circuits, lifecycle: { fences } }) =>
+    new Handles({ tracing, registry, storage, circuits, fences }),
 }
 
 export const scopePart: Part<'scope', OwnedScope, { readonly tenants: ScopedTenants }> = {

@@ -14,6 +14,7 @@
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
+import type { Tracing } from '../../kernel/resilience/tracing.ts'
 import type { Circuits } from '../circuits/circuits.ts'
 import type { CopiedSequence } from '../isolation/copy.ts'
 import {
@@ -31,6 +32,7 @@ import { assertUsable } from '../registry/assert-usable.ts'
 import type { Located, Registry } from '../registry/registry.ts'
 import { tenantNotFound } from '../tenant/errors.ts'
 import { assertAgrees } from './agreement.ts'
+import { inQuerySpan } from './query-span.ts'
 
 /** The target of a handle's statements. */
 export interface TenantSource {
@@ -47,6 +49,7 @@ export interface ImportSource extends TenantSource {
 }
 
 export interface SourceDependencies {
+  readonly tracing: Tracing
   readonly registry: Registry
   readonly storage: Storage
   readonly circuits: Circuits
@@ -67,11 +70,16 @@ export function tenantSource(id: string, dependencies: SourceDependencies): Impo
     driver: IsolationDriver,
     location: StorageLocation,
     connecting: Promise<TenantConnection>,
-  ): Promise<TenantConnection> => new WatchedConnection(await connecting, dependencies.circuits, driver, location)
+  ): Promise<TenantConnection> => new WatchedConnection(await connecting, dependencies, driver, location)
+  const { tracing } = dependencies
   return {
     id,
-    execute: (statement) => at((driver, location) => driver.execute(location, statement)),
-    begin: (modes) => at((driver, location) => held(driver, location, beginTransaction(driver, location, modes))),
+    execute: (statement) =>
+      inQuerySpan(tracing, id, statement.text, () => at((driver, location) => driver.execute(location, statement))),
+    begin: (modes) =>
+      inQuerySpan(tracing, id, 'begin', () =>
+        at((driver, location) => held(driver, location, beginTransaction(driver, location, modes))),
+      ),
     advanceSequences: (wanted, signal) =>
       at(async (driver, location) => driver.advanceSequences?.(location, wanted, signal)),
   }
@@ -167,13 +175,18 @@ async function closedMeanwhile(error: unknown, driver: IsolationDriver, location
 /** A held connection whose errors are counted and converted. */
 class WatchedConnection implements TenantConnection {
   readonly #connection: TenantConnection
-  readonly #circuits: Circuits
+  readonly #dependencies: Pick<SourceDependencies, 'circuits' | 'tracing'>
   readonly #driver: IsolationDriver
   readonly #location: StorageLocation
 
-  constructor(connection: TenantConnection, circuits: Circuits, driver: IsolationDriver, location: StorageLocation) {
+  constructor(
+    connection: TenantConnection,
+    dependencies: Pick<SourceDependencies, 'circuits' | 'tracing'>,
+    driver: IsolationDriver,
+    location: StorageLocation,
+  ) {
     this.#connection = connection
-    this.#circuits = circuits
+    this.#dependencies = dependencies
     this.#driver = driver
     this.#location = location
   }
@@ -183,24 +196,29 @@ class WatchedConnection implements TenantConnection {
   }
 
   query(statement: Statement): Promise<StatementResult> {
-    return this.#watched(() => this.#connection.query(statement))
+    return this.#watched(statement.text, () => this.#connection.query(statement))
   }
 
   begin(modes?: TransactionModes): Promise<void> {
-    return this.#watched(() => this.#connection.begin(modes))
+    return this.#watched('begin', () => this.#connection.begin(modes))
   }
 
   end(how: 'commit' | 'rollback'): Promise<void> {
-    return this.#watched(() => this.#connection.end(how))
+    return this.#watched(how, () => this.#connection.end(how))
   }
 
   release(destroy?: boolean): void {
     this.#connection.release(destroy)
   }
 
-  async #watched<T>(work: () => Promise<T>): Promise<T> {
+  #watched<T>(text: string, work: () => Promise<T>): Promise<T> {
+    const { tracing } = this.#dependencies
+    return inQuerySpan(tracing, this.#location.tenantId, text, () => this.#counted(work))
+  }
+
+  async #counted<T>(work: () => Promise<T>): Promise<T> {
     try {
-      return await this.#circuits.watch(this.#location, work)
+      return await this.#dependencies.circuits.watch(this.#location, work)
     } catch (error) {
       throw toTenantError(await closedMeanwhile(error, this.#driver, this.#location))
     }

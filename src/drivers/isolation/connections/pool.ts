@@ -240,7 +240,7 @@ export class Connections {
 
   #lost(pooled: PooledClient, error: Error): void {
     if (!this.#idle.remove(pooled)) return // in use: its statement fails, and it is destroyed at its release
-    this.#options.log.warn({ err: error }, 'an idle connection of a placement was lost')
+    this.#options.log.debug({ err: error }, 'an idle connection of a placement was lost')
     this.#end(pooled)
   }
 

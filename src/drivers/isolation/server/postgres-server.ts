@@ -98,7 +98,7 @@ export class PostgresServer {
     this.#owner.on('remove', (client) => this.#owned.delete(client))
     this.#owner.on('error', (error) => {
       if (!this.#owner.ending)
-        log.warn({ err: error, placement: this.name }, 'an idle connection of a placement was lost')
+        log.debug({ err: error, placement: this.name }, 'an idle connection of a placement was lost')
     })
     this.#logins = new LoginClients(placement, log)
     this.connections = new Connections({

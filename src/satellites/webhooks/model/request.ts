@@ -16,13 +16,18 @@ interface DeliveryIdentity {
   readonly tenantId: string | null
 }
 
-/** @param secrets decrypted; the current one first, then the previous one during a rotation */
+interface RequestValues {
+  readonly body: string
+  readonly url: string
+  /** Decrypted; the current one first, then the previous one during a rotation. */
+  readonly secrets: readonly string[]
+  readonly nowMs: number
+  readonly traceparent: string | undefined
+}
+
 export function requestFor(
   { id, event, partitionKey, tenantId }: DeliveryIdentity,
-  body: string,
-  url: string,
-  secrets: readonly string[],
-  nowMs: number,
+  { body, url, secrets, nowMs, traceparent }: RequestValues,
 ): Request {
   const bytes = Buffer.from(body)
   const timestampSeconds = Math.floor(nowMs / 1_000)
@@ -36,6 +41,7 @@ export function requestFor(
       'x-delivery-id': id,
       // Only the host receives events of several tenants.
       ...(partitionKey === NO_TENANT_KEY && tenantId !== null ? { 'x-webhook-tenant': tenantId } : {}),
+      ...(traceparent === undefined ? {} : { traceparent }),
       ...signatureHeaders({ deliveryId: id, timestampSeconds, body: bytes, secrets }),
     },
     body: bytes,

@@ -11,6 +11,7 @@
  *   retries by tenant, so that many due retries of one tenant do not delay others.
  */
 import type { Migration } from '../../../kernel/database/migrations.ts'
+import { dispatchingWithTraces } from '../sql/dispatch.ts'
 import { functions } from '../sql/functions.ts'
 import type { DeliveryState } from './delivery.ts'
 
@@ -45,6 +46,8 @@ export interface MessageRow {
   event: string
   body: string
   createdAt: Date
+  /** The trace of the dispatch. */
+  traceparent: string | null
 }
 
 export interface DeliveryRow {
@@ -218,4 +221,5 @@ ${functions}`,
       );
     `,
   },
+  { name: '0003_webhook_traces', up: dispatchingWithTraces },
 ]

@@ -47,6 +47,8 @@ interface Message {
   readonly kind: 'request' | 'system' | 'deletion'
   /** Id of the only subscription, regardless of its patterns; null: all matching subscriptions. */
   readonly onlyFor: string | null
+  /** The trace of the caller. */
+  readonly traceparent: string | null
 }
 
 interface Dispatched {
@@ -121,7 +123,8 @@ export class Dispatch {
   #message(tenantId: string | null, event: string, payload: Readonly<Record<string, unknown>>): Message {
     const body = serialise(payload)
     const createdMs = this.#kernel.clock.now().getTime()
-    return { id: uuidAt(createdMs), createdMs, tenantId, event, body, kind: 'request', onlyFor: null }
+    const traceparent = this.#kernel.tracing.traceparent() ?? null
+    return { id: uuidAt(createdMs), createdMs, tenantId, event, body, kind: 'request', onlyFor: null, traceparent }
   }
 
   async #send(message: Message): Promise<Dispatched> {
@@ -151,7 +154,7 @@ export class Dispatch {
         timeoutMs: TIMEOUT_MS,
         text: `select place, rejected, id, is_claimed, needs_wakeup, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation
           from multitenancy.dispatch_webhooks(
-          $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14, $15)`,
+          $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14, $15, $16)`,
       },
       [
         shiftMs(clock),
@@ -169,6 +172,7 @@ export class Dispatch {
         offer?.perSubscription ?? 0,
         offer?.perTenant ?? 0,
         offer?.slowWebhooks ?? [],
+        messages.map(({ traceparent }) => traceparent),
       ],
     )
     const dispatched = messages.map(() => ({ rejected: null as string | null, deliveries: [] as string[] }))
@@ -190,7 +194,7 @@ export class Dispatch {
   }
 }
 
-const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim: string): Claimed => ({
+const takenOf = (row: any, { tenantId, event, body, createdMs, traceparent }: Message, claim: string): Claimed => ({
   id: row.id,
   claim,
   webhookId: row.webhook_id,
@@ -201,6 +205,7 @@ const takenOf = (row: any, { tenantId, event, body, createdMs }: Message, claim:
   budgetStart: 0,
   createdAt: new Date(createdMs),
   body,
+  traceparent,
   isFailing: false,
   url: row.url,
   secret: row.secret,

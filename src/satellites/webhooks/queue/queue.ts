@@ -24,6 +24,8 @@ export interface Claimed {
   readonly createdAt: Date
   /** Null: past its retention. */
   readonly body: string | null
+  /** The trace of the dispatch, read with the body. */
+  readonly traceparent: string | null
   readonly url: string
   /** The subscription has only failures since some time, or its receiver is slow. */
   readonly isFailing: boolean
@@ -63,7 +65,14 @@ export interface ClaimOptions extends Omit<Offer, 'madeAt'> {
 }
 
 /** A delivery without its body, for the settlement. */
-export type Sent = Omit<Claimed, 'body'>
+export type Sent = Omit<Claimed, 'body' | 'traceparent'>
+
+/** A row of a message, or the generation of a subscription. */
+interface Loaded {
+  readonly body: string
+  readonly traceparent: string | null
+  readonly generation: number
+}
 
 /** A claimed delivery without its body. */
 export interface Head extends Sent {
@@ -176,15 +185,16 @@ export class DeliveryQueue {
       {
         name: 'bodies-of-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select id, body, null as generation from multitenancy.webhook_messages where id = any($1::uuid[])
-          union all select id, null, generation from multitenancy.webhook_subscriptions where id = any($2::uuid[])`,
+        text: `select id, body, traceparent, null as generation from multitenancy.webhook_messages where id = any($1::uuid[])
+          union all select id, null, null, generation from multitenancy.webhook_subscriptions where id = any($2::uuid[])`,
       },
       [[...new Set(heads.map(({ messageId }) => messageId))], [...new Set(heads.map(({ webhookId }) => webhookId))]],
     )
-    const found = new Map<string, { body: string; generation: number }>(rows.map((row) => [row.id, row]))
+    const found = new Map<string, Loaded>(rows.map((row) => [row.id, row]))
     return heads.map(({ messageId, bytes: _, ...head }) => ({
       ...head,
       body: found.get(messageId)?.body ?? null,
+      traceparent: found.get(messageId)?.traceparent ?? null,
       generation: found.get(head.webhookId)?.generation ?? null,
     }))
   }

@@ -8,11 +8,12 @@
  */
 import { CHANNEL, CLAIM_LOCK, PLANS } from './settings.ts'
 
-export const dispatching = `
+/** The function of a migration; a released text must not change. */
+const dispatchFunction = ({ hasTraces }: { readonly hasTraces: boolean }): string => `
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
   created double precision[], kinds text[], only_for uuid[],
-  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int, slow_webhooks uuid[] default '{}')
+  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int, slow_webhooks uuid[] default '{}'${hasTraces ? ", traceparents text[] default '{}'" : ''})
 returns table (
   place bigint, rejected text, id uuid, is_claimed boolean, needs_wakeup boolean, webhook_id uuid, partition_key text,
   url text, secret text, previous_secret text, previous_until timestamptz, generation int)
@@ -61,8 +62,8 @@ begin
       and nth_of_webhook <= per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as is_claimed
     from looked_up
   ), message as (
-    insert into webhook_messages (id, tenant_id, event, body, created_at)
-    select distinct on (message_id) message_id, tenant_id, event, body, created_at from matched
+    insert into webhook_messages (id, tenant_id, event, body, created_at${hasTraces ? ', traceparent' : ''})
+    select distinct on (message_id) message_id, tenant_id, event, body, created_at${hasTraces ? ', traceparents[place]' : ''} from matched
   ), delivery as (
     insert into webhook_deliveries
       (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, due_at, claim, created_at)
@@ -81,3 +82,12 @@ begin
   from judged left join notified on true;
 end $$;
 `
+
+export const dispatching = dispatchFunction({ hasTraces: false })
+
+/** Adds the trace of a dispatch to its message. Calls without it still work. */
+export const dispatchingWithTraces = `
+alter table webhook_messages add column traceparent text;
+drop function dispatch_webhooks(double precision, uuid[], text[], text[], text[], text[], double precision[], text[], uuid[],
+  uuid, int, double precision, int, int, uuid[]);
+${dispatchFunction({ hasTraces: true })}`

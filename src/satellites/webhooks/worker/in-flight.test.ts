@@ -13,6 +13,7 @@ const delivery = (id: string, webhookId: string): Claimed => ({
   budgetStart: 0,
   createdAt: new Date(0),
   body: '{}',
+  traceparent: null,
   url: 'https://receiver.example/',
   isFailing: false,
   secret: '',

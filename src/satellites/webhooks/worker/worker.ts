@@ -18,6 +18,7 @@ import type { Claimed, DeliveryQueue, Offer, Settled, Settlement } from '../queu
 import type { ReleasedClaims } from '../queue/released-claims.ts'
 import { CHANNEL } from '../sql/functions.ts'
 import { Claimer, type ClaimRules } from './claim.ts'
+import { inDeliverySpan } from './delivery-span.ts'
 import { InFlight, type InFlightDelivery, type Limits } from './in-flight.ts'
 
 /** Request timeouts in a lease, in addition to its margin. A settlement is retried for as long. */
@@ -203,7 +204,9 @@ export class DeliveryWorker {
     const { kernel, releasedClaims } = this.#dependencies
     try {
       const startedMs = kernel.clock.now().getTime()
-      const exchange = await this.#send(delivery, startedMs).finally(() => this.#inFlight.sent(delivery))
+      const exchange = await inDeliverySpan(kernel.tracing, delivery, (traceparent) =>
+        this.#send(delivery, startedMs, traceparent),
+      ).finally(() => this.#inFlight.sent(delivery))
       if (exchange) void this.#release(this.#inFlight.noteExchange(delivery.webhookId, exchange))
       this.#sendWaiting()
       if (exchange?.isAborted) await releasedClaims.abort({ delivery, startedMs, ...exchange })
@@ -218,10 +221,11 @@ export class DeliveryWorker {
   }
 
   /** Undefined: this process cannot decrypt the secret, and the delivery is postponed. */
-  async #send(delivery: Claimed, nowMs: number): Promise<Exchange | undefined> {
+  async #send(delivery: Claimed, nowMs: number, traceparent: string | undefined): Promise<Exchange | undefined> {
     const { kernel, egress, releasedClaims, secretsOf } = this.#dependencies
     const { timeoutMs, listener } = this.#options
-    if (delivery.body === null) return notSent('its body is past its retention')
+    const { body } = delivery
+    if (body === null) return notSent('its body is past its retention')
     let secrets: readonly string[]
     try {
       secrets = secretsOf(delivery)
@@ -233,7 +237,8 @@ export class DeliveryWorker {
       await releasedClaims.postpone(delivery, SECRET_UNREADABLE, NO_KEY_PAUSE_MS)
       return undefined
     }
-    const request = requestFor(delivery, delivery.body, listener?.url ?? delivery.url, secrets, nowMs)
+    const url = listener?.url ?? delivery.url
+    const request = requestFor(delivery, { body, url, secrets, nowMs, traceparent })
     return exchangeOf(request, await egress.send({ ...request, timeoutMs, signal: this.#abort.signal }))
   }
 

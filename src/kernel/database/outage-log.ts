@@ -1,0 +1,67 @@
+/**
+ * Logs an outage of the backoffice database with one line at its start and one at its end. During it, lines about other errors of an
+ * unavailable database have the level debug.
+ *
+ *   available ──connection lost, or statement failed──► unavailable ──probe succeeds──► available
+ */
+import { DependencyUnavailable } from '../base/errors.ts'
+import { type Logger, withoutKnownErrors } from '../base/logger.ts'
+
+const PROBE_INTERVAL_MS = 1_000
+
+export interface OutageLogOptions {
+  readonly log: Logger
+  readonly isUnavailable: (error: unknown) => boolean
+  /** Rejects while the database is unavailable. */
+  readonly probe: () => Promise<unknown>
+}
+
+export class OutageLog {
+  /** For all lines of users of the database. */
+  readonly log: Logger
+  readonly #options: OutageLogOptions
+  #startedAt: number | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(options: OutageLogOptions) {
+    this.#options = options
+    this.log = withoutKnownErrors(options.log, (error) => this.#startedAt !== undefined && this.#isOutage(error))
+  }
+
+  /** Call it with each error of a connection or a statement. Other errors have no effect. */
+  note(error: unknown): void {
+    if (this.#startedAt !== undefined || this.#isClosed || !this.#options.isUnavailable(error)) return
+    this.#startedAt = performance.now()
+    this.#options.log.warn({ err: error }, 'the connection to the backoffice database was lost; connecting again')
+    this.#probeLater()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+  }
+
+  #probeLater(): void {
+    this.#timer = setTimeout(() => void this.#probe(), PROBE_INTERVAL_MS).unref()
+  }
+
+  async #probe(): Promise<void> {
+    try {
+      await this.#options.probe()
+    } catch {
+      if (!this.#isClosed) this.#probeLater()
+      return
+    }
+    const seconds = Math.round((performance.now() - (this.#startedAt ?? 0)) / 100) / 10
+    this.#startedAt = undefined
+    this.#options.log.info({ seconds }, 'the backoffice database can be reached again')
+  }
+
+  /** Also an error that was caused by one, and the rejection of a call that was not tried, which has no cause. */
+  #isOutage(error: unknown): boolean {
+    if (this.#options.isUnavailable(error)) return true
+    if (!(error instanceof Error)) return false
+    return error.cause === undefined ? DependencyUnavailable.matches(error) : this.#isOutage(error.cause)
+  }
+}
