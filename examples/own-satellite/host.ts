@@ -9,6 +9,7 @@ const tenancy = await createTenancy({
   database: { url: DATABASE_URL },
   appKey: TENANTRY_APP_KEY,
   isolation: [schemaPg()],
+  health: { critical: ['backoffice'] },
   migrations: `${import.meta.dirname}/../migrations`,
   satellites: [announcements()],
 })
