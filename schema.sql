@@ -18,6 +18,17 @@ create table job_names (
   primary key (kind, name)
 );
 
+-- kernel/0002_processes
+create table processes (
+  id uuid primary key,
+  name text not null,
+  role text not null,
+  version text not null,
+  started_at timestamptz(3) not null default now(),
+  heartbeat_at timestamptz(3) not null default now()
+);
+alter table idempotency_keys add process_id uuid;
+
 -- store/0001_store
 create table store (
   owner text collate "C" not null,

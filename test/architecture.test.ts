@@ -19,7 +19,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'tenancy/version.ts': [],
   satellites: ['kernel', 'tenants', 'tenancy/satellite.ts'],
   drivers: ['kernel', 'tenants'],
-  tenancy: ['kernel', 'tenants', 'tenancy/satellite.ts', 'drivers'],
+  tenancy: ['kernel', 'tenants', 'tenancy/satellite.ts', 'tenancy/version.ts', 'drivers'],
   http: ['kernel', 'tenants', 'tenancy/satellite.ts', 'tenancy', 'tenancy/version.ts'],
   'index.ts': ['kernel', 'tenants', 'tenancy/satellite.ts', 'drivers', 'tenancy', 'http', 'service'],
   testing: ['kernel', 'tenants', 'tenancy/satellite.ts', 'drivers', 'tenancy', 'http'],

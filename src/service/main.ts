@@ -104,13 +104,14 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
   const { tenancy, adminTokens, switchedOff } = opened
   try {
     for (const [name, check] of tenancy.checks) tenancy.health.register(name, check)
-    const { prefix, probes, exposition, allowedHosts } = config
+    const { prefix, probes, exposition, requests, allowedHosts } = config
     const http = createHttp(tenancy, {
       prefix,
       adminTokens,
       switchedOff,
       probes,
       exposition,
+      requests,
       allowedHosts,
       api: config.role !== 'worker',
     })

@@ -11,6 +11,7 @@ import type { Database } from '../../src/kernel/database/database.ts'
 const OF_NO_TENANT: Readonly<Record<string, string>> = {
   migrations: 'applied migrations of Tenantry’s own tables',
   idempotency_keys: 'encrypted responses to admin tokens, for a day; a request may concern many tenants, or none yet',
+  processes: 'processes of the service',
   job_names: 'queues and schedules that processes know',
   installation: 'the id of the installation itself',
   placement_logins: 'roles of a server',

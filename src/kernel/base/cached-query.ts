@@ -2,6 +2,7 @@
  * Caches a value from the database, and loads it again every two seconds while it is requested, one load at a time. A value is older
  * than `STALE_AFTER_MS` only if loading fails or exceeds the time that a caller waits.
  */
+import { asSystem } from './context.ts'
 import { withTimeout } from './with-timeout.ts'
 
 const REFRESH_MS = 2_000
@@ -24,7 +25,7 @@ export function refreshed<T>(load: () => Promise<T>): Refreshed<T> {
   let lastRequestedAt = 0
 
   const refresh = () => {
-    loading ??= load()
+    loading ??= asSystem(load)
       .then((loaded) => {
         value = { loaded, at: performance.now() }
       })

@@ -1,7 +1,7 @@
 /**
  * The backoffice database: PostgreSQL through Kysely, all tables in the schema `multitenancy`. `query()` is the Kysely handle of the
  * transaction in progress, if there is one. A nested `transaction()` opens a savepoint. `afterCommit()` runs after the outermost commit,
- * outside of the context, and is dropped on rollback. Columns are snake_case in SQL and camelCase in code; a bigint is a number.
+ * outside of transaction and deadline, and is dropped on rollback. Columns are snake_case in SQL and camelCase in code; a bigint is a number.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import {
@@ -13,7 +13,9 @@ import {
   type QueryResult,
 } from 'kysely'
 import pg from 'pg'
+import { currentDeadline, withoutDeadline } from '../base/deadline.ts'
 import type { Logger } from '../base/logger.ts'
+import { type Connection, connectionUntil, queryOnce } from './deadline-connection.ts'
 import { type Listening, Notifications } from './notifications.ts'
 
 export const SCHEMA = 'multitenancy'
@@ -82,7 +84,9 @@ export class Database {
       if (!this.#pool.ending) log.warn({ err: error }, 'an idle connection to the backoffice database was lost')
     })
     this.#root = new Kysely<any>({
-      dialect: new PostgresDialect({ pool: this.#pool }),
+      dialect: new PostgresDialect({
+        pool: { connect: () => this.#connect(), end: () => this.#pool.end(), options: {} },
+      }),
       plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
     }).withSchema(SCHEMA)
     this.#notifications = new Notifications(url, log)
@@ -105,7 +109,7 @@ export class Database {
     // The types of `pg` lack the timeout of a query.
     if (!frame) {
       const query = { name, text, values: values as unknown[], query_timeout: timeoutMs }
-      return this.#pool.query(query)
+      return currentDeadline() ? queryOnce(await this.#connect(), query) : this.#pool.query(query)
     }
     const result: QueryResult<any> = await frame.transaction
       .withoutPlugins()
@@ -132,7 +136,7 @@ export class Database {
   afterCommit(hook: () => unknown): void {
     const frame = this.#frames.getStore()
     if (frame && !frame.transaction.isCommitted) frame.afterCommit.push(hook)
-    else this.#frames.run(undefined, () => this.#run(hook))
+    else this.#run(hook)
   }
 
   /** Sends with the commit of the transaction in progress (or immediately); payload at most 8,000 bytes. */
@@ -191,6 +195,14 @@ export class Database {
     if (!this.#pool.ending) await this.#pool.end()
   }
 
+  /** A connection of the pool, which is closed if the deadline of the work in progress expires. */
+  async #connect(): Promise<Connection> {
+    const deadline = currentDeadline()
+    deadline?.assertOpen()
+    const client = await this.#pool.connect()
+    return deadline ? connectionUntil(deadline, client) : client
+  }
+
   async #begin<T>(work: () => Promise<T>): Promise<T> {
     const transaction = await this.#root.startTransaction().execute()
     const frame: Frame = { transaction, depth: 0, afterCommit: [], hasOpenSavepoint: false }
@@ -207,9 +219,7 @@ export class Database {
       }
       throw error
     }
-    this.#frames.run(undefined, () => {
-      for (const hook of frame.afterCommit) this.#run(hook)
-    })
+    for (const hook of frame.afterCommit) this.#run(hook)
     return result
   }
 
@@ -240,7 +250,7 @@ export class Database {
   #run(hook: () => unknown): void {
     const failed = (error: unknown) => this.#log.error({ err: error }, 'a listener failed after the commit')
     try {
-      const outcome = hook()
+      const outcome = this.#frames.run(undefined, () => withoutDeadline(hook))
       if (!(outcome instanceof Promise)) return
       const pending: Promise<unknown> = outcome.catch(failed).finally(() => this.#pending.delete(pending))
       this.#pending.add(pending)
