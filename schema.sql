@@ -23,6 +23,16 @@ create table application_key (
   is_only boolean primary key default true check (is_only),
   proof text not null
 );
+-- kernel/0003_processes
+create table processes (
+  id uuid primary key,
+  name text not null,
+  role text not null,
+  version text not null,
+  started_at timestamptz(3) not null default now(),
+  heartbeat_at timestamptz(3) not null default now()
+);
+alter table idempotency_keys add process_id uuid;
 
 -- store/0001_store
 create table store (

@@ -76,9 +76,10 @@ export class AdminPages {
       if (c.req.header('if-none-match') === etag) return respond(304, null, headers)
       return respond(200, new Uint8Array(body), headers)
     })
-    app.delete(`${prefix}/session`, async (c) =>
-      respond(204, null, { 'set-cookie': await sessions.close(c.req.raw, isSecure(c.req.raw)) }),
-    )
+    app.delete(`${prefix}/session`, async (c) => {
+      const close = () => sessions.close(c.req.raw, isSecure(c.req.raw))
+      return respond(204, null, { 'set-cookie': await c.env.deadline.run(close) })
+    })
   }
 
   async #signIn(request: Request): Promise<Response> {

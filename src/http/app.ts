@@ -10,6 +10,7 @@ import type { RouterRoute } from 'hono/types'
 import { Idempotency } from '../kernel/api/idempotency.ts'
 import type { AnyOperation } from '../kernel/api/operation.ts'
 import { currentContext, enterContext } from '../kernel/base/context.ts'
+import { Deadline } from '../kernel/base/deadline.ts'
 import { NotFound, SatelliteDisabled } from '../kernel/base/errors.ts'
 import { Histogram } from '../kernel/metrics/metrics.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
@@ -21,7 +22,7 @@ import { openApiDocument } from './openapi.ts'
 import { pathOf } from './paths.ts'
 import { normalizedPrefix, withoutSlash } from './prefix.ts'
 import { createProbes, type ProbeOptions } from './probes.ts'
-import { Forbidden, MethodNotAllowed, Unauthorized, withProblemResponse } from './problem.ts'
+import { deadlineExceeded, Forbidden, MethodNotAllowed, Unauthorized, withProblemResponse } from './problem.ts'
 import { recordRequest } from './requests/request-record.ts'
 import { type AccessLogOptions, serveRequest } from './requests/serve-request.ts'
 import { withoutBodyOfHead } from './respond.ts'
@@ -31,6 +32,8 @@ import { systemOperations } from './system-operations.ts'
 import { type AdminToken, type Identity, Tokens } from './tokens.ts'
 
 export const DEFAULT_PREFIX = '/admin/multitenancy'
+export const DEADLINE_SECONDS = 10
+export const STREAM_IDLE_SECONDS = 30
 
 export interface HttpOptions extends ProbeOptions, AccessLogOptions {
   /** Mount path of the admin API; default `/admin/multitenancy`. */
@@ -39,8 +42,17 @@ export interface HttpOptions extends ProbeOptions, AccessLogOptions {
   readonly adminTokens: readonly AdminToken[]
   /** False serves only probes and metrics, as in a worker; default true. */
   readonly api?: boolean
+  /** Time limits of requests to the admin API. */
+  readonly requests?: RequestLimits | undefined
   /** Disabled satellites: their paths respond with `E_SATELLITE_DISABLED`. */
   readonly switchedOff?: readonly Satellite[]
+}
+
+export interface RequestLimits {
+  /** Default 10. `Prefer: wait=N` adds N. `GET /audit-logs/verify` and `GET /doctor` have more time. */
+  readonly deadlineSeconds?: number
+  /** Time limit between two parts of an export, in place of the deadline; default 30. */
+  readonly streamIdleSeconds?: number
 }
 
 /** The client of a request. */
@@ -69,13 +81,14 @@ export interface Http extends Mountable {
 type Route = Pick<RouterRoute, 'method' | 'path'>
 
 interface Env {
-  Bindings: { readonly identity: Identity }
+  Bindings: { readonly identity: Identity; readonly deadline: Deadline }
 }
 
 export function createHttp(core: Core, options: HttpOptions): Http {
   const tokens = new Tokens((options as HttpOptions | undefined)?.adminTokens) // a JavaScript caller may omit them
   const prefix = normalizedPrefix(options.prefix ?? DEFAULT_PREFIX)
-  const { log, store, secrets, database } = core.kernel
+  const { deadlineSeconds = DEADLINE_SECONDS, streamIdleSeconds = STREAM_IDLE_SECONDS } = options.requests ?? {}
+  const { log, store, secrets } = core.kernel
   const failedSignIns = new FailedSignIns(core.kernel)
   const sessions = new Sessions(store, secrets, tokens, prefix)
   const operations: readonly Wired<AnyOperation>[] = [
@@ -89,7 +102,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     ),
   )
   const pages = new AdminPages({ prefix, tokens, sessions, failedSignIns, document })
-  const runner = new OperationRunner(core, new Idempotency(database, secrets), prefix)
+  const runner = new OperationRunner(core, new Idempotency(core.kernel), { prefix, streamIdleSeconds })
   const probes = createProbes(core, options)
   const seconds = new Histogram()
   core.series.register({
@@ -106,7 +119,8 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       const started = performance.now()
       const params = c.req.param() as Record<string, string>
       recordRequest({ operation: name, route: prefix + path, tenantId: tenantOf(path, params) })
-      const response = await runner.run({ wired, request: c.req.raw, params, identity: c.env.identity })
+      const { identity, deadline } = c.env
+      const response = await runner.run({ wired, request: c.req.raw, params, identity, deadline })
       const status = String(response.status)
       seconds.observe(`${name} ${status}`, () => ({ operation: name, status }), (performance.now() - started) / 1000)
       return response
@@ -118,7 +132,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   app.onError(rethrow)
   const fixedPaths = new Set([...probes.paths, ...pages.openPaths, ...app.routes.map((route) => route.path)])
 
-  const admin = async (request: Request, pathname: string): Promise<Response> => {
+  const authenticate = async (request: Request, pathname: string): Promise<Identity | Response> => {
     const open = await pages.withoutToken(request, pathname)
     if (open) return open
     const header = request.headers.get('x-admin-token')
@@ -129,14 +143,23 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       if (page) return page
       throw Unauthorized('Send a valid admin token in the header x-admin-token.', { headers: CHALLENGE })
     }
-    const actor = { type: 'admin' as const, id: identity.name, name: identity.name }
     recordRequest({ principal: identity.name })
-    return enterContext({ ...currentContext(), actor }, async () => {
-      if (header === null && changesSomething(request) && !isSameOrigin(request)) {
-        throw Forbidden('A request with the session cookie must come from a page of this origin.')
-      }
-      return app.fetch(request, { identity })
-    })
+    if (header === null && changesSomething(request) && !isSameOrigin(request)) {
+      throw Forbidden('A request with the session cookie must come from a page of this origin.')
+    }
+    return identity
+  }
+
+  const admin = async (request: Request, pathname: string): Promise<Response> => {
+    const deadline = new Deadline(deadlineSeconds * 1_000, (expired) => deadlineExceeded(request, expired))
+    try {
+      const identity = await deadline.run(() => authenticate(request, pathname))
+      if (!('fingerprint' in identity)) return identity
+      const actor = { type: 'admin' as const, id: identity.name, name: identity.name }
+      return await enterContext({ ...currentContext(), actor }, async () => app.fetch(request, { identity, deadline }))
+    } finally {
+      deadline.close()
+    }
   }
 
   const isApi = (pathname: string) => options.api !== false && isBelow(pathname, prefix)

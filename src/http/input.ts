@@ -1,6 +1,7 @@
 /** Parses the path, query and body of a request by the schemas of its operation. Each error has its path. */
 import { z } from 'zod'
 import type { AnyOperation, Input } from '../kernel/api/operation.ts'
+import type { Deadline } from '../kernel/base/deadline.ts'
 import { type InputError, InvalidRequest, invalid, NotFound, TenancyError } from '../kernel/base/errors.ts'
 import { isValidPostgresText } from '../kernel/base/postgres-text.ts'
 import { validationErrorsOf } from '../kernel/base/validate.ts'
@@ -21,6 +22,7 @@ export function parseInput(
   url: URL | string,
   text: string,
   request: Request,
+  deadline: Deadline,
 ): Input<any, any, any> {
   const errors: InputError[] = []
   const parse = (schema: z.ZodType, value: unknown) => {
@@ -34,7 +36,7 @@ export function parseInput(
     body: HAS_BODY.has(operation.method) ? parseBody(operation, text, request, parse) : undefined,
     headers: request.headers,
     get signal() {
-      return request.signal
+      return AbortSignal.any([request.signal, deadline.signal])
     },
   }
   if (errors.length > 0) throw invalid(errors)

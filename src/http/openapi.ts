@@ -15,6 +15,7 @@ import { HAS_BODY } from './input.ts'
 import { withSharedComponents } from './openapi-components.ts'
 import {
   ChangedMeanwhile,
+  DeadlineExceeded,
   Forbidden,
   InvalidJson,
   PayloadTooLarge,
@@ -191,11 +192,12 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
       content: contentOf(types) ?? problem,
     },
   ])
+  const types = [DependencyUnavailable, DeadlineExceeded]
   const unavailable = {
-    description: `\`${DependencyUnavailable.code}\`, with Retry-After`,
-    'x-error-codes': [DependencyUnavailable.code],
+    description: `${types.map(({ code }) => `\`${code}\``).join(', ')}, with Retry-After`,
+    'x-error-codes': types.map(({ code }) => code),
     headers: { ...REQUEST_ID, ...RETRY_AFTER, ...(jobErrors.length > 0 ? { ...LOCATION, ...APPLIED } : {}) },
-    content: problem,
+    content: contentOf(types) ?? problem,
   }
   return Object.fromEntries([...declared, ...(operation.alsoStatus?.includes(503) ? [] : [['503', unavailable]])])
 }

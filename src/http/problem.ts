@@ -1,6 +1,7 @@
 /** Turns every error into a response: RFC 9457 problem+json for the caller, and the details for the log. */
 import { z } from 'zod'
 import { currentContext, enterContext } from '../kernel/base/context.ts'
+import type { Deadline } from '../kernel/base/deadline.ts'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import type { Logger } from '../kernel/base/logger.ts'
 import { parseTraceparent } from '../kernel/base/trace-context.ts'
@@ -27,6 +28,16 @@ export const ChangedMeanwhile = defineError('E_CHANGED_MEANWHILE', 412, 'Changed
 })
 export const PayloadTooLarge = defineError('E_PAYLOAD_TOO_LARGE', 413, 'The body is too large')
 export const UnsupportedMediaType = defineError('E_UNSUPPORTED_MEDIA_TYPE', 415, 'Unsupported media type')
+/** The request was cut at its deadline, and no later statement of it is executed. */
+export const DeadlineExceeded = defineError('E_DEADLINE_EXCEEDED', 503, 'Deadline exceeded', {
+  members: {
+    outcome: z.enum(['not_committed', 'unknown']).meta({
+      description:
+        '`not_committed`: no change was committed to the backoffice. `unknown`: a change was committed, or may be: repeat the request ' +
+        'with its `Idempotency-Key`, or read the state first',
+    }),
+  },
+})
 const Internal = defineError('E_INTERNAL', 500, 'Internal error')
 
 export const PROBLEM_TYPE = 'application/problem+json'
@@ -64,6 +75,21 @@ export function toTenancyError(error: unknown): TenancyError {
   if (isDatabaseUnavailable(error)) return DependencyUnavailable(UNREACHABLE, options)
   if (writeFailure(error) !== undefined) return DependencyUnavailable(CANNOT_STORE, options)
   return Internal('Internal error. The log contains the cause under this request id.')
+}
+
+/** The error of a request that takes longer than its deadline. */
+export function deadlineExceeded({ method, headers }: Request, { mayHaveCommitted }: Deadline): TenancyError {
+  const isUnknown = mayHaveCommitted && method !== 'GET' && method !== 'HEAD'
+  const isRepeatable = method === 'POST' && headers.has('idempotency-key')
+  const advice = isRepeatable
+    ? 'Repeat it with the same Idempotency-Key: its change is made only once.'
+    : 'Read the state before you repeat it.'
+  return DeadlineExceeded(
+    isUnknown
+      ? `The request exceeded its deadline. It is unknown whether its change was committed. ${advice}`
+      : 'The request exceeded its deadline, and nothing was committed. Repeat it later.',
+    { extras: { outcome: isUnknown ? 'unknown' : 'not_committed' } },
+  )
 }
 
 const logServerError = (error: TenancyError, log: Pick<Logger, 'warn'>, method?: string): void => {

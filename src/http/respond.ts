@@ -2,6 +2,7 @@
 
 import type { StreamReply } from '../kernel/api/operation.ts'
 import { currentContext, enterContext } from '../kernel/base/context.ts'
+import { Deadline } from '../kernel/base/deadline.ts'
 import type { Logger } from '../kernel/base/logger.ts'
 
 type Headers = Readonly<Record<string, string>>
@@ -40,19 +41,27 @@ const streams = new WeakSet<Response>()
 export const isStream = (response: Response): boolean => streams.has(response)
 
 /**
- * A streamed response, read at the pace of the client. An error before the first chunk is thrown and becomes a problem. A later error is
- * logged here, and the stream ends with an error without details.
+ * A streamed response, read at the pace of the client. An error before the first chunk is thrown and becomes a problem. A later error, or
+ * a chunk that takes longer than `idleMs`, is logged here, and the stream ends with an error without details.
  */
-export async function respondStream({ contentType, fileName, chunks }: StreamReply, log: Logger): Promise<Response> {
+export async function respondStream(
+  { contentType, fileName, chunks }: StreamReply,
+  idleMs: number,
+  log: Logger,
+): Promise<Response> {
   const context = currentContext()
   const source = chunks[Symbol.asyncIterator]()
   const encoder = new TextEncoder()
   let first: IteratorResult<string> | undefined = await source.next()
   let isCancelled = false
 
+  const next = async () => {
+    const deadline = new Deadline(idleMs, () => new Error(`no chunk within ${idleMs} ms`))
+    return deadline.run(() => source.next()).finally(() => deadline.close())
+  }
   const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
     try {
-      const { done, value } = first ?? (await source.next())
+      const { done, value } = first ?? (await next())
       first = undefined
       if (isCancelled) return
       if (done) controller.close()

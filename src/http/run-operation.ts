@@ -5,6 +5,7 @@
  * - A POST with an `Idempotency-Key` runs in one transaction with its stored response: after a crash either both exist or neither.
  * - `Prefer: wait` waits after that transaction. The finished resource, or the problem of a failed job, replaces the stored response. If
  *   the wait fails, the error is logged, and the first response is sent.
+ * - At the deadline the response is sent, and the abandoned work can no longer commit (kernel/base/deadline.ts).
  */
 
 import { entityTag } from '../kernel/api/entity-tags.ts'
@@ -12,6 +13,7 @@ import type { Idempotency, Lease, StoredResponse } from '../kernel/api/idempoten
 import type { AnyOperation } from '../kernel/api/operation.ts'
 import { type Input, JobFailure, Reply, StreamReply } from '../kernel/api/operation.ts'
 import { currentContext } from '../kernel/base/context.ts'
+import type { Deadline } from '../kernel/base/deadline.ts'
 import { DependencyUnavailable, invalid, TenancyError } from '../kernel/base/errors.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
 import { assertMatch } from './if-match.ts'
@@ -31,23 +33,31 @@ export interface Running {
   readonly request: Request
   readonly params: Readonly<Record<string, string>>
   readonly identity: Identity
+  readonly deadline: Deadline
+}
+
+export interface OperationRunnerOptions {
+  readonly prefix: string
+  readonly streamIdleSeconds: number
 }
 
 export class OperationRunner {
   readonly #core: Core
   readonly #idempotency: Idempotency
   readonly #prefix: string
+  readonly #streamIdleMs: number
 
-  constructor(core: Core, idempotency: Idempotency, prefix: string) {
+  constructor(core: Core, idempotency: Idempotency, { prefix, streamIdleSeconds }: OperationRunnerOptions) {
     this.#core = core
     this.#idempotency = idempotency
     this.#prefix = prefix
+    this.#streamIdleMs = streamIdleSeconds * 1_000
   }
 
   run(running: Running): Promise<Response> {
     return withProblemResponse(
       this.#core.kernel.log,
-      () => this.#traced(running),
+      () => running.deadline.run(() => this.#traced(running)),
       (error) => withMembers(error, running),
     )
   }
@@ -58,14 +68,17 @@ export class OperationRunner {
     return span ? span({ name, kind: 'internal' }, () => this.#run(running)) : this.#run(running)
   }
 
-  async #run({ wired, request, params, identity }: Running): Promise<Response> {
+  async #run({ wired, request, params, identity, deadline }: Running): Promise<Response> {
     const { what: operation, service } = wired
+    const waitSeconds = operation.settled && waitSecondsOf(request)
+    const extraSeconds = (waitSeconds ?? 0) + (operation.extraSeconds ?? 0)
+    if (extraSeconds > 0) deadline.extend(extraSeconds * 1_000)
     if (!mayCall(identity.scope, operation.method, operation.scope)) {
       throw Forbidden(`A token of scope "${identity.scope}" may not call ${operation.name}.`)
     }
     const text = await readBody(request)
-    const input = parseInput(operation, params, request.url, text, request)
-    const call = { wired, operation, service, input, request, params }
+    const input = parseInput(operation, params, request.url, text, request, deadline)
+    const call = { wired, operation, service, input, request, params, deadline, waitSeconds }
     const key = operation.method === 'POST' ? request.headers.get('idempotency-key') : null
     if (key === null) {
       const response = await this.#call(call)
@@ -78,6 +91,7 @@ export class OperationRunner {
     const lease = await this.#idempotency.begin(
       [identity.fingerprint, operation.method, this.#prefix + pathOf(operation, input.params), key],
       text,
+      deadline.remainingMs,
     )
     if (!('keep' in lease)) return send(again(lease), { 'idempotency-replayed': 'true' })
     return this.#once(call, lease)
@@ -98,13 +112,12 @@ export class OperationRunner {
       if (known.status >= 500 || known.code.startsWith('E_IDEMPOTENCY')) await this.#release(call, lease)
       else await lease.keep(withoutRequestId(toStoredResponse(known)))
       throw error
-    } finally {
-      await lease.end()
     }
   }
 
-  /** Never throws, so that the error of the request is logged. A lease that is not released expires. */
-  async #release({ operation }: Call, lease: Lease): Promise<void> {
+  /** Never throws, so that the error of the request is logged. A lease that is not released expires at the deadline. */
+  async #release({ operation, deadline }: Call, lease: Lease): Promise<void> {
+    if (deadline.isExpired) return
     await lease.release().catch((error) => {
       const { name } = operation
       this.#core.kernel.log.error({ err: error, operation: name }, 'the lease of an Idempotency-Key was not released')
@@ -112,7 +125,8 @@ export class OperationRunner {
   }
 
   async #call(call: Call): Promise<StoredResponse | StreamReply> {
-    const { operation, service, input, request } = call
+    const { operation, service, input, request, deadline } = call
+    deadline.mayHaveCommitted = false // so far it counts the lease of a key, and the sign-in
     const condition = operation.method === 'GET' ? null : request.headers.get('if-match')
     if (condition === null) return this.#handle(call)
     return this.#core.transaction(async () => {
@@ -129,7 +143,7 @@ export class OperationRunner {
   }
 
   async #stream(request: Request, reply: StreamReply): Promise<Response> {
-    return withoutBodyOfHead(request, await respondStream(reply, this.#core.kernel.log))
+    return withoutBodyOfHead(request, await respondStream(reply, this.#streamIdleMs, this.#core.kernel.log))
   }
 
   /** Removes members that the operation does not declare. */
@@ -146,13 +160,11 @@ export class OperationRunner {
 
   /** Waits for the result and stores it with `lease`. Never throws, because the change is committed. */
   async #wait(call: Call, response: StoredResponse, lease?: Lease): Promise<StoredResponse> {
-    const { operation, request } = call
-    const preferred = WAIT.exec(request.headers.get('prefer') ?? '')?.[1]
-    if (preferred === undefined || !operation.settled || (response.status !== 201 && response.status !== 202))
-      return response
-    const seconds = Math.min(Number(preferred), LONGEST_WAIT_SECONDS)
+    const { operation, waitSeconds: seconds } = call
+    if (seconds === undefined || (response.status !== 201 && response.status !== 202)) return response
     const applied = { 'preference-applied': `wait=${seconds}` }
     const first = { ...response, headers: { ...response.headers, ...applied } }
+    call.deadline.fallback = () => send(first)
     try {
       const settled = await this.#settled(call, first, AbortSignal.timeout(seconds * 1_000))
       if (settled.status < 500) await lease?.keep(withoutSecrets(operation, withoutRequestId(settled)))
@@ -166,9 +178,9 @@ export class OperationRunner {
   async #settled(
     { operation, service, request }: Call,
     first: StoredResponse,
-    deadline: AbortSignal,
+    timeout: AbortSignal,
   ): Promise<StoredResponse> {
-    const signal = AbortSignal.any([deadline, request.signal])
+    const signal = AbortSignal.any([timeout, request.signal])
     const { location = '' } = first.headers
     const settled = await operation.settled?.(service, JSON.parse(first.body), signal, location)
     if (settled instanceof JobFailure) {
@@ -177,16 +189,24 @@ export class OperationRunner {
       return { status, headers: { ...kept, ...headers }, body }
     }
     const { headers, body } = this.#checked(operation, new Reply(first.status, settled))
-    const status = first.status === 202 && !deadline.aborted ? 200 : first.status
+    const status = first.status === 202 && !timeout.aborted ? 200 : first.status
     return { status, headers: { ...first.headers, ...headers }, body }
   }
 }
 
-interface Call extends Pick<Running, 'wired' | 'params'> {
+interface Call extends Pick<Running, 'wired' | 'params' | 'deadline'> {
   readonly operation: AnyOperation
   readonly service: unknown
   readonly input: Input_
   readonly request: Request
+  /** Undefined if the request does not wait for a job. */
+  readonly waitSeconds: number | undefined
+}
+
+/** `N` of `Prefer: wait=N`. */
+function waitSecondsOf({ headers }: Request): number | undefined {
+  const preferred = WAIT.exec(headers.get('prefer') ?? '')?.[1]
+  return preferred === undefined ? undefined : Math.min(Number(preferred), LONGEST_WAIT_SECONDS)
 }
 
 /** The canonical form of a path, independent of escapes and a trailing slash. */

@@ -10,6 +10,7 @@ import type { Events } from './events/events.ts'
 import type { Streams } from './events/streams.ts'
 import type { Jobs } from './jobs/jobs.ts'
 import type { TenantLabels } from './metrics/tenant-labels.ts'
+import type { Processes } from './processes/processes.ts'
 import type { Resilience } from './resilience/resilience.ts'
 import type { Tracing } from './resilience/tracing.ts'
 import type { Store } from './store/store.ts'
@@ -30,6 +31,8 @@ export interface Kernel {
   readonly egress: Egress
   /** Tenants that have their own metric series. */
   readonly labels: TenantLabels
+  /** Processes on this backoffice, and the id of this one. */
+  readonly processes: Processes
   readonly clock: Clock
   readonly log: Logger
 }

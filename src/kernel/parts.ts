@@ -13,6 +13,7 @@ import { JOB_NAMES } from './jobs/queue-registry.ts'
 import type { Kernel } from './kernel.ts'
 import { processSeries } from './metrics/process-metrics.ts'
 import type { Part } from './part-definition.ts'
+import { PROCESSES } from './processes/processes.ts'
 import { DependencyDegraded } from './resilience/resilience.ts'
 import type { Store, StoreDriver } from './store/store.ts'
 
@@ -21,13 +22,18 @@ export const kernelPart: Part<'kernel', Kernel> = {
   tables: [
     { name: '0001_kernel', up: IDEMPOTENCY_KEYS + JOB_NAMES },
     { name: '0002_application_key', up: APPLICATION_KEY },
+    { name: '0003_processes', up: PROCESSES },
   ],
   events: [DependencyDegraded],
   service: (kernel) => kernel,
+  start: ({ processes }) => processes.start(),
   checks: { backoffice: ({ database }) => assertWritable(database) },
   doctor: [backofficeDiagnosis, queueDiagnosis, clocksDiagnosis],
   metrics: ({ jobs, labels, resilience }) => [...jobSeries(jobs, labels), ...processSeries(), ...resilience.series()],
-  stop: ({ egress }) => egress.close(),
+  stop: async ({ egress, processes }) => {
+    await egress.close()
+    await processes.stop()
+  },
 }
 
 export const storePart = ({ tables = [] }: StoreDriver): Part<'store', Store> => ({

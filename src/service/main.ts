@@ -105,13 +105,14 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
   const { tenancy, adminTokens, switchedOff } = opened
   try {
     for (const [name, check] of tenancy.checks) tenancy.health.register(name, check)
-    const { prefix, probes, exposition, allowedHosts, accessLog } = config
+    const { prefix, probes, exposition, requests, allowedHosts, accessLog } = config
     const http = createHttp(tenancy, {
       prefix,
       adminTokens,
       switchedOff,
       probes,
       exposition,
+      requests,
       allowedHosts,
       accessLog,
       api: config.role !== 'worker',

@@ -11,16 +11,13 @@ import { Backups } from './backup-settings.ts'
 import { BillingSettings } from './billing-settings.ts'
 import { EgressFile, ProxyUrl } from './egress-settings.ts'
 import { Health } from './health-settings.ts'
+import { Group, PathPrefix, RequestSettings } from './http-settings.ts'
 import { Isolation, PlacementSettings, PostgresUrl } from './isolation-settings.ts'
 import { EXAMPLE_PLANS, Plans } from './plan-settings.ts'
 
 /** Checks of service/main.ts, in addition to those of satellites. */
 export const CHECKS = ['backoffice', 'store', 'circuits', 'logins']
 
-const PathPrefix = z
-  .string()
-  .regex(/^(\/[A-Za-z0-9._~-]+)*\/?$/, 'must be a path such as /admin/tenants')
-  .transform((path) => path.replace(/\/+$/, ''))
 const Port = z
   .string()
   .regex(/^\d{1,5}$/, 'must be a port from 0 to 65535')
@@ -33,14 +30,6 @@ const RedisUrl = z
     'must be a URL such as redis://user:password@host:6379/0',
   )
 const AppKey = z.string().refine(isAppKey, 'must be 32 bytes in base64; generate one with: openssl rand -base64 32')
-const Group = (what: string, paths: string) =>
-  z
-    .strictObject({
-      enabled: z.boolean().default(true).describe(`Whether to serve ${paths}`),
-      prefix: PathPrefix.default('').describe(`Prefix of ${paths}`),
-    })
-    .prefault({})
-    .describe(what)
 
 /** Content of the configuration file. */
 export const File = z.strictObject({
@@ -213,6 +202,7 @@ export const File = z.strictObject({
   probes: Group('Probes', '`/livez`, `/readyz`, `/healthz`'),
   exposition: Group('Metrics over HTTP', '`/metrics`'),
   accessLog: z.boolean().default(true).describe('Whether each request has a log line of level info'),
+  requests: RequestSettings.prefault({}).describe('Time limits of requests to the admin API'),
   allowedHosts: z
     .array(z.string().refine(isAllowedHost, 'must be a host name without a port, such as status.example.com'))
     .optional()

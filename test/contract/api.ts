@@ -6,6 +6,7 @@ import { directory } from '../../src/drivers/archives/directory.ts'
 import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { sqliteMemory } from '../../src/drivers/isolation/sqlite/driver.ts'
+import type { RequestLimits } from '../../src/http/app.ts'
 import type { Satellite } from '../../src/tenancy/satellite.ts'
 import type { TenancyConfig } from '../../src/tenancy/tenancy.ts'
 import type { TenantMigration } from '../../src/tenants/isolation/migrations.ts'
@@ -35,7 +36,7 @@ const MIGRATIONS: readonly TenantMigration[] = [
 export interface Opened extends Api {
   readonly url: string
   /** Opens another API on the same database, as another process would. */
-  open(options?: Partial<TenancyConfig>): Promise<Api>
+  open(options?: Partial<TenancyConfig>, requests?: RequestLimits): Promise<Api>
   end(): Promise<void>
 }
 
@@ -65,6 +66,6 @@ export async function openApi(postgresUrl: string, options: Partial<TenancyConfi
       await every.end()
       await rm(path, { recursive: true, force: true })
     },
-    open: async (more) => apiOf(await open({ isolation: isolation(), ...more })),
+    open: async (more, requests) => apiOf(await open({ isolation: isolation(), ...more }), requests),
   }
 }

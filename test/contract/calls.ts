@@ -1,5 +1,5 @@
 /** Calls the admin API in process, without a socket. */
-import { createHttp, DEFAULT_PREFIX, type Http } from '../../src/http/app.ts'
+import { createHttp, DEFAULT_PREFIX, type Http, type RequestLimits } from '../../src/http/app.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 
 export const TOKENS = {
@@ -35,8 +35,9 @@ export interface Api {
   call(method: string, path: string, sent?: Sent): Promise<HttpResponse>
 }
 
-export function apiOf(tenancy: Tenancy): Api {
+export function apiOf(tenancy: Tenancy, requests?: RequestLimits): Api {
   const http = createHttp(tenancy, {
+    requests,
     adminTokens: [
       { name: 'admin', token: TOKENS.admin },
       { name: 'reader', token: TOKENS.read, scope: 'read' },

@@ -23,7 +23,8 @@ import { createRefusableRole, type RefusableRole } from './unavailable.ts'
 const MEBIBYTE = 1024 * 1024
 const TAKES_BODY = ['POST', 'PUT', 'PATCH']
 const WAITING = { prefer: 'wait=30' }
-const UNAVAILABLE = ['503', 'E_DEPENDENCY_UNAVAILABLE']
+const UNAVAILABLE = ['E_DEPENDENCY_UNAVAILABLE']
+const TOO_LATE = 'E_DEADLINE_EXCEEDED'
 
 /** Problem of a failed job, with the location of the resource. */
 function expectFailure({ json, headers, text }: HttpResponse, code: string): void {
@@ -206,13 +207,26 @@ export function coverPart(part: Part): void {
           expect(await sendKeyed('one', `${body} `)).toMatchObject(rejection(409, 'E_IDEMPOTENCY_MISMATCH'))
 
           // Another process holds the key while it runs the same request.
-          const { database, secrets } = runner.api.tenancy.kernel
           const path = DEFAULT_PREFIX + pathOf(operation, success, names)
           const scope = [fingerprint(TOKENS.admin), 'POST', path, `${names.id}-two`]
-          const lease = await new Idempotency(database, secrets).begin(scope, body)
+          await new Idempotency(runner.api.tenancy.kernel).begin(scope, body, 3_600_000)
           expect(await sendKeyed('two', body)).toMatchObject(rejection(409, 'E_IDEMPOTENCY_IN_PROGRESS'))
-          if ('keep' in lease) lease.end()
         })
+    })
+
+    describe('a deadline in the past', () => {
+      let api: Api
+      beforeAll(async () => {
+        api = await runner.open({}, { deadlineSeconds: 0 })
+        return () => api.tenancy.stop()
+      })
+
+      const limited = subjects.filter(({ operation }) => operation.responses.get(503)?.includes(TOO_LATE))
+      test.each(limited)('$name returns 503', async (subject) => {
+        const response = await send(subject, subject.row.success, namesOf(subject), { api })
+        expect(response).toMatchObject({ status: 503, json: { code: TOO_LATE, outcome: 'not_committed' } })
+        expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+      })
     })
 
     describe('an unavailable database', () => {

@@ -1,6 +1,7 @@
 /** Runs contract cases on tenancies that share a database; workers run only where a case needs them. */
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
+import type { RequestLimits } from '../../src/http/app.ts'
 import { defineError } from '../../src/kernel/base/errors.ts'
 import { catalogueOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
@@ -44,7 +45,7 @@ function refuse({ kernel: { events } }: Tenancy): void {
 export interface OpenRunner extends Runner {
   readonly url: string
   readonly coverageRecord: CoverageRecord
-  open(options: Partial<TenancyConfig>): Promise<Api>
+  open(options: Partial<TenancyConfig>, requests?: RequestLimits): Promise<Api>
   /** Like `prepare`, but once for all cases with the same preparation: their requests change nothing. */
   prepareUnchanged(one: Case): Promise<Names>
   end(): Promise<void>
@@ -58,8 +59,8 @@ export async function openRunner(postgresUrl: string): Promise<OpenRunner> {
   const receiver = await startReceiver(({ path }) => ({ status: Number(path.slice(1)) || 200 }))
   const first = await openApi(postgresUrl, options)
   const coverageRecord = new CoverageRecord()
-  const open = async (more: Partial<TenancyConfig>) => {
-    const api = await first.open(more)
+  const open = async (more: Partial<TenancyConfig>, requests?: RequestLimits) => {
+    const api = await first.open(more, requests)
     coverageRecord.listen(api.tenancy, catalogue.events)
     refuse(api.tenancy)
     return api

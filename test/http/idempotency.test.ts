@@ -83,7 +83,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
         expect({ status, code: json.code, headers }).toMatchObject({
           status: 409,
           code: 'E_IDEMPOTENCY_IN_PROGRESS',
-          headers: { 'retry-after': '1' },
+          headers: { 'retry-after': expect.stringMatching(/^([1-9]|10)$/) }, // the deadline of the first one
         })
     }
     expect(await named(`race-${name}`)).toHaveLength(1)

@@ -17,6 +17,6 @@ await serveParent(async ({ url }) => {
     logger: createLogger({ level: 'silent' }),
   })
   tenancy.notes.gate = new Promise(() => undefined)
-  const { call } = apiOf(tenancy)
+  const { call } = apiOf(tenancy, { deadlineSeconds: 3_600 })
   return ({ path, sent }) => call('POST', path, sent)
 })

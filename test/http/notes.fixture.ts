@@ -12,6 +12,8 @@ export class Notes {
   readonly lostWaits: Error[] = []
   /** A call waits for this promise after its write. */
   gate: Promise<unknown> = Promise.resolve()
+  /** The wait for the result of a call waits for this promise. */
+  wait: Promise<unknown> = Promise.resolve()
   /** Number of calls that wait. */
   waiting = 0
 
@@ -33,6 +35,7 @@ export class Notes {
   }
 
   async settled<Note>(note: Note): Promise<Note> {
+    await this.wait
     const fault = this.lostWaits.shift()
     if (fault) throw fault
     return note

@@ -1,8 +1,8 @@
-/** The `Idempotency-Key` of a request whose process is killed. */
+/** The `Idempotency-Key` of a request whose process is killed or stopped. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
-import { startChild } from '../support/child.ts'
+import { type Child, startChild } from '../support/child.ts'
 import { type Notes, notes } from './notes.fixture.ts'
 
 let api: Opened
@@ -14,31 +14,53 @@ beforeAll(async () => {
 afterAll(() => api.end())
 
 const id = crypto.randomUUID()
-const sent = (text: string) => ({ body: { text }, headers: { 'idempotency-key': `key-${id}` } })
-const add = (text: string) => api.call('POST', `/tenants/${id}/notes`, sent(text))
+const RUNNING = { status: 409, json: { code: 'E_IDEMPOTENCY_IN_PROGRESS' } }
+const sent = (text: string, key: string) => ({ body: { text }, headers: { 'idempotency-key': `${key}-${id}` } })
+const add = (text: string, key: string) => api.call('POST', `/tenants/${id}/notes`, sent(text, key))
 const kept = async () => (await api.tenancy.kernel.database.sql('select * from multitenancy.idempotency_keys')).rows
 
-test('a killed process keeps its key until its lease ends, and no longer', async () => {
+/** A process that holds the key of a request that does not end. */
+async function startProcess(key: string): Promise<Child & { readonly cut: Promise<unknown> }> {
   const child = await startChild(new URL('./notes-process.fixture.ts', import.meta.url), { url: api.url })
-  const cut = child
-    .request({ path: `/tenants/${id}/notes`, sent: sent('hello') })
-    .catch((error: Error) => error.message)
-  const running = { status: 409, json: { code: 'E_IDEMPOTENCY_IN_PROGRESS' } }
+  const request = { path: `/tenants/${id}/notes`, sent: sent('hello', key) }
+  const cut = child.request(request).catch((error: Error) => error.message)
   await eventually(async () => expect((await kept()).filter(({ response }) => response === null)).toHaveLength(1))
-  expect(await add('hello')).toMatchObject(running)
+  return { ...child, cut }
+}
+
+test('a killed process loses its key: another process runs the repeated request', async () => {
+  const child = await startProcess('killed')
+  const refused = await add('hello', 'killed')
+  expect(refused).toMatchObject(RUNNING)
+  const retryAfter = Number(refused.headers.get('retry-after'))
+  expect(retryAfter).toBeGreaterThan(3_000) // the deadline of the process is an hour
+  expect(retryAfter).toBeLessThanOrEqual(3_600)
 
   await child.kill('SIGKILL')
-  expect(await cut).toBe('the child process has exited')
-  const refused = await add('hello')
-  expect(refused).toMatchObject(running)
-  expect(refused.headers.get('retry-after')).toBe('1')
-
-  await api.tenancy.kernel.database.sql(
-    "update multitenancy.idempotency_keys set leased_until = now() - interval '1 second'",
-  )
-  expect(await add('something else')).toMatchObject({ status: 409, json: { code: 'E_IDEMPOTENCY_MISMATCH' } })
-  const done = await add('hello')
-  expect(done.status).toBe(201)
-  expect(done.headers.get('idempotency-replayed')).toBeNull()
+  expect(await child.cut).toBe('the child process has exited')
+  await eventually(async () => {
+    const done = await add('hello', 'killed')
+    expect(done.status).toBe(201)
+    expect(done.headers.get('idempotency-replayed')).toBeNull()
+  })
+  expect(await add('something else', 'killed')).toMatchObject({
+    status: 409,
+    json: { code: 'E_IDEMPOTENCY_MISMATCH' },
+  })
   expect(await service.of(id)).toEqual(['hello'])
+})
+
+test('a stopped process keeps its key until its deadline', async () => {
+  const child = await startProcess('stopped')
+  child.signal('SIGSTOP')
+  try {
+    for (let time = 0; time < 5; time++) expect(await add('hello', 'stopped')).toMatchObject(RUNNING)
+    await api.tenancy.kernel.database.sql(
+      "update multitenancy.idempotency_keys set leased_until = now() - interval '1 second' where response is null",
+    )
+    expect(await add('hello', 'stopped')).toMatchObject({ status: 201 })
+  } finally {
+    await child.kill('SIGKILL')
+  }
+  expect(await service.of(id)).toEqual(['hello', 'hello'])
 })

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest'
 import { Idempotency } from '../../src/kernel/api/idempotency.ts'
 import { DependencyUnavailable, defineError } from '../../src/kernel/base/errors.ts'
 import { createLogger } from '../../src/kernel/base/logger.ts'
+import { holderOf } from '../../src/kernel/processes/processes.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
 import { type Opened, openApi } from '../contract/api.ts'
 import { type HttpResponse, TOKENS } from '../contract/calls.ts'
@@ -110,15 +111,13 @@ test('a failed wait without a key is not an error', async () => {
 })
 
 test('a stored response is not released, because its commit may have been reported as failed', async () => {
-  const { database, secrets } = api.tenancy.kernel
-  const idempotency = new Idempotency(database, secrets)
+  const idempotency = new Idempotency(api.tenancy.kernel)
   const response = { status: 201, headers: {}, body: '{}' }
-  const lease = await idempotency.begin([key], '')
+  const lease = await idempotency.begin([key], '', 60_000)
   if (!('keep' in lease)) throw new Error('the key is new')
   await lease.keep(response)
   await lease.release()
-  lease.end()
-  expect(await idempotency.begin([key], '')).toEqual(response)
+  expect(await idempotency.begin([key], '', 60_000)).toEqual(response)
 })
 
 test('the error of a request is logged, also if its key cannot be released', async () => {
@@ -197,6 +196,46 @@ test('expired keys are deleted', async () => {
   key = `new-${id}`
   await add('new')
   expect(await kept()).toHaveLength(1)
+})
+
+test('Retry-After of a request in progress is the time until the deadline of the first one', async () => {
+  const idempotency = new Idempotency(api.tenancy.kernel)
+  await idempotency.begin([key], '', 3_600_000)
+  const error = await idempotency.begin([key], '', 10_000).catch((thrown) => thrown)
+  expect(error).toMatchObject({ code: 'E_IDEMPOTENCY_IN_PROGRESS' })
+  expect(error.retryAfterSeconds).toBeLessThanOrEqual(3_600)
+  expect(error.retryAfterSeconds).toBeGreaterThan(3_000)
+})
+
+test('the key of a stopped process can be used immediately, the key of another one cannot', async () => {
+  const other = await api.open()
+  const lease = async (one: Pick<Opened, 'tenancy'>) => new Idempotency(one.tenancy.kernel).begin([key], '', 3_600_000)
+  await lease(other)
+  await expect(lease(api)).rejects.toThrow('still running')
+  await other.tenancy.stop()
+  await eventually(async () => expect(await lease(api)).toHaveProperty('keep'))
+  await expect(lease(api)).rejects.toThrow('still running')
+})
+
+test('a running process that has lost its session loses the key, and its request has no effect', async () => {
+  const other = await api.open()
+  const { notes: others } = other.tenancy as unknown as { notes: Notes }
+  const gate = Promise.withResolvers<void>()
+  others.gate = gate.promise
+  const slow = other.call('POST', `/tenants/${id}/notes`, sent('hello'))
+  await eventually(() => expect(others.waiting).toBe(1))
+  expect(await add('hello')).toMatchObject({ status: 409, json: { code: 'E_IDEMPOTENCY_IN_PROGRESS' } })
+
+  const { processes } = other.tenancy.kernel
+  await eventually(async () => {
+    await api.tenancy.kernel.database.sql(`select pg_terminate_backend(pid) from (${holderOf('$1')}) holder`, [
+      processes.id,
+    ])
+    expect(await add('hello')).toMatchObject({ status: 201 })
+  })
+  gate.resolve()
+  expect(await slow).toMatchObject({ status: 409, json: { code: 'E_IDEMPOTENCY_IN_PROGRESS' } })
+  expect(await service.of(id)).toEqual(['hello'])
 })
 
 test('a request whose lease was taken over has no effect', async () => {

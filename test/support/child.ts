@@ -15,6 +15,8 @@ export interface Child {
   request(question: unknown): Promise<any>
   /** Resolves when the process has exited. The program does not handle SIGTERM, so that nothing finishes after it. */
   kill(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>
+  /** Stops or continues the process. */
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void
 }
 
 type Reply = { readonly number: number; readonly answer?: unknown; readonly failure?: string }
@@ -48,6 +50,7 @@ export async function startChild(program: URL, options: unknown): Promise<Child>
       child.send({ number, question })
       return answer
     },
+    signal: (name) => void child.kill(name),
     async kill(signal) {
       if (child.exitCode !== null || child.signalCode !== null) return
       const gone = once(child, 'exit')

@@ -1,17 +1,17 @@
 /**
  * `Idempotency-Key`: stores the first response of a request for a day, so that a repeated request returns it without a second effect.
  *
- * The first request holds a renewed lease of a minute. After a crash the lease expires, and a repeat runs again. `keep` in the request's
- * transaction commits the change and the stored response together. Responses are encrypted.
+ * The first request holds a lease until its deadline. A repeat takes it over after the deadline, or after the end of the process. `keep`
+ * in the request's transaction commits the change and the stored response together, and requires the lease: of two requests that run
+ * concurrently after a takeover, one commits. Responses are encrypted.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { defineError } from '../base/errors.ts'
-import { repeat } from '../base/repeat.ts'
 import type { Secrets } from '../crypto/crypto.ts'
 import type { Database } from '../database/database.ts'
-import { leasedUntil, RENEWALS_PER_LEASE } from '../jobs/lease.ts'
+import { leasedUntil } from '../jobs/lease.ts'
+import { isAlive, type Processes } from '../processes/processes.ts'
 
-const LEASE_MS = 60_000
 const KEPT_HOURS = 24
 const DROPPED_AT_ONCE = 100
 
@@ -47,41 +47,55 @@ export interface Lease {
   keep(response: StoredResponse): Promise<void>
   /** Allows a repeat, unless a response is stored: a commit that was reported as failed may have succeeded. */
   release(): Promise<void>
-  /** Ends the renewal. */
-  end(): Promise<void>
+}
+
+export interface IdempotencyDependencies {
+  readonly database: Database
+  readonly secrets: Secrets
+  readonly processes: Pick<Processes, 'id'>
 }
 
 export class Idempotency {
   readonly #database: Database
   readonly #secrets: Secrets
+  readonly #processId: string
 
-  constructor(database: Database, secrets: Secrets) {
+  constructor({ database, secrets, processes }: IdempotencyDependencies) {
     this.#database = database
     this.#secrets = secrets
+    this.#processId = processes.id
   }
 
-  /** @param parts token, method, path (normalized) and key @param request must be equal for equal keys */
-  async begin(parts: readonly string[], request: string): Promise<Lease | StoredResponse> {
+  /**
+   * @param parts token, method, path (normalized) and key
+   * @param request must be equal for equal keys
+   * @param leaseMs time until the deadline of the request
+   */
+  async begin(parts: readonly string[], request: string, leaseMs: number): Promise<Lease | StoredResponse> {
     const scope = sha256(JSON.stringify(parts))
     const hash = sha256(request)
     const lease = randomUUID()
     await this.#dropExpired()
     const { rows } = await this.#database.sql(
-      `insert into multitenancy.idempotency_keys as kept (scope, request_hash, lease, leased_until, expires_at)
-       values ($1, $2, $3, ${leasedUntil(LEASE_MS)}, now() + interval '${KEPT_HOURS} hours')
+      `insert into multitenancy.idempotency_keys as kept
+         (scope, request_hash, lease, leased_until, expires_at, process_id)
+       values ($1, $2, $3, ${leasedUntil('$4')}, now() + interval '${KEPT_HOURS} hours', $5)
        on conflict (scope) do update set request_hash = excluded.request_hash, lease = excluded.lease,
-         leased_until = excluded.leased_until, expires_at = excluded.expires_at, response = null
+         leased_until = excluded.leased_until, expires_at = excluded.expires_at, process_id = excluded.process_id,
+         response = null
        where kept.expires_at < now()
-          or (kept.response is null and kept.leased_until < now() and kept.request_hash = excluded.request_hash)
+          or (kept.response is null and kept.request_hash = excluded.request_hash and (kept.leased_until < now()
+            or (kept.process_id is not null and not ${isAlive('kept.process_id')})))
        returning lease`,
-      [scope, hash, lease],
+      [scope, hash, lease, leaseMs, this.#processId],
     )
     return rows.length > 0 ? this.#lease(scope, lease) : this.#earlier(scope, hash)
   }
 
   async #earlier(scope: string, hash: string): Promise<StoredResponse> {
     const { rows } = await this.#database.sql(
-      'select request_hash, response from multitenancy.idempotency_keys where scope = $1',
+      `select request_hash, response, extract(epoch from leased_until - now())::double precision as remaining
+       from multitenancy.idempotency_keys where scope = $1`,
       [scope],
     )
     const [kept] = rows
@@ -89,9 +103,12 @@ export class Idempotency {
       throw IdempotencyMismatch('This Idempotency-Key was used with another body; use a new one.')
     }
     if (!kept?.response) {
-      throw IdempotencyInProgress('A request with this Idempotency-Key is still running; repeat it shortly.', {
-        retryAfterSeconds: 1,
-      })
+      throw IdempotencyInProgress(
+        'A request with this Idempotency-Key is still running. Repeat it after its deadline.',
+        {
+          retryAfterSeconds: Math.max(1, kept?.remaining ?? 0),
+        },
+      )
     }
     return JSON.parse(this.#decrypted(kept.response, scope))
   }
@@ -115,9 +132,6 @@ export class Idempotency {
         `update multitenancy.idempotency_keys set ${change} where scope = $1 and lease = $2 returning scope`,
         [scope, lease, ...values],
       )
-    const renew = async () => void (await update(`leased_until = ${leasedUntil(LEASE_MS)}`))
-    // After a failed renewal the lease expires, and `keep` throws.
-    const end = repeat(renew, LEASE_MS / RENEWALS_PER_LEASE, () => undefined)
     return {
       keep: async (response) => {
         const { rows } = await update('response = $3', this.#secrets.encrypt(JSON.stringify(response), scope))
@@ -129,7 +143,6 @@ export class Idempotency {
           [scope, lease],
         )
       },
-      end,
     }
   }
 

@@ -152,6 +152,8 @@ export interface Operation<
   readonly alsoStatus?: readonly number[]
   /** Other media types that it can stream, by `Accept`. */
   readonly streams?: readonly string[]
+  /** Added to the deadline of a request. */
+  readonly extraSeconds?: number
   readonly errors?: readonly ErrorType[]
   /**
    * Failures of its job, in addition to `errors`: `Prefer: wait` responds with the problem of the failure. The first one is used for

@@ -3,6 +3,7 @@
  * loaded less often (`maxShare`). Otherwise, a value is older than `STALE_AFTER_MS` only if loading fails or exceeds the time that a caller
  * waits.
  */
+import { asSystem } from './context.ts'
 import { withTimeout } from './with-timeout.ts'
 
 const REFRESH_MS = 2_000
@@ -40,7 +41,7 @@ export function refreshed<T>(
 
   const refresh = () => {
     const started = performance.now()
-    loading ??= load()
+    loading ??= asSystem(load)
       .then((loaded) => {
         value = { loaded, at: performance.now() }
         pauseMs = maxShare < 1 ? (value.at - started) / maxShare : 0

@@ -1,4 +1,5 @@
-/** Distinguishes errors of an unavailable server from errors of a statement. */
+/** Classifies errors of PostgreSQL: of an unavailable server, or of a statement. */
+import pg from 'pg'
 import { isTlsFailure } from './tls-failure.ts'
 
 const UNREACHABLE = new Set([
@@ -28,3 +29,11 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   if (code && ENDING_STATES.test(code)) return severity !== 'ERROR'
   return isTlsFailure(error) || UNREACHABLE_MESSAGES.test(error.message)
 }
+
+/** SQLSTATE of a PostgreSQL error, else undefined. */
+export const sqlState = (error: unknown): string | undefined =>
+  error instanceof pg.DatabaseError ? error.code : undefined
+
+/** The name of the violated constraint, if `error` has one. */
+export const violatedConstraint = (error: unknown): string | undefined =>
+  error instanceof pg.DatabaseError && error.code?.startsWith('23') ? error.constraint : undefined

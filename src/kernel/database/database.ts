@@ -1,7 +1,7 @@
 /**
  * The backoffice database: PostgreSQL through Kysely, all tables in the schema `multitenancy`. `query()` is the Kysely handle of the
  * transaction in progress, if there is one. A nested `transaction()` opens a savepoint. `afterCommit()` runs after the outermost commit,
- * outside of the context, and is dropped on rollback. Columns are snake_case in SQL and camelCase in code; a bigint is a number.
+ * outside of transaction and deadline, and is dropped on rollback. Columns are snake_case in SQL and camelCase in code; a bigint is a number.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import {
@@ -13,12 +13,14 @@ import {
   type QueryResult,
 } from 'kysely'
 import pg from 'pg'
+import { currentDeadline, withoutDeadline } from '../base/deadline.ts'
 import type { Logger } from '../base/logger.ts'
 import { isDatabaseUnavailable, QUERY_TIMEOUT } from './availability.ts'
+import { type Connection, connectionUntil, queryOnce } from './deadline-connection.ts'
 import { type Listening, Notifications } from './notifications.ts'
 import { OutageLog } from './outage-log.ts'
 
-export { isDatabaseUnavailable } from './availability.ts'
+export { isDatabaseUnavailable, sqlState, violatedConstraint } from './availability.ts'
 
 export const SCHEMA = 'multitenancy'
 
@@ -88,10 +90,12 @@ export class Database {
     this.#pool.on('connect', (client) => client.on('error', (error) => this.#outage.note(error)))
     this.#pool.on('error', (error) => this.#outage.note(error))
     this.#root = new Kysely<any>({
-      dialect: new PostgresDialect({ pool: this.#pool }),
+      dialect: new PostgresDialect({
+        pool: { connect: () => this.#connect(), end: () => this.#pool.end(), options: {} },
+      }),
       plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
       log: (event) => {
-        if (event.level === 'error') this.#outage.note(event.error)
+        if (event.level === 'error') this.#note(event.error)
       },
     }).withSchema(SCHEMA)
     this.#notifications = new Notifications(url, this.log, (error) => this.#outage.note(error))
@@ -116,10 +120,10 @@ export class Database {
     const { name, text, timeoutMs }: Partial<Prepared> & { text: string } =
       typeof statement === 'string' ? { text: statement } : statement
     const frame = this.#frames.getStore()
-    // The types of `pg` lack the timeout of a query.
     if (!frame) {
+      // The types of `pg` lack the timeout of a query.
       const query = { name, text, values: values as unknown[], query_timeout: timeoutMs }
-      return this.#pool.query(query).catch((error) => this.#noteFailure(error))
+      return this.#runAlone(query).catch((error) => this.#noteFailure(error))
     }
     const result: QueryResult<any> = await frame.transaction
       .withoutPlugins()
@@ -146,7 +150,7 @@ export class Database {
   afterCommit(hook: () => unknown): void {
     const frame = this.#frames.getStore()
     if (frame && !frame.transaction.isCommitted) frame.afterCommit.push(hook)
-    else this.#frames.run(undefined, () => this.#run(hook))
+    else this.#run(hook)
   }
 
   /** Sends with the commit of the transaction in progress (or immediately); payload at most 8,000 bytes. */
@@ -208,14 +212,30 @@ export class Database {
 
   /** A statement with its own timeout may fail because it is slow. */
   #noteFailure(error: Error): never {
-    if (error.message !== QUERY_TIMEOUT) this.#outage.note(error)
+    if (error.message !== QUERY_TIMEOUT) this.#note(error)
     throw error
   }
 
+  /** An expired deadline closes the connection of its statement. */
+  #note(error: unknown): void {
+    if (!currentDeadline()?.isExpired) this.#outage.note(error)
+  }
+
+  async #runAlone(query: pg.QueryConfig): Promise<SqlResult> {
+    return currentDeadline() ? queryOnce(await this.#connect(), query) : this.#pool.query(query)
+  }
+
   async #probe(): Promise<void> {
-    // The types of `pg` lack the timeout of a query.
-    const query = { text: 'select 1', query_timeout: PROBE_TIMEOUT_MS }
+    const query = { text: 'select 1', query_timeout: PROBE_TIMEOUT_MS } // the types of `pg` lack the timeout
     await this.#pool.query(query)
+  }
+
+  /** A connection of the pool, which is closed if the deadline of the work in progress expires. */
+  async #connect(): Promise<Connection> {
+    const deadline = currentDeadline()
+    deadline?.assertOpen()
+    const client = await this.#pool.connect()
+    return deadline ? connectionUntil(deadline, client) : client
   }
 
   async #begin<T>(work: () => Promise<T>): Promise<T> {
@@ -234,9 +254,7 @@ export class Database {
       }
       throw error
     }
-    this.#frames.run(undefined, () => {
-      for (const hook of frame.afterCommit) this.#run(hook)
-    })
+    for (const hook of frame.afterCommit) this.#run(hook)
     return result
   }
 
@@ -267,7 +285,7 @@ export class Database {
   #run(hook: () => unknown): void {
     const failed = (error: unknown) => this.log.error({ err: error }, 'a listener failed after the commit')
     try {
-      const outcome = hook()
+      const outcome = this.#frames.run(undefined, () => withoutDeadline(hook))
       if (!(outcome instanceof Promise)) return
       const pending: Promise<unknown> = outcome.catch(failed).finally(() => this.#pending.delete(pending))
       this.#pending.add(pending)
@@ -276,14 +294,6 @@ export class Database {
     }
   }
 }
-
-/** SQLSTATE of a PostgreSQL error, else undefined. */
-export const sqlState = (error: unknown): string | undefined =>
-  error instanceof pg.DatabaseError ? error.code : undefined
-
-/** The name of the violated constraint, if `error` has one. */
-export const violatedConstraint = (error: unknown): string | undefined =>
-  error instanceof pg.DatabaseError && error.code?.startsWith('23') ? error.constraint : undefined
 
 function typeParser(oid: number, format?: any): any {
   return oid === BIGINT ? Number : pg.types.getTypeParser(oid, format)

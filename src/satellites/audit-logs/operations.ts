@@ -79,6 +79,7 @@ export const operations = [
         .meta({ description: 'Hash of an entry that was kept elsewhere; the entry must exist' }),
     }),
     reply: Verification,
+    extraSeconds: 600,
     errors: [TenantNotFound],
     handle: (auditLogs, { query, signal }) => auditLogs.verify({ ...query, signal }),
   }),

@@ -11,7 +11,7 @@
 import type { ExportFormat, Formats } from '../../kernel/api/export-format.ts'
 import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import type { Traffic } from '../../kernel/api/traffic.ts'
-import { enterContext, SYSTEM } from '../../kernel/base/context.ts'
+import { asSystem } from '../../kernel/base/context.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
@@ -153,7 +153,7 @@ export class TenantMetrics {
   #flushToStoreLater(): void {
     if (this.#isStopped) return
     const wait = () => setTimeout(() => void this.#flushToStore(), STORE_FLUSH_INTERVAL_MS).unref()
-    this.#timer = this.#kernel.database.outside(() => enterContext({ requestId: null, actor: SYSTEM, ip: null }, wait))
+    this.#timer = asSystem(wait)
   }
 
   async #flushToStore(): Promise<void> {

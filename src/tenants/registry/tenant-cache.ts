@@ -18,6 +18,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { OutageBackoff } from '../../kernel/base/backoff.ts'
+import { withoutDeadline } from '../../kernel/base/deadline.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
@@ -228,7 +229,7 @@ export class TenantCache {
     const running = loading.get(key)
     if (running) return running
     if (!this.#outage.shouldTry) throw unavailable()
-    const started = this.#load(load)
+    const started = withoutDeadline(() => this.#load(load))
     loading.set(key, started)
     try {
       return await started

@@ -3,6 +3,7 @@
  * use, so that the first query of a tenant needs no read; passwords of later tenants are read one by one.
  */
 
+import { withoutDeadline } from '../../../kernel/base/deadline.ts'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import { randomToken, type Secrets } from '../../../kernel/crypto/crypto.ts'
 import { type Database, isDatabaseUnavailable } from '../../../kernel/database/database.ts'
@@ -34,7 +35,7 @@ export class KeptLogins implements OwnLogins {
   passwordOf(locator: string): Promise<string | undefined> {
     const known = this.#known.get(locator)
     if (known) return known
-    const reading = this.#read(locator)
+    const reading = withoutDeadline(() => this.#read(locator))
     this.#known.set(locator, reading)
     const forget = () => void (this.#known.get(locator) === reading && this.#known.delete(locator))
     reading.then((password) => password ?? forget(), forget)

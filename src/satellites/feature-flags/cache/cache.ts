@@ -19,6 +19,7 @@
  */
 
 import { OutageBackoff } from '../../../kernel/base/backoff.ts'
+import { withoutDeadline } from '../../../kernel/base/deadline.ts'
 import type { TenancyError } from '../../../kernel/base/errors.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { type FlagRule, prepared } from '../model/rollout.ts'
@@ -100,7 +101,7 @@ export class FlagCache {
     const flags = this.#flagsOf(tenantId)
     if (flags.whole && this.#isCurrent(flags.whole, flags)) return { found: flags.present() }
     if (!this.#outage.shouldTry) return lastKnownWhole(flags, this.#failure)
-    const loading = flags.loadingWhole ?? this.#loadWhole(tenantId, flags)
+    const loading = flags.loadingWhole ?? withoutDeadline(() => this.#loadWhole(tenantId, flags))
     flags.loadingWhole = loading
     return loading
   }
@@ -155,7 +156,7 @@ export class FlagCache {
   #load(tenantId: string, key: string, flags: TenantFlags): Promise<Found> {
     const running = flags.loading.get(key)
     if (running) return running
-    const started: Promise<Found> = this.#loaded(tenantId, key, flags).finally(() => {
+    const started: Promise<Found> = withoutDeadline(() => this.#loaded(tenantId, key, flags)).finally(() => {
       if (flags.loading.get(key) === started) flags.loading.delete(key)
     })
     flags.loading.set(key, started)
