@@ -16,6 +16,7 @@ export const diagnoses: readonly Diagnosis<Tenants>[] = [
     examine: examineTenants,
   },
   { name: 'directory', summary: 'Tenants on a driver or placement that is not configured', examine: examineDirectory },
+  { name: 'search', summary: 'Missing index of searches', examine: examineSearch, fix: createSearchIndex },
   { name: 'plans', summary: 'Tenants with an undefined plan', examine: examinePlans },
   { name: 'circuits', summary: 'Databases with an open circuit', examine: examineCircuits },
   { name: 'migrations', summary: 'Storage with missing, edited or unknown migrations', examine: examineMigrations },
@@ -69,6 +70,27 @@ async function* examineDirectory({ reconciliation }: Tenants): AsyncIterable<Fin
         : `Add the server to \`placements\`. If it is permanently lost, restore its tenants on another server, delete the others, and run: tenantry placement:forget ${placement}`,
     }
   }
+}
+
+async function* examineSearch({ registry }: Tenants): AsyncIterable<Finding> {
+  const index = await registry.searchIndex()
+  if (index === 'present') return
+  const fixable = index === 'missing'
+  yield {
+    severity: 'info',
+    code: 'search.unindexed',
+    message: 'a search for tenants reads all of them: its index does not exist',
+    remedy: fixable
+      ? 'Create it with tenantry doctor --fix. Changes of tenants wait meanwhile.'
+      : 'Let a superuser run in the backoffice database: create extension pg_trgm. Then run: tenantry doctor --fix',
+    fixable,
+  }
+}
+
+async function createSearchIndex({ registry }: Tenants): Promise<string> {
+  if ((await registry.searchIndex()) === 'present') return 'left unchanged: the index exists'
+  await registry.createSearchIndex()
+  return 'created'
 }
 
 async function* examinePlans({ reconciliation, plans }: Tenants): AsyncIterable<Finding> {

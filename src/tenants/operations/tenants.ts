@@ -83,7 +83,7 @@ export const operations = [
     summary: 'List tenants, the newest first',
     query: z.strictObject({
       status: z.enum(STATUSES).optional(),
-      q: z.string().min(1).max(200).optional().meta({ description: 'Part of an id, name or domain' }),
+      q: z.string().min(1).max(200).optional().meta({ description: 'Part of an id, name or domain; with fewer than three characters, its beginning' }),
       includeDeleted: flag.optional().meta({ description: 'Include deleted ones; implied by `status=deleted`' }),
       ...Page.shape,
     }),
