@@ -35,7 +35,7 @@ export const diagnoses: readonly Diagnosis<Tenants>[] = [
 const tenants = (count: number): string => (count === 1 ? '1 tenant' : `${count} tenants`)
 
 async function* examineTenants({ reconciliation }: Tenants): AsyncIterable<Finding> {
-  for (const { id, failure } of await reconciliation.failed()) {
+  for await (const { id, failure } of reconciliation.failed()) {
     yield {
       severity: 'warn',
       code: 'tenants.failed',
@@ -44,7 +44,7 @@ async function* examineTenants({ reconciliation }: Tenants): AsyncIterable<Findi
       tenantId: id,
     }
   }
-  for (const { id, what, since } of await reconciliation.stuck()) {
+  for await (const { id, what, since } of reconciliation.stuck()) {
     yield {
       severity: 'warn',
       code: what === 'purge' ? 'tenants.purge-stuck' : 'tenants.provisioning-stuck',
