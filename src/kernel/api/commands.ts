@@ -68,5 +68,3 @@ export interface Command<Service = any> {
   readonly needsWorker?: boolean
   readonly run: (service: Service, input: CommandInput) => Promise<void>
 }
-
-export const command = <Service>(definition: Command<Service>): Command<Service> => definition

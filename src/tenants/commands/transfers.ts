@@ -7,6 +7,7 @@ import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import { BackupIncompatible } from '../isolation/copy.ts'
+import { listTenants } from '../operations/tenants.ts'
 import { transferOperations } from '../operations/transfers.ts'
 import { command } from '../part.ts'
 import { TenantNotFound, TenantState } from '../tenant/errors.ts'
@@ -29,6 +30,7 @@ export const transferCommands = [
     name: 'tenant:backup',
     summary: 'Back up a tenant',
     arguments: [id],
+    filter: listTenants,
     options: [{ flags: '--note <text>', summary: 'note, stored with the backup' }, detach],
     run: async ({ transfers }, input) => {
       const { note } = input.options

@@ -14,6 +14,7 @@ export const diagnoses: readonly Diagnosis<Tenants>[] = [
     name: 'tenants',
     summary: 'Failed or stuck installations and purges',
     examine: examineTenants,
+    fix: reinstall,
   },
   { name: 'directory', summary: 'Tenants on a driver or placement that is not configured', examine: examineDirectory },
   { name: 'search', summary: 'Missing index of searches', examine: examineSearch, fix: createSearchIndex },
@@ -40,7 +41,8 @@ async function* examineTenants({ reconciliation }: Tenants): AsyncIterable<Findi
       severity: 'warn',
       code: 'tenants.failed',
       message: `tenant "${id}" was not installed: ${failure?.message ?? 'the cause is unknown'}`,
-      remedy: `Fix the cause, then run: tenantry tenant:activate ${id}`,
+      remedy: `Fix the cause, then run: tenantry tenant:activate ${id}. For all of them: tenantry doctor --fix`,
+      fixable: true,
       tenantId: id,
     }
   }
@@ -53,6 +55,13 @@ async function* examineTenants({ reconciliation }: Tenants): AsyncIterable<Findi
       tenantId: id,
     }
   }
+}
+
+async function reinstall(tenants: Tenants, { tenantId = '' }: Finding): Promise<string> {
+  const { tenant, changed } = await tenants.reinstall(tenantId)
+  return changed
+    ? 'the installation was started again; a worker carries it out'
+    : `left unchanged: it is ${tenant.status}`
 }
 
 async function* examineDirectory({ reconciliation }: Tenants): AsyncIterable<Finding> {
