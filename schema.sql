@@ -316,6 +316,31 @@ create table installation (
   id text not null check (id ~ '^[0-9a-z]{6}$')
 );
 
+-- tenants/0002_search
+-- Each value follows a line break, so that a pattern can match the beginning of one.
+create function search_text(id text, name text, domains text[]) returns text
+  language sql immutable parallel safe
+  as $$ select lower(E'\n' || id || E'\n' || name || E'\n' || array_to_string(domains, E'\n')) $$;
+alter table tenants add column search text not null generated always as (search_text(id, name, domains)) stored;
+-- The planner compares a term with as many values, to choose between the index and the order of the page.
+alter table tenants alter column search set statistics 1000;
+
+create function index_search() returns void language plpgsql as $$
+begin
+  lock table multitenancy.tenants in share row exclusive mode;
+  create extension if not exists pg_trgm with schema multitenancy;
+  execute format(
+    'create index if not exists tenants_search on multitenancy.tenants using gin (search %s.gin_trgm_ops)
+       with (gin_pending_list_limit = 256) where purged_at is null',
+    (select extnamespace::regnamespace from pg_extension where extname = 'pg_trgm'));
+end $$;
+do $$
+begin
+  perform index_search();
+exception when others then
+  raise notice 'a search reads all tenants, without the index tenants_search: %', sqlerrm;
+end $$;
+
 -- auditLogs/0001_audit_logs
 create function reject_audit_change() returns trigger language plpgsql as $$
   begin

@@ -59,6 +59,7 @@ test('no open connection and no storage is left on either server', async () => {
   await environment.transfers.recover()
   const { storage, reconciliation } = environment.tenancy.tenants
   for (const driver of storage.drivers) {
-    for (const placement of ['main', 'other']) expect(await reconciliation.mismatches(driver, placement)).toEqual([])
+    for (const placement of ['main', 'other'])
+      expect(await Array.fromAsync(reconciliation.mismatches(driver, placement))).toEqual([])
   }
 })

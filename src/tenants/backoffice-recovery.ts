@@ -45,7 +45,7 @@ export async function reconcileAfterRestore(
   const kept = new Set<string>()
   for (const driver of tenants.reconciliation.drivers.filter((one) => one.inventory)) {
     for (const placement of tenants.reconciliation.placements) {
-      for (const found of await tenants.reconciliation.mismatches(driver, placement)) {
+      for await (const found of tenants.reconciliation.mismatches(driver, placement)) {
         if (found.kind === 'closed') kept.add(found.tenantId)
       }
     }

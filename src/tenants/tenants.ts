@@ -140,6 +140,14 @@ export class Tenants {
     }))
   }
 
+  /** Installs a tenant again if its installation has failed; otherwise it stays unchanged. */
+  reinstall(id: string): Promise<Transition> {
+    return this.#kernel.database.transaction(async () => {
+      const tenant = await this.lock(id)
+      return tenant.status === 'failed' ? this.activate(id) : { tenant, changed: false }
+    })
+  }
+
   suspend(id: string): Promise<Transition> {
     return this.#transitions.run(id, 'suspend', (_, now) => ({ set: { suspendedAt: now } }))
   }

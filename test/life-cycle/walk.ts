@@ -289,7 +289,7 @@ class Walker {
   async #storageAgrees(): Promise<void> {
     const { reconciliation } = this.#processes.beside.tenants
     for (const driver of reconciliation.drivers.filter((one) => one.inventory)) {
-      const found = await reconciliation.mismatches(driver, 'main')
+      const found = await Array.fromAsync(reconciliation.mismatches(driver, 'main'))
       const own = found.filter(({ locator }) => locator.includes(this.#walk))
       const isMaintained = (id: string) => this.#named(id).states.some((state) => state.isMaintained)
       expect(own.filter((one) => one.kind !== 'closed' || !isMaintained(one.tenantId))).toEqual([])

@@ -103,3 +103,43 @@ test('confirm returns true with --yes, and rejects without a terminal', async ()
     message: expect.stringContaining('--yes'),
   })
 })
+
+describe('a list', () => {
+  async function* numbers(count: number, failure?: Error) {
+    for (let n = 1; n <= count; n++) yield { n, text: `line one\nline ${n}` }
+    if (failure) throw failure
+  }
+  const rowOf = ({ n }: { n: number }) => ({ n })
+
+  test('is the JSON of its array', async () => {
+    for (const count of [0, 1, 3]) {
+      const { terminal, stdout } = opened({ json: true })
+      await terminal.list(numbers(count), rowOf)
+      expect(stdout.text).toBe(`${JSON.stringify(await Array.fromAsync(numbers(count)), null, 2)}\n`)
+    }
+  })
+
+  test('is a table, and a further one after 1,000 rows', async () => {
+    const { terminal, stdout, stderr } = opened()
+    await terminal.list(numbers(1_001), rowOf)
+    const lines = stdout.text.trimEnd().split('\n')
+    expect([lines.length, lines[0]?.trim(), lines[1]?.trim()]).toEqual([1_003, 'n', '1'])
+    expect(lines.slice(-2).map((line) => line.trim())).toEqual(['n', '1001'])
+    expect(stderr.text).toBe('')
+  })
+
+  test('of nothing is reported as a message', async () => {
+    const { terminal, stdout, stderr } = opened()
+    await terminal.list(numbers(0), rowOf)
+    expect([stdout.text, stderr.text]).toEqual(['', 'none\n'])
+  })
+
+  test('that fails is printed up to the failure, as valid JSON too', async () => {
+    for (const json of [false, true]) {
+      const { terminal, stdout } = opened({ json })
+      await expect(terminal.list(numbers(2, new Error('gone')), rowOf)).rejects.toThrow('gone')
+      if (json) expect(JSON.parse(stdout.text)).toMatchObject([{ n: 1 }, { n: 2 }])
+      else expect(stdout.text).toBe('n\n1\n2\n')
+    }
+  })
+})

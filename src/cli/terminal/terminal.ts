@@ -14,6 +14,9 @@ import { cut, jsonText, recordText, tableText, visible } from './table.ts'
 /** Columns of a cell on a screen. Pipes receive whole cells. */
 const MAX_CELL_WIDTH = 60
 
+/** Rows of one table of a long list. */
+const ROWS_AT_ONCE = 1_000
+
 const CLEAR_LINE = '\r\u001b[2K'
 
 export interface TerminalOptions {
@@ -51,10 +54,45 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
     stdout.write(json ? `${jsonText(value, 2)}\n` : text)
   }
 
-  const write = async (chunk: string) => {
+  const send = async (chunk: string) => {
     close()
-    isTaken = stdout.isTTY === true
     if (!stdout.write(chunk)) await once(stdout, 'drain', { signal })
+  }
+  const write = async (chunk: string) => {
+    isTaken = stdout.isTTY === true
+    await send(chunk)
+  }
+
+  const tableOf = (rows: Parameters<typeof tableText>[0]) =>
+    tableText(rows, { heading: dim, maxCellWidth: stdout.isTTY ? MAX_CELL_WIDTH : undefined })
+
+  const listJson = async (values: AsyncIterable<unknown>) => {
+    let isEmpty = true
+    try {
+      for await (const value of values) {
+        await send(`${isEmpty ? '[' : ','}\n  ${jsonText(value, 2).replaceAll('\n', '\n  ')}`)
+        isEmpty = false
+      }
+    } finally {
+      stdout.write(isEmpty ? '[]\n' : '\n]\n')
+    }
+  }
+
+  const listText: Terminal['list'] = async (values, rowOf) => {
+    let rows: Parameters<typeof tableText>[0][number][] = []
+    let isEmpty = true
+    try {
+      for await (const value of values) {
+        isEmpty = false
+        if (rows.push(rowOf(value)) < ROWS_AT_ONCE) continue
+        await send(tableOf(rows))
+        rows = []
+      }
+    } finally {
+      close()
+      if (rows.length > 0) stdout.write(tableOf(rows))
+    }
+    if (isEmpty) say('none')
   }
 
   return {
@@ -66,8 +104,9 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
     table(rows, value = rows, words = 'none') {
       if (json) print('', value)
       else if (rows.length === 0) say(words)
-      else print(tableText(rows, { heading: dim, maxCellWidth: stdout.isTTY ? MAX_CELL_WIDTH : undefined }), value)
+      else print(tableOf(rows), value)
     },
+    list: (values, rowOf) => (json ? listJson(values) : listText(values, rowOf)),
     record: (value) => print(json ? '' : recordText(value, dim), value),
     write,
     item: (text, value) => write(`${json ? jsonText(value) : text}\n`),

@@ -29,6 +29,11 @@ export interface Terminal {
   readonly isJson: boolean
   /** Prints rows as a table, or with `--json` the value. Without rows it prints `words`, by default `none`. */
   table(rows: readonly Readonly<Record<string, unknown>>[], value?: unknown, words?: string): void
+  /**
+   * Prints values as they arrive: with `--json` their list, otherwise tables of up to 1,000 rows. Of the values it keeps only the rows
+   * of one table. After a failure of `values`, the values before it are printed.
+   */
+  list<Value>(values: AsyncIterable<Value>, rowOf: (value: Value) => Readonly<Record<string, unknown>>): Promise<void>
   /** Prints one result as lines of `name  value`, or with `--json` the value. */
   record(value: Readonly<Record<string, unknown>>): void
   /** Writes a part of a result that has another format (an export), unchanged. Resolves when the stream accepts more. */
@@ -63,5 +68,3 @@ export interface Command<Service = any> {
   readonly needsWorker?: boolean
   readonly run: (service: Service, input: CommandInput) => Promise<void>
 }
-
-export const command = <Service>(definition: Command<Service>): Command<Service> => definition

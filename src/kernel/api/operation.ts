@@ -115,6 +115,8 @@ export interface CommandForm<Body = any> {
   /** Reads all pages. The result is the list of their items. */
   readonly readsAllPages?: true
   readonly wait?: Waiting<Body>
+  /** The list of the objects of its path, all of which it accepts by `--filter` with a query of the list. */
+  readonly filter?: AnyOperation
   /** Prints a table of these rows, with `--json` the reply. */
   readonly rows?: (reply: Body) => readonly Readonly<Record<string, unknown>>[]
   /** Prints this record in place of the reply. */

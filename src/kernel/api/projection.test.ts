@@ -97,6 +97,7 @@ function input({ args = {}, options = {}, answer = true }: Partial<CommandInput>
     input: Readable.from([]),
     isJson: false,
     table: record('table'),
+    list: async (values) => record('list')(await Array.fromAsync(values)),
     record: record('record'),
     write: async (chunk) => record('write')(chunk),
     item: async (text) => record('item')(text),

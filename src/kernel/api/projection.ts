@@ -6,6 +6,7 @@
 import { z } from 'zod'
 import { parsed } from '../base/validate.ts'
 import type { Argument, Command, CommandInput, Option, Terminal } from './commands.ts'
+import { allItems, runFiltered, withFilter } from './filtered.ts'
 import { type AnyOperation, type Call, type CallInput, type CommandForm, Reply, StreamReply } from './operation.ts'
 import { decimal, json } from './option-values.ts'
 import { DEFAULT_LIMIT, MAX_LIMIT, Page } from './page.ts'
@@ -80,11 +81,16 @@ export function commandsOf<Service>(
 function commandOf<Service>(operation: AnyOperation<Service>, given: string | CommandForm): ProjectedCommand<Service> {
   const form = typeof given === 'string' ? { name: given } : given
   const fields = fieldsOf(operation, form)
-  const { wait } = form
-  const runWith = async (caller: Caller, input: CommandInput) =>
+  const { name, wait, filter } = form
+  const runOne = async (caller: Caller, input: CommandInput) =>
     run({ operation, form, caller }, inputOf(fields, form, input), input)
-  return {
-    name: form.name,
+  const runWith = async (caller: Caller, input: CommandInput) => {
+    if (!filter) return runOne(caller, input)
+    const read = async (query: CallInput['query']) => (await caller.call(filter, { query })).body
+    return runFiltered({ name, list: filter, read, runOne: (one) => runOne(caller, one) }, input)
+  }
+  const command: ProjectedCommand<Service> = {
+    name,
     summary: form.summary ?? operation.summary,
     arguments: fields.flatMap(({ argument = [] }) => argument),
     options: [...fields.flatMap(({ option = [] }) => option), ...(wait ? [wait.option] : [])],
@@ -92,6 +98,26 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
     operation,
     runWith,
     run: (service, input) => runWith(callerIn(service, input.signal), input),
+  }
+  return filter ? withFilter(command, filter) : command
+}
+
+/** A command that no operation declares. */
+export interface WrittenCommand<Service = any> extends Command<Service> {
+  /** The list of the objects of its argument `id`, all of which it accepts by `--filter` with a query of the list. */
+  readonly filter?: AnyOperation<Service>
+}
+
+export function command<Service>({ filter, ...written }: WrittenCommand<Service>): Command<Service> {
+  if (!filter) return written
+  const { name, run: runOne } = written
+  return {
+    ...withFilter(written, filter),
+    run: (service, input) => {
+      const caller = callerIn(service, input.signal)
+      const read = async (query: CallInput['query']) => (await caller.call(filter, { query })).body
+      return runFiltered({ name, list: filter, read, runOne: (one) => runOne(service, one) }, input)
+    },
   }
 }
 
@@ -197,20 +223,6 @@ async function run({ operation, form, caller }: Running, input: Input, given: Co
   print(result, form, input, terminal)
   const failure = wait.failure(result)
   if (failure) throw failure
-}
-
-async function* allItems(
-  read: (query: Input['query']) => Promise<any>,
-  query: Input['query'],
-  signal: AbortSignal,
-): AsyncIterable<any> {
-  let cursor: string | null = null
-  do {
-    signal.throwIfAborted()
-    const page = await read({ ...query, limit: String(MAX_LIMIT), ...(cursor === null ? {} : { cursor }) })
-    yield* page.data
-    cursor = page.nextCursor
-  } while (cursor !== null)
 }
 
 function print(reply: any, { rows, record, message }: CommandForm, input: Input, terminal: Terminal): void {

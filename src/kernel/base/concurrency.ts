@@ -23,3 +23,44 @@ export async function forEachConcurrent<Item>(
   await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, worker))
   if (failures.length > 0) throw failures[0]
 }
+
+/**
+ * Yields the results of a function for each item as they arrive, several concurrently. Reads items only as it starts them. It starts no
+ * further item after `signal` aborts or an item fails, and throws that failure after all running items have ended.
+ */
+export async function* mapConcurrent<Item, Result>(
+  items: AsyncIterable<Item> | Iterable<Item>,
+  concurrency: number,
+  work: (item: Item) => Promise<Result>,
+  signal?: AbortSignal,
+): AsyncGenerator<Result, void> {
+  const running = new Set<Promise<void>>()
+  const results: Result[] = []
+  const failures: unknown[] = []
+  const start = (item: Item) => {
+    const one: Promise<void> = work(item)
+      .then(
+        (result) => void results.push(result),
+        (error: unknown) => void failures.push(error),
+      )
+      .finally(() => running.delete(one))
+    running.add(one)
+  }
+  const mayStart = () => failures.length === 0 && !signal?.aborted
+  try {
+    for await (const item of items) {
+      if (!mayStart()) break
+      start(item)
+      while (running.size >= concurrency) await Promise.race(running)
+      yield* results.splice(0)
+    }
+    while (running.size > 0) {
+      await Promise.race(running)
+      yield* results.splice(0)
+    }
+  } finally {
+    await Promise.all(running)
+  }
+  yield* results.splice(0)
+  if (failures.length > 0) throw failures[0]
+}

@@ -9,10 +9,9 @@
 import { defineError, TenancyError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import { formatHealthError } from '../resilience/health.ts'
+import { FindingsByKind } from './findings.ts'
 
 const TIMEOUT_MS = 15_000
-/** The maximum of individually reported findings of a kind; the others are counted. */
-const MAX_REPORTED_EACH = 50
 
 /** Thrown by a checking command after it has printed its findings. */
 export const FindingsStand = defineError('E_FINDINGS', 409, 'Problems found')
@@ -101,9 +100,10 @@ interface Registered {
   readonly service: unknown
 }
 
-/** All findings of one diagnosis. */
 interface Examined extends Registered {
-  readonly findings: readonly Finding[]
+  readonly findings: FindingsByKind<Finding>
+  /** All fixable findings, or none if the examination is not for a fix. */
+  readonly fixable: readonly Finding[]
 }
 
 export class Doctor {
@@ -120,7 +120,7 @@ export class Doctor {
 
   /** Runs all diagnoses concurrently. Throws only the reason of `signal`. */
   async examine(options: ExamineOptions = {}): Promise<DoctorReport> {
-    return reportOf(await this.#examined(options))
+    return reportOf(await this.#examined(options, false))
   }
 
   /**
@@ -128,11 +128,9 @@ export class Doctor {
    * `signal` and errors of `approve`.
    */
   async fix({ approve, onFix, ...options }: FixOptions): Promise<FixReport> {
-    const examined = await this.#examined(options)
-    const fixable = examined.flatMap(({ findings, ...registered }) =>
-      findings
-        .filter((finding) => isFixable(finding, registered.diagnosis))
-        .map((finding) => ({ ...registered, finding })),
+    const examined = await this.#examined(options, true)
+    const fixable = examined.flatMap(({ fixable, diagnosis, service }) =>
+      fixable.map((finding) => ({ finding, diagnosis, service })),
     )
     const reported = fixable.map(({ finding, diagnosis }) => toReported(finding, diagnosis))
     if (fixable.length === 0 || !(await approve(reported))) return { ...reportOf(examined), fixes: [] }
@@ -145,12 +143,8 @@ export class Doctor {
     return { ...(await this.examine(options)), fixes }
   }
 
-  async #examined(options: ExamineOptions): Promise<Examined[]> {
-    const all = this.#diagnoses.map(async (registered) => ({
-      ...registered,
-      findings: await this.#carryOut(registered, options),
-    }))
-    const examined = await Promise.all(all)
+  async #examined(options: ExamineOptions, isForFix: boolean): Promise<Examined[]> {
+    const examined = await Promise.all(this.#diagnoses.map((one) => this.#carryOut(one, options, isForFix)))
     options.signal?.throwIfAborted()
     return examined
   }
@@ -158,24 +152,27 @@ export class Doctor {
   async #carryOut(
     { diagnosis, service }: Registered,
     { prove = false, showsSql = false, signal }: ExamineOptions,
-  ): Promise<Finding[]> {
+    isForFix: boolean,
+  ): Promise<Examined> {
     const { name, timeoutMs = TIMEOUT_MS } = diagnosis
     const time = new AbortController()
     const timer = setTimeout(() => time.abort(new TimeIsUp()), timeoutMs)
     const limit = signal ? AbortSignal.any([signal, time.signal]) : time.signal
-    const findings: Finding[] = []
+    const findings = new FindingsByKind<Finding>()
+    const fixable: Finding[] = []
     try {
       const examination = { prove, showsSql, signal: limit, log: this.#log }
       for await (const finding of untilAborted(() => diagnosis.examine(service, examination), limit)) {
-        findings.push(finding)
+        findings.add(finding)
+        if (isForFix && isFixable(finding, diagnosis)) fixable.push(finding)
       }
     } catch (error) {
-      if (error instanceof TimeIsUp) findings.push(tookTooLong(name, timeoutMs))
-      else if (!signal?.aborted) findings.push(notExamined(`"${name}"`, error, this.#log))
+      if (error instanceof TimeIsUp) findings.add(tookTooLong(name, timeoutMs))
+      else if (!signal?.aborted) findings.add(notExamined(`"${name}"`, error, this.#log))
     } finally {
       clearTimeout(timer)
     }
-    return findings
+    return { diagnosis, service, findings, fixable }
   }
 
   async #fixed(
@@ -209,11 +206,18 @@ function toReported(finding: Finding, diagnosis: Diagnosis): ReportedFinding {
 
 function reportOf(examined: readonly Examined[]): DoctorReport {
   const checks = examined
-    .flatMap(({ findings, diagnosis }) => shortened(findings).map((finding) => toReported(finding, diagnosis)))
+    .flatMap(({ findings, diagnosis }) => findings.reported(othersOf).map((finding) => toReported(finding, diagnosis)))
     .sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity))
   const worst = checks[0]?.severity ?? 'info'
   return { status: worst === 'info' ? 'ok' : worst, checks }
 }
+
+const othersOf = ({ severity, code, remedy }: Finding, count: number): Finding => ({
+  severity,
+  code,
+  remedy,
+  message: `and ${count} more of this kind`,
+})
 
 const errorMessageOf = (error: unknown): string =>
   error instanceof TenancyError ? error.message : formatHealthError(error)
@@ -245,13 +249,9 @@ async function* untilAborted(
 ): AsyncGenerator<Finding> {
   signal.throwIfAborted()
   const source = opened(open)
-  const aborted = new Promise<never>((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-  })
-  aborted.catch(() => undefined) // it may reject without a listener
   try {
     for (;;) {
-      const next = await Promise.race([source.next(), aborted])
+      const next = await orAborted(source.next(), signal)
       if (next.done) return
       yield next.value
     }
@@ -260,17 +260,16 @@ async function* untilAborted(
   }
 }
 
+/** `Promise.race` with one promise of the abort would keep every result in memory. */
+const orAborted = <Result>(result: Promise<Result>, signal: AbortSignal): Promise<Result> =>
+  new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    result.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+
 async function* opened(open: () => AsyncIterable<Finding> | Iterable<Finding>): AsyncGenerator<Finding, undefined> {
   yield* open()
   return undefined
-}
-
-function shortened(findings: readonly Finding[]): Finding[] {
-  return [...Map.groupBy(findings, ({ code, severity }) => `${severity} ${code}`).values()].flatMap((alike) => {
-    const [first] = alike
-    const more = alike.length - MAX_REPORTED_EACH
-    if (!first || more <= 0) return alike
-    const { severity, code, remedy } = first
-    return [...alike.slice(0, MAX_REPORTED_EACH), { severity, code, remedy, message: `and ${more} more of this kind` }]
-  })
 }

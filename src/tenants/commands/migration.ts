@@ -25,9 +25,14 @@ const concurrency: Option = {
 }
 const all: Option = { flags: '--all', summary: 'all tenants' }
 
+const stopAfter = (suffix: string): Option => ({
+  flags: '--stop-after <count>',
+  summary: `stop after this number of failures${suffix}`,
+  parse: count,
+})
+
 const runOptions: readonly Option[] = [
   concurrency,
-  { flags: '--stop-after <count>', summary: 'stop after this number of failures', parse: count },
   {
     flags: '--retries <count>',
     summary: 'attempts for a locked table or an unavailable server',
@@ -44,6 +49,7 @@ export const migrationCommands = [
     arguments: [ids],
     options: [
       ...runOptions,
+      stopAfter('; default: 1 % of the storages, at least 10'),
       { flags: '--dry-run', summary: 'only show the plan' },
       { flags: '--verify', summary: 'query every storage, including those recorded as up to date' },
       { flags: '--cancel', summary: 'end the unfinished run in any process' },
@@ -73,6 +79,7 @@ export const migrationCommands = [
     arguments: [ids],
     options: [
       ...runOptions,
+      stopAfter(''),
       all,
       { flags: '--steps <count>', summary: 'number of migrations', parse: count, default: 1 },
       { flags: '--dry-run', summary: 'only show the plan' },
@@ -170,7 +177,7 @@ async function carriedOut(
 
 /** Fails the command unless everything was migrated. */
 function shown(report: MigrationReport, terminal: Terminal): void {
-  const { items, total, done, failed, skipped, pending, running } = report
+  const { items, total, done, failed, skipped, pending, running, isStopped } = report
   const failures = items.filter(({ state }) => state === 'failed')
   if (items.length <= SHOWN_WHOLE) {
     terminal.table(items.map(rowOf), report)
@@ -179,9 +186,11 @@ function shown(report: MigrationReport, terminal: Terminal): void {
     for (const item of failures) terminal.say(`${nameOf(item)}  ${rowOf(item).error}`)
   }
   const [first] = failures
-  if (first) {
-    throw MigrationsIncomplete(`${failed} of ${total} failed; the first is ${nameOf(first)}: ${first.error?.message}`)
-  }
+  if (!first) return
+  const stop = isStopped ? `; the run stopped at this number and skipped ${skipped}` : ''
+  throw MigrationsIncomplete(
+    `${failed} of ${total} failed${stop}; the first is ${nameOf(first)}: ${first.error?.message}`,
+  )
 }
 
 const rowOf = (item: MigrationItem) => ({

@@ -6,7 +6,7 @@ import { invalid } from '../../kernel/base/errors.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import type { TenantHandle } from '../handles/handle.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
-import { operations } from '../operations/tenants.ts'
+import { listTenants, operations } from '../operations/tenants.ts'
 import { command } from '../part.ts'
 import { sqlStatements } from '../sql-import/splitter.ts'
 import { textOfFile } from '../tenant/text-file.ts'
@@ -32,6 +32,7 @@ export const commands = [
     name: 'tenant:maintenance',
     summary: 'Put a tenant into maintenance, or end it with --off',
     arguments: [id],
+    filter: listTenants,
     options: [
       { flags: '--off', summary: 'end maintenance' },
       { flags: '--message <text>', summary: 'message to users' },

@@ -2,10 +2,12 @@
 import type { CommandInput, Option } from '../../kernel/api/commands.ts'
 import { count, json } from '../../kernel/api/option-values.ts'
 import { commandsOf } from '../../kernel/api/projection.ts'
-import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
+import { mapConcurrent } from '../../kernel/base/concurrency.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { number } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import { BackupIncompatible } from '../isolation/copy.ts'
+import { listTenants } from '../operations/tenants.ts'
 import { transferOperations } from '../operations/transfers.ts'
 import { command } from '../part.ts'
 import { TenantNotFound, TenantState } from '../tenant/errors.ts'
@@ -28,6 +30,7 @@ export const transferCommands = [
     name: 'tenant:backup',
     summary: 'Back up a tenant',
     arguments: [id],
+    filter: listTenants,
     options: [{ flags: '--note <text>', summary: 'note, stored with the backup' }, detach],
     run: async ({ transfers }, input) => {
       const { note } = input.options
@@ -195,36 +198,48 @@ async function assertNotFailed(transfers: TransfersOf, tenantId: string, id: str
   throw rejection(`The ${kind} failed permanently: ${failure?.message ?? state}`)
 }
 
-async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void> {
-  const { options, terminal, signal } = input
-  const steps = await Array.fromAsync(transfers.due())
-  if (options.dryRun) return terminal.table(steps.map(planned))
-  const done: Record<string, unknown>[] = []
+async function runDue({ transfers }: Tenants, { options, terminal, signal }: CommandInput): Promise<void> {
+  const rowOf = (row: DueRow) => ({ ...row })
+  const steps = transfers.due()
+  if (options.dryRun) return terminal.list(plans(steps), rowOf)
   const failures: unknown[] = []
   const look = meter()
   let finished = 0
-  const runStep = async (step: DueStep) => {
-    const pace = paceText(look(finished, steps.length))
-    terminal.progress(`${finished} of ${steps.length}${pace}: ${step.what} a backup of ${step.tenantId}`)
+  const runStep = async (step: DueStep): Promise<DueRow | undefined> => {
+    terminal.progress(`${number(finished)} done${paceText(look(finished))}: ${step.what} a backup of ${step.tenantId}`)
     try {
       const backupId = await transfers.runDueStep(step)
-      if (backupId === undefined) return
+      if (backupId === undefined) return undefined
       if (step.what === 'make') {
         await ended(transfers, step.tenantId, backupId, { options, signal })
         if (!options.detach) await assertNotFailed(transfers, step.tenantId, backupId)
       }
-      done.push({ ...planned(step), backupId })
+      return { ...planned(step), backupId }
     } catch (error) {
-      failures.push(error)
-      done.push({ ...planned(step), error: error instanceof Error ? error.message : String(error) })
+      if (failures.length === 0) failures.push(error)
+      return { ...planned(step), error: error instanceof Error ? error.message : String(error) }
     } finally {
       finished++
     }
   }
-  await forEachConcurrent(steps, options.concurrency, runStep, signal)
-  terminal.table(done)
+  await terminal.list(present(mapConcurrent(steps, options.concurrency, runStep, signal)), rowOf)
   signal.throwIfAborted()
   if (failures.length > 0) throw failures[0]
 }
 
-const planned = ({ tenantId, what, backupId }: DueStep) => ({ id: tenantId, what, backupId })
+interface DueRow {
+  readonly id: string
+  readonly what: DueStep['what']
+  readonly backupId: string | null
+  readonly error?: string
+}
+
+async function* plans(steps: AsyncIterable<DueStep>): AsyncIterable<DueRow> {
+  for await (const step of steps) yield planned(step)
+}
+
+async function* present<Value>(values: AsyncIterable<Value | undefined>): AsyncIterable<Value> {
+  for await (const value of values) if (value !== undefined) yield value
+}
+
+const planned = ({ tenantId, what, backupId }: DueStep): DueRow => ({ id: tenantId, what, backupId })

@@ -7,7 +7,8 @@ import {
   type Severity,
 } from '../../kernel/doctor/doctor.ts'
 import type { IsolationDriver } from '../isolation/driver.ts'
-import type { Mismatch, StorageReconciliation } from '../lifecycle/storage-reconciliation.ts'
+import type { Mismatch } from '../lifecycle/mismatches.ts'
+import type { StorageReconciliation } from '../lifecycle/storage-reconciliation.ts'
 import type { Tenants } from '../tenants.ts'
 
 export const storageDiagnosis: Diagnosis<Tenants> = {
@@ -21,8 +22,9 @@ async function* examineStorage({ reconciliation }: Tenants, { prove, log }: Exam
   for (const driver of reconciliation.drivers.filter((one) => one.inventory)) {
     for (const placement of reconciliation.placements) {
       try {
-        const found = await reconciliation.mismatches(driver, placement)
-        yield* found.map((mismatch) => findingOf(mismatch, driver.name, placement))
+        for await (const mismatch of reconciliation.mismatches(driver, placement)) {
+          yield findingOf(mismatch, driver.name, placement)
+        }
         if (prove) yield* await orphans(reconciliation, driver, placement)
       } catch (error) {
         yield notExamined(`The storage of ${driver.name} on "${placement}"`, error, log)

@@ -32,9 +32,29 @@ describe('installations', () => {
         code: 'tenants.failed',
         message: expect.stringMatching(/^tenant "broken" was not installed: The migration 0002_stars \(up\) failed/),
         remedy: expect.stringContaining('tenantry tenant:activate broken'),
+        fixable: true,
         tenantId: 'broken',
       },
     ])
+  })
+
+  test('that failed are started again by a fix, unless the tenant has changed meanwhile', async () => {
+    const failing = await here.open({ migrations: [NOTES, BROKEN] })
+    for (const id of ['broken', 'broken-later']) await make(failing, id)
+    const { doctor, tenants } = here.tenancy
+    const { fixes } = await doctor.fix({
+      approve: async () => {
+        await tenants.delete('broken-later')
+        return true
+      },
+    })
+    expect(fixes).toMatchObject([
+      { tenantId: 'broken', isDone: true, outcome: 'the installation was started again; a worker carries it out' },
+      { tenantId: 'broken-later', isDone: true, outcome: 'left unchanged: it is deleted' },
+    ])
+    await tenants.installation.install('broken', { isLast: true })
+    expect(await tenants.get('broken')).toMatchObject({ status: 'active', failure: null })
+    expect(await checks(here.tenancy)).toEqual([])
   })
 
   test('and purges that are stuck are reported', async () => {

@@ -14,8 +14,10 @@ export const diagnoses: readonly Diagnosis<Tenants>[] = [
     name: 'tenants',
     summary: 'Failed or stuck installations and purges',
     examine: examineTenants,
+    fix: reinstall,
   },
   { name: 'directory', summary: 'Tenants on a driver or placement that is not configured', examine: examineDirectory },
+  { name: 'search', summary: 'Missing index of searches', examine: examineSearch, fix: createSearchIndex },
   { name: 'plans', summary: 'Tenants with an undefined plan', examine: examinePlans },
   { name: 'circuits', summary: 'Databases with an open circuit', examine: examineCircuits },
   { name: 'migrations', summary: 'Storage with missing, edited or unknown migrations', examine: examineMigrations },
@@ -34,16 +36,17 @@ export const diagnoses: readonly Diagnosis<Tenants>[] = [
 const tenants = (count: number): string => (count === 1 ? '1 tenant' : `${count} tenants`)
 
 async function* examineTenants({ reconciliation }: Tenants): AsyncIterable<Finding> {
-  for (const { id, failure } of await reconciliation.failed()) {
+  for await (const { id, failure } of reconciliation.failed()) {
     yield {
       severity: 'warn',
       code: 'tenants.failed',
       message: `tenant "${id}" was not installed: ${failure?.message ?? 'the cause is unknown'}`,
-      remedy: `Fix the cause, then run: tenantry tenant:activate ${id}`,
+      remedy: `Fix the cause, then run: tenantry tenant:activate ${id}. For all of them: tenantry doctor --fix`,
+      fixable: true,
       tenantId: id,
     }
   }
-  for (const { id, what, since } of await reconciliation.stuck()) {
+  for await (const { id, what, since } of reconciliation.stuck()) {
     yield {
       severity: 'warn',
       code: what === 'purge' ? 'tenants.purge-stuck' : 'tenants.provisioning-stuck',
@@ -52,6 +55,13 @@ async function* examineTenants({ reconciliation }: Tenants): AsyncIterable<Findi
       tenantId: id,
     }
   }
+}
+
+async function reinstall(tenants: Tenants, { tenantId = '' }: Finding): Promise<string> {
+  const { tenant, changed } = await tenants.reinstall(tenantId)
+  return changed
+    ? 'the installation was started again; a worker carries it out'
+    : `left unchanged: it is ${tenant.status}`
 }
 
 async function* examineDirectory({ reconciliation }: Tenants): AsyncIterable<Finding> {
@@ -69,6 +79,27 @@ async function* examineDirectory({ reconciliation }: Tenants): AsyncIterable<Fin
         : `Add the server to \`placements\`. If it is permanently lost, restore its tenants on another server, delete the others, and run: tenantry placement:forget ${placement}`,
     }
   }
+}
+
+async function* examineSearch({ registry }: Tenants): AsyncIterable<Finding> {
+  const index = await registry.searchIndex()
+  if (index === 'present') return
+  const fixable = index === 'missing'
+  yield {
+    severity: 'info',
+    code: 'search.unindexed',
+    message: 'a search for tenants reads all of them: its index does not exist',
+    remedy: fixable
+      ? 'Create it with tenantry doctor --fix. Changes of tenants wait meanwhile.'
+      : 'Let a superuser run in the backoffice database: create extension pg_trgm. Then run: tenantry doctor --fix',
+    fixable,
+  }
+}
+
+async function createSearchIndex({ registry }: Tenants): Promise<string> {
+  if ((await registry.searchIndex()) === 'present') return 'left unchanged: the index exists'
+  await registry.createSearchIndex()
+  return 'created'
 }
 
 async function* examinePlans({ reconciliation, plans }: Tenants): AsyncIterable<Finding> {

@@ -11,7 +11,8 @@ import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { IsolationDriver } from '../isolation/driver.ts'
 import type { Fences } from './fences.ts'
-import type { Mismatch, StorageReconciliation } from './storage-reconciliation.ts'
+import type { Mismatch } from './mismatches.ts'
+import type { StorageReconciliation } from './storage-reconciliation.ts'
 
 type OpenLocation = Exclude<Mismatch, { kind: 'left over' }>
 const isOpen = (one: Mismatch): one is OpenLocation => one.kind === 'open' || one.kind === 'former open'
@@ -58,6 +59,6 @@ export class OpenStorage {
   }
 
   async #open(driver: IsolationDriver, placement: string): Promise<OpenLocation[]> {
-    return (await this.#reconciliation.mismatches(driver, placement)).filter(isOpen)
+    return (await Array.fromAsync(this.#reconciliation.mismatches(driver, placement))).filter(isOpen)
   }
 }

@@ -5,35 +5,26 @@
  * second time with its rows locked, when no transition is in flight.
  */
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { ConnectionCount, IsolationDriver, StorageLocation, StoredLocation } from '../isolation/driver.ts'
+import type { ConnectionCount, IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { RegisteredLocation } from '../isolation/orphaned-rows.ts'
 import { toLocation } from '../registry/registry.ts'
-import type { Status } from '../tenant/lifecycle.ts'
-import type { PlaceRow } from '../transfers/model/tables.ts'
+import {
+  type BesideRegistered,
+  byLocator,
+  compared,
+  identity,
+  leftOver,
+  type Mismatch,
+  type Registered,
+  takeMismatches,
+} from './mismatches.ts'
 
 const READ_AT_ONCE = 1_000
+/** Mismatches of one check with locked rows, which reads all storage of the server. */
+const CHECKED_AT_ONCE = 2_000
 /** A longer installation or purge is stuck. */
 const STUCK_MS = 10 * 60_000
-
-export interface Registered {
-  readonly id: string
-  readonly locator: string
-  readonly status: Status
-  readonly statusBefore: Status | null
-  readonly isBeingPurged: boolean
-  /** Whether a transfer keeps the tenant closed. */
-  readonly isHeld: boolean
-}
-
-/** Storage of a tenant in addition to its own. */
-export interface BesideRegistered extends Pick<PlaceRow, 'tenantId' | 'locator' | 'state'> {}
-
-/** `former open`: former storage without a fence. `abandoned`: storage of a failed transfer, not dropped yet. */
-export type Mismatch = { readonly locator: string } & (
-  | { readonly kind: 'missing' | 'open' | 'closed' | 'former open' | 'abandoned'; readonly tenantId: string }
-  | { readonly kind: 'left over' }
-)
 
 export interface TenantsOn {
   readonly isolation: string
@@ -81,25 +72,24 @@ export class StorageReconciliation {
     )
   }
 
-  async failed(): Promise<FailedTenant[]> {
-    const { rows } = await this.#kernel.database.sql(
-      `select id, failure from multitenancy.tenants where status = 'failed' and purged_at is null order by id`,
+  failed(): AsyncIterable<FailedTenant> {
+    return this.#byId(
+      `select id, failure from multitenancy.tenants where status = 'failed' and purged_at is null and id > $1`,
+      [],
     )
-    return rows
   }
 
   /** Installations and purges that have run for too long. */
-  async stuck(): Promise<StuckTenant[]> {
+  stuck(): AsyncIterable<StuckTenant> {
     const before = new Date(this.#kernel.clock.now().getTime() - STUCK_MS)
-    const { rows } = await this.#kernel.database.sql(
+    return this.#byId(
       `select id, 'provisioning' as what, updated_at as since from multitenancy.tenants
-       where status = 'provisioning' and purged_at is null and updated_at < $1
+       where status = 'provisioning' and purged_at is null and id > $1 and updated_at < $2
        union all
        select id, 'purge', purge_started_at from multitenancy.tenants
-       where status = 'deleted' and purged_at is null and purge_started_at < $1 order by id`,
+       where status = 'deleted' and purged_at is null and id > $1 and purge_started_at < $2`,
       [before],
     )
-    return rows
   }
 
   /** Number of tenants by the value of `metadata.plan`, valid or not. */
@@ -111,25 +101,15 @@ export class StorageReconciliation {
     return rows
   }
 
-  /** Mismatches between the registry and a server. */
-  async mismatches(driver: IsolationDriver, placement: string): Promise<Mismatch[]> {
-    const look = async () =>
-      compared(
-        await this.#registered(driver.name, placement),
-        await this.#beside(driver.name, placement),
-        (await driver.inventory?.(placement)) ?? [],
-        { isSeparate: driver.capabilities.separateStorage },
-      )
-    const suspected = new Set((await look()).map(identity))
-    if (suspected.size === 0) return []
-    const { database } = this.#kernel
-    return database.transaction(async () => {
-      await database.sql(
-        `select from multitenancy.tenants where isolation = $1 and placement = $2 and locator = any($3) order by id for share`,
-        [driver.name, placement, [...suspected].map((one) => one.slice(one.indexOf(' ') + 1))],
-      )
-      return (await look()).filter((mismatch) => suspected.has(identity(mismatch)))
-    })
+  /** Mismatches between the registry and a server. Keeps the names of the server's storage in memory. */
+  async *mismatches(driver: IsolationDriver, placement: string): AsyncIterable<Mismatch> {
+    let suspected: Mismatch[] = []
+    for await (const mismatch of this.#suspected(driver, placement)) {
+      if (suspected.push(mismatch) < CHECKED_AT_ONCE) continue
+      yield* await this.#confirmed(driver, placement, suspected)
+      suspected = []
+    }
+    if (suspected.length > 0) yield* await this.#confirmed(driver, placement, suspected)
   }
 
   /** Owners of the given locations, as far as they belong to this installation. */
@@ -172,73 +152,84 @@ export class StorageReconciliation {
 
   /** Storage locations of all tenants of a driver that are not purged. */
   async *storageLocations(isolation: string): AsyncIterable<StorageLocation> {
-    let last = ''
-    for (;;) {
-      const { rows } = await this.#kernel.database.sql(
-        `select id, isolation, placement, locator, epoch from multitenancy.tenants
-         where isolation = $1 and purged_at is null and id > $2 order by id limit $3`,
-        [isolation, last, READ_AT_ONCE],
+    const rows = this.#byId<Parameters<typeof toLocation>[0]>(
+      `select id, isolation, placement, locator, epoch from multitenancy.tenants
+       where isolation = $2 and purged_at is null and id > $1`,
+      [isolation],
+    )
+    for await (const row of rows) yield toLocation(row)
+  }
+
+  async *#suspected(driver: IsolationDriver, placement: string): AsyncIterable<Mismatch> {
+    const { separateStorage: isSeparate } = driver.capabilities
+    const stored = byLocator((await driver.inventory?.(placement)) ?? [])
+    for await (const row of this.#byLocator<Registered>(REGISTERED, driver.name, placement)) {
+      yield* takeMismatches([row], [], stored, isSeparate)
+    }
+    for await (const row of this.#byLocator<BesideRegistered>(BESIDE, driver.name, placement)) {
+      yield* takeMismatches([], [row], stored, isSeparate)
+    }
+    yield* leftOver(stored, isSeparate)
+  }
+
+  /** Those that still exist, with their tenants locked. */
+  async #confirmed(driver: IsolationDriver, placement: string, suspected: readonly Mismatch[]): Promise<Mismatch[]> {
+    const { database } = this.#kernel
+    const known = new Set(suspected.map(identity))
+    const values = [driver.name, placement, suspected.map(({ locator }) => locator)]
+    return database.transaction(async () => {
+      await database.sql(
+        `select from multitenancy.tenants where isolation = $1 and placement = $2 and locator = any($3) order by id for share`,
+        values,
       )
-      if (rows.length === 0) return
-      for (const row of rows) yield toLocation(row)
-      last = rows.at(-1).id
-    }
+      const { rows: registered } = await database.sql(`${REGISTERED} and locator = any($3) order by locator`, values)
+      const { rows: beside } = await database.sql(`${BESIDE} and locator = any($3) order by locator`, values)
+      const { separateStorage: isSeparate } = driver.capabilities
+      const found = compared(registered, beside, (await driver.inventory?.(placement)) ?? [], { isSeparate })
+      return found.filter((mismatch) => known.has(identity(mismatch)))
+    })
   }
 
-  async #beside(isolation: string, placement: string): Promise<BesideRegistered[]> {
-    const { rows } = await this.#kernel.database.sql(
-      `select tenant_id as "tenantId", locator, state from multitenancy.storage_locations
-       where isolation = $1 and placement = $2 order by locator`,
-      [isolation, placement],
-    )
-    return rows
+  /** Rows of all pages of a statement whose `$1` is the last id. */
+  async *#byId<Row extends { readonly id: string }>(text: string, values: readonly unknown[]): AsyncIterable<Row> {
+    yield* pages<Row>(async (last) => {
+      const { rows } = await this.#kernel.database.sql(`${text} order by id limit ${READ_AT_ONCE}`, [
+        last?.id ?? '',
+        ...values,
+      ])
+      return rows
+    })
   }
 
-  async #registered(isolation: string, placement: string): Promise<Registered[]> {
-    const { rows } = await this.#kernel.database.sql(
-      `select id, locator, status, status_before as "statusBefore", purge_started_at is not null as "isBeingPurged",
-         held_by is not null as "isHeld"
-       from multitenancy.tenants where isolation = $1 and placement = $2 and purged_at is null order by id`,
-      [isolation, placement],
-    )
-    return rows
+  async *#byLocator<Row extends { readonly locator: string }>(
+    text: string,
+    isolation: string,
+    placement: string,
+  ): AsyncIterable<Row> {
+    yield* pages<Row>(async (last) => {
+      const { rows } = await this.#kernel.database.sql(
+        `${text} and locator > $3 order by locator limit ${READ_AT_ONCE}`,
+        [isolation, placement, last?.locator ?? ''],
+      )
+      return rows
+    })
   }
 }
 
-/**
- * @param beside storage of tenants in addition to their own
- * @param isSeparate whether each tenant has separate storage; otherwise, `stored` has only fences
- */
-export function compared(
-  registered: readonly Registered[],
-  beside: readonly BesideRegistered[],
-  stored: readonly StoredLocation[],
-  { isSeparate }: { isSeparate: boolean },
-): Mismatch[] {
-  const locations = new Map(stored.map((location) => [location.locator, location]))
-  const found: Mismatch[] = []
-  for (const { id: tenantId, locator, status, statusBefore, isBeingPurged, isHeld } of registered) {
-    const location = locations.get(locator)
-    locations.delete(locator)
-    if (isBeingPurged) continue
-    const lived = status === 'deleted' ? statusBefore : status // a tenant that was never active may have no storage
-    const isInstalled = lived === 'active' || lived === 'suspended'
-    if (!isInstalled) continue
-    const isFenced = location?.isFenced ?? false
-    if (isSeparate && !location) found.push({ kind: 'missing', locator, tenantId })
-    else if ((status !== 'active' || isHeld) && !isFenced) found.push({ kind: 'open', locator, tenantId })
-    else if (status === 'active' && !isHeld && isFenced) found.push({ kind: 'closed', locator, tenantId })
-  }
-  for (const { tenantId, locator, state } of beside) {
-    const location = locations.get(locator)
-    locations.delete(locator)
-    if (state === 'former' && !(isSeparate ? (location?.isFenced ?? true) : location?.isFenced)) {
-      found.push({ kind: 'former open', locator, tenantId })
-    }
-    if (state === 'abandoned') found.push({ kind: 'abandoned', locator, tenantId })
-  }
-  if (isSeparate) for (const locator of locations.keys()) found.push({ kind: 'left over', locator })
-  return found
-}
+const REGISTERED = `
+  select id, locator, status, status_before as "statusBefore", purge_started_at is not null as "isBeingPurged",
+    held_by is not null as "isHeld"
+  from multitenancy.tenants where isolation = $1 and placement = $2 and purged_at is null`
 
-const identity = ({ kind, locator }: Mismatch): string => `${kind.replace(' ', '-')} ${locator}`
+const BESIDE = `
+  select tenant_id as "tenantId", locator, state from multitenancy.storage_locations
+  where isolation = $1 and placement = $2`
+
+async function* pages<Row>(read: (last: Row | undefined) => Promise<readonly Row[]>): AsyncIterable<Row> {
+  let last: Row | undefined
+  do {
+    const rows = await read(last)
+    yield* rows
+    last = rows.at(-1)
+  } while (last)
+}

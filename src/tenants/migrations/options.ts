@@ -25,7 +25,7 @@ export interface MigrateOptions {
   readonly retries?: number
   /** Maximum wait of a statement for a lock; default 10,000. */
   readonly lockTimeoutMs?: number
-  /** Number of failures that ends the run; absent: the run continues to its end. */
+  /** Number of failures that ends the run; default 1 % of its storages, at least 10. A rollback has no default. */
   readonly stopAfterFailures?: number
   /** Queries every storage, including those with an up-to-date version in the backoffice. */
   readonly verify?: boolean
@@ -50,5 +50,7 @@ export interface MigrationReport extends Counts {
   /** `running` if the signal interrupted this process. */
   readonly state: RunState
   readonly total: number
+  /** Whether the run reached its maximum of failures, and skipped the storages that were left. */
+  readonly isStopped: boolean
   readonly items: readonly MigrationItem[]
 }

@@ -13,7 +13,26 @@ describe('a run', () => {
     const wrong = { name: '0004_wrong', checksum: 'w', up: 'select 1/0' }
     await release([NOTES, TAGS, DAYS, wrong], async ({ tenants }) => {
       const report = await tenants.migrations.run({ stopAfterFailures: 2, concurrency: 1 })
-      expect(report).toMatchObject({ state: 'failed', total: 10, failed: 2, skipped: 8 })
+      expect(report).toMatchObject({ state: 'failed', total: 10, failed: 2, skipped: 8, isStopped: true })
+    })
+  })
+
+  test('ends by default after 10 failures of 13 storages, and continues with a higher maximum', async () => {
+    await releases.start([NOTES], ...Array.from({ length: 13 }, (_, n) => `many-${n}`))
+    const wrong = { name: '0002_wrong', checksum: 'w', up: 'select 1/0', down: 'select 1' }
+    await release([NOTES, wrong], async ({ tenants: { migrations } }) => {
+      const byDefault = await migrations.run({ concurrency: 1 })
+      expect(byDefault).toMatchObject({ state: 'failed', failed: 10, skipped: 3, isStopped: true })
+      const toTheEnd = await migrations.run({ concurrency: 1, stopAfterFailures: 13 })
+      expect(toTheEnd).toMatchObject({ state: 'failed', failed: 13, skipped: 0, isStopped: false })
+    })
+  })
+
+  test('rolls back all storages despite failures, because a second rollback would revert more', async () => {
+    await releases.start([NOTES], ...Array.from({ length: 12 }, (_, n) => `many-${n}`))
+    await release([{ ...NOTES, down: 'select 1/0' }], async ({ tenants: { migrations } }) => {
+      const report = await migrations.rollback({ steps: 1, concurrency: 1 })
+      expect(report).toMatchObject({ state: 'failed', failed: 12, skipped: 0, isStopped: false })
     })
   })
 

@@ -13,6 +13,7 @@ describe('a run', () => {
     const report = await releases.opened.tenancy.tenants.migrations.run()
     expect(report).toEqual({
       runId: null,
+      isStopped: false,
       direction: 'up',
       state: 'completed',
       total: 0,

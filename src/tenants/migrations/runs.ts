@@ -19,7 +19,14 @@ import { versionOf } from '../tenant/schema-version.ts'
 import type { TenantTables } from '../tenant/tables.ts'
 import { MigrationRunning } from './errors.ts'
 import { MigrationItems } from './items.ts'
-import { type MigrationRun, NO_COUNTS, type RunRequest, resolveConflict, scopeOf } from './model/run.ts'
+import {
+  defaultStopAfter,
+  type MigrationRun,
+  NO_COUNTS,
+  type RunRequest,
+  resolveConflict,
+  scopeOf,
+} from './model/run.ts'
 import {
   Count,
   LEASE_MS,
@@ -39,6 +46,7 @@ const RUNS_KEPT = 20
 /** A rollback holds a connection to the backoffice for each storage. */
 const MAX_CONCURRENT_ROLLBACKS = 4
 const POLL_INTERVAL_MS = 50
+const NOTHING = { ...NO_COUNTS, isStopped: false, items: [] }
 
 type Options = z.output<typeof RunOptions>
 
@@ -99,8 +107,7 @@ export class MigrationRuns {
     const options = parsed(RunOptions, given)
     if (selection.ids) await assertMigratable(this.#kernel.database, selection.ids)
     const run = await this.#joinOrStart(selection, steps, options)
-    if (!run)
-      return { runId: null, direction: selection.direction, state: 'completed', total: 0, ...NO_COUNTS, items: [] }
+    if (!run) return { runId: null, direction: selection.direction, state: 'completed', total: 0, ...NOTHING }
     const items = this.#itemsOf(run, options.leaseMs)
     const dependencies = { kernel: this.#kernel, storage: this.#storage, versions: this.versions, run, items }
     const worker = new MigrationWorker(
@@ -167,7 +174,7 @@ export class MigrationRuns {
           isCancelled: false,
           retries,
           lockTimeoutMs,
-          stopAfterFailures: stopAfterFailures ?? null,
+          stopAfterFailures: null, // below: the default depends on the number of items
           workedUntil: sql.raw<Date>(leasedUntil(leaseMs)),
           createdAt: now,
           finishedAt: null,
@@ -177,9 +184,14 @@ export class MigrationRuns {
         .executeTakeFirst()
       if (!run) return undefined
       await this.#changes.notify()
-      await addItems(database, run.id, selection, this.versions.folder, sharing)
+      const items = await addItems(database, run.id, selection, this.versions.folder, sharing)
+      const stopAfter = stopAfterFailures ?? defaultStopAfter(run.direction, items)
+      await database.sql('update multitenancy.migration_runs set stop_after_failures = $2 where id = $1', [
+        run.id,
+        stopAfter,
+      ])
       await this.#prune()
-      return run
+      return { ...run, stopAfterFailures: stopAfter }
     })
   }
 
@@ -259,7 +271,8 @@ export class MigrationRuns {
       .where('id', '=', run.id)
       .executeTakeFirstOrThrow()
     const [counts, all] = [await items.counts(), await items.all()]
-    return { runId: run.id, direction: run.direction, state, total: all.length, ...counts, items: all }
+    const isStopped = run.stopAfterFailures !== null && counts.failed >= run.stopAfterFailures && counts.skipped > 0
+    return { runId: run.id, direction: run.direction, state, total: all.length, ...counts, isStopped, items: all }
   }
 }
 

@@ -53,6 +53,38 @@ const getTenant = operation({
   handle: (tenants, { params }) => tenants.get(params.id),
 })
 
+export const listTenants = operation({
+  name: 'tenants.list',
+  method: 'GET',
+  path: '/tenants',
+  summary: 'List tenants, the newest first',
+  query: z.strictObject({
+    status: z.enum(STATUSES).optional(),
+    q: z
+      .string()
+      .min(1)
+      .max(200)
+      .optional()
+      .meta({ description: 'Part of an id, name or domain; with fewer than three characters, its beginning' }),
+    includeDeleted: flag.optional().meta({ description: 'Include deleted ones; implied by `status=deleted`' }),
+    ...Page.shape,
+  }),
+  reply: pageOf(Tenant),
+  command: {
+    name: 'tenant:list',
+    options: {
+      status: 'only those in this status',
+      q: { flags: '--q <text>' },
+      includeDeleted: 'include deleted ones',
+    },
+    rows: ({ data }) =>
+      data.map(({ id, name, status, isolation, placement, createdAt }) => {
+        return { id, name, status, isolation, placement, createdAt }
+      }),
+  },
+  handle: (tenants, { query }) => tenants.list(query),
+})
+
 const installation: Waiting<Tenant> = {
   option: { flags: '--wait <seconds>', summary: 'wait for the installation', parse: seconds, default: 30 },
   isPending: ({ status }) => status === 'provisioning',
@@ -76,32 +108,7 @@ const QueueCounts = z
   .meta({ id: 'QueueCounts' })
 
 export const operations = [
-  operation({
-    name: 'tenants.list',
-    method: 'GET',
-    path: '/tenants',
-    summary: 'List tenants, the newest first',
-    query: z.strictObject({
-      status: z.enum(STATUSES).optional(),
-      q: z.string().min(1).max(200).optional().meta({ description: 'Part of an id, name or domain' }),
-      includeDeleted: flag.optional().meta({ description: 'Include deleted ones; implied by `status=deleted`' }),
-      ...Page.shape,
-    }),
-    reply: pageOf(Tenant),
-    command: {
-      name: 'tenant:list',
-      options: {
-        status: 'only those in this status',
-        q: { flags: '--q <text>' },
-        includeDeleted: 'include deleted ones',
-      },
-      rows: ({ data }) =>
-        data.map(({ id, name, status, isolation, placement, createdAt }) => {
-          return { id, name, status, isolation, placement, createdAt }
-        }),
-    },
-    handle: (tenants, { query }) => tenants.list(query),
-  }),
+  listTenants,
   getTenant,
   operation({
     name: 'tenants.create',
@@ -158,7 +165,7 @@ export const operations = [
     resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
-    command: { name: 'tenant:activate', arguments: tenant, wait: installation },
+    command: { name: 'tenant:activate', arguments: tenant, wait: installation, filter: listTenants },
     handle: async (tenants, { params }) => tenantOf(await tenants.activate(params.id)),
     settled,
     jobErrors: [InstallationFailed, MigrationFailed],
@@ -172,7 +179,7 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState],
-    command: { name: 'tenant:suspend', arguments: tenant },
+    command: { name: 'tenant:suspend', arguments: tenant, filter: listTenants },
     handle: async (tenants, { params }) => tenantOf(await tenants.suspend(params.id)),
   }),
   operation({
@@ -188,6 +195,7 @@ export const operations = [
       name: 'tenant:delete',
       summary: 'Delete a tenant; it can be restored until it is purged',
       arguments: tenant,
+      filter: listTenants,
       question: async ({ params }, call) => {
         const { name, id }: Tenant = await call(getTenant, { params })
         return `Delete ${name} (${id})?`
@@ -205,7 +213,7 @@ export const operations = [
     resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
-    command: { name: 'tenant:restore', summary: 'Restore a deleted tenant', arguments: tenant },
+    command: { name: 'tenant:restore', summary: 'Restore a deleted tenant', arguments: tenant, filter: listTenants },
     handle: async (tenants, { params }) => tenantOf(await tenants.restore(params.id)),
     settled,
     jobErrors: [InstallationFailed, MigrationFailed],

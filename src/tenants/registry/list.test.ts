@@ -98,21 +98,39 @@ describe('a search', () => {
     expect(await idsOf({ q: 'nothing' })).toEqual([])
   })
 
+  test('finds the beginning of an id, a name or a domain by fewer than three characters', async () => {
+    await create('by-id')
+    await create('one', { name: 'The Name' })
+    await create('two', { domains: ['shop.example', 'other.example'] })
+    expect(await idsOf({ q: 'BY' })).toEqual(['by-id'])
+    expect(await idsOf({ q: 't' })).toEqual(['two', 'one'])
+    expect(await idsOf({ q: 'ot' })).toEqual(['two'])
+    expect(await idsOf({ q: 'na' })).toEqual([])
+  })
+
   test.each([
-    ['%', '100% sure'],
-    ['_', 'snake_case'],
-    ['\\', 'back\\slash'],
-    ['\\%', 'both\\%'],
-    ["'", "O'Neil"],
-    ['0%', '100% sure'],
+    ['00%', '100% sure'],
+    ['e_c', 'snake_case'],
+    ['k\\s', 'back\\slash'],
+    ['h\\%', 'both\\%'],
+    ["O'N", "O'Neil"],
+    ['%', '% off'],
+    ['_', '_private'],
+    ['\\', '\\root'],
   ])('matches %s literally', async (q, name) => {
-    for (const [index, other] of ['100% sure', 'snake_case', 'back\\slash', 'both\\%', "O'Neil", 'plain'].entries()) {
-      await create(`n${index}`, { name: other })
-    }
-    const found = (await tenants.list({ limit: 50, q })).data.map((tenant) => tenant.name)
-    expect(found).toContain(name)
-    for (const one of found) expect(one).toContain(q)
-    expect(found).not.toContain('plain')
+    const names = [
+      '100% sure',
+      'snake_case',
+      'back\\slash',
+      'both\\%',
+      "O'Neil",
+      '% off',
+      '_private',
+      '\\root',
+      'plain',
+    ]
+    for (const [index, other] of names.entries()) await create(`n${index}`, { name: other })
+    expect((await tenants.list({ limit: 50, q })).data.map((tenant) => tenant.name)).toEqual([name])
   })
 })
 

@@ -10,9 +10,9 @@ import { LOADED_WITHIN_MS } from '../../kernel/base/cached-query.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
 import { tenantNotFound } from '../tenant/errors.ts'
-import type { Status } from '../tenant/lifecycle.ts'
-import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import type { TenantRow } from '../tenant/tables.ts'
 import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import { createSearchIndex, type SearchIndex, searchIndex, type TenantSearch, tenantsMatching } from './search.ts'
 import { type Located, TenantCache } from './tenant-cache.ts'
 
 export type { Located } from './tenant-cache.ts'
@@ -21,11 +21,7 @@ export const CHANNEL = 'multitenancy_tenants'
 const STALE_FOR_SECONDS = 300
 const LOOKS_EVERY_MS = 1_000
 
-export interface TenantFilter {
-  readonly status?: Status
-  /** Part of an id, name or domain; case-insensitive. */
-  readonly q?: string
-  readonly includeDeleted?: boolean
+export interface TenantFilter extends TenantSearch {
   readonly limit: number
   readonly cursor?: string
 }
@@ -106,25 +102,22 @@ export class Registry {
 
   async list({ status, q, includeDeleted, limit, cursor }: TenantFilter): Promise<PageOf<Tenant>> {
     const { database, cursors } = this.#kernel
-    let query = database.query<TenantTables>().selectFrom('tenants').selectAll().where('purgedAt', 'is', null)
-    if (status) query = query.where('status', '=', status)
-    else if (!includeDeleted) query = query.where('status', '!=', 'deleted')
-    if (q) {
-      const pattern = `%${q.replace(/[\\%_]/g, '\\$&')}%`
-      query = query.where(({ eb, or, fn, val }) =>
-        or([
-          eb('id', 'ilike', pattern),
-          eb('name', 'ilike', pattern),
-          eb(fn('array_to_string', ['domains', val(' ')]), 'ilike', pattern),
-        ]),
-      )
-    }
+    const query = tenantsMatching(database, { status, q, includeDeleted })
     const filters = [status, q, includeDeleted]
     return cursors.keysetPage(
       query,
       { name: 'tenants', filters, order: NEWEST_FIRST, item: toTenant },
       { limit, cursor },
     )
+  }
+
+  /** State of the index of searches. */
+  searchIndex(): Promise<SearchIndex> {
+    return searchIndex(this.#kernel.database)
+  }
+
+  createSearchIndex(): Promise<void> {
+    return createSearchIndex(this.#kernel.database)
   }
 
   /** Number of tenants by status, without purged ones. */

@@ -46,8 +46,10 @@ export async function openCacheEnvironment(
     renameInSecret: (id, name) => sql('update multitenancy.tenants set name = $2 where id = $1', [id, name]),
     createInSecret: (id, of) =>
       sql(
-        `insert into multitenancy.tenants select (jsonb_populate_record(t, jsonb_build_object('id', $1::text, 'locator', $1::text))).*
-         from multitenancy.tenants t where id = $2`,
+        `insert into multitenancy.tenants
+           (id, name, status, metadata, domains, isolation, placement, locator, created_at, updated_at, activated_at)
+         select $1, name, status, metadata, domains, isolation, placement, $1, created_at, updated_at, activated_at
+         from multitenancy.tenants where id = $2`,
         [id, of],
       ),
     notificationsReceived: () => notificationsReceived(there),

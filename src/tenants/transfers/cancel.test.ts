@@ -110,7 +110,7 @@ describe.each(Object.keys(BEGIN))('a %s', (kind) => {
     expect((await sql(`select from multitenancy.storage_locations where tenant_id = $1`, [tenantId])).rows).toEqual([])
     for (const driver of tenants().storage.drivers) {
       for (const placement of ['main', 'other'])
-        expect(await tenants().reconciliation.mismatches(driver, placement)).toEqual([])
+        expect(await Array.fromAsync(tenants().reconciliation.mismatches(driver, placement))).toEqual([])
     }
     const kept = await sql('select archive from multitenancy.backups where archive is not null')
     expect((await environment.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())

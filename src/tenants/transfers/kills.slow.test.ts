@@ -153,7 +153,7 @@ describe('a killed process', () => {
       expect(left).toEqual([])
       for (const driver of api().storage.drivers) {
         for (const placement of ['main', 'other'])
-          expect(await api().reconciliation.mismatches(driver, placement)).toEqual([])
+          expect(await Array.fromAsync(api().reconciliation.mismatches(driver, placement))).toEqual([])
       }
       const kept = await database.sql(`select archive from multitenancy.backups where archive is not null`)
       expect((await environment.files()).sort()).toEqual(kept.rows.map(({ archive }) => archive).sort())

@@ -90,7 +90,7 @@ describe.each(ISOLATIONS)('backoffice restored from a dump that is older than st
     const { rows } = await driver.execute(newest, { text: 'select text from notes' })
     expect(rows).toEqual([{ text: 'the newest' }])
     const leftOver = { kind: 'left over', locator: newest.locator }
-    expect(await here.environment.tenancy.tenants.reconciliation.mismatches(driver, 'main')).toEqual(
+    expect(await Array.fromAsync(here.environment.tenancy.tenants.reconciliation.mismatches(driver, 'main'))).toEqual(
       isolation === 'rowscope-pg' ? [] : [leftOver], // shared tables do not tell whose rows they have
     )
     await driver.drop(newest)

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import {
+  defaultStopAfter,
   type MigrationRun,
   NO_COUNTS,
   progressOf,
@@ -50,6 +51,11 @@ test('the same ids in any order are the same scope, other ids are another scope'
     scopeOf(['a', 'b'], false),
   ]
   expect(new Set(scopes).size).toBe(scopes.length)
+})
+
+test('a run stops by default at 1 % failures, at least 10, and a rollback does not stop', () => {
+  expect([1, 10, 1_000, 1_001, 50_000].map((items) => defaultStopAfter('up', items))).toEqual([10, 10, 10, 11, 500])
+  expect(defaultStopAfter('down', 50_000)).toBeNull()
 })
 
 test('the delay of retries doubles up to a maximum', () => {

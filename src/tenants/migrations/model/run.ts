@@ -92,6 +92,16 @@ export function resolveConflict(
   return hasActiveWorker || run.direction === 'down' ? 'reject' : 'supersede'
 }
 
+const STOP_AFTER_SHARE = 0.01
+const STOP_AFTER_AT_LEAST = 10
+
+/**
+ * Number of failures that ends a run by default: 1 % of its items, at least 10. Null for a rollback: another one after a stop would roll
+ * back more of the tenants that are done.
+ */
+export const defaultStopAfter = (direction: Direction, items: number): number | null =>
+  direction === 'up' ? Math.max(STOP_AFTER_AT_LEAST, Math.ceil(items * STOP_AFTER_SHARE)) : null
+
 const FIRST_RETRY_MS = 1_000
 const LAST_RETRY_MS = 30_000
 

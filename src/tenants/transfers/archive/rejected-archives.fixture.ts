@@ -68,7 +68,7 @@ export async function rejected(of: TestEnvironment, id: string, backup: Backed):
   expect(how).toBe('failed')
   await eventually(async () => expect(await state()).toEqual(before)) // the storage is dropped after the end of the transfer
   for (const driver of of.tenancy.tenants.storage.drivers) {
-    expect(await of.tenancy.tenants.reconciliation.mismatches(driver, 'main')).toEqual([])
+    expect(await Array.fromAsync(of.tenancy.tenants.reconciliation.mismatches(driver, 'main'))).toEqual([])
   }
   expect(failure?.message).not.toContain(of.archives)
   return `${failure?.code}: ${failure?.message}`

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type BesideRegistered, compared, type Registered } from './storage-reconciliation.ts'
+import { type BesideRegistered, compared, type Registered } from './mismatches.ts'
 
 const tenant = (more: Partial<Registered>): Registered => ({
   id: 'acme',
