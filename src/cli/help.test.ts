@@ -35,19 +35,19 @@ describe('help', () => {
       The control plane of a multi-tenant SaaS.
 
       Options:
-        -V, --version                                     print the version
-        -h, --help                                        print help
+        -V, --version                                                          print the version
+        -h, --help                                                             print help
 
       The service:
-        serve [options]                                   Run the service until Ctrl-C
-        dev [options]                                     Run the service for development, with readable logs
-        status [options]                                  Show the readiness of the service and the result of each check
-        doctor [options]                                  Check the installation, and list problems with remedies
-        api [options] <method> <path>                     Call the running service with the admin token
-        openapi [options]                                 Print the OpenAPI document of the service
-        completion [options] <shell>                      Print a shell script that completes commands, options and ids of tenants
-        backoffice:setup [options]                        Create the schema, roles and queues in the backoffice database. Safe to run again
-        tenant:secrets:reencrypt [options]                Encrypt stored secrets of former application keys with the current one. Safe to run again
+        serve [options]                                                        Run the service until Ctrl-C
+        dev [options]                                                          Run the service for development, with readable logs
+        status [options]                                                       Show the readiness of the service and the result of each check
+        doctor [options]                                                       Check the installation, and list problems with remedies
+        api [options] <method> <path>                                          Call the running service with the admin token
+        openapi [options]                                                      Print the OpenAPI document of the service
+        completion [options] <shell>                                           Print a shell script that completes commands, options and ids of tenants
+        backoffice:setup [options]                                             Create the schema, roles and queues in the backoffice database. Safe to run again
+        tenant:secrets:reencrypt [options]                                     Encrypt stored secrets of former application keys with the current one. Safe to run again
       "
     `)
   })

@@ -25,6 +25,7 @@ export async function runCommand(
     input: Readable.from([]),
     isJson: false,
     table: (rows, value = rows) => void printed.push(value),
+    page: async (_, values) => void printed.push(...values),
     record: (value) => void printed.push(value),
     write: async (chunk) => {
       printed.push(chunk)

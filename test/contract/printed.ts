@@ -2,6 +2,7 @@
 import { Readable, Writable } from 'node:stream'
 import { runProgram } from '../../src/cli/parser/parser.ts'
 import { createTerminal } from '../../src/cli/terminal/terminal.ts'
+import { FindingsStand } from '../../src/kernel/doctor/doctor.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 
 export interface PrintedOptions {
@@ -43,11 +44,16 @@ export async function printedBy(
       const context = { env: {}, stdin: Readable.from([]), stdout, stderr, on: () => undefined }
       const terminal = createTerminal({ ...common, signal, context })
       const service = commands.find(({ what }) => what === command)?.service
-      await command.run(service, { args, options, terminal, signal })
+      await command.run(service, { args, options, terminal, signal }).catch(unlessFindings)
       terminal.close()
     },
   )
   return text
+}
+
+/** A check prints its findings before it fails. */
+function unlessFindings(error: unknown): void {
+  if (!FindingsStand.matches(error)) throw error
 }
 
 /** Parses one value, or one per line. */

@@ -22,6 +22,7 @@ import type { Database } from '../../kernel/database/database.ts'
 import type {
   Attempt,
   CountQueues,
+  DeadJobs,
   JobRunner,
   JobType,
   QueueCounts,
@@ -32,6 +33,7 @@ import type {
   StartOptions,
 } from '../../kernel/jobs/jobs.ts'
 import { NOTED_AGAIN_MS, noteNames } from '../../kernel/jobs/queue-registry.ts'
+import { createDeadJobs, type DeadRow } from './dead-jobs.ts'
 import { readQueueState } from './queue-state.ts'
 import { removeForgotten, unscheduled } from './upkeep.ts'
 
@@ -51,6 +53,7 @@ const FAILED_START_STOP_MS = 1_000
 const queueName = (type: JobType): string => `${PREFIX}${type.name}`
 
 export class PgBossJobs implements JobRunner {
+  readonly deadJobs: DeadJobs
   readonly #database: Database
   readonly #log: Logger
   readonly #boss: PgBoss
@@ -64,6 +67,8 @@ export class PgBossJobs implements JobRunner {
   constructor(database: Database, log: Logger) {
     this.#database = database
     this.#log = log
+    const send = (dead: DeadRow) => this.#sendAgain(dead)
+    this.deadJobs = createDeadJobs(database, { schema: SCHEMA, deadLetter: DEAD_LETTER, send })
     this.#boss = new PgBoss({
       db: {
         executeSql: (text, values) => database.sql(text, values),
@@ -177,6 +182,13 @@ export class PgBossJobs implements JobRunner {
 
   alsoCount(count: CountQueues): void {
     this.#otherQueues.push(count)
+  }
+
+  async #sendAgain({ queue, data, tenantId, key }: DeadRow): Promise<boolean> {
+    if (!this.#queues.includes(queue)) return false
+    const group = tenantId === null ? {} : { group: { id: tenantId } }
+    await this.#boss.insert(queue, [{ data: data as object, singletonKey: key ?? randomUUID(), ...group }])
+    return true
   }
 
   async #makeQueues(types: readonly JobType[]): Promise<void> {

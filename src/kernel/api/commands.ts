@@ -29,6 +29,11 @@ export interface Terminal {
   readonly isJson: boolean
   /** Prints rows as a table, or with `--json` the value. Without rows it prints `words`, by default `none`. */
   table(rows: readonly Readonly<Record<string, unknown>>[], value?: unknown, words?: string): void
+  /**
+   * Prints the next rows of one long table, with headings above the first ones, or with `--json` each value on a line. Resolves when the
+   * stream accepts more.
+   */
+  page(rows: readonly Readonly<Record<string, unknown>>[], values: readonly unknown[]): Promise<void>
   /** Prints one result as lines of `name  value`, or with `--json` the value. */
   record(value: Readonly<Record<string, unknown>>): void
   /** Writes a part of a result that has another format (an export), unchanged. Resolves when the stream accepts more. */

@@ -144,6 +144,7 @@ describe('tenant:audit:export', () => {
       input: Readable.from([]),
       isJson,
       table: unused,
+      page: unused,
       record: unused,
       say: unused,
       progress: () => undefined,

@@ -16,6 +16,7 @@ import type { DueStep } from '../transfers/backups/scheduler.ts'
 import { progressText } from '../transfers/execution/progress-text.ts'
 import { hasEnded, type Transfer } from '../transfers/model/transfer.ts'
 import { ArchivesUnusable, TransferCancelled, TransferFailed } from '../transfers/requests/errors.ts'
+import { itemFailure } from './item-failure.ts'
 
 const id = { name: 'id', summary: 'id of the tenant', required: true }
 const backupId = { name: 'backup', summary: 'id of the backup', required: true }
@@ -216,7 +217,7 @@ async function runDue({ transfers }: Tenants, input: CommandInput): Promise<void
       done.push({ ...planned(step), backupId })
     } catch (error) {
       failures.push(error)
-      done.push({ ...planned(step), error: error instanceof Error ? error.message : String(error) })
+      done.push({ ...planned(step), ...itemFailure(error) })
     } finally {
       finished++
     }
