@@ -8,6 +8,7 @@ import { z } from 'zod'
 import * as commandErrors from './src/cli/exit-codes.ts'
 import { groups } from './src/cli/program.ts'
 import { commandsReference } from './src/cli/reference.ts'
+import * as profileErrors from './src/cli/remote/profiles.ts'
 import * as hostErrors from './src/http/allowed-hosts.ts'
 import * as signInErrors from './src/http/failed-sign-ins.ts'
 import * as httpErrors from './src/http/problem.ts'
@@ -128,7 +129,7 @@ function errorsPage({ operations, errors }: Catalogue): string {
   // Commands and HTTP both use E_INTERNAL, so it is listed with the errors of the service.
   const [internal, own] = [
     [commandErrors.Failed],
-    errorsOf(commandErrors, doctorErrors).filter((one) => one !== commandErrors.Failed),
+    errorsOf(commandErrors, profileErrors, doctorErrors).filter((one) => one !== commandErrors.Failed),
   ]
   const byCode = new Map([...declared, ...internal].map((error) => [error.code, error]))
   const rows = [...byCode.values()]

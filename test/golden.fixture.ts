@@ -3,9 +3,9 @@ import { afterAll, beforeAll, inject } from 'vitest'
 import { satellites } from '../src/service/main.ts'
 import { commands as tenantCommands } from '../src/tenants/commands/tenants.ts'
 import type { Api } from './contract/calls.ts'
-import { expectPrinted } from './contract/golden.ts'
+import { expectPrinted, expectSameValue } from './contract/golden.ts'
 import { merged } from './contract/parts.ts'
-import { printedBy } from './contract/printed.ts'
+import { printedBy, type RunCommand } from './contract/printed.ts'
 import { BY_COMMAND_LINE } from './contract/program-cases.ts'
 import type { CommandCase } from './contract/row.ts'
 import { filled, type OpenRunner, openRunner } from './contract/runner.ts'
@@ -31,6 +31,7 @@ export function useGolden() {
     name: string,
     { isEndless, json = {}, ...given }: CommandCase,
     isJson: boolean,
+    run?: RunCommand,
   ): Promise<string> {
     const one = { ...given, ...json }
     const names = await runner.prepare(one)
@@ -43,15 +44,21 @@ export function useGolden() {
         await runner.api.call(method, path, { body: body.join(' ') })
       }
     }
-    return printedBy(tenancy, [name, ...filled(one.line, names)], { isEndless, spoken, isJson })
+    return printedBy(tenancy, [name, ...filled(one.line, names)], { isEndless, spoken, isJson, run })
   }
 
   return {
+    /** Commands of tenants and satellites. */
+    commands: declared,
     get runner() {
       return runner
     },
     async held(api: Api, name: string, one: CommandCase): Promise<void> {
       expectPrinted(name, one.json?.line ?? one.line, await printed(api, name, one, true))
+    },
+    /** With another function of the command, and the same result. */
+    async heldBy(api: Api, name: string, one: CommandCase, run: RunCommand): Promise<void> {
+      expectSameValue(name, await printed(api, name, one, true, run))
     },
     /** Text output of a command. */
     text: (api: Api, name: string, one: CommandCase): Promise<string> => printed(api, name, one, false),

@@ -32,6 +32,7 @@ beforeAll(async () => {
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
     TENANTRY_DATA_DIR: join(directory, 'data'),
     TENANTRY_CONFIG: config,
+    XDG_CONFIG_HOME: join(directory, 'config'),
     PORT: '0',
   })
   const service = tenantry.start(['serve'])

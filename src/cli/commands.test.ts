@@ -89,7 +89,7 @@ describe('tenant commands', () => {
       code: 1,
       results: expect.arrayContaining([
         { id: one, isSeeded: true },
-        { id: failing, isSeeded: false, error: 'not this one' },
+        { id: failing, isSeeded: false, error: 'not this one', code: 'E_INTERNAL' },
       ]),
     })
     const bodies = async (id: string) =>

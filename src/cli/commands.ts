@@ -33,6 +33,7 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'doctor',
+    isLocal: true,
     summary: 'Check the installation, and list problems with remedies',
     options: [
       { flags: '--prove', summary: 'also prove the isolation of tenants from the catalogs of their servers' },
@@ -64,6 +65,34 @@ export const ownCommands: readonly OwnCommand[] = [
     run: async (input) => (await import('./commands/api.ts')).api(input),
   },
   {
+    name: 'login',
+    summary: 'Store URL and token of a remote service as a profile, and make it current',
+    arguments: [{ name: 'url', summary: 'URL of the service, such as https://tenants.example.com', required: true }],
+    notes: [
+      'The token is read from the terminal without echo, or from standard input:',
+      '  tenantry login https://tenants.example.com --profile production < token.txt',
+      'The profile is named default without --profile.',
+    ],
+    run: async (input) => (await import('./commands/profiles.ts')).login(input),
+  },
+  {
+    name: 'profile:list',
+    summary: 'List the profiles of remote services, without their tokens',
+    run: async (input) => (await import('./commands/profiles.ts')).listProfiles(input),
+  },
+  {
+    name: 'profile:use',
+    summary: 'Make a profile current, or none: commands run on the database then',
+    arguments: [{ name: 'name', summary: 'name of the profile; absent: none' }],
+    run: async (input) => (await import('./commands/profiles.ts')).useProfile(input),
+  },
+  {
+    name: 'profile:remove',
+    summary: 'Remove a profile with its token',
+    arguments: [{ name: 'name', summary: 'name of the profile', required: true }],
+    run: async (input) => (await import('./commands/profiles.ts')).removeProfile(input),
+  },
+  {
     name: 'openapi',
     summary: 'Print the OpenAPI document of the service',
     options: [{ flags: '--out <file>', summary: 'write the document to this file' }],
@@ -84,11 +113,13 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'backoffice:setup',
+    isLocal: true,
     summary: 'Create the schema, roles and queues in the backoffice database. Safe to run again',
     run: async (input) => (await import('./commands/backoffice-setup.ts')).setUpBackoffice(input),
   },
   {
     name: 'tenant:secrets:reencrypt',
+    isLocal: true,
     summary: 'Encrypt stored secrets of former application keys with the current one. Safe to run again',
     run: async (input) => (await import('./commands/reencrypt.ts')).reencrypt(input),
   },

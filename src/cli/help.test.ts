@@ -35,19 +35,23 @@ describe('help', () => {
       The control plane of a multi-tenant SaaS.
 
       Options:
-        -V, --version                                     print the version
-        -h, --help                                        print help
+        -V, --version                                                          print the version
+        -h, --help                                                             print help
 
       The service:
-        serve [options]                                   Run the service until Ctrl-C
-        dev [options]                                     Run the service for development, with readable logs
-        status [options]                                  Show the readiness of the service and the result of each check
-        doctor [options]                                  Check the installation, and list problems with remedies
-        api [options] <method> <path>                     Call the running service with the admin token
-        openapi [options]                                 Print the OpenAPI document of the service
-        completion [options] <shell>                      Print a shell script that completes commands, options and ids of tenants
-        backoffice:setup [options]                        Create the schema, roles and queues in the backoffice database. Safe to run again
-        tenant:secrets:reencrypt [options]                Encrypt stored secrets of former application keys with the current one. Safe to run again
+        serve [options]                                                        Run the service until Ctrl-C
+        dev [options]                                                          Run the service for development, with readable logs
+        status [options]                                                       Show the readiness of the service and the result of each check
+        doctor [options]                                                       Check the installation, and list problems with remedies
+        api [options] <method> <path>                                          Call the running service with the admin token
+        login [options] <url>                                                  Store URL and token of a remote service as a profile, and make it current
+        profile:list [options]                                                 List the profiles of remote services, without their tokens
+        profile:use [options] [name]                                           Make a profile current, or none: commands run on the database then
+        profile:remove [options] <name>                                        Remove a profile with its token
+        openapi [options]                                                      Print the OpenAPI document of the service
+        completion [options] <shell>                                           Print a shell script that completes commands, options and ids of tenants
+        backoffice:setup [options]                                             Create the schema, roles and queues in the backoffice database. Safe to run again
+        tenant:secrets:reencrypt [options]                                     Encrypt stored secrets of former application keys with the current one. Safe to run again
       "
     `)
   })
@@ -81,6 +85,7 @@ describe('help', () => {
         --json                print the result as one JSON value
         --yes                 confirm destructive commands without a prompt
         --config <file>       read this configuration file
+        --profile <name>      run on the remote service of this profile
         -h, --help            print help
       "
     `)
@@ -105,6 +110,7 @@ describe('help', () => {
         --json                    print the result as one JSON value
         --yes                     confirm destructive commands without a prompt
         --config <file>           read this configuration file
+        --profile <name>          run on the remote service of this profile
         -h, --help                print help
       "
     `)

@@ -2,10 +2,13 @@
 import { Environment } from '../service/settings.ts'
 import type { OwnCommand } from './commands.ts'
 import { EXIT_CODES } from './exit-codes.ts'
-import { COMMON_OPTIONS, type CommandGroup, type Described } from './parser/parser.ts'
+import { COMMON_OPTIONS, type CommandGroup, type Described, LOCAL_ONLY } from './parser/parser.ts'
 
 /** Environment variables of the terminal, in addition to those of the configuration. */
 const TERMINAL_VARIABLES: Readonly<Record<string, string>> = {
+  TENANTRY_URL: 'URL of a remote service on which commands run. Takes precedence over profiles',
+  TENANTRY_TOKEN: 'Admin token for `TENANTRY_URL`, or in place of the token of a profile',
+  XDG_CONFIG_HOME: 'Directory of `tenantry/profiles`; default `~/.config`',
   NO_COLOR: 'If not empty, disables colors: https://no-color.org',
   TERM: '`dumb` disables colors',
 }
@@ -44,13 +47,24 @@ export function commandsReference(groups: readonly CommandGroup<OwnCommand>[]): 
   ].join('\n\n')
 }
 
-function section({ name, summary, arguments: args = [], options = [], notes = [] }: Described): string {
+function section({
+  name,
+  summary,
+  arguments: args = [],
+  options = [],
+  notes = [],
+  isLocal = false,
+}: Described): string {
   const usage = args.map(({ name, required, isRepeatable }) => {
     const shown = isRepeatable ? `${name}...` : name
     return required ? `<${shown}>` : `[${shown}]`
   })
   const rows = [...args.map((one) => [code(one.name), one.summary]), ...options.map(optionRow)]
-  const parts = [`### ${name}`, `${summary}.`, `    tenantry ${[name, ...usage].join(' ')}`]
+  const parts = [
+    `### ${name}`,
+    `${summary}.${isLocal ? ` ${LOCAL_ONLY}` : ''}`,
+    `    tenantry ${[name, ...usage].join(' ')}`,
+  ]
   const rest = notes.map((line) => `    ${line}`).join('\n')
   return [...parts, ...(rows.length > 0 ? [table(['', ''], rows)] : []), ...(rest ? [rest] : [])].join('\n\n')
 }

@@ -38,14 +38,18 @@ export async function run(
 
 /** Prints completions. A shell calls this at each key press. */
 async function complete(words: readonly string[], { env, stdout }: ProcessContext): Promise<void> {
-  const [{ completed, tenantIdsOf }, { allCommands }] = await Promise.all([
+  const [{ completed, remoteTenantIds, tenantIdsOf }, { remoteTarget }, { allCommands }] = await Promise.all([
     import('./completion/completion.ts'),
+    import('./remote/target.ts'),
     import('./program.ts'),
   ])
+  const given = (option: string) => words[words.indexOf(option) + 1 || words.length]
+  const config = given('--config')
   stdout.write(
-    await completed(allCommands(), words, (prefix) =>
-      tenantIdsOf(configLoader(words[words.indexOf('--config') + 1 || words.length], env), prefix),
-    ),
+    await completed(allCommands(), words, async (prefix) => {
+      const target = await remoteTarget(env, { config, profile: given('--profile') })
+      return target ? remoteTenantIds(target, prefix) : tenantIdsOf(configLoader(config, env), prefix)
+    }),
   )
 }
 
@@ -55,11 +59,25 @@ async function runOne(
 ): Promise<void> {
   const { context, signal } = given
   const terminal = createTerminal({ ...common, signal, context })
+  const remote = async () => (await import('./remote/target.ts')).remoteTarget(context.env, common)
   try {
-    await command.run({ ...given, args, options, terminal, loadConfig: configLoader(common.config, context.env) })
+    if (command.isLocal) await assertLocal(command.name, remote)
+    const { profile, config } = common
+    const loadConfig = configLoader(config, context.env)
+    await command.run({ ...given, args, options, terminal, profile, remote, loadConfig })
   } finally {
     terminal.close()
   }
+}
+
+async function assertLocal(name: string, remote: OwnInput['remote']): Promise<void> {
+  const target = await remote()
+  if (!target) return
+  const { NotRemote } = await import('./exit-codes.ts')
+  throw NotRemote(
+    `${name} cannot run on a remote service (${target.url}, ${target.source}): it needs the database. ` +
+      'Unset TENANTRY_URL, or name the installation with --config or DATABASE_URL.',
+  )
 }
 
 const configLoader = (file: string | undefined, env: NodeJS.ProcessEnv) => async () => {

@@ -11,6 +11,7 @@ import { recordChange } from '../kernel/events/changes.ts'
 import type { QueueCounts } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { type BackofficeRestore, reconcileAfterRestore } from './backoffice-recovery.ts'
+import { DeadLetters } from './dead-letters.ts'
 import { assertAgrees } from './handles/agreement.ts'
 import type { TenantHandle } from './handles/handle.ts'
 import { usable } from './handles/router.ts'
@@ -51,6 +52,8 @@ export class Tenants {
   readonly transfers: TenantServices['transfers']
   /** The isolation drivers in use. */
   readonly storage: TenantServices['storage']
+  /** Jobs that failed permanently. */
+  readonly deadLetters: DeadLetters
   readonly #kernel: Kernel
   readonly #transitions: TenantServices['lifecycle']['transitions']
   readonly #updates: TenantUpdates
@@ -71,6 +74,7 @@ export class Tenants {
     this.circuits = services.circuits
     this.transfers = services.transfers
     this.storage = services.storage
+    this.deadLetters = new DeadLetters(kernel)
     this.#kernel = kernel
     this.#transitions = lifecycle.transitions
     this.#updates = new TenantUpdates(kernel, registry)

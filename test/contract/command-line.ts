@@ -26,6 +26,7 @@ export async function runCommand(
     isJson: false,
     table: (rows, value = rows) => void printed.push(value),
     list: async (values) => void printed.push(await Array.fromAsync(values)),
+    page: async (_, values) => void printed.push(...values),
     record: (value) => void printed.push(value),
     write: async (chunk) => {
       printed.push(chunk)

@@ -61,3 +61,16 @@ export function expectPrinted(name: string, line: readonly string[], stdout: str
   const command = ['$ tenantry', name, ...typed, '--json'].join(' ')
   expectGolden(name, 'json.txt', `${[command, ...distinct].join('\n')}\n`)
 }
+
+/** The actor of a remote command is its token. */
+const OF_THE_TOKEN = { type: 'admin', id: 'admin', name: 'admin' }
+const OF_THE_HOST = { type: 'host', id: 'host', name: 'host' }
+
+/** Compares the value of a command on a remote service with its golden file, regardless of the order of members. */
+export function expectSameValue(name: string, stdout: string): void {
+  const [, ...lines] = readFileSync(pathOf(name, 'json.txt'), 'utf8').split('\n')
+  expect(withoutToken(shapeOf(JSON.parse(stdout)))).toEqual(withoutToken(JSON.parse(lines.join('\n'))))
+}
+
+const withoutToken = (value: unknown): unknown =>
+  JSON.parse(JSON.stringify(value).replaceAll(JSON.stringify(OF_THE_TOKEN), JSON.stringify(OF_THE_HOST)))

@@ -2,6 +2,8 @@
 import { Readable, Writable } from 'node:stream'
 import { runProgram } from '../../src/cli/parser/parser.ts'
 import { createTerminal } from '../../src/cli/terminal/terminal.ts'
+import type { Command, CommandInput } from '../../src/kernel/api/commands.ts'
+import { FindingsStand } from '../../src/kernel/doctor/doctor.ts'
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 
 export interface PrintedOptions {
@@ -11,13 +13,17 @@ export interface PrintedOptions {
   readonly isEndless?: boolean | undefined
   /** Whether to use `--json`; the default. */
   readonly isJson?: boolean | undefined
+  /** Runs the command in place of its function. */
+  readonly run?: RunCommand | undefined
 }
+
+export type RunCommand = (command: Command, input: CommandInput) => Promise<void>
 
 /** Returns standard output. Questions are confirmed. */
 export async function printedBy(
   { commands }: Tenancy,
   line: readonly string[],
-  { spoken = () => undefined, isEndless = false, isJson = true }: PrintedOptions,
+  { spoken = () => undefined, isEndless = false, isJson = true, run }: PrintedOptions,
 ): Promise<string> {
   const interruption = new AbortController()
   let text = ''
@@ -43,11 +49,17 @@ export async function printedBy(
       const context = { env: {}, stdin: Readable.from([]), stdout, stderr, on: () => undefined }
       const terminal = createTerminal({ ...common, signal, context })
       const service = commands.find(({ what }) => what === command)?.service
-      await command.run(service, { args, options, terminal, signal })
+      const input = { args, options, terminal, signal }
+      await (run ? run(command, input) : command.run(service, input)).catch(unlessFindings)
       terminal.close()
     },
   )
   return text
+}
+
+/** A check prints its findings before it fails. */
+function unlessFindings(error: unknown): void {
+  if (!FindingsStand.matches(error)) throw error
 }
 
 /** Parses one value, or one per line. */

@@ -40,7 +40,7 @@ const MEMBERS: Readonly<Record<string, string>> = {
 }
 
 /** Members with counts, which include other cases. */
-const COUNTS = ['events', 'taken']
+const COUNTS = ['events', 'taken', 'sent']
 
 export function shapeOf(value: unknown): unknown {
   if (typeof value === 'string') return textShape(value)

@@ -1,7 +1,7 @@
 /** Contract cases of tenants and of the service itself. */
 import { join } from 'node:path'
 import { runCommand } from './command-line.ts'
-import { FAILING, type Part, REFUSED } from './row.ts'
+import { FAILING, type Names, type Part, REFUSED, type Runner } from './row.ts'
 
 const absent = { tenant: 'none' } as const
 const deleted = { given: ['DELETE /tenants/{id}'] } as const
@@ -11,6 +11,10 @@ const waits = { waits: true } as const
 const INSTALLED = 'its installation has ended'
 const DELETED = 'it was deleted before it was installed'
 const wrongId = { params: { id: 'No Id' } }
+const DEAD = 'a job of it is a dead letter'
+const ORPHANED = 'a job of an unknown queue is a dead letter'
+const noLetter = { tenant: 'none', params: { deadLetterId: '00000000-0000-7000-8000-000000000000' } } as const
+const wrongLetter = { params: { deadLetterId: 'newest' } }
 const wrongQuery = { query: { colour: 'red' } }
 
 export const tenants: Part = {
@@ -91,6 +95,22 @@ export const tenants: Part = {
       },
     },
     'tenants.queue': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
+    'deadLetters.list': { success: { given: [DEAD], query: { tenantId: '{id}' } }, wrong: { query: { queue: '' } } },
+    'deadLetters.get': {
+      success: { given: [DEAD] },
+      wrong: wrongLetter,
+      also: { E_DEAD_LETTER_NOT_FOUND: noLetter },
+    },
+    'deadLetters.retry': {
+      success: { given: [DEAD] },
+      wrong: wrongLetter,
+      also: { E_DEAD_LETTER_NOT_FOUND: noLetter, E_DEAD_LETTER_ORPHANED: { given: [ORPHANED] } },
+    },
+    'deadLetters.delete': {
+      success: { given: [DEAD] },
+      wrong: wrongLetter,
+      also: { E_DEAD_LETTER_NOT_FOUND: noLetter },
+    },
     'plans.list': { success: {}, wrong: wrongQuery, needsNoDatabase: true },
     'health.get': { success: {}, wrong: wrongQuery },
     'doctor.get': { success: {}, wrong: wrongQuery },
@@ -99,6 +119,15 @@ export const tenants: Part = {
     'tenant:list': { line: ['--limit', '1', '--status', 'active'] },
     'tenant:show': { line: ['{id}'] },
     'tenant:create': { tenant: 'none', line: ['Acme', '--id', '{id}', '--plan', 'pro'] },
+    'tenant:update': {
+      line: ['{id}', '--name', 'Acme & Co.', '--metadata', '{"seats":12}', '--domain', '{id}.example'],
+    },
+    'tenant:plan:set': { line: ['{id}', 'pro'] },
+    'plan:list': { line: [] },
+    'dead-letter:list': { given: [DEAD], line: ['--tenant', '{id}'] },
+    'dead-letter:show': { given: [DEAD], line: ['{deadLetterId}'] },
+    'dead-letter:retry': { given: [DEAD], line: ['{deadLetterId}'] },
+    'dead-letter:delete': { given: [ORPHANED], line: ['{deadLetterId}'] },
     'tenant:activate': { ...suspended, line: ['{id}'] },
     'tenant:suspend': { line: ['{id}'] },
     'tenant:delete': { line: ['{id}'] },
@@ -144,6 +173,8 @@ export const tenants: Part = {
     'TenantLoginRestored',
   ],
   happenings: {
+    [DEAD]: (runner, names) => deadLetter(runner, names, 'tenantry.InstallTenant'),
+    [ORPHANED]: (runner, names) => deadLetter(runner, names, 'tenantry.OfAnotherRelease'),
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {
       await tenancy.tenants.create({ id, name: 'Acme' })
       await tenancy.tenants.installation.install(id, { isLast: true })
@@ -174,4 +205,14 @@ export const tenants: Part = {
       await tenancy.tenants.plans.resolve(await tenancy.tenants.get(id))
     },
   },
+}
+
+/** Adds a dead letter as pg-boss does after the last attempt. */
+async function deadLetter({ api }: Runner, { id = '' }: Names, queue: string): Promise<Names> {
+  const { rows } = await api.tenancy.kernel.database.sql(
+    `insert into multitenancy_jobs.job (name, data, group_id, source_name, source_retry_count, source_output)
+     values ('tenantry.dead-letter', $1, $2, $3, 3, '{"message":"E_MIGRATION_FAILED"}') returning id`,
+    [JSON.stringify({ tenantId: id }), id, queue],
+  )
+  return { deadLetterId: rows[0].id }
 }

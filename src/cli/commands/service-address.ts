@@ -1,11 +1,33 @@
-/** Finds the URL and the admin token of the running service. */
+/** Finds the URL and the admin token of the service: a remote one, or the running one of this configuration. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DependencyUnavailable, InvalidRequest } from '../../kernel/base/errors.ts'
 import type { ServiceConfig } from '../../service/config.ts'
 import { readRunning } from '../../service/data-directory.ts'
+import type { OwnInput } from '../parser/own-input.ts'
 
-const START = 'Start it with: tenantry serve'
+/** What to do if the service cannot be reached. */
+export const START = 'Start it with: tenantry serve'
+
+interface ServiceAddress {
+  readonly url: string
+  readonly prefix: string
+  /** Prefix of the probes. */
+  readonly probes: string
+  readonly token: string | undefined
+}
+
+/** `--url` takes precedence over a remote service; its token is that of the configuration. */
+export async function serviceAddress({ options, loadConfig, remote }: OwnInput): Promise<ServiceAddress> {
+  const target = options.url === undefined ? await remote() : undefined
+  if (target) {
+    const { origin, pathname } = new URL(target.url)
+    return { url: origin, prefix: pathname, probes: '', token: target.token }
+  }
+  const config = await loadConfig()
+  const [url, token] = [serviceUrl(config, options.url), adminToken(config)]
+  return { url, prefix: config.prefix, probes: config.probes.prefix, token }
+}
 
 /**
  * Returns `given`, or the URL in the configuration or the data directory. Throws E_DEPENDENCY_UNAVAILABLE if no service
@@ -22,11 +44,8 @@ export function serviceUrl(config: ServiceConfig, given: string | undefined): st
   return url
 }
 
-export const serviceUnreachable = (url: string, cause: unknown) =>
-  DependencyUnavailable(`The service at ${url} cannot be reached. ${START}`, { cause })
-
 /** Returns the admin token of the configuration, or of the data directory. */
-export function adminToken({ adminTokens, dataDirectory }: ServiceConfig): string | undefined {
+function adminToken({ adminTokens, dataDirectory }: ServiceConfig): string | undefined {
   const configured = adminTokens.find(({ scope = 'admin' }) => scope === 'admin') ?? adminTokens[0]
   if (configured) return configured.token
   const kept = join(dataDirectory, 'admin-token')

@@ -3,7 +3,8 @@ import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { FindingsStand } from '../../kernel/doctor/doctor.ts'
 import type { CheckResult } from '../../kernel/resilience/health.ts'
 import type { OwnInput } from '../parser/own-input.ts'
-import { serviceUnreachable, serviceUrl } from './service-address.ts'
+import { serviceUnreachable } from '../remote/request.ts'
+import { START, serviceAddress } from './service-address.ts'
 
 const TIMEOUT_MS = 10_000
 
@@ -14,10 +15,10 @@ interface Report {
 }
 
 /** After the report, rejects with E_FINDINGS if a check failed, and with E_DEPENDENCY_UNAVAILABLE if the service is not ready. */
-export async function status({ options, terminal, signal, loadConfig }: OwnInput): Promise<void> {
-  const config = await loadConfig()
-  const url = serviceUrl(config, options.url)
-  const report = await readiness(url, `${config.probes.prefix}/readyz`, signal)
+export async function status(input: OwnInput): Promise<void> {
+  const { terminal, signal } = input
+  const { url, probes } = await serviceAddress(input)
+  const report = await readiness(url, `${probes}/readyz`, signal)
   const checks = Object.entries(report.checks).map(([name, check]) => ({ check: name, ...check }))
   terminal.say(`${url}: ${report.status}, up ${Math.round(report.uptimeSeconds)} s`)
   terminal.table(checks, { url, ...report })
@@ -35,7 +36,7 @@ async function readiness(url: string, path: string, signal: AbortSignal): Promis
     if (report && typeof report.checks === 'object') return report
   } catch (error) {
     signal.throwIfAborted()
-    throw serviceUnreachable(url, error)
+    throw serviceUnreachable(url, START, error)
   }
   throw DependencyUnavailable(
     `The response of ${url}${path} is not a readiness report. Check the URL, and \`probes\` in the configuration.`,

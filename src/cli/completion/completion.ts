@@ -3,6 +3,8 @@ import { RootCommand, script } from '@bomb.sh/tab'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { COMMON_OPTIONS, type Described } from '../parser/parser.ts'
+import { send } from '../remote/request.ts'
+import type { RemoteTarget } from '../remote/target.ts'
 import { bashScript, zshScript } from './scripts.ts'
 
 const PROGRAM = 'tenantry'
@@ -88,6 +90,18 @@ export async function tenantIdsOf(loadConfig: OwnInput['loadConfig'], prefix: st
   } finally {
     await database.close()
   }
+}
+
+/** Returns the ids of tenants of a remote service with `prefix`. */
+export async function remoteTenantIds({ url, token }: RemoteTarget, prefix: string): Promise<string[]> {
+  const query = new URLSearchParams({ limit: String(MOST_TENANTS), ...(prefix ? { q: prefix } : {}) })
+  const { result } = await send(`${url}/tenants?${query}`, {
+    headers: { 'x-admin-token': token },
+    signal: AbortSignal.timeout(WAIT_TIMEOUT_MS),
+    remedy: '',
+  })
+  const { data } = result as { data: readonly { id: string }[] }
+  return data.map(({ id }) => id).filter((id) => id.startsWith(prefix))
 }
 
 /** The library prints to the console. */

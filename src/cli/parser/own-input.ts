@@ -3,6 +3,7 @@ import type { CommandInput } from '../../kernel/api/commands.ts'
 import type { ServiceConfig } from '../../service/config.ts'
 import type { openTenancy } from '../../service/main.ts'
 import type { ProcessContext } from '../process/context.ts'
+import type { RemoteTarget } from '../remote/target.ts'
 import type { ProgramTerminal } from '../terminal/terminal.ts'
 
 export interface OwnInput extends CommandInput {
@@ -11,4 +12,8 @@ export interface OwnInput extends CommandInput {
   /** Loads the service's configuration. Rejects with a ConfigurationError that lists all errors. */
   readonly loadConfig: () => Promise<ServiceConfig>
   readonly openTenancy: typeof openTenancy
+  /** Value of `--profile`. */
+  readonly profile: string | undefined
+  /** The remote service to run on; undefined: the database. */
+  readonly remote: () => Promise<RemoteTarget | undefined>
 }

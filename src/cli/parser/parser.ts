@@ -12,6 +12,8 @@ import type { Output } from '../process/context.ts'
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
   /** Lines at the end of its help. */
   readonly notes?: readonly string[]
+  /** Whether it needs the database, so that it cannot run on a remote service. */
+  readonly isLocal?: boolean
 }
 
 export interface CommandGroup<One extends Described> {
@@ -32,6 +34,8 @@ export interface CommonOptions {
   readonly yes: boolean
   /** A configuration file. */
   readonly config: string | undefined
+  /** Name of a remote service. */
+  readonly profile: string | undefined
 }
 
 /** Options of every command. */
@@ -39,7 +43,10 @@ export const COMMON_OPTIONS: readonly Option[] = [
   { flags: '--json', summary: 'print the result as one JSON value' },
   { flags: '--yes', summary: 'confirm destructive commands without a prompt' },
   { flags: '--config <file>', summary: 'read this configuration file' },
+  { flags: '--profile <name>', summary: 'run on the remote service of this profile' },
 ]
+/** For help and the reference. */
+export const LOCAL_ONLY = 'Runs on the database only, not on a remote service.'
 
 /** Columns of help if standard output is not a terminal. */
 const HELP_WIDTH = 80
@@ -104,16 +111,17 @@ function add<One extends Described>(
   parser.optionsGroup(COMMON_HEADING)
   for (const option of COMMON_OPTIONS) parser.addOption(parserOption(option))
   parser.helpOption('-h, --help', 'print help')
-  if (command.notes) parser.addHelpText('after', `\n${command.notes.join('\n')}`)
+  const notes = [...(command.isLocal ? [LOCAL_ONLY] : []), ...(command.notes ?? [])]
+  if (notes.length > 0) parser.addHelpText('after', `\n${notes.join('\n')}`)
   parser.action(async () => {
-    const { json = false, yes = false, config, ...options } = parser.opts()
+    const { json = false, yes = false, config, profile, ...options } = parser.opts()
     const args = Object.fromEntries(
       names.flatMap(({ name, isRepeatable }, index) => {
         const given = parser.args.slice(index, isRepeatable ? undefined : index + 1)
         return given.length === 0 ? [] : [[name, given.join(' ')]]
       }),
     )
-    await run({ command, args, options, common: { json, yes, config } })
+    await run({ command, args, options, common: { json, yes, config, profile } })
   })
 }
 

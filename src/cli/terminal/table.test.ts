@@ -20,10 +20,47 @@ test('tableText prints a dash for a missing field', () => {
   expect(tableText([{ a: 1 }, { b: 'x' }])).toBe('a  b\n1  -\n-  x\n')
 })
 
-test('tableText cuts cells at the maximum width, never within a character, and prints whole cells without one', () => {
-  const rows = [{ name: '日本語日本語', id: 'a' }]
-  expect(tableText(rows, { maxCellWidth: 8 })).toBe('name     id\n日本語…  a\n')
-  expect(tableText(rows)).toBe('name          id\n日本語日本語  a\n')
+test('tableText wraps cells at spaces to the width of the screen, and cuts nothing', () => {
+  const rows = [
+    { code: 'storage.closed', remedy: 'Run tenantry doctor --fix, and see the log' },
+    { code: 'queue', remedy: 'none' },
+  ]
+  expect(tableText(rows, { maxWidth: 36 })).toBe(
+    [
+      'code            remedy',
+      'storage.closed  Run tenantry doctor',
+      '                --fix, and see the',
+      '                log',
+      'queue           none',
+      '',
+    ].join('\n'),
+  )
+  expect(tableText(rows)).toContain('storage.closed  Run tenantry doctor --fix, and see the log\n')
+})
+
+test('tableText keeps ids whole, even if the row is wider than the screen', () => {
+  const [a, b] = ['0191e3a2-7c3b-7d2e-8f10-000000000001', '0191e3a2-7c3b-7d2e-8f10-000000000002']
+  expect(tableText([{ a, b }], { maxWidth: 40 })).toContain(`${a}  ${b}\n`)
+})
+
+test('tableText breaks a word of more than 60 columns between characters', () => {
+  const text = tableText([{ name: '日本語'.repeat(12), id: 'a' }], { maxWidth: 20 })
+  const lines = text.trimEnd().split('\n')
+  expect(lines[1]).toBe(`${'日本語'.repeat(10)}  a`)
+  expect(lines[2]).toBe('日本語'.repeat(2))
+})
+
+test('tableText continues a table without headings, with at least the widths of its earlier parts', () => {
+  const widths = new Map<string, number>()
+  expect(tableText([{ id: 'acme-corporation', n: 1 }], { widths })).toBe('id                n\nacme-corporation  1\n')
+  expect(tableText([{ id: 'b', n: 2 }], { widths })).toBe('b                 2\n')
+})
+
+test('tableText wraps a text of many words', () => {
+  const words = 'word '.repeat(100_000).trimEnd()
+  const text = tableText([{ words, rest: 'x'.repeat(1_000_000) }], { maxWidth: 80 })
+  expect(text.match(/word/g)).toHaveLength(100_001) // with the heading
+  expect(text.match(/x/g)).toHaveLength(1_000_000)
 })
 
 test.each([

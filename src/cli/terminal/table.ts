@@ -9,35 +9,94 @@ const ABSENT = '-'
 const ELLIPSIS = '…'
 const UNSAFE = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu
 
+/** Columns of a word from which it may be broken: an id, a time and most addresses stay whole. */
+const MAX_WORD_WIDTH = 60
+
 type Row = Readonly<Record<string, unknown>>
 
 export interface TableStyle {
-  /** Maximum columns of a cell. Default: no limit. */
-  readonly maxCellWidth?: number | undefined
+  /** Columns of the screen. Longer rows have cells of several lines. Default: each row is one line. */
+  readonly maxWidth?: number | undefined
   readonly heading?: (text: string) => string
+  /** Widths of the columns in earlier parts of this table. If there are none, the part begins with the headings. */
+  readonly widths?: Map<string, number>
 }
 
-/** Returns a line of headings and a line for each row, with columns aligned and numbers to the right. */
-export function tableText(rows: readonly Row[], { maxCellWidth, heading = (text) => text }: TableStyle = {}): string {
+interface Column {
+  readonly title: string
+  readonly cells: readonly string[]
+  readonly width: number
+  readonly isNumeric: boolean
+}
+
+/** Returns a line of headings and the lines of each row, with columns aligned and numbers to the right. Cuts nothing. */
+export function tableText(rows: readonly Row[], { maxWidth, heading, widths = new Map() }: TableStyle = {}): string {
+  const isFirst = widths.size === 0
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))]
-  const columns = names.map((name) => {
+  const columns = names.map((name): Column => {
     const values = rows.map((row) => row[name])
-    const cells = values.map((value) => cut(cellText(value), maxCellWidth))
+    const cells = values.map(cellText)
     return {
       title: name,
       cells,
-      width: Math.max(widthOf(name), ...cells.map(widthOf)),
+      width: Math.max(widths.get(name) ?? 0, widthOf(name), largest(cells.map(widthOf))),
       isNumeric: values.every((value) => value === null || value === undefined || typeof value === 'number'),
     }
   })
-  const line = (textOf: (column: (typeof columns)[number]) => string) =>
-    columns
-      .map((column) => aligned(textOf(column), column))
-      .join(GAP)
-      .trimEnd()
-  const lines = rows.map((_, index) => line(({ cells }) => cells[index] ?? ''))
-  return [heading(line(({ title }) => title)), ...lines].map((text) => `${text}\n`).join('')
+  const fitted = maxWidth === undefined ? columns : fittedTo(maxWidth, columns)
+  for (const { title, width } of fitted) widths.set(title, width)
+  const lines = rows.flatMap((_, index) => linesOf(fitted, ({ cells }) => cells[index] ?? ''))
+  const headings = isFirst ? linesOf(fitted, ({ title }) => title).map(heading ?? ((text) => text)) : []
+  return [...headings, ...lines].map((text) => `${text}\n`).join('')
 }
+
+/** The widest columns become narrower, until the row fits or no column has a space to break at. */
+function fittedTo(maxWidth: number, columns: readonly Column[]): Column[] {
+  const least = columns.map(({ title, cells }) => Math.max(widthOf(title), largest(cells.map(widestWord))))
+  const widthsAt = (cap: number) => columns.map(({ width }, index) => Math.min(width, Math.max(cap, least[index] ?? 0)))
+  const totalAt = (cap: number) => widthsAt(cap).reduce((sum, width) => sum + width + GAP.length, -GAP.length)
+  let cap = maxWidth
+  while (cap > 0 && totalAt(cap) > maxWidth) cap -= 1
+  const widths = widthsAt(cap)
+  return columns.map((column, index) => ({ ...column, width: widths[index] ?? 0 }))
+}
+
+function linesOf(columns: readonly Column[], textOf: (column: Column) => string): string[] {
+  const cells = columns.map((column) => ({ column, parts: wrapped(textOf(column), column.width) }))
+  const height = largest(cells.map(({ parts }) => parts.length))
+  return Array.from({ length: height }, (_, index) =>
+    cells
+      .map(({ column, parts }) => aligned(parts[index] ?? '', column))
+      .join(GAP)
+      .trimEnd(),
+  )
+}
+
+/** Breaks at spaces, and a word that is too long anywhere. */
+function wrapped(text: string, width: number): string[] {
+  if (widthOf(text) <= width) return [text]
+  const lines: string[] = []
+  let line: string | undefined
+  for (const word of text.split(' ')) {
+    const longer = line === undefined ? word : `${line} ${word}`
+    if (widthOf(longer) <= width) {
+      line = longer
+      continue
+    }
+    if (line !== undefined) lines.push(line)
+    line = word
+    for (let cut = measure(line, { limit: width }); cut.truncated; cut = measure(line, { limit: width })) {
+      lines.push(line.slice(0, Math.max(1, cut.index)))
+      line = line.slice(Math.max(1, cut.index))
+    }
+  }
+  return line === undefined ? lines : [...lines, line]
+}
+
+const widestWord = (text: string): number => Math.min(MAX_WORD_WIDTH, largest(text.split(' ').map(widthOf)))
+
+/** `Math.max` of a list of any length. */
+const largest = (numbers: readonly number[]): number => numbers.reduce((most, one) => Math.max(most, one), 0)
 
 /** Returns a line for each field, and for each nested field as `metadata.plan`. */
 export function recordText(record: Row, heading: (text: string) => string = (text) => text): string {
@@ -90,7 +149,7 @@ const widthOf = (text: string): number => measure(text).width
 
 const padded = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - widthOf(text)))
 
-const aligned = (text: string, { width, isNumeric }: { width: number; isNumeric: boolean }): string =>
+const aligned = (text: string, { width, isNumeric }: Column): string =>
   isNumeric ? ' '.repeat(width - widthOf(text)) + text : padded(text, width)
 
 export function cut(text: string, maxWidth: number | undefined): string {

@@ -89,6 +89,35 @@ describe('with --json', () => {
   })
 })
 
+describe('page', () => {
+  test('continues one table, with the headings above the first rows', async () => {
+    const { terminal, stdout } = opened()
+    for (const id of ['acme', 'globex']) await terminal.page([{ id }], [{ id, more: 1 }])
+    await terminal.page([], [])
+    expect(stdout.text).toBe('id\nacme\nglobex\n')
+  })
+
+  test('with --json prints each value on a line', async () => {
+    const { terminal, stdout } = opened({ json: true })
+    for (const id of ['acme', 'globex']) await terminal.page([{ id }], [{ id, more: 1 }])
+    expect(stdout.text).toBe('{"id":"acme","more":1}\n{"id":"globex","more":1}\n')
+  })
+})
+
+test('a table is wrapped to the columns of the screen', () => {
+  const { terminal, stdout } = opened({ isTTY: true })
+  terminal.table([{ code: 'storage.closed', remedy: 'Run tenantry doctor --fix, and see the log' }])
+  const lines = stdout.text.trimEnd().split('\n')
+  expect(lines.length).toBeGreaterThan(2)
+  expect(lines.filter((line) => line.length > 40)).toEqual([])
+  expect(stdout.text).not.toContain('…')
+})
+
+test('secret reads standard input without a terminal', async () => {
+  const { terminal } = opened()
+  expect(await terminal.secret('Token')).toBe('')
+})
+
 test('table without rows prints a message on standard error', () => {
   const { terminal, stdout, stderr } = opened()
   terminal.table([])

@@ -3,16 +3,17 @@
  * standard error.
  */
 import { once } from 'node:events'
+import { text as allOf } from 'node:stream/consumers'
 import colors from 'picocolors'
 import type { Terminal } from '../../kernel/api/commands.ts'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { ProcessContext } from '../process/context.ts'
-import { Interrupted } from '../process/stop-signal.ts'
+import { Interrupted, interruptible } from '../process/stop-signal.ts'
 import { usesColor } from './color.ts'
 import { cut, jsonText, recordText, tableText, visible } from './table.ts'
 
-/** Columns of a cell on a screen. Pipes receive whole cells. */
-const MAX_CELL_WIDTH = 60
+/** Of a terminal that does not know its width. */
+const DEFAULT_COLUMNS = 80
 
 /** Rows of one table of a long list. */
 const ROWS_AT_ONCE = 1_000
@@ -29,6 +30,8 @@ export interface TerminalOptions {
 export interface ProgramTerminal extends Terminal {
   /** Prints `text`, or with `--json` the value. */
   print(text: string, value: unknown): void
+  /** Reads a secret at the terminal without echo, or all of standard input. */
+  secret(question: string): Promise<string>
   /** Removes the progress line. */
   close(): void
 }
@@ -49,6 +52,10 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
     close()
     stderr.write(`${text}\n`)
   }
+  /** Rows are wrapped on a screen. In a pipe each row is one line. */
+  const maxWidth = stdout.isTTY ? stdout.columns || DEFAULT_COLUMNS : undefined
+  /** Of the table that `page` prints. */
+  const widths = new Map<string, number>()
   const print = (text: string, value: unknown) => {
     close()
     stdout.write(json ? `${jsonText(value, 2)}\n` : text)
@@ -63,8 +70,7 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
     await send(chunk)
   }
 
-  const tableOf = (rows: Parameters<typeof tableText>[0]) =>
-    tableText(rows, { heading: dim, maxCellWidth: stdout.isTTY ? MAX_CELL_WIDTH : undefined })
+  const tableOf = (rows: Parameters<typeof tableText>[0]) => tableText(rows, { heading: dim, maxWidth })
 
   const listJson = async (values: AsyncIterable<unknown>) => {
     let isEmpty = true
@@ -107,18 +113,34 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
       else print(tableOf(rows), value)
     },
     list: (values, rowOf) => (json ? listJson(values) : listText(values, rowOf)),
+    page: (rows, values) =>
+      write(
+        json
+          ? values.map((value) => `${jsonText(value)}\n`).join('')
+          : rows.length === 0
+            ? ''
+            : tableText(rows, { heading: dim, maxWidth, widths }),
+      ),
     record: (value) => print(json ? '' : recordText(value, dim), value),
     write,
     item: (text, value) => write(`${json ? jsonText(value) : text}\n`),
     progress(text) {
       if (!showsProgress || isTaken) return
-      stderr.write(CLEAR_LINE + cut(visible(text), (stderr.columns || 80) - 1))
+      stderr.write(CLEAR_LINE + cut(visible(text), (stderr.columns || DEFAULT_COLUMNS) - 1))
       hasProgress = true
     },
     async prompt(label, names) {
       close()
       const { runPrompt } = await import('./prompt.ts')
       await runPrompt(label, names, signal, context)
+    },
+    async secret(question) {
+      close()
+      if (!stdin.isTTY) return (await interruptible(allOf(stdin), signal, 0)).trim()
+      const { password, isCancel } = await import('@clack/prompts')
+      const answer = await password({ message: visible(question), input: stdin, output: stderr, signal })
+      if (isCancel(answer)) throw new Interrupted('interrupted')
+      return answer.trim()
     },
     async confirm(question) {
       close()

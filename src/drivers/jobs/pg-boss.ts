@@ -22,6 +22,7 @@ import type { Database } from '../../kernel/database/database.ts'
 import type {
   Attempt,
   CountQueues,
+  DeadJobs,
   JobRunner,
   JobType,
   QueueCounts,
@@ -33,6 +34,7 @@ import type {
 } from '../../kernel/jobs/jobs.ts'
 import { NOTED_AGAIN_MS, noteNames } from '../../kernel/jobs/queue-registry.ts'
 import { NO_TRACING, type Tracing } from '../../kernel/resilience/tracing.ts'
+import { createDeadJobs, type DeadRow } from './dead-jobs.ts'
 import { inJobSpan, traceOf, withTrace } from './job-trace.ts'
 import { readQueueState } from './queue-state.ts'
 import { removeForgotten, unscheduled } from './upkeep.ts'
@@ -53,6 +55,7 @@ const FAILED_START_STOP_MS = 1_000
 const queueName = (type: JobType): string => `${PREFIX}${type.name}`
 
 export class PgBossJobs implements JobRunner {
+  readonly deadJobs: DeadJobs
   readonly #database: Database
   readonly #log: Logger
   readonly #tracing: Tracing
@@ -68,6 +71,8 @@ export class PgBossJobs implements JobRunner {
     this.#database = database
     this.#log = log
     this.#tracing = tracing
+    const send = (dead: DeadRow) => this.#sendAgain(dead)
+    this.deadJobs = createDeadJobs(database, { schema: SCHEMA, deadLetter: DEAD_LETTER, send })
     this.#boss = new PgBoss({
       db: {
         executeSql: (text, values) => database.sql(text, values),
@@ -182,6 +187,13 @@ export class PgBossJobs implements JobRunner {
 
   alsoCount(count: CountQueues): void {
     this.#otherQueues.push(count)
+  }
+
+  async #sendAgain({ queue, data, tenantId, key }: DeadRow): Promise<boolean> {
+    if (!this.#queues.includes(queue)) return false
+    const group = tenantId === null ? {} : { group: { id: tenantId } }
+    await this.#boss.insert(queue, [{ data: data as object, singletonKey: key ?? randomUUID(), ...group }])
+    return true
   }
 
   async #makeQueues(types: readonly JobType[]): Promise<void> {

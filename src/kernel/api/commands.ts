@@ -34,6 +34,11 @@ export interface Terminal {
    * of one table. After a failure of `values`, the values before it are printed.
    */
   list<Value>(values: AsyncIterable<Value>, rowOf: (value: Value) => Readonly<Record<string, unknown>>): Promise<void>
+  /**
+   * Prints the next rows of one long table, with headings above the first ones, or with `--json` each value on a line. Resolves when the
+   * stream accepts more.
+   */
+  page(rows: readonly Readonly<Record<string, unknown>>[], values: readonly unknown[]): Promise<void>
   /** Prints one result as lines of `name  value`, or with `--json` the value. */
   record(value: Readonly<Record<string, unknown>>): void
   /** Writes a part of a result that has another format (an export), unchanged. Resolves when the stream accepts more. */

@@ -84,6 +84,7 @@ function input(given: { args?: object; options?: object; answer?: boolean }) {
       const all = await Array.fromAsync(values)
       output.push(['list', all.map(rowOf), all])
     },
+    page: async () => undefined,
     record: record('record'),
     write: async () => undefined,
     item: async () => undefined,

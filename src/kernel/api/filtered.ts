@@ -9,17 +9,14 @@ import { invalid } from '../base/errors.ts'
 import { number } from '../base/format.ts'
 import { meter, paceText } from '../base/progress-rate.ts'
 import { parsed } from '../base/validate.ts'
+import { allPages, type ReadPage } from './all-pages.ts'
 import type { Command, CommandInput, Option, Terminal } from './commands.ts'
-import type { AnyOperation, CallInput } from './operation.ts'
+import type { AnyOperation } from './operation.ts'
 import { count } from './option-values.ts'
-import { MAX_LIMIT } from './page.ts'
 
 /** The maximum of individually named objects in the list before the question. */
 const MAX_NAMED = 20
 const CONCURRENCY = 4
-
-/** Reads one page of the list. */
-type ReadPage = (query: CallInput['query']) => Promise<any>
 
 interface Filtering {
   /** Name of the command. */
@@ -114,21 +111,12 @@ async function* matching(
   query: Record<string, string>,
   signal: AbortSignal,
 ): AsyncIterable<string> {
-  for await (const { id } of allItems(read, query, signal)) {
-    if (typeof id !== 'string') throw new Error(`an item of ${list.name} has no id`)
-    yield id
+  for await (const { data } of allPages(read, query, signal)) {
+    for (const { id } of data) {
+      if (typeof id !== 'string') throw new Error(`an item of ${list.name} has no id`)
+      yield id
+    }
   }
-}
-
-/** Items of all pages. */
-export async function* allItems(read: ReadPage, query: CallInput['query'], signal: AbortSignal): AsyncIterable<any> {
-  let cursor: string | null = null
-  do {
-    signal.throwIfAborted()
-    const page = await read({ ...query, limit: String(MAX_LIMIT), ...(cursor === null ? {} : { cursor }) })
-    yield* page.data
-    cursor = page.nextCursor
-  } while (cursor !== null)
 }
 
 function named(ids: readonly string[]): string {

@@ -123,6 +123,8 @@ export interface CommandForm<Body = any> {
   readonly record?: (reply: Body, input: Required<CallInput>) => Readonly<Record<string, unknown>>
   /** A message on standard error, after the result. */
   readonly message?: (reply: Body) => string
+  /** The error of the command, after it has printed the result: a check has found problems. */
+  readonly failure?: (reply: Body) => TenancyError | undefined
 }
 
 export interface Operation<

@@ -98,6 +98,7 @@ function input({ args = {}, options = {}, answer = true }: Partial<CommandInput>
     isJson: false,
     table: record('table'),
     list: async (values) => record('list')(await Array.fromAsync(values)),
+    page: async (rows, values) => record('page')(rows, values),
     record: record('record'),
     write: async (chunk) => record('write')(chunk),
     item: async (text) => record('item')(text),
@@ -145,6 +146,7 @@ describe('commandsOf', () => {
       { flags: '--is-pinned', summary: 'pinned ones only' },
       { flags: '--limit <count>', summary: 'maximum number (1 to 200)', default: 50 },
       { flags: '--cursor <cursor>' },
+      { flags: '--all' },
     ])
   })
 
@@ -207,6 +209,47 @@ describe('a command in this process', () => {
       ['table', [{ id: 'a' }, { id: 'b' }], { data: three().notes.slice(0, 2), nextCursor: '2' }],
       ['say', 'more: --cursor 2'],
     ])
+  })
+
+  test('with --all prints one page after the other, from the given cursor', async () => {
+    const rows = ({ data }: { data: Note[] }) => data.map(({ id }) => ({ id }))
+    const command = only(listNotes({ name: 'note:list', rows }))
+    const [all, later, none] = [
+      input({ options: { all: true } }),
+      input({ options: { all: true, cursor: '2' } }),
+      input(),
+    ]
+    await command.run(three(), all.given)
+    await command.run(three(), later.given)
+    await command.run({ notes: [] }, { ...none.given, options: { all: true } })
+    const [a, b, c] = three().notes
+    expect(all.output).toEqual([
+      ['page', [{ id: 'a' }, { id: 'b' }], [a, b]],
+      ['page', [{ id: 'c' }], [c]],
+    ])
+    expect(later.output).toEqual([['page', [{ id: 'c' }], [c]]])
+    expect(none.output).toEqual([
+      ['page', [], []],
+      ['say', 'none'],
+    ])
+  })
+
+  test('with --all reads a page only when the former one is printed, and stops at an interruption', async () => {
+    const interruption = new AbortController()
+    const { given, output } = input({ options: { all: true } })
+    const terminal = { ...given.terminal, page: async () => interruption.abort(new Error('interrupted')) }
+    const running = only(listNotes('note:list')).run(three(), { ...given, terminal, signal: interruption.signal })
+    await expect(running).rejects.toThrow('interrupted')
+    expect(output).toEqual([])
+  })
+
+  test('fails after it has printed a result with problems', async () => {
+    const command = only(
+      createNote({ failure: ({ state }) => (state === 'pending' ? NotReady('It is not.') : undefined) }),
+    )
+    const { given, output } = input({ args: { ownerId: 'o' }, options: { text: 'x' } })
+    await expect(command.run({ notes: [] }, given)).rejects.toMatchObject({ code: 'E_NOT_READY' })
+    expect(output.map(([kind]) => kind)).toEqual(['record'])
   })
 
   test('reads all pages, and prints their items', async () => {

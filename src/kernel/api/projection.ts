@@ -5,8 +5,9 @@
  */
 import { z } from 'zod'
 import { parsed } from '../base/validate.ts'
+import { allPages } from './all-pages.ts'
 import type { Argument, Command, CommandInput, Option, Terminal } from './commands.ts'
-import { allItems, runFiltered, withFilter } from './filtered.ts'
+import { runFiltered, withFilter } from './filtered.ts'
 import { type AnyOperation, type Call, type CallInput, type CommandForm, Reply, StreamReply } from './operation.ts'
 import { decimal, json } from './option-values.ts'
 import { DEFAULT_LIMIT, MAX_LIMIT, Page } from './page.ts'
@@ -14,8 +15,13 @@ import { DEFAULT_LIMIT, MAX_LIMIT, Page } from './page.ts'
 /** Calls operations for a command: in this process, or at a remote service. */
 export interface Caller {
   readonly call: (operation: AnyOperation, input: CallInput) => Promise<Reply>
-  /** Waits until the job of a call has ended or the signal aborts. */
-  readonly settle: (operation: AnyOperation, reply: Reply, signal: AbortSignal) => Promise<void>
+  /** Waits until the job of a call has ended or the signal aborts. @param isSettled reads whether it has ended */
+  readonly settle: (
+    operation: AnyOperation,
+    reply: Reply,
+    signal: AbortSignal,
+    isSettled: () => Promise<boolean>,
+  ) => Promise<void>
 }
 
 export interface ProjectedCommand<Service = any> extends Command<Service> {
@@ -63,6 +69,7 @@ const PAGING: Readonly<Record<string, Option>> = {
   },
   cursor: { flags: '--cursor <cursor>', summary: 'nextCursor of the previous page' },
 }
+const ALL: Option = { flags: '--all', summary: 'all pages, one after the other; with --json one item on each line' }
 
 /** The commands of these operations in their order, or those with these names. */
 export function commandsOf<Service>(
@@ -93,7 +100,11 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
     name,
     summary: form.summary ?? operation.summary,
     arguments: fields.flatMap(({ argument = [] }) => argument),
-    options: [...fields.flatMap(({ option = [] }) => option), ...(wait ? [wait.option] : [])],
+    options: [
+      ...fields.flatMap(({ option = [] }) => option),
+      ...(fields.some(isCursor) ? [ALL] : []),
+      ...(wait ? [wait.option] : []),
+    ],
     needsWorker: wait !== undefined,
     operation,
     runWith,
@@ -136,6 +147,8 @@ function fieldsOf({ path, params, query, body }: AnyOperation, form: CommandForm
     ...Array.from(optional, (name) => optionOf(name, members.get(name), options[name])),
   ]
 }
+
+const isCursor = ({ part, member }: Field): boolean => part === 'query' && member === 'cursor'
 
 function argumentOf(member: string, of: Member | undefined, given: string | Partial<Argument> = {}): Field {
   const differences = typeof given === 'string' ? { summary: given } : given
@@ -210,15 +223,31 @@ async function run({ operation, form, caller }: Running, input: Input, given: Co
     checked(operation, input)
     if (!(await terminal.confirm(await question(input, call)))) return
   }
+  const pages = () => allPages((query) => call(operation, { ...input, query }), input.query, signal)
   if (form.readsAllPages) {
-    const data = await Array.fromAsync(allItems((query) => call(operation, { ...input, query }), input.query, signal))
+    const data = (await Array.fromAsync(pages())).flatMap((page) => page.data)
     return terminal.table(form.rows?.({ data }) ?? data, data)
   }
+  if (given.options.all) {
+    let isEmpty = true
+    for await (const page of pages()) {
+      await terminal.page(form.rows?.(page) ?? page.data, page.data)
+      isEmpty &&= page.data.length === 0
+    }
+    if (isEmpty && !terminal.isJson) terminal.say('none')
+    return
+  }
   const reply = await caller.call(operation, input)
-  if (!wait?.isPending(reply.body)) return print(reply.body, form, input, terminal)
+  if (!wait?.isPending(reply.body)) {
+    print(reply.body, form, input, terminal)
+    const found = form.failure?.(reply.body)
+    if (found) throw found
+    return
+  }
   terminal.progress(wait.progress(reply.body))
   const timeout = AbortSignal.timeout(given.options[keyOf(wait.option)] * 1_000)
-  await caller.settle(operation, reply, AbortSignal.any([signal, timeout]))
+  const isSettled = async () => !wait.isPending(await wait.read(reply.body, call))
+  await caller.settle(operation, reply, AbortSignal.any([signal, timeout]), isSettled)
   const result = await wait.read(reply.body, call)
   print(result, form, input, terminal)
   const failure = wait.failure(result)

@@ -54,11 +54,11 @@ function* queueFindings({ waiting, isWorking, silent, deadLetters, unscheduled }
 }
 
 const FAILED_PERMANENTLY =
-  "The workers' logs have the reason (a job failed), and the other findings its consequences. Fix that, then request it again: " +
-  'recurring work is repeated by its next run.'
+  "The workers' logs have the reason (a job failed), and the other findings its consequences. Fix that, then run " +
+  'tenantry dead-letter:retry with an id of tenantry dead-letter:list. Recurring work is repeated by its next run.'
 const ORPHANED =
   'For a week no process had the satellite or the release with its handler. If the work is still needed, restore the handler ' +
-  'and request it again.'
+  'and run tenantry dead-letter:retry, otherwise tenantry dead-letter:delete, with an id of tenantry dead-letter:list.'
 const KEPT = ' None is retried automatically; each is kept for a year, and reported as an info after a day.'
 
 const nobodyWorks = (waiting: readonly Backlog[]): Finding => ({

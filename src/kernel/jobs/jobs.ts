@@ -93,7 +93,43 @@ export interface QueueState {
   readonly unscheduled: readonly string[]
 }
 
+/** A job that failed permanently, or whose queue no process knows. */
+export interface DeadJob {
+  readonly id: string
+  /** Its former queue. */
+  readonly queue: string
+  readonly tenantId: string | null
+  readonly data: unknown
+  /** Code of its last failure. */
+  readonly error: string | null
+  readonly attempts: number
+  readonly isOrphaned: boolean
+  /** Time of the last failure, in whole milliseconds. */
+  readonly createdAt: Date
+}
+
+export interface DeadJobFilter {
+  readonly queue?: string | undefined
+  readonly tenantId?: string | undefined
+}
+
+/** All dead letters of the backoffice. */
+export interface DeadJobs {
+  /** The newest first, after a sort key. */
+  list(
+    filter: DeadJobFilter,
+    after: { readonly createdAt?: string; readonly id?: string },
+    limit: number,
+  ): Promise<DeadJob[]>
+  /** Removes it. Undefined if it does not exist. */
+  take(id: string): Promise<DeadJob | undefined>
+  find(id: string): Promise<DeadJob | undefined>
+  /** Sends it again, in the transaction that has taken it. A waiting job of the same key replaces it. False: no handler is known. */
+  send(dead: DeadJob): Promise<boolean>
+}
+
 export interface Jobs {
+  readonly deadJobs: DeadJobs
   send<Type extends JobType>(type: Type, data: z.input<Type['data']>, options?: SendOptions): Promise<void>
   /** As `send` for each, in one statement. */
   sendAll<Type extends JobType>(type: Type, jobs: readonly Sending<z.input<Type['data']>>[]): Promise<void>

@@ -18,6 +18,14 @@ test('exports entries with the actor of the terminal', async () => {
   expect(entries).toMatchObject([{ action: 'tenants.install' }, { action: 'tenants.create', actor: { type: 'cli' } }])
 })
 
+test('tenant:audit:verify reports the number of entries without a seal', async () => {
+  expect(await tenantry.run('tenant:create', 'Globex', '--id', 'globex')).toMatchObject({ code: 0 })
+  const { stdout } = await tenantry.run('tenant:audit:verify', 'globex', '--json')
+  expect(JSON.parse(stdout)).toMatchObject({ ok: true, checked: 0, unsealed: 2 })
+  const { stderr } = await tenantry.run('tenant:audit:verify', 'globex')
+  expect(stderr).toBe('none\n2 entries have no seals yet.\n0 entries match their seals.\n')
+})
+
 test('reports a disabled satellite', async () => {
   const config = join(tenantry.directory, 'without-audit.json')
   await writeFile(config, JSON.stringify({ satellites: { auditLogs: false } }))

@@ -68,7 +68,10 @@ export const commands = [
         })),
         outcome,
       )
-      const { checked, broken } = outcome
+      const { checked, unsealed, broken } = outcome
+      if (unsealed > 0) {
+        terminal.say(`${number(unsealed)} ${unsealed === 1 ? 'entry has no seal yet' : 'entries have no seals yet'}.`)
+      }
       if (!outcome.ok) throw FindingsStand(`Audit log verification failed: ${broken.length} problems found.`)
       terminal.say(`${checked} ${checked === 1 ? 'entry matches its seal' : 'entries match their seals'}.`)
     },

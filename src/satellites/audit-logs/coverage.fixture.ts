@@ -16,6 +16,7 @@ export const part: Part = {
     'auditLogs.listAll': { success: { query: { tenantId: '{id}' } }, wrong: { query: { to: '2026-02-30' } } },
   },
   commands: {
+    'tenant:audit:list': { line: ['{id}', '--action', 'tenants.create', '--limit', '1'] },
     'tenant:audit:export': {
       line: ['{id}', '--format', 'csv', '--from', '2026-01-01'],
       json: { line: ['{id}', '--from', '2026-01-01'] },

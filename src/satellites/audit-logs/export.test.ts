@@ -145,6 +145,7 @@ describe('tenant:audit:export', () => {
       isJson,
       table: unused,
       list: unused,
+      page: unused,
       record: unused,
       say: unused,
       progress: () => undefined,

@@ -55,6 +55,20 @@ export const operations = [
     query: z.strictObject({ tenantId: TenantId.optional(), ...filters, ...Page.shape }),
     reply: pageOf(AuditEntry),
     streams: EXPORT_TYPES,
+    command: {
+      name: 'tenant:audit:list',
+      summary: 'List the audit log of one tenant, or of all, the newest entries first',
+      arguments: { tenantId: { name: 'id', summary: 'only this tenant' } },
+      options: {
+        from: { flags: '--from <moment>', summary: 'RFC 3339 or a date; inclusive' },
+        to: { flags: '--to <moment>', summary: 'RFC 3339 or a date; exclusive' },
+        action: 'name of an operation, such as tenants.suspend',
+      },
+      rows: ({ data }) =>
+        data.map(({ createdAt, tenantId, action, target, actor, outcome }) => {
+          return { createdAt, tenantId, action, target, actor: actor.name, outcome }
+        }),
+    },
     handle: async (auditLogs, { query, headers }) => {
       const format = wantedFormat(headers)
       return format

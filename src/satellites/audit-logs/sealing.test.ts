@@ -93,7 +93,7 @@ test('the next pass seals an entry of a transaction that commits after this pass
   await record('last')
   expect(await seal()).toBe(2)
   expect(await chain()).toEqual(['before', 'meanwhile', 'after', 'late', 'last'])
-  expect(await verify()).toEqual({ ok: true, checked: 5, broken: [] })
+  expect(await verify()).toEqual({ ok: true, checked: 5, unsealed: 0, broken: [] })
 })
 
 test('a rolled-back transaction leaves nothing', async () => {
@@ -103,7 +103,7 @@ test('a rolled-back transaction leaves nothing', async () => {
   expect(await end(false)).toMatchObject({ message: 'no' })
   expect(await seal()).toBe(0)
   expect((await audited.tenancy.auditLogs.list(tenant)).data.map(({ target }) => target)).toEqual(['meanwhile'])
-  expect(await verify()).toEqual({ ok: true, checked: 1, broken: [] })
+  expect(await verify()).toEqual({ ok: true, checked: 1, unsealed: 0, broken: [] })
 })
 
 test.each(['this database', 'another database of the server'])(
@@ -134,7 +134,7 @@ test('seals more entries than one batch, also of one transaction', async () => {
   })
   await record('another')
   expect(await sealerOfTen().seal()).toBe(22)
-  expect(await verify()).toEqual({ ok: true, checked: 22, broken: [] })
+  expect(await verify()).toEqual({ ok: true, checked: 22, unsealed: 0, broken: [] })
 })
 
 test('an interrupted pass keeps the watermark, and leaves the rest to the next pass', async () => {
@@ -146,7 +146,7 @@ test('an interrupted pass keeps the watermark, and leaves the rest to the next p
   Object.defineProperty(stop.signal, 'aborted', { get: () => looks++ > 0 })
   expect(await sealerOfTen().seal(stop.signal)).toBe(10)
   expect(await watermark()).toEqual(before)
-  expect(await verify()).toEqual({ ok: true, checked: 10, broken: [] })
+  expect(await verify()).toEqual({ ok: true, checked: 10, unsealed: 1, broken: [] })
   expect(await seal()).toBe(1)
   // Transactions of other databases of the server delay the watermark.
   await eventually(async () => {
@@ -164,7 +164,7 @@ test('a watermark of another cluster is ignored and replaced', async () => {
   expect(await verify()).toMatchObject({ ok: true })
   expect(await seal()).toBe(3)
   expect((await watermark()).in).toBe(cluster)
-  expect(await verify()).toEqual({ ok: true, checked: 3, broken: [] })
+  expect(await verify()).toEqual({ ok: true, checked: 3, unsealed: 0, broken: [] })
 })
 
 test('entries with higher numbers of another cluster are sealed once and not read again', async () => {
@@ -177,7 +177,7 @@ test('entries with higher numbers of another cluster are sealed once and not rea
   await record('from this cluster')
   expect(await seal()).toBe(1)
   expect(await chain()).toEqual(['from another cluster', 'from this cluster'])
-  expect(await verify()).toEqual({ ok: true, checked: 2, broken: [] })
+  expect(await verify()).toEqual({ ok: true, checked: 2, unsealed: 0, broken: [] })
 })
 
 test('a role without rights can read the identifier of the cluster', async () => {
@@ -223,6 +223,6 @@ test('ten concurrent sealers seal each entry once during changes, and omit none'
   await recording
   const rest = await seal()
   expect(sealed.reduce((sum, one) => sum + one, rest)).toBe(500)
-  expect(await verify()).toEqual({ ok: true, checked: 500, broken: [] })
+  expect(await verify()).toEqual({ ok: true, checked: 500, unsealed: 0, broken: [] })
   expect(await seal()).toBe(0)
 })

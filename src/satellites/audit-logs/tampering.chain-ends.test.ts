@@ -36,7 +36,7 @@ describe('the end of a chain', () => {
   test('that was moved behind the newest entry is reported, for one tenant and for all', async () => {
     await removeNewest()
     await setBack()
-    expect(await verify()).toEqual({ ok: false, checked: 4, broken: [endsWrong] })
+    expect(await verify()).toEqual({ ok: false, checked: 4, unsealed: 0, broken: [endsWrong] })
     expect(await named()).toEqual([endsWrong])
     const response = await sealed.audited.call('GET', `/audit-logs/verify?tenantId=${sealed.id}`)
     expect(await response.json()).toMatchObject({ ok: false, broken: [endsWrong] })
@@ -88,6 +88,6 @@ describe('the end of a chain', () => {
     )
     await client.query('commit')
     await client.end()
-    expect(await verified).toEqual({ ok: true, checked: 5, broken: [] })
+    expect(await verified).toEqual({ ok: true, checked: 5, unsealed: 0, broken: [] })
   })
 })

@@ -36,6 +36,7 @@ export const Verification = z
   .object({
     ok: z.boolean(),
     checked: z.int().meta({ description: 'Number of verified seals' }),
+    unsealed: z.int().meta({ description: 'Number of valid entries that wait for their seals' }),
     broken: z.array(Broken).meta({ description: 'The first thousand problems' }),
   })
   .meta({ id: 'AuditVerification' })
@@ -109,6 +110,7 @@ class Walk {
   readonly #options: VerifyOptions
   readonly #broken: Broken[] = []
   #checked = 0
+  #unsealed = 0
   #total = 0
   #isExpectedThere: boolean
   #keptFrom: Date | null = null
@@ -151,7 +153,8 @@ class Walk {
   }
 
   outcome(): Verification {
-    return { ok: this.#broken.length === 0, checked: this.#checked, broken: this.#broken }
+    const [checked, unsealed, broken] = [this.#checked, this.#unsealed, this.#broken]
+    return { ok: broken.length === 0, checked, unsealed, broken }
   }
 
   async #readKeptFrom(): Promise<void> {
@@ -257,7 +260,8 @@ class Walk {
       signal?.throwIfAborted()
       if (this.#broken.length === MAX_REPORTED) return
       const reason = whatIsWrongWith(entry, this.#key, isBackfillDone)
-      if (reason !== undefined) this.#report(entry.tenantId ?? NO_TENANT_KEY, entry.id, reason)
+      if (reason === undefined) this.#unsealed += 1
+      else this.#report(entry.tenantId ?? NO_TENANT_KEY, entry.id, reason)
     }
   }
 

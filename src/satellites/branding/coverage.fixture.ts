@@ -15,4 +15,8 @@ export const part: Part = {
       },
     },
   },
+  commands: {
+    'tenant:branding:show': { line: ['{id}'] },
+    'tenant:branding:set': { line: ['{id}', '--display-name', 'Acme', '--primary-color', '#1a2b3c'] },
+  },
 }

@@ -5,6 +5,7 @@ import { operation, resource } from './part.ts'
 import { BrandingRequest, BrandingSettings } from './settings.ts'
 
 const byId = z.object({ id: TenantId })
+const tenant = { id: 'id of the tenant' }
 const brandingResource = resource({
   state: BrandingSettings,
   lock: (branding, { id }: z.output<typeof byId>) => branding.lock(id),
@@ -20,6 +21,7 @@ export const operations = [
     reply: BrandingSettings,
     resource: brandingResource,
     errors: [TenantNotFound],
+    command: { name: 'tenant:branding:show', summary: "Show a tenant's branding", arguments: tenant },
     handle: (branding, { params }) => branding.get(params.id),
   }),
   operation({
@@ -35,6 +37,12 @@ export const operations = [
     reply: BrandingSettings,
     resource: brandingResource,
     errors: [TenantNotFound, TenantState],
+    command: {
+      name: 'tenant:branding:set',
+      summary: "Set a tenant's branding; an option that is not given removes its value",
+      arguments: tenant,
+      options: { customCss: 'style sheet of at most 64 KiB' },
+    },
     handle: (branding, { params, body }) => branding.update(params.id, body),
   }),
 ]

@@ -37,4 +37,22 @@ export const part: Part = {
       also: { E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: deleted },
     },
   },
+  commands: {
+    'tenant:sso:show': { line: ['{id}'] },
+    'tenant:sso:set': {
+      line: [
+        '{id}',
+        '--issuer',
+        '{receiver}',
+        '--client-id',
+        'tenantry',
+        '--client-secret',
+        'a-secret',
+        '--scope',
+        'openid',
+      ],
+    },
+    'tenant:sso:test': { given: [`PUT /tenants/{id}/sso ${JSON.stringify(body)}`], line: ['{id}'] },
+    'tenant:sso:disable': { line: ['{id}'] },
+  },
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { FindingsStand } from '../../kernel/doctor/doctor.ts'
 import { UrlNotAllowed } from '../../kernel/egress/egress.ts'
 import { part } from '../../kernel/part.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
@@ -11,6 +12,7 @@ import type { Sso } from './sso.ts'
 const { operation, resource } = part<Sso>()
 
 const byId = z.object({ id: TenantId })
+const tenant = { id: 'id of the tenant' }
 const ssoResource = resource({
   state: SsoSettings,
   lock: (sso, { id }: z.output<typeof byId>) => sso.records.lock(id),
@@ -27,6 +29,11 @@ export const operations = [
     reply: SsoSettings,
     resource: ssoResource,
     errors: [TenantNotFound],
+    command: {
+      name: 'tenant:sso:show',
+      summary: "Show a tenant's settings of single sign-on, without the secret",
+      arguments: tenant,
+    },
     handle: (sso, { params }) => sso.get(params.id),
   }),
   operation({
@@ -42,6 +49,25 @@ export const operations = [
     reply: SsoSettings,
     resource: ssoResource,
     errors: [TenantNotFound, TenantState, SsoRedirectUriTaken, UrlNotAllowed],
+    command: {
+      name: 'tenant:sso:set',
+      summary: "Set a tenant's settings of single sign-on; an option that is not given removes its value",
+      arguments: tenant,
+      options: {
+        issuer: { flags: '--issuer <url>', summary: 'exactly as in the discovery document of the provider' },
+        clientId: { flags: '--client-id <id>' },
+        clientSecret: {
+          flags: '--client-secret <secret>',
+          summary: 'the stored one stays by default; no secret removes it: a public client with PKCE',
+          parse: (text) => text || null,
+        },
+        scopes: { flags: '--scope <scope...>', summary: 'scope; default: openid, email and profile' },
+        redirectUri: { flags: '--redirect-uri <url>', summary: 'your callback, as registered at the provider' },
+        allowedDomains: { flags: '--allowed-domain <domain...>', summary: 'domain of verified mail addresses' },
+        enabled: 'enable single sign-on',
+        enforced: 'all users of the tenant must use it',
+      },
+    },
     handle: (sso, { params, body }) => sso.update(params.id, body),
   }),
   operation({
@@ -57,6 +83,13 @@ export const operations = [
     bodyOptional: true,
     reply: ConnectionReport,
     errors: [TenantNotFound],
+    command: {
+      name: 'tenant:sso:test',
+      arguments: tenant,
+      rows: ({ checks }) => checks,
+      failure: ({ ok }) =>
+        ok ? undefined : FindingsStand('The test of single sign-on found problems. See its checks.'),
+    },
     handle: (sso, { params }) => sso.test(params.id),
   }),
   operation({
@@ -69,6 +102,7 @@ export const operations = [
     bodyOptional: true,
     reply: SsoSettings,
     errors: [TenantNotFound, TenantState],
+    command: { name: 'tenant:sso:disable', arguments: tenant },
     handle: (sso, { params }) => sso.disable(params.id),
   }),
 ]

@@ -103,6 +103,27 @@ function rowsOf(names: string, path: string, inTenant: boolean): Record<string, 
   }
 }
 
+/** @param args arguments of each command before those of the subscription */
+function commandsOf(command: string, path: string, ...args: readonly string[]): NonNullable<Part['commands']> {
+  const base: Case = args.length > 0 ? {} : absent
+  const given = [subscribed(path)]
+  const ofOne = { ...base, given, line: [...args, '{webhookId}'] }
+  const withDelivery = { ...base, given: [...given, tested(path)] }
+  return {
+    [`${command}:list`]: { ...base, given, line: [...args, '--limit', '1'] },
+    [`${command}:create`]: { ...base, line: [...args, '{receiver}', '--event', 'order.*', '--no-enabled'] },
+    [`${command}:show`]: ofOne,
+    [`${command}:update`]: { ...ofOne, line: [...ofOne.line, '--event', 'order.paid', '--event', 'a.b', '--disabled'] },
+    [`${command}:delete`]: ofOne,
+    [`${command}:rotate-secret`]: { ...ofOne, line: [...ofOne.line, '--grace', '60'] },
+    [`${command}:test`]: { ...ofOne, line: [...ofOne.line, '--event', 'order.paid'] },
+    [`${command}:replay-failed`]: { ...ofOne, line: [...ofOne.line, '--from', '2026-01-01', '--dry-run'] },
+    [`${command}:deliveries:list`]: { ...withDelivery, line: [...ofOne.line, '--event', 'order.paid'] },
+    [`${command}:deliveries:show`]: { ...withDelivery, line: [...ofOne.line, '{given}'] },
+    [`${command}:deliveries:replay`]: { ...withDelivery, line: [...ofOne.line, '{given}'] },
+  }
+}
+
 const event = { event: 'order.paid', payload: { amount: 12.5 } } as const
 const ofTenant = '/tenants/{id}/webhooks'
 
@@ -121,6 +142,8 @@ export const part: Part = {
     'webhookEvents.list': { success: {}, wrong: { query: { q: 'tenant' } }, needsNoDatabase: true },
   },
   commands: {
+    ...commandsOf('tenant:webhooks', ofTenant, '{id}'),
+    ...commandsOf('webhooks', '/webhooks'),
     'tenant:webhooks:retry': { given: [subscribed(ofTenant), tested(ofTenant)], line: [] },
     'tenant:webhooks:tail': {
       given: [subscribed(ofTenant), tested(ofTenant)],

@@ -12,6 +12,7 @@ import { nameOf } from '../migrations/plan.ts'
 import { command } from '../part.ts'
 import { readSeed } from '../sql-import/seed.ts'
 import type { Tenants } from '../tenants.ts'
+import { itemFailure } from './item-failure.ts'
 
 /** Number of storages above which the table has counts only. */
 const SHOWN_WHOLE = 20
@@ -225,7 +226,7 @@ async function seeded(tenants: Tenants, chosen: readonly string[], input: Comman
         results[index] = { id, isSeeded: true }
       } catch (error) {
         failures.push(error)
-        results[index] = { id, isSeeded: false, error: error instanceof Error ? error.message : String(error) }
+        results[index] = { id, isSeeded: false, ...itemFailure(error) }
       }
       finished++
     },

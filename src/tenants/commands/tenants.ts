@@ -6,11 +6,13 @@ import { invalid } from '../../kernel/base/errors.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import type { TenantHandle } from '../handles/handle.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
+import { deadLetterOperations } from '../operations/dead-letters.ts'
 import { listTenants, operations } from '../operations/tenants.ts'
 import { command } from '../part.ts'
 import { sqlStatements } from '../sql-import/splitter.ts'
 import { textOfFile } from '../tenant/text-file.ts'
 import { importCommand } from './import.ts'
+import { type ItemFailure, itemFailure } from './item-failure.ts'
 import { migrationCommands } from './migration.ts'
 import { promptCommand } from './repl.ts'
 import { transferCommands } from './transfers.ts'
@@ -23,10 +25,13 @@ export const commands = [
     'tenant:list',
     'tenant:show',
     'tenant:create',
+    'tenant:update',
     'tenant:activate',
     'tenant:suspend',
     'tenant:delete',
     'tenant:restore',
+    'tenant:plan:set',
+    'plan:list',
   ),
   command({
     name: 'tenant:maintenance',
@@ -90,6 +95,7 @@ export const commands = [
       terminal.table((await tenants.queues(args.id)).map((counts) => ({ ...counts })))
     },
   }),
+  ...commandsOf(deadLetterOperations),
   command({
     name: 'backoffice:restored',
     summary:
@@ -136,7 +142,7 @@ async function each<Result extends object>(
   work: (id: string) => Promise<Result>,
 ): Promise<void> {
   const look = meter()
-  const results: ({ id: string; error?: string } & Partial<Result>)[] = []
+  const results: ({ id: string } & Partial<ItemFailure & Result>)[] = []
   const failures: unknown[] = []
   for (const [index, id] of ids.entries()) {
     if (signal.aborted) break
@@ -145,7 +151,7 @@ async function each<Result extends object>(
       results.push({ id, ...(await work(id)) })
     } catch (error) {
       failures.push(error)
-      results.push({ id, error: error instanceof Error ? error.message : String(error) } as (typeof results)[number])
+      results.push({ id, ...itemFailure(error) } as (typeof results)[number])
     }
   }
   if (ids.length === 1 && failures.length > 0) throw failures[0]

@@ -18,6 +18,7 @@ import type { DueStep } from '../transfers/backups/scheduler.ts'
 import { progressText } from '../transfers/execution/progress-text.ts'
 import { hasEnded, type Transfer } from '../transfers/model/transfer.ts'
 import { ArchivesUnusable, TransferCancelled, TransferFailed } from '../transfers/requests/errors.ts'
+import { itemFailure } from './item-failure.ts'
 
 const id = { name: 'id', summary: 'id of the tenant', required: true }
 const backupId = { name: 'backup', summary: 'id of the backup', required: true }
@@ -217,7 +218,7 @@ async function runDue({ transfers }: Tenants, { options, terminal, signal }: Com
       return { ...planned(step), backupId }
     } catch (error) {
       if (failures.length === 0) failures.push(error)
-      return { ...planned(step), error: error instanceof Error ? error.message : String(error) }
+      return { ...planned(step), ...itemFailure(error) }
     } finally {
       finished++
     }

@@ -19,6 +19,7 @@ import {
 import { STATUSES } from '../tenant/lifecycle.ts'
 import { MaintenanceRequest, NewTenant, Tenant, TenantChange, TenantId } from '../tenant/tenant.ts'
 import type { Tenants } from '../tenants.ts'
+import { deadLetterOperations } from './dead-letters.ts'
 import { transferOperations } from './transfers.ts'
 
 const byId = z.object({ id: TenantId })
@@ -153,6 +154,15 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState, DomainTaken],
+    command: {
+      name: 'tenant:update',
+      arguments: tenant,
+      options: {
+        name: { flags: '--name <name>', summary: 'new name' },
+        metadata: 'a JSON merge patch (RFC 7396): null removes a key',
+        domains: { flags: '--domain <domain...>', summary: 'host name; the given ones replace all others' },
+      },
+    },
     handle: (tenants, { params, body }) => tenants.update(params.id, body),
   }),
   operation({
@@ -251,6 +261,11 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState, PlanNotFound, PlanResolvedByHost],
+    command: {
+      name: 'tenant:plan:set',
+      summary: 'Set the plan of a tenant (writes metadata.plan)',
+      arguments: { ...tenant, plan: 'name of the plan' },
+    },
     handle: (tenants, { params }) => tenants.setPlan(params.id, params.plan),
   }),
   operation({
@@ -269,7 +284,16 @@ export const operations = [
     path: '/plans',
     summary: 'Read the plans and the rule that selects the plan of a tenant',
     reply: PlansDescription.meta({ id: 'Plans' }),
+    command: {
+      name: 'plan:list',
+      summary: 'List the plans with their limits',
+      rows: ({ defaultPlan, definitions }) =>
+        Object.entries(definitions).map(([plan, { limits, backups = {} }]) => {
+          return { plan, isDefault: plan === defaultPlan, limits, backups }
+        }),
+    },
     handle: async ({ plans }) => plans.describe(),
   }),
+  ...deadLetterOperations,
   ...transferOperations,
 ]

@@ -1,0 +1,38 @@
+/** Runs `tenantry login` and `profile:*`: URLs and tokens of remote services. No command prints a token. */
+import type { OwnInput } from '../parser/own-input.ts'
+import { Profiles } from '../remote/profiles.ts'
+import { send } from '../remote/request.ts'
+import { adminUrl, checkedToken } from '../remote/target.ts'
+
+const DEFAULT_NAME = 'default'
+
+/** Stores the profile only if the service accepts the token. */
+export async function login({ args, terminal, signal, context, profile = DEFAULT_NAME }: OwnInput): Promise<void> {
+  const url = adminUrl(args.url ?? '', 'The URL')
+  const token = checkedToken(await terminal.secret(`Token of ${url}`), 'The token')
+  const headers = { 'x-admin-token': token, accept: 'application/json' }
+  await send(`${url}/tenants?limit=1`, { headers, signal, remedy: 'Check the URL, and that the service runs.' })
+  const profiles = new Profiles(context.env)
+  await profiles.write(profile, { url, token })
+  await profiles.use(profile)
+  terminal.record({ profile, url })
+}
+
+export async function listProfiles({ terminal, context }: OwnInput): Promise<void> {
+  const profiles = new Profiles(context.env)
+  const [names, current] = await Promise.all([profiles.names(), profiles.current()])
+  const rows = await Promise.all(
+    names.map(async (name) => ({ profile: name, url: (await profiles.read(name)).url, current: name === current })),
+  )
+  terminal.table(rows)
+}
+
+export async function useProfile({ args: { name }, terminal, context }: OwnInput): Promise<void> {
+  await new Profiles(context.env).use(name)
+  terminal.record({ current: name ?? null })
+}
+
+export async function removeProfile({ args: { name = '' }, terminal, context }: OwnInput): Promise<void> {
+  await new Profiles(context.env).remove(name)
+  terminal.record({ profile: name, removed: true })
+}

@@ -1,0 +1,70 @@
+/** Calls operations of a remote service for commands: the same commands that run on the database. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { CommandInput } from '../../kernel/api/commands.ts'
+import { type AnyOperation, type CallInput, Reply } from '../../kernel/api/operation.ts'
+import type { Caller, ProjectedCommand } from '../../kernel/api/projection.ts'
+import { DependencyUnavailable, NotFound, TenancyError } from '../../kernel/base/errors.ts'
+import { send } from './request.ts'
+import type { RemoteTarget } from './target.ts'
+
+const POLL_MS = 500
+/** Segments that a URL parser removes, also percent-encoded. */
+const DOTS = /^\.{1,2}$/
+
+/** A question names the service, because the current profile can select it. */
+export async function runRemotely(command: ProjectedCommand, target: RemoteTarget, input: CommandInput): Promise<void> {
+  const { terminal, signal } = input
+  const confirm = (question: string) => terminal.confirm(`${question} (on ${target.url}, ${target.source})`)
+  await command.runWith(remoteCaller(target, signal), { ...input, terminal: { ...terminal, confirm } })
+}
+
+export const remoteCaller = ({ url, token, source }: RemoteTarget, signal: AbortSignal): Caller => ({
+  async call(operation, input) {
+    const { status, result } = await send(url + pathOf(operation, input), {
+      ...requestOf(operation, input, token),
+      signal,
+      remedy: `Check that it runs, and the URL in ${source}.`,
+    }).catch((error) => {
+      throw error instanceof TenancyError && error.code.startsWith('HTTP_') ? foreign(url, source, error) : error
+    })
+    const body = result ?? undefined
+    const checked = operation.reply.safeParse(body)
+    if (!checked.success) throw foreign(url, source, checked.error)
+    return new Reply(status, body)
+  },
+  async settle(_operation, _reply, until, isSettled) {
+    while (!until.aborted && !(await isSettled())) {
+      await sleep(POLL_MS, undefined, { signal: until }).catch(() => undefined) // aborted
+    }
+    signal.throwIfAborted()
+  },
+})
+
+function requestOf({ method, body: schema }: AnyOperation, { body }: CallInput, token: string): RequestInit {
+  const headers = { 'x-admin-token': token, accept: 'application/json' }
+  if (!schema) return { method, headers }
+  return { method, headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body ?? {}) }
+}
+
+/** A parameter that matches no pattern is not found, as on the database. It could also change the path, such as `..`. */
+function pathOf(operation: AnyOperation, { params = {}, query = {} }: CallInput): string {
+  const { path, params: schema, errors = [] } = operation
+  const names = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
+  const issues: readonly { path: PropertyKey[] }[] = schema?.safeParse(params).error?.issues ?? []
+  const rejected = new Set(issues.map(({ path: [name] }) => name))
+  const wrong = names.findIndex((name) => rejected.has(name) || DOTS.test(params[name] ?? ''))
+  if (wrong >= 0) {
+    const notFound = errors.filter(({ status }) => status === 404)
+    const type = notFound[wrong] ?? notFound.at(-1) ?? NotFound
+    throw type(`"${params[names[wrong] ?? '']}" not found.`)
+  }
+  const segments = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ''))
+  const search = new URLSearchParams(query).toString()
+  return search ? `${segments}?${search}` : segments
+}
+
+const foreign = (url: string, source: string, cause: unknown) =>
+  DependencyUnavailable(
+    `The response of ${url} is not one of this release's admin API. Check the URL in ${source}, and the release of the service.`,
+    { cause },
+  )

@@ -1,0 +1,64 @@
+/**
+ * Finds the remote service of a command: from the environment, a profile of `--profile`, or the current profile.
+ * - A token of a profile is sent only to the URL of this profile.
+ * - Variables or options that name a local installation take precedence over the current profile.
+ */
+import { DEFAULT_PREFIX } from '../../http/app.ts'
+import { InvalidRequest } from '../../kernel/base/errors.ts'
+import { Profiles } from './profiles.ts'
+
+export interface RemoteTarget {
+  /** Of the admin API, with its prefix. */
+  readonly url: string
+  readonly token: string
+  /** How it was selected, for messages. */
+  readonly source: string
+}
+
+/** Variables that name a local installation. */
+const LOCAL = ['DATABASE_URL', 'TENANTRY_DATA_DIR', 'TENANTRY_CONFIG']
+
+/** Returns undefined if the command runs on the database. */
+export async function remoteTarget(
+  env: NodeJS.ProcessEnv,
+  { profile, config }: { readonly profile: string | undefined; readonly config: string | undefined },
+): Promise<RemoteTarget | undefined> {
+  const { TENANTRY_URL: url, TENANTRY_TOKEN: token } = env
+  if ((url || profile) && config !== undefined) {
+    throw InvalidRequest(`Give either --config or ${url ? 'TENANTRY_URL' : '--profile'}.`)
+  }
+  if (url) {
+    if (!token) throw InvalidRequest('TENANTRY_URL requires TENANTRY_TOKEN.')
+    return { url: adminUrl(url, 'TENANTRY_URL'), token: checkedToken(token, 'TENANTRY_TOKEN'), source: 'TENANTRY_URL' }
+  }
+  if (profile === undefined && (config !== undefined || LOCAL.some((name) => env[name]))) return undefined
+  const profiles = new Profiles(env)
+  const name = profile ?? (await profiles.current())
+  if (name === undefined) {
+    if (token) throw InvalidRequest('TENANTRY_TOKEN requires TENANTRY_URL or a profile.')
+    return undefined
+  }
+  const found = await profiles.read(name)
+  const source = `profile "${name}"`
+  return {
+    url: adminUrl(found.url, `The URL of ${source}`),
+    token: token ? checkedToken(token, 'TENANTRY_TOKEN') : checkedToken(found.token, `The token of ${source}`),
+    source,
+  }
+}
+
+/** The message of an invalid header would contain the token. */
+export function checkedToken(token: string, where: string): string {
+  if (/^[\x21-\x7e]+$/.test(token)) return token
+  throw InvalidRequest(`${where} must be one line of visible ASCII characters.`)
+}
+
+/** Adds the default prefix to a URL without a path. */
+export function adminUrl(text: string, where: string): string {
+  const url = URL.parse(text)
+  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) {
+    throw InvalidRequest(`${where} must be a URL such as https://tenants.example.com, without a password or a query.`)
+  }
+  const path = url.pathname.replace(/\/+$/, '')
+  return url.origin + (path || DEFAULT_PREFIX)
+}
