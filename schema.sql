@@ -23,6 +23,7 @@ create table application_key (
   is_only boolean primary key default true check (is_only),
   proof text not null
 );
+
 -- kernel/0003_processes
 create table processes (
   id uuid primary key,
@@ -1139,7 +1140,8 @@ create table webhook_streams (
   delivery_position bigint,
   primary key (webhook_id, stream)
 );
--- webhooks/0002_webhook_traces
+
+-- webhooks/0003_webhook_traces
 alter table webhook_messages add column traceparent text;
 drop function dispatch_webhooks(double precision, uuid[], text[], text[], text[], text[], double precision[], text[], uuid[],
   uuid, int, double precision, int, int, uuid[]);
