@@ -5,7 +5,7 @@
  * - One pass over the text checks all of that. `JSON.parse` then checks the grammar, without a reviver: a reviver costs seconds per mebibyte.
  * - Nesting and the number of object members are limited. An array element costs no more than its bytes, a member costs a property.
  */
-import { isValidPostgresText } from '../kernel/base/postgres-text.ts'
+import { isValidPostgresText } from '../kernel/database/postgres-text.ts'
 import { InvalidJson } from './problem.ts'
 
 const MAX_DEPTH = 64

@@ -11,9 +11,9 @@ import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { rejectedInProduction } from '../kernel/egress/production.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
-import { billingErrors, billingOf } from './billing-settings.ts'
-import { type HealthSettings, healthOf } from './health-settings.ts'
-import { placementErrors } from './isolation-settings.ts'
+import { billingErrors, billingOf } from './settings/billing.ts'
+import { type HealthSettings, healthOf } from './settings/health.ts'
+import { placementErrors } from './settings/isolation.ts'
 import { CHECKS, Environment, File } from './settings.ts'
 
 const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json']

@@ -205,6 +205,10 @@ export function coverPart(part: Part): void {
           const shown = Object.entries(first.json ?? {}).filter(([name]) => !operation.shownOnce.includes(name))
           expect(repeated.json ?? {}).toEqual(Object.fromEntries(shown))
           expect(await sendKeyed('one', `${body} `)).toMatchObject(rejection(409, 'E_IDEMPOTENCY_MISMATCH'))
+          await runner.api.tenancy.kernel.database.sql(
+            `update multitenancy.idempotency_keys set response = 'of a removed key' where response is not null`,
+          )
+          expect(await sendKeyed('one', body)).toMatchObject(rejection(409, 'E_IDEMPOTENCY_RESPONSE_LOST'))
 
           // Another process holds the key while it runs the same request.
           const path = DEFAULT_PREFIX + pathOf(operation, success, names)

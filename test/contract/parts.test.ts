@@ -59,7 +59,15 @@ describe('resources', () => {
   )
 })
 
-test('every metric of a worker has samples after a scrape', async () => {
+/** Series without samples in a new installation. test/series.test.ts shows their samples. */
+const ABSENT_AT_FIRST = [
+  'multitenancy_dead_letters',
+  'multitenancy_doctor_findings',
+  'multitenancy_doctor_age_seconds',
+  'multitenancy_backup_newest_age_seconds',
+]
+
+test('every other metric of a worker has samples after a scrape', async () => {
   const runner = await openRunner(inject('postgresUrl'))
   try {
     const { id = '' } = await runner.prepare({})
@@ -70,7 +78,7 @@ test('every metric of a worker has samples after a scrape', async () => {
     const isExposed = (name: string) =>
       new RegExp(`^# HELP ${name} .+\n# TYPE ${name} (gauge|counter|histogram)\n${name}`, 'm').test(text)
     expect(tenancy.series.names).not.toEqual([])
-    expect(tenancy.series.names.filter((name) => !isExposed(name))).toEqual([])
+    expect(tenancy.series.names.filter((name) => !isExposed(name)).sort()).toEqual(ABSENT_AT_FIRST.toSorted())
   } finally {
     await runner.end()
   }

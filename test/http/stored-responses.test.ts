@@ -176,7 +176,7 @@ test('an encrypted response is valid in its own row only', async () => {
     `response = (select other.response from multitenancy.idempotency_keys other where other.scope <> own.scope)`,
   )
   key = own
-  expect(await add('mine')).toMatchObject({ status: 500, json: { code: 'E_INTERNAL' } })
+  expect(await add('mine')).toMatchObject({ status: 409, json: { code: 'E_IDEMPOTENCY_RESPONSE_LOST' } })
   await forget()
 })
 

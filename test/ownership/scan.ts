@@ -13,6 +13,7 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   idempotency_keys: 'encrypted responses to admin tokens, for a day; a request may concern many tenants, or none yet',
   application_key: 'proof of the application key',
   processes: 'processes of the service',
+  webhook_streams: 'cursors of subscriptions of the host',
   job_names: 'queues and schedules that processes know',
   installation: 'the id of the installation itself',
   placement_logins: 'roles of a server',

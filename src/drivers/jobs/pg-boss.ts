@@ -14,7 +14,7 @@
  *   prefix belongs to no process and is removed immediately.
  */
 import { randomUUID } from 'node:crypto'
-import { PgBoss, type QueueOptions } from 'pg-boss'
+import { PgBoss } from 'pg-boss'
 import { LOADED_WITHIN_MS } from '../../kernel/base/cached-query.ts'
 import { enterContext, SYSTEM } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
@@ -36,6 +36,7 @@ import { NOTED_AGAIN_MS, noteNames } from '../../kernel/jobs/queue-registry.ts'
 import { NO_TRACING, type Tracing } from '../../kernel/resilience/tracing.ts'
 import { createDeadJobs, type DeadRow } from './dead-jobs.ts'
 import { inJobSpan, traceOf, withTrace } from './job-trace.ts'
+import { queueOptions, WAITING_KEPT_SECONDS } from './queue-options.ts'
 import { readQueueState } from './queue-state.ts'
 import { removeForgotten, unscheduled } from './upkeep.ts'
 
@@ -43,9 +44,6 @@ const SCHEMA = 'multitenancy_jobs'
 const PREFIX = 'tenantry.'
 export const DEAD_LETTER = `${PREFIX}dead-letter`
 
-const COMPLETED_KEPT_SECONDS = 3_600
-const WAITING_KEPT_SECONDS = 365 * 86_400
-const HEARTBEAT_SECONDS = 15
 const SUPERVISE_SECONDS = 10
 const POLL_SECONDS = 1
 const IDLE_POLL_SECONDS = 30
@@ -200,7 +198,7 @@ export class PgBossJobs implements JobRunner {
     const known = new Set((await this.#boss.getQueues()).map(({ name }) => name))
     if (!known.has(DEAD_LETTER)) await this.#boss.createQueue(DEAD_LETTER, { retentionSeconds: WAITING_KEPT_SECONDS })
     for (const type of types) {
-      const options = { ...optionsOf(type), deadLetter: DEAD_LETTER, notify: true }
+      const options = { ...queueOptions(type), deadLetter: DEAD_LETTER, notify: true }
       if (known.has(queueName(type))) await this.#boss.updateQueue(queueName(type), options)
       else await this.#boss.createQueue(queueName(type), { ...options, policy: 'short' })
     }
@@ -279,24 +277,6 @@ export class PgBossJobs implements JobRunner {
 /** pg-boss reports copies of errors, which have no class. */
 const toError = (reported: Error): Error =>
   reported instanceof Error ? reported : Object.assign(new Error((reported as Error).message), reported)
-
-function optionsOf({
-  retries = 3,
-  retryDelaySeconds = 1,
-  retryDelayMaxSeconds = 86_400,
-  timeoutSeconds = 900,
-}: JobType): QueueOptions {
-  return {
-    retryLimit: retries,
-    retryDelay: retryDelaySeconds,
-    retryBackoff: true,
-    retryDelayMax: retryDelayMaxSeconds,
-    expireInSeconds: timeoutSeconds,
-    heartbeatSeconds: HEARTBEAT_SECONDS,
-    retentionSeconds: WAITING_KEPT_SECONDS,
-    deleteAfterSeconds: COMPLETED_KEPT_SECONDS,
-  }
-}
 
 /** Returns the text stored with the job: the error's code. The message may contain secrets and is only logged. */
 function plainFailure(error: unknown): string {

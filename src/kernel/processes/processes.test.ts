@@ -79,7 +79,7 @@ test('a start removes the rows of processes without a heartbeat for a day', asyn
     (gen_random_uuid(), 'a day ago', 'api', '1', now() - interval '25 hours'),
     (gen_random_uuid(), 'today', 'api', '1', now() - interval '1 hour')`)
   await started()
-  const { rows } = await database.sql(`select name from ${SCHEMA}.processes order by heartbeat_at`)
-  expect(rows.map(({ name }) => name)).toEqual(['today', expect.any(String), expect.any(String)])
+  const { rows } = await database.sql(`select name from ${SCHEMA}.processes where name like '%day%'`)
+  expect(rows.map(({ name }) => name)).toEqual(['today'])
   expect(await alive(processes)).toBe(true)
 })

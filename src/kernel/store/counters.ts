@@ -5,7 +5,7 @@
  * `quota:{<tenant>}:snap:<name>`, and the hash `quota:{<tenant>}:cleared:<yyyy-mm-dd>`.
  */
 import { InvalidRequest } from '../base/errors.ts'
-import { isValidPostgresText } from '../base/postgres-text.ts'
+import { isValidPostgresText } from '../database/postgres-text.ts'
 
 export const COUNTER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 export const DAY_MS = 86_400_000

@@ -6,11 +6,11 @@
 import { z } from 'zod'
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
-import { isValidPostgresText } from '../base/postgres-text.ts'
 import { parsed } from '../base/validate.ts'
 import type { Database } from '../database/database.ts'
 import type { Migration } from '../database/migrations.ts'
 import type { Listening } from '../database/notifications.ts'
+import { isValidPostgresText } from '../database/postgres-text.ts'
 import type { Counters } from './counters.ts'
 import type { Sums } from './sums.ts'
 

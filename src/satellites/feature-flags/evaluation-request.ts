@@ -1,6 +1,6 @@
 /** Body of an evaluation over HTTP. The tenant comes from the path, never from the native body. */
 import { z } from 'zod'
-import { isValidPostgresJson } from '../../kernel/base/postgres-text.ts'
+import { isValidPostgresJson } from '../../kernel/database/postgres-text.ts'
 import { REASONS } from './model/rollout.ts'
 
 /** Not z.record, which drops a member named `__proto__`. */

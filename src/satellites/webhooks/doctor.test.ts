@@ -48,7 +48,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await receiver.close()
   await Promise.all(sends.splice(0))
-  const tables = ['subscriptions', 'messages', 'deliveries', 'attempts', 'counters']
+  const tables = ['streams', 'subscriptions', 'messages', 'deliveries', 'attempts', 'counters']
   await tenancy.kernel.database.sql(`truncate ${tables.map((name) => `multitenancy.webhook_${name}`).join(', ')}`)
 })
 afterAll(() => opened.end())

@@ -1,7 +1,7 @@
 /** The tenant resource of the API, and the schemas of its members. */
 import { domainToASCII } from 'node:url'
 import { z } from 'zod'
-import { isValidPostgresJson, isValidPostgresText } from '../../kernel/base/postgres-text.ts'
+import { isValidPostgresJson, isValidPostgresText } from '../../kernel/database/postgres-text.ts'
 import { STATUSES } from './lifecycle.ts'
 import type { TenantRow } from './tables.ts'
 

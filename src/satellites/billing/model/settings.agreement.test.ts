@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { BillingSettings, billingErrors } from '../../../service/billing-settings.ts'
+import { BillingSettings, billingErrors } from '../../../service/settings/billing.ts'
 import { BillingNotUsable, Options, verifySettings } from './settings.ts'
 
 type Json = Record<string, any>

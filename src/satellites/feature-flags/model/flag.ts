@@ -1,8 +1,8 @@
 /** A flag in the API, and the rules of its members. */
 import { z } from 'zod'
 import { invalid } from '../../../kernel/base/errors.ts'
-import { isValidPostgresText } from '../../../kernel/base/postgres-text.ts'
 import { parsed } from '../../../kernel/base/validate.ts'
+import { isValidPostgresText } from '../../../kernel/database/postgres-text.ts'
 import type { FlagRow } from './tables.ts'
 
 const FLAG_KEY = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/

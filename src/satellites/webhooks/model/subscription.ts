@@ -1,6 +1,6 @@
 /** Schemas of subscriptions: responses, and requests that create or change them. */
 import { z } from 'zod'
-import { isValidPostgresText } from '../../../kernel/base/postgres-text.ts'
+import { isValidPostgresText } from '../../../kernel/database/postgres-text.ts'
 import { Secret } from '../signature/secret.ts'
 import { EventPatterns } from './event-names.ts'
 import type { SubscriptionRow } from './tables.ts'

@@ -47,7 +47,7 @@ export function sharedOpened(): () => Promise<Opened> {
 }
 
 async function reset({ kernel: { database }, webhooks }: WebhooksTenancy): Promise<void> {
-  const tables = [...KINDS, 'subscriptions', 'counters'].map((name) => `multitenancy.webhook_${name}`)
+  const tables = [...KINDS, 'subscriptions', 'streams', 'counters'].map((name) => `multitenancy.webhook_${name}`)
   await database.sql(`truncate ${tables.join(', ')}`)
   const { rows } = await database.sql(
     `select string_agg(inhrelid::regclass::text, ', ') as names from pg_inherits join pg_class c on c.oid = inhrelid

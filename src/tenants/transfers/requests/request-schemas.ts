@@ -1,6 +1,6 @@
 /** Schemas of transfer requests. */
 import { z } from 'zod'
-import { isValidPostgresText } from '../../../kernel/base/postgres-text.ts'
+import { isValidPostgresText } from '../../../kernel/database/postgres-text.ts'
 import { Metadata, Placement, TenantId, TenantName } from '../../tenant/tenant.ts'
 
 export const Note = z

@@ -1,6 +1,6 @@
 /** Schema of the setting `plans`. */
 import { z } from 'zod'
-import { PlanDefinition, type PlansConfig } from '../tenants/registry/plans.ts'
+import { PlanDefinition, type PlansConfig } from '../../tenants/registry/plans.ts'
 
 export const Plans = z
   .strictObject({

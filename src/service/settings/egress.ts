@@ -1,6 +1,6 @@
 /** Settings of Tenantry's own requests: allowed targets and proxy. */
 import { z } from 'zod'
-import { proxyOf } from '../kernel/egress/proxy-url.ts'
+import { proxyOf } from '../../kernel/egress/proxy-url.ts'
 
 export const ProxyUrl = z.string().superRefine((text, context) => {
   const proxy = proxyOf(text)

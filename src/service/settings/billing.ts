@@ -1,7 +1,7 @@
 /** Settings of billing. The environment is the better source of the API key and the signing secrets. */
 import { z } from 'zod'
-import { isAddressRange } from '../kernel/egress/addresses.ts'
-import { COUNTER_NAME } from '../kernel/store/counters.ts'
+import { isAddressRange } from '../../kernel/egress/addresses.ts'
+import { COUNTER_NAME } from '../../kernel/store/counters.ts'
 
 const NOT_A_KEY = 'must be a secret or restricted key such as sk_test_…'
 const ApiKey = z.string().regex(/^(sk|rk)_(test|live)_\w+$/, NOT_A_KEY)

@@ -1,7 +1,7 @@
 /** Settings of tenants' storage. isolation-drivers.ts makes the drivers from them. */
 import { z } from 'zod'
-import { SETTING_NAME, settingFaults } from '../drivers/isolation/scope/session-settings.ts'
-import { PUBLIC_RIGHTS } from '../tenants/isolation/driver.ts'
+import { SETTING_NAME, settingFaults } from '../../drivers/isolation/scope/session-settings.ts'
+import { PUBLIC_RIGHTS } from '../../tenants/isolation/driver.ts'
 import { PostgresUrl } from './postgres-url.ts'
 
 export { PostgresUrl }

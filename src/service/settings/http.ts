@@ -1,6 +1,6 @@
 /** Settings of paths and requests over HTTP. */
 import { z } from 'zod'
-import { DEADLINE_SECONDS, STREAM_IDLE_SECONDS } from '../http/app.ts'
+import { DEADLINE_SECONDS, STREAM_IDLE_SECONDS } from '../../http/app.ts'
 
 export const PathPrefix = z
   .string()
