@@ -112,7 +112,7 @@ const ALONE: readonly Fault[] = [
     8,
   ),
   fault('TenantryTenantsFailed', { 'multitenancy_tenants_by_status{status="failed"}': 1 }, [3, 7]),
-  fault('TenantryCircuitOpen', { 'multitenancy_circuit_state{tenant_id="acme"}': 2 }, [1, 4]),
+  fault('TenantryCircuitOpen', { 'multitenancy_circuit_state{tenant_id="acme"}': 1 }, [1, 4]),
   fault(
     'TenantryConnectionsScarce',
     { 'multitenancy_tenant_pool_connections{placement="main",state="waiting"}': 2 },
@@ -137,8 +137,10 @@ const quiet = (title: string, values: Values): Fault => ({ title, values, alerts
 /** Faults with consequences that have their own alerts, and states that are no faults. */
 const TOGETHER: readonly Fault[] = [
   {
-    title: 'an unavailable database with the store in it',
+    title: 'an unavailable database with the store in it, and requests that fail',
     values: {
+      ...requests(200),
+      'multitenancy_circuit_state{tenant_id="acme"}': 2,
       ...failing('backoffice', 'store', 'logins', 'circuits', 'billing', 'disk'),
       'multitenancy_cached_counts_age_seconds{series="multitenancy_tenants_total"}': 1_200,
       'multitenancy_dependency_degraded_total{dependency="database",policy="fail-open"}': 3,

@@ -66,7 +66,7 @@ test('the compose file mounts a valid configuration where the service reads it',
 
 test('the Kubernetes lines of the guide probe paths of the service, and leave time for preStop and the stop', async () => {
   const guide = await readFile(join(ROOT, 'docs/deployment.md'), 'utf8')
-  const [, lines = ''] = /```yaml\n([\s\S]*?)```/.exec(guide) ?? []
+  const [, lines = ''] = /```yaml\n(terminationGracePeriodSeconds[\s\S]*?)```/.exec(guide) ?? []
   const paths = [...lines.matchAll(/(\w+)Probe: \{ httpGet: \{ path: (\S+),/g)].map(([, kind, path]) => [kind, path])
   expect(paths).toEqual([
     ['startup', '/livez'],
@@ -74,7 +74,7 @@ test('the Kubernetes lines of the guide probe paths of the service, and leave ti
     ['readiness', '/readyz'],
   ])
   const seconds = (name: RegExp) => Number(name.exec(lines)?.[1])
-  expect(seconds(/terminationGracePeriodSeconds: (\d+)/)).toBeGreaterThan(seconds(/sleep: \{ seconds: (\d+)/) + 10)
+  expect(seconds(/terminationGracePeriodSeconds: (\d+)/)).toBeGreaterThan(seconds(/sleep, "(\d+)"/) + 11)
 })
 
 test('the unit and the compose file leave 20 s for the drain and the stop', async () => {

@@ -1,13 +1,8 @@
 /** Drill: the disks of a running service's databases are full. Each database has a file system of its own (tmpfs). */
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chown, mkdir, mkdtemp, open, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { findPostgresPrograms } from '../src/service/postgres-programs.ts'
 import { eventually } from '../src/testing/base/tenancy.ts'
+import { createSmallDisk, type SmallDisk } from './support/small-disk.ts'
 import {
   type Drill,
   problemOf,
@@ -20,19 +15,19 @@ import {
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
 
-const run = promisify(execFile)
 /** Installations continue 15 s after a rejected attempt. */
 const CONTINUED_WITHIN_MS = 40_000
 
-let directory: string
 let server: Server
 let drill: Drill
-const mounted: string[] = []
+let backoffice: SmallDisk
+let far: SmallDisk
+const disks: SmallDisk[] = []
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-disks-'))
   server = await startServer()
-  for (const name of ['backoffice', 'far']) await createDatabase(name)
+  backoffice = await createDatabase('backoffice')
+  far = await createDatabase('far')
   drill = await startDrill(server.urlOf('backoffice'), { far: { url: server.urlOf('far') } })
   const created = await drill.api('POST /tenants', { id: 'acme', name: 'Acme' }, { prefer: 'wait=20' })
   expect(await created.json()).toMatchObject({ status: 'active' })
@@ -40,48 +35,26 @@ beforeAll(async () => {
 afterAll(async () => {
   await drill?.end()
   await server?.end()
-  for (const disk of mounted) await run('umount', [disk])
-  await rm(directory, { recursive: true, force: true })
+  for (const disk of disks) await disk.remove()
 })
 
-const ballastOf = (name: string) => join(directory, name, 'ballast')
-
-/** Creates a database whose tables and temporary files are on a file system of 64 MB. */
-async function createDatabase(name: string): Promise<void> {
-  const disk = join(directory, name)
-  const location = join(disk, 'tablespace')
-  await mkdir(disk)
-  await run('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', disk])
-  mounted.push(disk)
-  await mkdir(location, { mode: 0o700 })
-  const { user } = await findPostgresPrograms(location)
-  if (user) await chown(location, user.uid, user.gid)
-  await server.sql(`create tablespace ${name} location '${location}'`)
+/** Creates a database on a disk of its own. */
+async function createDatabase(name: string): Promise<SmallDisk> {
+  const disk = await createSmallDisk()
+  disks.push(disk)
+  await server.sql(`create tablespace ${name} location '${disk.tablespace}'`)
   await server.sql(`create database ${name} tablespace ${name}`)
+  return disk
 }
-
-/** Writes until the file system has no free page. */
-async function fill(name: string): Promise<void> {
-  const ballast = await open(ballastOf(name), 'w')
-  const block = Buffer.alloc(65_536)
-  try {
-    for (;;) await ballast.write(block)
-  } catch (error) {
-    expect(error).toMatchObject({ code: 'ENOSPC' })
-  } finally {
-    await ballast.close()
-  }
-}
-const free = (name: string) => rm(ballastOf(name))
 
 test('installations on a placement with a full disk wait, and continue when it has space', async () => {
-  await fill('far')
+  await far.fill()
   const ids = ['far-1', 'far-2', 'far-3']
   for (const id of ids) expect((await drill.api('POST /tenants', { id, name: id, placement: 'far' })).status).toBe(201)
   for (const id of ids) await drill.service.says(new RegExp(`"tenantId":"${id}".*the installation of the tenant waits`))
   expect(await tenantsIn(drill, 'provisioning')).toEqual(ids)
   expect((await drill.call('GET /readyz')).status).toBe(200)
-  await free('far')
+  await far.free()
   await eventually(async () => {
     expect(await tenantsIn(drill, 'active')).toEqual(expect.arrayContaining(ids))
   }, CONTINUED_WITHIN_MS)
@@ -89,7 +62,7 @@ test('installations on a placement with a full disk wait, and continue when it h
 })
 
 test('reads continue while the disk of the backoffice is full, writes return 503, and no tenant fails', async () => {
-  await fill('backoffice')
+  await backoffice.fill()
   await eventually(async () => {
     expect(await (await drill.call('GET /readyz')).json()).toMatchObject({
       status: 'degraded',
@@ -110,7 +83,7 @@ test('reads continue while the disk of the backoffice is full, writes return 503
     else expect(await problemOf(response)).toEqual(REJECTED_WRITE)
   }
 
-  await free('backoffice')
+  await backoffice.free()
   await eventually(async () => {
     expect(await (await drill.call('GET /readyz')).json()).toMatchObject({ status: 'ok' })
   })

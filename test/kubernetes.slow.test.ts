@@ -20,7 +20,7 @@ const SECRETS = {
   TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
 }
 /** Work in progress ends within this time. */
-const DRAIN_SECONDS = 10
+const STOP_SECONDS = 11
 
 let directory: string
 let rendered: string
@@ -30,7 +30,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-kubernetes-'))
   await cp(join(EXAMPLES, 'kubernetes'), join(directory, 'kubernetes'), { recursive: true })
   await mkdir(join(directory, 'overlay'))
-  const overlay = blocks.find(({ guide, language }) => guide === 'deployment' && language === 'yaml')
+  const overlay = blocks.find(({ guide, text }) => guide === 'deployment' && text.includes('kind: Kustomization'))
   // Debian's kubectl 1.20 knows only the former name of a base.
   const kustomization = overlay?.text.replace('resources: [../kubernetes]', 'bases: [../kubernetes]')
   await writeFile(join(directory, 'overlay/kustomization.yaml'), kustomization ?? '')
@@ -110,6 +110,7 @@ test('every process reads its configuration, with the role of its deployment', a
       satellites,
     })
     expect(loaded.role).toBe(env.TENANTRY_ROLE)
+    expect(loaded.health.drainSeconds).toBe(0)
   }
 })
 
@@ -123,7 +124,7 @@ test('probes, drain period and rights are those of the guide', () => {
       '/readyz',
     ])
     const waited = Number(lifecycle.preStop.exec.command.at(-1))
-    expect(terminationGracePeriodSeconds).toBeGreaterThan(waited + DRAIN_SECONDS)
+    expect(terminationGracePeriodSeconds).toBeGreaterThan(waited + STOP_SECONDS)
     expect(automountServiceAccountToken).toBe(false)
     expect(securityContext).toEqual({
       allowPrivilegeEscalation: false,

@@ -83,8 +83,8 @@ test.each([
   ['a command with colons', 'tenantry tenant:sh', 'tenantry tenant:show '],
   ['a common prefix', 'tenantry tenant:backup:re', 'tenantry tenant:backup:restore '],
   ['a command that ends with a colon', 'tenantry tenant:secrets:', 'tenantry tenant:secrets:reencrypt '],
-  ['an option', 'tenantry doctor --pro', 'tenantry doctor --prove '],
-  ['after another command', 'true && tenantry doctor --pro', 'true && tenantry doctor --prove '],
+  ['an option', 'tenantry doctor --prov', 'tenantry doctor --prove '],
+  ['after another command', 'true && tenantry doctor --prov', 'true && tenantry doctor --prove '],
   ['a file name after a redirection', 'tenantry doctor >ke', 'tenantry doctor >kept '],
 ])('bash completes %s without other programs', async (_, typed, line) => {
   expect(await completedInBash(await scriptFor('bash'), typed)).toBe(line)
@@ -106,7 +106,7 @@ test('fish completes commands with their descriptions, and options', async () =>
   expect(await completed('tenantry tenant:migrate:r')).toBe(
     "tenant:migrate:rollback\tRoll back tenants' last migrations\n",
   )
-  expect(await completed('tenantry doctor --pro')).toMatch(/^--prove\t/)
+  expect(await completed('tenantry doctor --prov')).toMatch(/^--prove\t/)
   for (const typed of HARMFUL) await harmless(typed, await completed(typed))
   await harmless('', await completed('tenantry tenant:show (touch pwned) --js'))
 })
@@ -132,7 +132,7 @@ test('zsh completes commands with colons, and options', async () => {
       })
     ).stdout
   expect(await completed('tenantry tenant:migrate:r')).toContain('line:<tenantry tenant:migrate:rollback >')
-  expect(await completed('tenantry doctor --pro')).toContain('line:<tenantry doctor --prove >')
+  expect(await completed('tenantry doctor --prov')).toContain('line:<tenantry doctor --prove >')
   for (const typed of HARMFUL) await harmless(typed, await completed(typed))
   expect(await completed('tenantry tenant:show --of`touch pwned`=')).toContain('line:<')
   expect(await readdir(join(directory, 'work'))).toEqual(['kept'])

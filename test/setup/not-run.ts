@@ -23,7 +23,9 @@ const OPTIONAL = [
   {
     name: 'prometheus',
     program: 'prometheus',
-    files: ['outages', 'provider', 'backups', 'worker'].map((drill) => `test/alerts.${drill}.slow.test.ts`),
+    files: ['outages', 'unwritable', 'provider', 'backups', 'worker'].map(
+      (drill) => `test/alerts.${drill}.slow.test.ts`,
+    ),
   },
   { name: 'swift', program: 'swift-proxy-server', files: ['test/swift.slow.test.ts', 'test/swift.nightly.test.ts'] },
   { name: 'zsh', program: 'zsh', files: ['test/shells.slow.test.ts'] },
@@ -42,7 +44,11 @@ export const hasOrms = existsSync(join(import.meta.dirname, '../orms/generated/c
 const FULL_DISK = {
   name: 'full disk',
   program: 'unshare with the right to mount',
-  files: ['src/cli/commands/full-disk.slow.test.ts', 'test/full-disk.slow.test.ts'],
+  files: [
+    'src/cli/commands/full-disk.slow.test.ts',
+    'test/full-disk.slow.test.ts',
+    'test/alerts.unwritable.slow.test.ts',
+  ],
 }
 
 /** Debian's folders for programs outside a user's PATH. */

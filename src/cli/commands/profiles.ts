@@ -1,7 +1,8 @@
 /** Runs `tenantry login` and `profile:*`: URLs and tokens of remote services. No command prints a token. */
+import { listTenants } from '../../tenants/operations/tenants.ts'
 import type { OwnInput } from '../parser/own-input.ts'
+import { remoteCaller } from '../remote/caller.ts'
 import { Profiles } from '../remote/profiles.ts'
-import { send } from '../remote/request.ts'
 import { adminUrl, checkedToken } from '../remote/target.ts'
 
 const DEFAULT_NAME = 'default'
@@ -10,8 +11,7 @@ const DEFAULT_NAME = 'default'
 export async function login({ args, terminal, signal, context, profile = DEFAULT_NAME }: OwnInput): Promise<void> {
   const url = adminUrl(args.url ?? '', 'The URL')
   const token = checkedToken(await terminal.secret(`Token of ${url}`), 'The token')
-  const headers = { 'x-admin-token': token, accept: 'application/json' }
-  await send(`${url}/tenants?limit=1`, { headers, signal, remedy: 'Check the URL, and that the service runs.' })
+  await remoteCaller({ url, token, source: 'the argument' }, signal).call(listTenants, { query: { limit: '1' } })
   const profiles = new Profiles(context.env)
   await profiles.write(profile, { url, token })
   await profiles.use(profile)

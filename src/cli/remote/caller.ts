@@ -25,7 +25,8 @@ export const remoteCaller = ({ url, token, source }: RemoteTarget, signal: Abort
       signal,
       remedy: `Check that it runs, and the URL in ${source}.`,
     }).catch((error) => {
-      throw error instanceof TenancyError && error.code.startsWith('HTTP_') ? foreign(url, source, error) : error
+      if (!(error instanceof TenancyError) || !error.code.startsWith('HTTP_')) throw error
+      throw error.status >= 500 ? proxyFailed(url, error) : foreign(url, source, error)
     })
     const body = result ?? undefined
     const checked = operation.reply.safeParse(body)
@@ -62,6 +63,10 @@ function pathOf(operation: AnyOperation, { params = {}, query = {} }: CallInput)
   const search = new URLSearchParams(query).toString()
   return search ? `${segments}?${search}` : segments
 }
+
+/** The response of a proxy without a service behind it. */
+const proxyFailed = (url: string, cause: TenancyError) =>
+  DependencyUnavailable(`${url} responded with status ${cause.status}. Check that the service runs.`, { cause })
 
 const foreign = (url: string, source: string, cause: unknown) =>
   DependencyUnavailable(

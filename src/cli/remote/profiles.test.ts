@@ -106,16 +106,22 @@ describe('precedence', () => {
     expect(await run({}, '--profile', 'unknown')).toMatchObject({ code: 3 })
   })
 
-  test('TENANTRY_URL and TENANTRY_TOKEN precede --profile', async () => {
+  test('TENANTRY_URL and --profile together are rejected', async () => {
     const env = { TENANTRY_URL: nowhere, TENANTRY_TOKEN: TOKEN }
-    expect(await run(env, '--profile', 'production')).toMatchObject({ code: 7 })
+    expect(await run(env, '--profile', 'production')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('Give either --profile or TENANTRY_URL'),
+    })
+  })
+
+  test('TENANTRY_TOKEN precedes the token of the profile', async () => {
     expect(await run({ TENANTRY_TOKEN: 'a-wrong-token-of-a-user' }, '--profile', 'production')).toMatchObject({
       code: 4,
     })
   })
 
   test('the token of a profile is not sent to TENANTRY_URL', async () => {
-    expect(await run({ TENANTRY_URL: url }, '--profile', 'production')).toMatchObject({
+    expect(await run({ TENANTRY_URL: url })).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('TENANTRY_URL requires TENANTRY_TOKEN'),
     })

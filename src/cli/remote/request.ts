@@ -1,7 +1,7 @@
 /** Sends one request to a service. Redirects are not followed, so that only the given service receives the token. */
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
 
-interface Answer {
+interface Received {
   readonly status: number
   readonly statusText: string
   readonly isJson: boolean
@@ -17,7 +17,7 @@ interface Sending extends RequestInit {
 }
 
 /** Throws the problem of a response that is not successful, with its code. */
-export async function send(url: string, { remedy, ...request }: Sending): Promise<Answer> {
+export async function send(url: string, { remedy, ...request }: Sending): Promise<Received> {
   const { response, text } = await exchange(url, request).catch((error) => {
     request.signal.throwIfAborted()
     throw serviceUnreachable(new URL(url).origin, remedy, error)

@@ -27,6 +27,7 @@ export async function remoteTarget(
   if ((url || profile) && config !== undefined) {
     throw InvalidRequest(`Give either --config or ${url ? 'TENANTRY_URL' : '--profile'}.`)
   }
+  if (url && profile !== undefined) throw InvalidRequest('Give either --profile or TENANTRY_URL.')
   if (url) {
     if (!token) throw InvalidRequest('TENANTRY_URL requires TENANTRY_TOKEN.')
     return { url: adminUrl(url, 'TENANTRY_URL'), token: checkedToken(token, 'TENANTRY_TOKEN'), source: 'TENANTRY_URL' }

@@ -129,7 +129,7 @@ describe.each([
     const [, rows, values] = output[2] as [string, { id: string }[], { id: string; result?: Lamp }[]]
     expect(rows.toSorted((a, b) => (a.id < b.id ? -1 : 1))).toEqual([
       { id: 'a', isDone: true },
-      { id: 'broken', isDone: false, error: 'Lamp "broken" is broken.' },
+      { id: 'broken', isDone: false, error: 'Lamp "broken" is broken.', code: 'E_LAMP_BROKEN' },
       ...['c', 'd', 'e'].map((id) => ({ id, isDone: true })),
     ])
     expect(values.find(({ id }) => id === 'e')?.result).toMatchObject({ id: 'e', state: 'on' })

@@ -11,6 +11,7 @@ import { meter, paceText } from '../base/progress-rate.ts'
 import { parsed } from '../base/validate.ts'
 import { allPages, type ReadPage } from './all-pages.ts'
 import type { Command, CommandInput, Option, Terminal } from './commands.ts'
+import { type ItemFailure, itemFailure } from './item-failure.ts'
 import type { AnyOperation } from './operation.ts'
 import { count } from './option-values.ts'
 
@@ -28,12 +29,11 @@ interface Filtering {
 }
 
 /** The result of one object. */
-interface Outcome {
+interface Outcome extends Partial<ItemFailure> {
   readonly id: string
   readonly isDone: boolean
   /** What the command prints with `--json` for one object. */
   readonly result?: unknown
-  readonly error?: string
 }
 
 /** The declaration of a command with `--filter`: its only required argument, the id of an object of the list, becomes optional. */
@@ -77,7 +77,7 @@ export async function runFiltered({ name, list, read, runOne }: Filtering, input
       return { id, isDone: true, result }
     } catch (error) {
       if (failures.length === 0) failures.push(error)
-      return { id, isDone: false, result, error: error instanceof Error ? error.message : String(error) }
+      return { id, isDone: false, result, ...itemFailure(error) }
     } finally {
       finished++
     }
@@ -100,7 +100,7 @@ function queryOf(list: AnyOperation, text: string): Record<string, string> {
   parsed(filterOf(list), query, 'filter')
   if (members.length === 0) throw invalid([{ path: 'filter', message: 'must not be empty' }])
   if (Object.keys(query).length < members.length) {
-    throw invalid([{ path: 'filter', message: 'must not contain a member twice' }])
+    throw invalid([{ path: 'filter', message: 'must not contain a parameter twice' }])
   }
   return query
 }

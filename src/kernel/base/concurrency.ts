@@ -26,7 +26,7 @@ export async function forEachConcurrent<Item>(
 
 /**
  * Yields the results of a function for each item as they arrive, several concurrently. Reads items only as it starts them. It starts no
- * further item after `signal` aborts or an item fails, and throws that failure after all running items have ended.
+ * further item after `signal` aborts, an item fails or cannot be read, and throws that failure after all running items have ended.
  */
 export async function* mapConcurrent<Item, Result>(
   items: AsyncIterable<Item> | Iterable<Item>,
@@ -48,11 +48,15 @@ export async function* mapConcurrent<Item, Result>(
   }
   const mayStart = () => failures.length === 0 && !signal?.aborted
   try {
-    for await (const item of items) {
-      if (!mayStart()) break
-      start(item)
-      while (running.size >= concurrency) await Promise.race(running)
-      yield* results.splice(0)
+    try {
+      for await (const item of items) {
+        if (!mayStart()) break
+        start(item)
+        while (running.size >= concurrency) await Promise.race(running)
+        yield* results.splice(0)
+      }
+    } catch (error) {
+      failures.push(error) // of reading the items; the running ones have results
     }
     while (running.size > 0) {
       await Promise.race(running)

@@ -58,7 +58,7 @@ export const operations = [
         clientId: { flags: '--client-id <id>' },
         clientSecret: {
           flags: '--client-secret <secret>',
-          summary: 'the stored one stays by default; no secret removes it: a public client with PKCE',
+          summary: 'default: the stored one; an empty one removes it (public client with PKCE)',
           parse: (text) => text || null,
         },
         scopes: { flags: '--scope <scope...>', summary: 'scope; default: openid, email and profile' },

@@ -1,5 +1,6 @@
 /** Commands of tenants' migrations and seeds. */
 import type { CommandInput, Option, Terminal } from '../../kernel/api/commands.ts'
+import { itemFailure } from '../../kernel/api/item-failure.ts'
 import { count, countOrNone } from '../../kernel/api/option-values.ts'
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { invalid, TenancyError } from '../../kernel/base/errors.ts'
@@ -12,7 +13,6 @@ import { nameOf } from '../migrations/plan.ts'
 import { command } from '../part.ts'
 import { readSeed } from '../sql-import/seed.ts'
 import type { Tenants } from '../tenants.ts'
-import { itemFailure } from './item-failure.ts'
 
 /** Number of storages above which the table has counts only. */
 const SHOWN_WHOLE = 20

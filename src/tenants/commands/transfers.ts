@@ -1,5 +1,6 @@
 /** Commands of backups, restores, clones and moves. Each waits for the end and shows progress, unless it is detached. */
 import type { CommandInput, Option } from '../../kernel/api/commands.ts'
+import { itemFailure } from '../../kernel/api/item-failure.ts'
 import { count, json } from '../../kernel/api/option-values.ts'
 import { commandsOf } from '../../kernel/api/projection.ts'
 import { mapConcurrent } from '../../kernel/base/concurrency.ts'
@@ -18,7 +19,6 @@ import type { DueStep } from '../transfers/backups/scheduler.ts'
 import { progressText } from '../transfers/execution/progress-text.ts'
 import { hasEnded, type Transfer } from '../transfers/model/transfer.ts'
 import { ArchivesUnusable, TransferCancelled, TransferFailed } from '../transfers/requests/errors.ts'
-import { itemFailure } from './item-failure.ts'
 
 const id = { name: 'id', summary: 'id of the tenant', required: true }
 const backupId = { name: 'backup', summary: 'id of the backup', required: true }

@@ -1,6 +1,6 @@
-/** The failure of one of several tenants, as a part of the result. */
-import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
-import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
+/** The failure of one of several objects, as a part of the result. */
+import { DependencyUnavailable, TenancyError } from '../base/errors.ts'
+import { isWriteOutage } from '../database/write-failures.ts'
 
 export interface ItemFailure {
   readonly error: string
@@ -14,5 +14,5 @@ export const itemFailure = (error: unknown): ItemFailure => ({
 
 function codeOf(error: unknown): string {
   if (error instanceof TenancyError) return error.code
-  return isDatabaseUnavailable(error) ? DependencyUnavailable.code : 'E_INTERNAL'
+  return isWriteOutage(error) ? DependencyUnavailable.code : 'E_INTERNAL'
 }
